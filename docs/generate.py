@@ -440,7 +440,7 @@ def _run_command(line: str, folder: Path, installation: Installation) -> str:
         command, cwd=folder, env=_environment(installation), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300
     )
     output = run.stdout.decode()
-    if "Traceback" in output or "bug of graphshare" in output:
+    if "Traceback" in output or "bug in graphshare" in output:
         raise ValueError(f"{line}: {output}")
     return output + (f"(exit code {run.returncode})\n" if run.returncode else "")
 

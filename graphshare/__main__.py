@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 def _end_early(number: int, frame: object) -> NoReturn:
     try:
         os.write(2, b"error: interrupted; nothing was changed\n")
+    # stderr may be closed; the exit code must be right even then.
     finally:
         os._exit(128 + number)
 

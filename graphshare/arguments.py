@@ -78,6 +78,7 @@ def _find_misfit(value: Any, hint: Any) -> Misfit | None:
     if origin in (Union, UnionType):
         misfits = [_find_misfit(value, option) for option in options]
         inner = [misfit for misfit in misfits if misfit is not None and misfit[0] is not value]
+        # Where names or paths are allowed, one text is a name or a path itself: not empty, and without null characters.
         is_name = any(get_origin(option) in (os.PathLike, Iterable) for option in options)
         if None in misfits and not (is_name and isinstance(value, str) and (not value or "\0" in value)):
             return None
@@ -85,12 +86,15 @@ def _find_misfit(value: Any, hint: Any) -> Misfit | None:
     if origin is Annotated:
         least, above = options[1].ge, options[1].gt
         fits = _find_misfit(value, options[0]) is None
+        # Without either bound the limit is that of Text, which must not be empty.
         fits = fits and bool(value if least is above else value >= least if above is None else value > above)
     elif origin is Literal:
+        # Only a text can be a choice; `in` would compare an array element by element.
         fits = isinstance(value, str) and value in options
     elif origin is bool:
         fits = type(value).__name__ in ("bool", "bool_")  # numpy's has either name
     elif origin in _NUMBERS:
+        # True is an int in Python, but a caller who passes it means something else.
         fits = isinstance(value, _NUMBERS[origin]) and not isinstance(value, bool)
     elif isinstance(origin, type) and origin is not Any:
         is_list = bool(options) and issubclass(origin, Iterable)
@@ -101,11 +105,12 @@ def _find_misfit(value: Any, hint: Any) -> Misfit | None:
 
 
 def _is_list(value: Any) -> bool:
+    # An array without axes has the method __iter__, so it is an Iterable, but it cannot be iterated over.
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping) and getattr(value, "shape", None) != ()
 
 
 def _find_in_items(value: Any, origin: type, options: tuple[Any, ...]) -> Misfit | None:
-    """Return what does not fit in a list or mapping; of a list of names also one that is empty or repeated."""
+    """Return the item that does not fit in a list or mapping; in a list of names also one that is empty or repeated."""
     if origin is Mapping:
         pairs = [pair for item in value.items() for pair in zip(item, options, strict=True)]
     elif origin is tuple and options[-1] is not Ellipsis:
@@ -121,7 +126,7 @@ def _find_in_items(value: Any, origin: type, options: tuple[Any, ...]) -> Misfit
 
 
 def _describe(name: str, value: Any, wrong: Any, hint: Any) -> Fault:
-    """Return what is wrong with an argument, with what is allowed and what may be meant."""
+    """Return the fault of an argument, with the allowed values and a suggestion."""
     near = did_you_mean(wrong, list(_list_literals(hint))) if isinstance(wrong, str) else ""
     text = shorten(wrong) if isinstance(wrong, _PRINTED) else f"a {type(wrong).__name__}"
     message = f"`{name}` cannot {'be' if wrong is value else 'hold'} {text}"

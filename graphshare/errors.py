@@ -1,4 +1,4 @@
-"""User errors: faults that say where something is wrong, what, and how to fix it.
+"""User errors: faults with the place of an error, a message, and a hint how to fix it.
 
 User errors derive from :class:`GraphshareError`; any other exception that escapes is a bug. A check collects every fault and
 raises once, so that one run reports all of them. ``cli/main.py`` alone maps errors to exit codes.
@@ -14,7 +14,7 @@ import msgspec
 
 from graphshare.text.urls import redact
 
-BUG = "this is a bug of graphshare; nothing was written, please report it"
+BUG = "this is a bug in graphshare; nothing was written, please report it"
 """The hint of a fault that the user did not make."""
 _PACKAGES = {"onnx": "onnx onnxruntime", "images": "Pillow", "dask": "distributed", "remote": "fsspec aiohttp s3fs"}
 
@@ -28,7 +28,7 @@ class Fault(msgspec.Struct, frozen=True):
     """One thing that is wrong.
 
     ``where`` is the file (or ``<stdin>``), ``path`` a place in it (a JSON path such as ``$.nodes[12].inputs[0]``, a byte offset
-    or a record name), ``node`` the name of the node. Any of them may be empty. ``hint`` says how to fix it. URLs in the texts
+    or a record name), ``node`` the name of the node. Any of them may be empty. ``hint`` is a way to fix it. URLs in the texts
     lose their credentials and queries.
     """
 
@@ -85,7 +85,7 @@ class RefusedError(GraphshareError):
 
 
 class HasPlace(Protocol):
-    """What was read from a file: ``where`` is what messages call that."""
+    """Something that was read from a file; ``where`` is its name in messages."""
 
     @property
     def where(self) -> str: ...
@@ -97,6 +97,7 @@ def locate_refusals(source: HasPlace) -> Iterator[None]:
     try:
         yield
     except RefusedError as error:
+        # The same refusal without its place would only repeat itself in the traceback.
         raise error.with_location(source.where) from error.__cause__
 
 

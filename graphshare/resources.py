@@ -32,7 +32,7 @@ _REPEAT = 1.0  # seconds until the timer fires once more, in case that the first
 _GRACE = 1.0  # seconds that a single call of native code may go on after the limit
 
 _LIMIT: ContextVar[int | None] = ContextVar("memory_limit", default=None)
-MORE_MEMORY = "run, verify, export and fold take `max_memory=SIZE`, as in `max_memory='16G'`, to allow more or less"
+MORE_MEMORY = "the commands that compute take `max_memory=SIZE`, as in `max_memory='16G'`, to allow more or less"
 
 
 def parse_size(text: str) -> int:
@@ -50,7 +50,7 @@ def parse_size(text: str) -> int:
 
 @contextmanager
 def memory_limit(count: int | None) -> Iterator[None]:
-    """Bound what the work inside the block takes to ``count`` bytes; None leaves the limit as it is."""
+    """Limit the work inside the block to ``count`` bytes; None leaves the limit as it is."""
     if count is None:
         yield
         return
@@ -85,7 +85,7 @@ def can_limit_process() -> bool:
 
 
 def describe_excess(count: int, held: int = 0) -> str:
-    """Return how ``count`` more bytes pass the limit, as the end of a message; an empty text where they do not.
+    """Return the end of a message about ``count`` more bytes above the limit; an empty text where they are below it.
 
     ``held`` bytes are taken already; they count against the limit that the user chose.
     """
@@ -99,7 +99,7 @@ def describe_excess(count: int, held: int = 0) -> str:
 
 
 def available_memory() -> int | None:
-    """Return the bytes that this process can still take; None where the system does not say."""
+    """Return the bytes that this process can still take; None where the system does not state it."""
     known = [size for size in (_free_in_groups(), _free_in_machine(), _free_in_address_space()) if size is not None]
     return max(0, min(known)) if known else None
 
@@ -123,17 +123,20 @@ def _free_in_groups() -> int | None:
         if not controllers:
             free += _free_up_to_root("/sys/fs/cgroup", group, "memory.max", "memory.current", "")
         elif "memory" in controllers.split(","):
+            # In version 1 only the values that begin with total_ include the groups below, as the usage does.
             root = "/sys/fs/cgroup/memory"
             free += _free_up_to_root(root, group, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_")
     return min(free, default=None)
 
 
 def _free_up_to_root(root: str, group: str, limit_file: str, use_file: str, prefix: str) -> Iterator[int]:
-    """Yield what each group from ``group`` up leaves. Cached files count as use, but give way."""
+    """Yield the bytes that each group from ``group`` up leaves. Cached files count as use, but give way."""
+    # Inside of a namespace a group beyond its root begins with '/..'.
     parts = [part for part in group.split("/") if part and part != ".."]
     for depth in range(len(parts), -1, -1):
         folder = "/".join((root, *parts[:depth]))
         limit, use = _read(f"{folder}/{limit_file}").strip(), _read(f"{folder}/{use_file}").strip()
+        # Version 2 writes 'max' where there is no limit.
         if limit.isdigit() and use.isdigit() and int(limit) < _UNLIMITED:
             cached = [line.split() for line in _read(f"{folder}/memory.stat").splitlines()]
             names = (f"{prefix}inactive_file", f"{prefix}active_file")
@@ -141,7 +144,7 @@ def _free_up_to_root(root: str, group: str, limit_file: str, use_file: str, pref
 
 
 def _free_in_address_space() -> int | None:
-    """Return what the limit of the address space (``ulimit -v``) leaves; None without one."""
+    """Return the bytes that the limit of the address space (``ulimit -v``) leaves; None without one."""
     if sys.platform == "win32":
         return None
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
@@ -181,6 +184,7 @@ def time_limit(seconds: float | None, *, overrun: Callable[[], None] | None = No
     if seconds is None:
         yield
         return
+    # Python runs handlers of signals in the main thread only.
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         raise UsageError(Fault("a time limit needs the main thread of a system with interval timers"))
     before = signal.signal(signal.SIGALRM, _raise_time_up)
@@ -190,10 +194,12 @@ def time_limit(seconds: float | None, *, overrun: Callable[[], None] | None = No
             signal.setitimer(signal.ITIMER_REAL, seconds, _REPEAT)
             yield
         finally:
+            # Inside of the outer try, which catches a TimeUp that is raised just before the timer stops.
             signal.setitimer(signal.ITIMER_REAL, 0)
     except TimeUp:
         raise time_error(seconds) from None
     finally:
+        # Again, because that TimeUp leaves the timer running: it repeats.
         signal.setitimer(signal.ITIMER_REAL, 0)
         _stop_watchdog()
         signal.signal(signal.SIGALRM, before)

@@ -1,3 +1,3 @@
-"""The version of this package, which files that it writes can state."""
+"""The version of this package. Files that it writes may record it."""
 
 __version__ = "0.1.0"

@@ -150,7 +150,7 @@ def refused(done: subprocess.CompletedProcess[bytes], *words: str) -> str:
     assert done.returncode == 2, said
     assert done.stdout == b""
     assert "Traceback" not in said
-    assert "bug of graphshare" not in said
+    assert "bug in graphshare" not in said
     assert said.startswith(("error: ", "warning: ")), said
     for word in words:
         assert word in said

@@ -51,11 +51,11 @@ from graphshare.version import __version__
 
 
 class ExportFacts(ShortRepr, msgspec.Struct, frozen=True):
-    """What ``export`` made: the files, the model's inputs and outputs by name, and how many nodes and bytes.
+    """The result of ``export``: the files, the model's inputs and outputs by name, and how many nodes and bytes.
 
     ``path`` is empty and ``bytes`` 0 for a model that was not written. ``renamed`` are inputs, parameters and outputs that
     could not keep MXNet's names, ``dropped`` unused variables such as labels, ``embedded`` parameters that could not stay in
-    their file. ``proof`` is None where it was not wanted. ``notes`` tell the user what was decided for them.
+    their file. ``proof`` is None where it was not wanted. ``notes`` list what was decided for the user.
     """
 
     path: str
@@ -119,8 +119,8 @@ def export(
     float16 1e-2), and the branches of a siamese network must be equal bit for bit.
 
     Raises:
-        RefusedError: nodes have no translation, shapes do not follow, parameters are missing, nodes draw random numbers, of
-            which there is no proof; all of a kind are listed.
+        RefusedError: nodes have no translation, shapes do not follow, parameters are missing, nodes draw random numbers,
+            which cannot be proved; all of a kind are listed.
         UsageError: the opset or a dtype is unknown; ``input_dtypes`` names no input, or a dtype that does not hold the
             indices that it is for; ``keep_io`` keeps nothing; onnxruntime is wanted and not installed; ``weights`` have no file
             to go beside.
@@ -132,12 +132,14 @@ def export(
     path = "" if out is None else place_model(os.fspath(out), source)
     if not path and weights != "embed":
         raise UsageError(
-            Fault(f"`weights={weights!r}` places them beside a file, and none is written", hint="name it with `out`")
+            Fault(f"`weights={weights!r}` needs a file beside which they go, and none is written", hint="name it with `out`")
         )
     check_opset(opset)
     if verify:
+        # Asked before the work, which may take minutes.
         require_onnx()
     if fold:
+        # Folded in the dtype of the file, before a cast could round the statistics.
         source = fold_model(source)
     cast_notes: list[str] = []
     if dtype is not None:
@@ -156,6 +158,7 @@ def export(
         )
     stated = _check_dtypes(input_dtypes or {})
     arrays = {name: convert_feed(name, array, stated.get(name)) for name, array in arrays.items()}
+    # An input with a stated dtype is cast inside the model; in the graph it keeps its own.
     types = {name: str(array.dtype) for name, array in arrays.items() if name not in stated}
     all_shapes = {**{name: array.shape for name, array in arrays.items()}, **sizes}
     with locate_refusals(source), resource_limits(max_memory, time_limit), _open_weights(source) as reader:
@@ -175,6 +178,7 @@ def export(
         translated, inference = instances[0].translated, instances[0].static.inference
         fed = [node for node in inference.nodes if node.is_variable and node.name in arrays]
         check_shapes({node: arrays[node.name].shape for node in fed}, inference)
+        # onnxruntime has no kernels for operators of a custom domain.
         proves = verify and not translated.custom
         if proves:
             _refuse_random(instances[0])
@@ -198,6 +202,7 @@ def export(
         with OutputTransaction() as stage:
             staged = stage_onnx(exported.graph, exported.parameter_file, path, stage, SaveOptions(weights=weights))
             proof = prove(staged.model)
+            # The proof is done: the limit must not strike while files are put in place.
             end_time_limit()
             stage.commit()
     return _report(exported, instances[0], opset, [*cast_notes, *spread_notes], proof, staged)
@@ -321,7 +326,7 @@ def _report(
     translated = instance.translated
     notes = [*notes, *instance.static.notes]
     if translated.custom:
-        notes.append(f"written as nodes of a domain of their own, and not proved: {format_names(translated.custom)}")
+        notes.append(f"written in a custom domain, and not proved: {format_names(translated.custom)}")
     report = ExportFacts(
         staged.files[0] if staged is not None else "",
         staged.files if staged is not None else (),

@@ -24,9 +24,9 @@ def fold(
 
     Layers are Convolution, FullyConnected and Deconvolution, in ONNX Conv, Gemm and ConvTranspose. The result computes the same
     at inference, up to rounding, with fewer nodes and parameters. The layer gets the outputs of its BatchNorm, so that outputs
-    keep their names. Layers that share a weight are folded together if they come out equal. ``report`` of the result says what
-    was folded, and why the other BatchNorms were left. Folded arrays are computed in float64 and are in memory; all others stay
-    in their file.
+    keep their names. Layers that share a weight are folded together if they come out equal. ``report`` of the result lists the
+    folded BatchNorms, and the reasons why others were left. Folded arrays are computed in float64 and are in memory; all others
+    stay in their file.
 
     An ONNX model states the types of its inputs: with ``verify`` both models are computed in onnxruntime on drawn inputs. Every
     output and every folded layer must match up to ``tolerance`` of its largest number (by default 1e-4, of float16 1e-2, of

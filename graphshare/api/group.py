@@ -94,20 +94,23 @@ def _refuse_with_switch(options: Mapping[str, object]) -> None:
 
 def _list_lost(sources: Sequence[Checkpoint]) -> Iterator[str]:
     """Yield a note for each statement of a model that the result does not have."""
+    # The joined model has the statements of the first one.
     for source in sources[1:]:
         for lost in sources[0].graph.source.list_lost(source.graph.source):
             yield f"{source.where or 'a graph'}: {lost}, is left out"
 
 
 def find_count_faults(count: int, options: Mapping[str, Sequence[str]]) -> list[Fault]:
-    """Return what is wrong with the number of graphs, and of the options that have one value for each graph."""
+    """Return faults in the number of graphs, and in that of options which have one value for each graph."""
     faults = []
     if count < 2:
-        faults.append(Fault("a group takes two graphs at least", hint="graphshare group trunk.json head.json --connect OUT=IN"))
+        faults.append(Fault("a group takes at least two graphs", hint="graphshare group trunk.json head.json --connect OUT=IN"))
     for option, values in options.items():
         if values and len(values) != count:
             hint = f"give {option} once for each graph, in their order; '' for none"
-            faults.append(Fault(f"there are {len(values)} {option} for {format_count(count, 'graph')}", hint=hint))
+            faults.append(
+                Fault(f"{option} has {format_count(len(values), 'value')} for {format_count(count, 'graph')}", hint=hint)
+            )
     return faults
 
 
@@ -115,7 +118,7 @@ def _as_one_format(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Sequ
     """Return the models, those of MXNet exported where there are ONNX models beside them.
 
     Raises:
-        RefusedError: a parameter file belongs to another model, or an export fails as :func:`_export_members` says.
+        RefusedError: a parameter file belongs to another model, or an export fails (:func:`_export_members`).
         UsageError: there are ``shapes``, and no model is exported.
     """
     if len({_is_exportable(source) for source in sources}) > 1:
@@ -166,7 +169,7 @@ def _describe_forgotten_inputs(report: Grouping) -> list[str]:
     """Return a note on each input that is not connected, although one of its name is."""
     parts = report.parts
     return [
-        f"{parts[i].label}: input {parts[i].name(node)!r} is left, while {other.name!r} of {parts[j].label} is connected"
+        f"{parts[i].label}: input {parts[i].name(node)!r} is not connected, but {other.name!r} of {parts[j].label} is"
         for (i, node), (j, other) in find_forgotten_inputs(parts, report.roles, report.connect, report.tied)
     ]
 
@@ -179,5 +182,5 @@ def _without_file(sources: Sequence[Checkpoint], report: Grouping) -> list[str]:
     for source, roles in zip(sources, report.roles, strict=True):
         names = [node.name for node, role in roles.items() if role.is_parameter]
         if source.parameter_file is None and names:
-            notes.append(f"{source.where} has no parameter file; the result's will not hold {format_names(names, _LISTED)}")
+            notes.append(f"{source.where} has no parameter file; that of the result will lack {format_names(names, _LISTED)}")
     return notes

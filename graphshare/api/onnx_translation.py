@@ -31,7 +31,7 @@ _BATCH = 2  # never 1, which broadcasting and squeezing treat in their own way
 
 
 class Request(msgspec.Struct, frozen=True, eq=False):
-    """What is translated: a model up to some outputs, its parameters as ``reader`` reads them, and dtypes of inputs.
+    """The model to translate: up to some outputs, its parameters as ``reader`` reads them, and dtypes of inputs.
 
     ``translate`` is :func:`graphshare.export_onnx.translate.translate_graph` with all that holds for every instance.
     """
@@ -106,6 +106,7 @@ def _list_weights(records: Mapping[Node, Record], reader: ArrayReader | None) ->
     tensors: dict[Node, Tensor] = {}
     for node, record in records.items():
         shape, dtype = record.shape_and_dtype()
+        # numpy has no bfloat16; the reader gives its numbers as float32.
         values[node] = Value("", shape, "float32" if dtype == "bfloat16" else dtype, _read_later(reader, record))
         tensors[node] = Tensor(dtype, shape, None)
     return values, tensors
@@ -147,6 +148,7 @@ def translate_sizes(request: Request, instance: Instance, symbols: Sequence[Symb
     input_shapes = instance.input_shapes()
     base = {s.name: _BATCH if s.axis == 0 else input_shapes[s.input][s.axis] for s in symbols}
     first = translate_instance(request, instance.shapes(symbols, base))
+    # The last trial has odd sizes, which not every graph takes; the others must all be translated.
     *sizes, odd = list_trials(symbols, base)
     variants = [Variant(first.translated.graph, base)]
     for chosen in sizes:
@@ -177,6 +179,7 @@ def batch_symbol(instance: Instance) -> Symbol:
     left = instance.input_shapes()
     for node, role in instance.static.roles.items():
         if instance.translated.names[node, 0] in left:
+            # States of an RNN have the layers on the first axis, and the batch on the second.
             axes[node] = 1 if role.is_state and role.user is not None and role.user.op == "RNN" else 0
     if not axes:
         raise UsageError(

@@ -94,6 +94,7 @@ def diff_params(
     one, other = map(read_index, find_both_params(left, right, epoch=epoch))
     keys, keys_there = ([record.key for record in file.records if record.key is not None] for file in (one, other))
     patterns = as_names(select)
+    # A pattern may match in one of the two files only.
     chosen = {*select_keys(one, patterns, others=keys_there), *select_keys(other, patterns, others=keys)} if patterns else None
     names = {split_key(key)[1]: (extra_prefix + split_key(key)[1],) for key in keys}
     return diff_parameters(one, other, names, atol=atol, rtol=rtol, chosen=chosen, across_dtypes=across_dtypes)

@@ -23,7 +23,7 @@ from graphshare.verification.regions import Region
 from graphshare.verification.report import Report
 
 _LISTED = 500  # nodes of a kind in the panel
-_GRAVE = ("near", "unjudged", "apart")  # the gravest of several runs is told
+_GRAVE = ("near", "unjudged", "apart")  # of several runs the gravest is shown
 
 
 def draw_difference(
@@ -62,6 +62,7 @@ def draw_difference(
             notes.setdefault(node, []).append(f"parameter: {text}")
     renamed = {nodes[each.new.id]: f"was {each.old.name}" for each in changes.renamed if difference.graph.renamed}
     labels = {node: text for node, text in renamed.items() if node not in second.bodies}  # no difference in a body
+    # Later marks win: a node that was renamed and changed is shown as changed.
     marks = {**dict.fromkeys(labels, "highlight"), **dict.fromkeys(notes, "changed"), **marks}
     graph = replace(merged.graph, marks=marks, notes=notes, labels=labels)
     sections = [Section(difference.verdict, [(text, None) for text in _list_texts(difference)]), *_list_marked(graph)]
@@ -69,7 +70,7 @@ def draw_difference(
 
 
 def _list_texts(difference: Difference) -> Iterator[str]:
-    """Yield what changed in common, and what no node shows."""
+    """Yield common changes, and those that no node shows."""
     yield from (summary.text for summary in difference.summary if summary.count > 1)
     yield from (f"{tie.how}: {format_tie(tie)}" for tie in difference.graph.ties)
     yield from (format_change(change) for change in (*difference.graph.outputs, *difference.graph.attributes))
@@ -92,6 +93,7 @@ def draw_proof(report: Report, model: Model, against: Model, *, theme: Theme = "
     names = (place, {node.name: node for node in second.graph.nodes})
     marks: dict[Node, str] = {}
     rounds = (region for branch in report.branches for each in branch.regions for region in each.regions)
+    # Sorted by gravity: of equal ends the last one, which is the gravest, is kept.
     worst = {region.ends: region for region in sorted(rounds, key=lambda region: _GRAVE.index(_mark_region(region)))}
     regions: list[tuple[str, Node | None]] = []
     for region in worst.values():
@@ -99,6 +101,7 @@ def draw_proof(report: Report, model: Model, against: Model, *, theme: Theme = "
         inside = [node for node in operators if node is not None]
         marks.update(dict.fromkeys(inside, _mark_region(region)))
         regions.append((f"{MARKS[_mark_region(region)]}: {_describe_region(region)}", inside[-1] if inside else None))
+    # Without regions only the outputs of operators were compared.
     marks.update(() if regions else _mark_values(report, second))
     only = {**dict.fromkeys(merged.first.values(), "only in the original"), **dict.fromkeys(merged.second, "only in the other")}
     graph = replace(merged.graph, marks=marks, labels={node: text for node, text in only.items() if node.op})

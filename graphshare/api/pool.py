@@ -40,7 +40,7 @@ class PooledModel(ShortRepr, msgspec.Struct, frozen=True):
 
     ``source`` is the file it was read from, ``out`` the new one, ``before`` and ``after`` count the bytes of these two.
     ``arrays`` are in the pool, with ``weights`` bytes; ``kept`` bytes of arrays are in the model although they are large enough
-    for a pool. ``proof`` says what onnxruntime computed; empty where nothing was to be computed.
+    for a pool. ``proof`` describes what onnxruntime computed; it is empty without a proof.
     """
 
     source: str
@@ -54,7 +54,7 @@ class PooledModel(ShortRepr, msgspec.Struct, frozen=True):
 
 
 class Pooling(ShortRepr, msgspec.Struct, frozen=True):
-    """What :func:`graphshare.pool` wrote.
+    """The result of :func:`graphshare.pool`.
 
     ``data`` is the file of the weights, empty where the models have their own; ``size`` counts its bytes, ``orphans`` those
     that no model in its folder points into. ``weights`` are the bytes of the arrays that models have in it, ``distinct`` those
@@ -127,13 +127,11 @@ def pool(
 
 
 def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
-    """Return where models go. Raises UsageError or RefusedError with all that have no place."""
+    """Return the paths of the new models. Raises UsageError or RefusedError with all models that have none."""
     if not sources:
         raise UsageError(Fault("there is no model to pool", hint="graphshare pool a.onnx b.onnx -o DIR"))
     if is_url(folder):
-        raise UsageError(
-            Fault("is at a URL, and models are pooled in a local folder", where=folder, hint="copy the folder there")
-        )
+        raise UsageError(Fault("is a URL, but models are pooled in a local folder", where=folder, hint="copy the folder there"))
     if is_snapshot(folder):
         reason = "is in a model hub's cache, which is not written to"
         raise RefusedError(Fault(reason, where=folder, hint="name another folder with `out`"))
@@ -143,6 +141,7 @@ def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
     for source in sources:
         where = source.where or "a graph"
         faults += find_format(source.graph).find_lacks(Capability.POOL, [""], where=where)
+        # A rewritten graph differs from its file, whose bytes would be compared and counted.
         if not source.where or source.where.startswith("<") or source.rewrite is not None or source.needs_params:
             faults.append(Fault("is not in a file", where=where, hint="save it first: a model is pooled from its file"))
     names = [base_name(source.where) for source in sources]
@@ -161,6 +160,7 @@ def _place_data(data: str, targets: Sequence[str]) -> str:
     if data != base_name(data) or data in (os.curdir, os.pardir) or "\\" in data:
         message = f"`data` is the name of a file in the folder of the models, not {data!r}"
         raise UsageError(Fault(message, hint=f"name the weights as in {DATA}"))
+    # A command on the folder would take the file for a model.
     if data in map(base_name, targets) or any(data.endswith(each.names.model_endings) for each in iter_formats()):
         raise UsageError(Fault(f"`data={data!r}` is the name of a model", hint=f"name the weights otherwise, as in {DATA}"))
     return data
@@ -169,6 +169,7 @@ def _place_data(data: str, targets: Sequence[str]) -> str:
 def _count_bytes(sources: Iterable[Checkpoint]) -> int:
     """Return the bytes of the files of models, each file once."""
     paths = [path for source in sources for path in (source.where, *(file.path for file in input_files(source)))]
+    # Several models may point into one file of weights.
     return sum(describe_file(path).size for path in {find_identity(path): path for path in paths}.values())
 
 

@@ -1,4 +1,4 @@
-"""``share``: tie parameters inside one graph, undo ties, and find parameters that may be meant to be one."""
+"""``share``: tie parameters inside one graph, undo ties, and find parameters that could be shared."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ def share(
     has_rules = rules is not None or bool(aliases or overrides)
     purposes = sum((has_rules, bool(as_names(untie)), doctor is not None, transposed))
     if purposes != 1:
-        raise UsageError(Fault("only one at a time" if purposes else "no rule or option for sharing", hint=PURPOSES))
+        raise UsageError(
+            Fault("several purposes cannot be combined" if purposes else "no rule or option for sharing", hint=PURPOSES)
+        )
     unused: dict[str, object] = {} if has_rules else {"`separator`": separator, "`reuse`": reuse}
     unused |= {"`as_input`": as_names(as_input), "`as_parameter`": as_names(as_parameter)} if transposed else {}
     refuse_unused(unused, "without rules" if not transposed else "with `transposed`")
@@ -127,6 +129,7 @@ def _prove(source: Checkpoint, model: Checkpoint) -> Checkpoint:
     from graphshare.verification.whole_model import compare_bits  # start-up: --help must not import numpy
 
     proof = compare_bits(source, lambda: encode_for_session(model.graph, model.parameter_file), source.where)
+    # compare_bits() gives a text that begins with `not` if nothing could be computed.
     return replace(model, notes=(*model.notes, f"not proved by a run: {proof}")) if proof.startswith("not") else model
 
 
@@ -135,13 +138,13 @@ def _note_repeated_names(source: Checkpoint, doctor: Repair | None) -> list[str]
     repeated = {} if doctor else find_repeated_names(source.graph)
     return [
         f"{name!r} is the name of {format_count(len(nodes), 'variable')}, "
-        "which MXNet's Module refuses; `doctor='tie'` or separate settles it"
+        "which MXNet's Module refuses; `doctor='tie'` or separate fixes it"
         for name, nodes in repeated.items()
     ]
 
 
 def detect(model: Model, *, as_input: Names = (), as_parameter: Names = ()) -> list[Candidates]:
-    """Find parameters that may be meant to be one: by equal values, or by equal form and related names.
+    """Find parameters that could be shared: by equal values, or by equal form and related names.
 
     Raises:
         InputError: the parameter file cannot be read.

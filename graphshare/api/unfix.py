@@ -27,7 +27,7 @@ Sizes = Mapping[str, tuple[int | str | None, ...]]
 
 
 class Unfixing(ShortRepr, msgspec.Struct, frozen=True):
-    """What ``unfix`` did: the shapes of ``inputs`` and ``outputs`` by name, and the operators that it ``changed``.
+    """The result of ``unfix``: the shapes of ``inputs`` and ``outputs`` by name, and the operators that it ``changed``.
 
     A size is a number, the name of a free size, or None where it follows from others. ``proof`` is None where none was wanted.
     """
@@ -77,7 +77,7 @@ def unfix(
             proof = prove_sizes(unfixed, rewrite, source, tolerance)
     notes = list(unfixed.notes)
     if proof is not None and not proof.tells_apart:
-        notes.append("all drawn samples have the same outputs: that none depends on others follows from the operators alone")
+        notes.append("all drawn samples have the same outputs, so only the operators show that no sample depends on others")
     inputs, outputs = list_shapes(unfixed.graph)
     report = Unfixing(inputs, outputs, tuple(node.details.label or node.name for node in rewrite.changed), proof)
     return msgspec.structs.replace(unfixed, report=report, notes=tuple(notes))

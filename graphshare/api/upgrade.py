@@ -76,7 +76,7 @@ def relayout(graph: Graph, layout: str | None) -> Graph:
 def layout_report(where: str, layout: str, *, changes: bool) -> FindingsReport:
     """Return the result of ``format --check``, for the report formats."""
     again = f"graphshare format{f' --layout {layout}' if layout else ''} {where} -o {where}"
-    message = f"is not laid out as {layout}" if layout else "does not keep the rules of its own layout"
+    message = f"is not laid out as {layout}" if layout else "does not follow the rules of its own layout"
     finding = Finding(
         code=_RULE.code, level=_RULE.level, message=message, where=where, line=1, column=1, hint=again, fixable=True
     )

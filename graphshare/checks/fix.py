@@ -199,5 +199,5 @@ def _check_fixed_graph(context: CheckContext, data: bytes) -> None:
     pairing = compare_structure(context.graph.heads, again.heads) if len(again.heads) == len(context.graph.heads) else None
     has_same_names = pairing is not None and all(a.name == b.name and a.attrs == b.attrs for a, b in pairing.pairs)
     if not pairing or not has_same_names or len(pairing.pairs) != len(reachable(context.graph)):
-        hint = "this is a bug of graphshare; nothing was written, please report it"
+        hint = "this is a bug in graphshare; nothing was written, please report it"
         raise SelfCheckError(Fault("would not be the same graph after `fix`", where=context.where, hint=hint))

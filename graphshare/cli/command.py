@@ -1,4 +1,4 @@
-"""The classes of commands and of their groups, and what a command's help is made of.
+"""The classes of commands and of their groups, and the parts of a command's help.
 
 The sections are by what an option does for the user: what is read, what is done, what is written, how images are prepared,
 how parameters are trained, and last what is rarely needed. An option that no section names is one of what the command does.
@@ -28,7 +28,7 @@ READS, DOES, WRITES, RARE = "What it reads", "What it does", "What it writes", "
 IMAGES, TRAINING = "How it prepares images", "How it trains"
 _TITLES = (READS, DOES, WRITES, IMAGES, TRAINING, RARE)
 LIMITS = "graphshare.limits"  # the key of a context manager that ends the limits of memory and time with the command
-_OUTPUTS = frozenset({"out", "params_out", "map_out", "target"})  # names of parameters that say where results go
+_OUTPUTS = frozenset({"out", "params_out", "map_out", "target"})  # names of parameters for places of results
 _KEPT_IN_LIST = {"store": "append", "store_const": "append_const"}
 _RANGE = r"  \[(?:x|\d+)[<>]=?[^\]]*\]$"
 
@@ -82,6 +82,7 @@ class _OneValue(click.Command):
         names: dict[str, None] = {}
         for option in (*parser._long_opt.values(), *parser._short_opt.values()):
             if option.action in _KEPT_IN_LIST:
+                # Every value is kept, so that parse_args() below sees whether there are several.
                 names[option.dest], option.action = None, _KEPT_IN_LIST[option.action]
         parse = parser.parse_args
 
@@ -100,9 +101,10 @@ class _OneValue(click.Command):
 def _find_other_values(name: str, order: Sequence[click.Parameter], values: Sequence[Any]) -> Iterator[Fault]:
     """Yield a fault where the options of one name, among those that stand in ``order``, have several ``values``."""
     flags = [max(option.opts, key=len) for option in order if option.name == name]
+    # The same value twice harms nothing.
     other = next((i for i, value in enumerate(values) if value != values[0]), 0)
     if flags[other] != flags[0]:
-        yield Fault(f"{flags[0]} and {flags[other]} exclude each other", hint="leave one of them out")
+        yield Fault(f"{flags[0]} and {flags[other]} cannot be combined", hint="leave one of them out")
     elif other:
         message = f"{flags[0]} is given twice: as {values[0]!r} and as {values[other]!r}"
         yield Fault(message, hint=f"give {flags[0]} once")
@@ -162,7 +164,8 @@ def list_sections(command: click.Command, ctx: click.Context) -> dict[str, list[
 def describe_option(option: click.Option, ctx: click.Context) -> tuple[str, str]:
     """Return an option as its help names it, and its text without the bounds of a number, which only an error needs."""
     names, text = option.get_help_record(ctx) or ("", "")
-    return names, re.sub(_RANGE, "", text)
+    sentence, extra, more = re.sub(_RANGE, "", text).partition("  [")
+    return names, f"{sentence}{' Repeatable.' if option.multiple else ''}{extra}{more}"
 
 
 def _find_section(command: str, flag: str) -> str:
@@ -190,7 +193,7 @@ def _make_quiet() -> click.Option:
         is_flag=True,
         expose_value=False,
         callback=lambda ctx, option, value: choose_quiet(value),
-        help="Print no messages but warnings and errors.",
+        help="Print no messages except warnings and errors.",
     )
 
 
@@ -202,6 +205,7 @@ class SuggestingGroup(_OneValue, click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         known = self.list_commands(ctx)
         if args and args[0] not in known and not ctx.resilient_parsing:
+            # `graphshare help run` is how other programs do it.
             option = {"help": "--help", "version": "--version"}.get(args[0])
             asked = " ".join([ctx.command_path, *args[1:2], option]) if option == "--help" else f"{ctx.command_path} {option}"
             near = f"did you mean `{asked}`?" if option else did_you_mean(args[0], known)
@@ -213,7 +217,7 @@ class SuggestingGroup(_OneValue, click.Group):
 
 
 def list_command_examples(path: str) -> list[tuple[str, str]]:
-    """Return what each example of a command (``params list``) shows, and its command line."""
+    """Return the purpose and the command line of each example of a command (``params list``)."""
     name = path.partition(" ")[0]
     examples: dict[str, list[tuple[str, str]]] = import_module(f"graphshare.cli.commands.{name}").EXAMPLES
     return examples.get(path, [])

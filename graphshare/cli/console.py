@@ -86,6 +86,7 @@ def say(message: str, *, style: str = "note") -> None:
 
 def put(lines: Iterable[str], *, keep: str = "") -> None:
     """Print lines on stdout, with control characters other than ``keep`` escaped: a name may hold a line break."""
+    # Encoded here, because a locale that lacks a character of a name would end the command with an error.
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     _put_bytes("".join(f"{escape_control(line, keep=keep)}\n" for line in lines).encode(encoding, "backslashreplace"))
 
@@ -237,6 +238,7 @@ class Bar:
         import shutil  # start-up: few commands take so long
 
         columns = shutil.get_terminal_size().columns or 80  # Python 3.10 returns 0 where a terminal states none
+        # One column stays free: some terminals break the line after the last one.
         self._write("\r" + self.line(elapsed)[: max(columns - 1, 1)] + "\x1b[K")
 
     def line(self, elapsed: float) -> str:

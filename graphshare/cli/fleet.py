@@ -56,6 +56,7 @@ def make_template(words: Sequence[str]) -> Template:
         flag: parameter for parameter in command.params for flag in parameter.opts if isinstance(parameter, click.Option)
     }
     is_aggregated = name in _AGGREGATED
+    # With these options a command prints and writes nothing; check writes only what --fix changes, which is refused.
     writes = name != "check" and not used & {"--dry-run", "--check", "--detect"}
     outputs = [flag for flag in _OUTPUTS if flag in options] if writes else []
     if name == "run" and "--sgd-steps" not in used:
@@ -79,15 +80,17 @@ def make_template(words: Sequence[str]) -> Template:
 
 
 def refuse_misspelt(before: Sequence[str], words: Sequence[str]) -> None:
-    """Refuse a command that is not after ``--`` or misspelt, where what was meant is plain; ``words`` are those after ``--``.
+    """Refuse a command that is misspelt or not after ``--``, if the intended one is plain; ``words`` are those after ``--``.
 
     Raises:
         UsageError: its hint is the whole line to type.
     """
     is_given = bool(words)
     if not is_given:
+        # A word behind an option may be its value.
         starts = (i for i in range(1, len(before)) if not before[i].startswith("-") and not before[i - 1].startswith("-"))
         starts_of_commands = [i for i in starts if _correct(before[i:])] or [len(before)]
+        # The last word that looks like a command wins, unless an earlier one has {} behind it: patterns come first.
         at = next((i for i in starts_of_commands if any("{" in word for word in before[i + 1 :])), starts_of_commands[-1])
         before, words = before[:at], before[at:]
     fixed = _correct(words)
@@ -127,7 +130,7 @@ def _find_command(words: Sequence[str]) -> tuple[click.Command, str, list[str]]:
     while isinstance(command, click.Group):
         context = click.Context(command, info_name=f"graphshare {name}".strip(), **CONTEXT)
         if not rest:
-            raise UsageError(Fault(f"{name} needs one of its commands", hint=f"see `graphshare {name} --help`"))
+            raise UsageError(Fault(f"{name} needs a subcommand", hint=f"see `graphshare {name} --help`"))
         word = rest.pop(0)
         _, subcommand, _ = command.resolve_command(context, [word])
         if subcommand is None:
@@ -154,7 +157,7 @@ def _refuse_own(used: set[str], outputs: list[str], *, is_aggregated: bool, name
     for flag in sorted(own & used):
         reason = _OWN.get(flag, _OWN["-o"])
         hint = {"-o": "name the folder of all outputs with -o before --", "--format": "name it with --report before --"}
-        faults.append(Fault(f"{flag} of {name} is not for foreach: {reason}", hint=hint.get(flag, "")))
+        faults.append(Fault(f"foreach does not accept {flag} of {name}: {reason}", hint=hint.get(flag, "")))
     if faults:
         raise UsageError(faults)
 
@@ -169,6 +172,7 @@ def prepare_worker() -> None:
     with contextlib.suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGTERM, _terminate)
     gc.collect()
+    # What is imported lives as long as the worker: no later collection walks it.
     gc.freeze()
 
 
@@ -186,6 +190,7 @@ def run_captured(words: Sequence[str]) -> Captured:
         code = run(list(words))
     finally:
         sys.stdin, sys.stdout, sys.stderr = saved
+        # Options of one command must not hold for the next one in this process.
         choose_quiet(False)
         choose_color("auto")
         gc.enable()
@@ -203,7 +208,7 @@ class _Streams:
         self.out, self.err = (io.TextIOWrapper(b, "utf-8", "backslashreplace", write_through=True) for b in self._bytes)
 
     def take(self) -> tuple[bytes, bytes]:
-        """Return what was printed, and forget it."""
+        """Return the printed bytes, and forget them."""
         self.out.flush()
         self.err.flush()
         out, err = (buffer.getvalue() for buffer in self._bytes)

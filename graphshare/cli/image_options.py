@@ -14,21 +14,23 @@ from graphshare.formats.images.settings import INTERPOLATIONS, LAYOUTS, PRESETS,
 _OPTIONS = (
     click.option("--preset", type=click.Choice(list(PRESETS)), help="Prepare images as this model zoo does."),
     click.option("--resize", metavar="N|H,W", help="Length of an image's shorter side, or its height and width."),
-    click.option("--crop", metavar="N|H,W", help="Cut this out of the centre, after --resize."),
+    click.option("--crop", metavar="N|H,W", help="Size to cut out of the centre, after --resize."),
     click.option("--mean", metavar="R,G,B", help="Subtract from pixels (0 to 255), in this order even with --bgr [0]."),
-    click.option("--scale", metavar="S", help="Then multiply by this, a number or a fraction such as 1/255 [1]."),
-    click.option("--std", metavar="R,G,B", help="Then divide by this [1]."),
-    click.option("--rgb", "color", flag_value="rgb", help="Channels in the order red, green, blue [this]."),
+    click.option("--scale", metavar="S", help="After --mean, multiply by this number or fraction, such as 1/255 [1]."),
+    click.option("--std", metavar="R,G,B", help="After --scale, divide by this [1]."),
+    click.option("--rgb", "color", flag_value="rgb", help="Channels in the order red, green, blue [default]."),
     click.option("--bgr", "color", flag_value="bgr", help="Channels in the order blue, green, red."),
-    click.option("--gray", "color", flag_value="gray", help="One channel."),
+    click.option("--gray", "color", flag_value="gray", help="A single gray channel."),
     click.option("--layout", type=click.Choice(LAYOUTS), help="Order of the axes of the input [NCHW]."),
-    click.option("--interpolation", type=click.Choice(INTERPOLATIONS), help="How to resize; others are Pillow's [mxnet]."),
+    click.option(
+        "--interpolation", type=click.Choice(INTERPOLATIONS), help="Method of resizing; all but mxnet are Pillow's [mxnet]."
+    ),
 )
 _NAMES = ("preset", "resize", "crop", "mean", "scale", "std", "color", "layout", "interpolation")
 
 
 def parse_settings(options: Mapping[str, Any]) -> ImageSettings | None:
-    """Return the settings that the options say; None without any.
+    """Return the settings that the options give; None without any.
 
     Raises:
         UsageError: texts that are not numbers, or numbers that do not make sense; all are listed.
@@ -53,7 +55,7 @@ def parse_settings(options: Mapping[str, Any]) -> ImageSettings | None:
 
 
 def format_options(settings: Mapping[str, Any]) -> str:
-    """Return the options that say the same as ``settings``, fields of ``ImageSettings`` by name."""
+    """Return the options that give ``settings``, fields of ``ImageSettings`` by name."""
     words = []
     for name, value in settings.items():
         numbers = value if isinstance(value, tuple) else (value,)

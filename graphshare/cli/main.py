@@ -33,15 +33,15 @@ from graphshare.text.format import format_names
 # Each command is the module of its name in graphshare.cli.commands. The text is the first line of its help, as a test checks;
 # ``--help`` must not import the modules.
 COMMANDS = {
-    "duplicate": "Add branches on copied or tied parameters.",
+    "duplicate": "Add branches with copied or tied parameters.",
     "share": "Tie parameters inside one graph.",
     "extract": "Cut out the minimal subgraph for some outputs.",
     "rename": "Rename nodes and their parameters.",
-    "group": "Join several graphs and their parameters in one.",
+    "group": "Join several graphs and their parameters into one.",
     "pool": "Put the weights of many ONNX models into one file, each once.",
     "fold": "Fold BatchNorm into the weights before it, for inference.",
     "export": "Export to ONNX, keep tied weights tied, and prove the result.",
-    "unfix": "Leave sizes that an ONNX file fixes to its caller, proved.",
+    "unfix": "Free sizes that an ONNX file fixes, and prove the result.",
     "upgrade": "Write what MXNet 1.9.1 would write after loading the file.",
     "format": "Reformat a symbol file, or check its format.",
     "inspect": "Summarize inputs, outputs, parameters, costs and layers.",
@@ -95,6 +95,7 @@ class LazyGroup(SuggestingGroup):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] in _COMPUTING:
+            # The process starts while the command is imported.
             _start_sessions(args[1:])
             # numpy's own imports need 10 KiB of the 16 KiB in which the interpreter maps its stack; below a chain of imports of
             # modules here, each of the thousands of calls in them would map 16 KiB and unmap them.
@@ -128,14 +129,14 @@ CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_w
 @click.group(cls=LazyGroup, context_settings=CONTEXT)
 @click.version_option(graphshare.__version__, "-V", "--version", message="graphshare %(version)s")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="When to colour [auto].")
-@click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
+@click.option("--debug", is_flag=True, help="Show the traceback of a bug.")
 def cli(color: str, debug: bool) -> None:
     """Rewrite trained MXNet and ONNX models, and prove that the results compute the same.
 
     GRAPH is a symbol file of MXNet, an ONNX model, - for stdin, or the stem of a checkpoint (nin for nin-symbol.json and
     nin-0000.params). `man graphshare` describes all commands and lists the tutorials.
 
-    Exit codes: 0 done or it holds, 1 the answer is no, 2 it could not be answered.
+    Exit codes: 0 if it is done or holds, 1 if the answer is no, 2 if there is no answer.
     """
     choose_color(color)
 
@@ -177,6 +178,7 @@ def main() -> NoReturn:
     """Run the ``graphshare`` command and end the process."""
     # A frozen graph has no cycles to collect, and every collection would walk a million nodes.
     gc.disable()
+    # Before any file is opened: only descriptors of the caller are meant by /dev/fd/N.
     note_inherited_descriptors()
     interrupts = _Interrupts()
     kept: list[object] = []
@@ -208,12 +210,14 @@ def run(arguments: list[str], kept: list[object] | None = None) -> int:
 
 
 def _run(arguments: list[str], written: Mapping[str, bool], kept: list[object] | None) -> int:
+    # Looked for in the words, because an error may come before they are parsed.
     debug = "--debug" in arguments
     try:
         result = _main(arguments, kept)
         if sys.stdout is not None:  # None where the shell closed it
             sys.stdout.flush()
     except GraphshareError as error:
+        # stdout may be what could not be written: the flush at the end would fail once more.
         if isinstance(error, OutputError):
             _silence_stdout()
         say_faults(error)
@@ -238,7 +242,7 @@ def _run(arguments: list[str], written: Mapping[str, bool], kept: list[object] |
             import traceback  # start-up: only this path needs it
 
             sys.stderr.write("Traceback (most recent call last):\n" + "".join(traceback.format_tb(error.__traceback__)))
-        say(f"this is a bug of graphshare: {type(error).__name__}: {error}", style="error")
+        say(f"this is a bug in graphshare: {type(error).__name__}: {error}", style="error")
         say("please report it with the output of the same command and --debug", style="hint")
     else:
         return result if isinstance(result, int) else 0
@@ -248,7 +252,8 @@ def _run(arguments: list[str], written: Mapping[str, bool], kept: list[object] |
 
 
 def _say_interrupted(error: BaseException, written: Mapping[str, bool]) -> None:
-    """Print what an interrupt has left, and an error of the clean-up, which says where an old file is."""
+    """Print the outputs of an interrupted command, and an error of the clean-up, which names the place of an old file."""
+    # An error of the clean-up is raised while the interrupt is handled, so it is in the chain of contexts.
     lost, cause = False, error.__cause__ or error.__context__
     while cause is not None:
         if isinstance(cause, OutputError):
@@ -271,6 +276,7 @@ def _describe_written(written: Mapping[str, bool]) -> str:
 def _main(arguments: list[str], kept: list[object] | None) -> object:
     """Run the command, on a terminal with a progress bar, which is cleared before anything else is printed."""
     if not is_shown():
+        # With standalone_mode click would print errors itself and exit with codes of its own.
         return cli.main(arguments, prog_name="graphshare", standalone_mode=False, obj=kept)
     bar = Bar()
     try:

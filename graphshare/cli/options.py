@@ -26,6 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 GRAPH = click.argument("graph", metavar="GRAPH")
 _FAILED = 2  # the exit code of a question that was not answered
 
+# Also as messages print shapes: in parentheses, and with a comma at the end.
 _SHAPE = r"\(?\s*((?:(?:\d+|\?)\s*(?:,\s*|$|(?=\))))*)\)?"
 
 
@@ -40,6 +41,7 @@ def no_verify(text: str) -> Callable[[F], F]:
 
 def _limit_memory(context: click.Context, option: click.Parameter, text: str | None) -> None:
     """Bound the memory of what the command does. Raises UsageError for a text that is not a size."""
+    # With resilient_parsing a shell asks for completions: the line is not complete, and nothing runs.
     if text is not None and not context.resilient_parsing:
         _open_limits(context).enter_context(memory_limit(parse_size(text)))
 
@@ -53,6 +55,7 @@ def _limit_time(context: click.Context, option: click.Parameter, seconds: float 
         error = time_error(seconds)
         say(str(error.faults[0]), style="error")
         say(error.faults[0].hint, style="hint")
+        # Native code holds the main thread, so no exception could reach it.
         os._exit(_FAILED)
 
     _open_limits(context).enter_context(end_after(seconds, overrun=overrun))
@@ -64,12 +67,14 @@ def _open_limits(context: click.Context) -> ExitStack:
     return stack
 
 
-epoch = _option("--epoch", type=click.IntRange(min=0), metavar="N", help="Which parameter file of a stem: STEM-000N.params.")
-params = _option("--params", metavar="FILE", help="The graph's parameter file, in any format that `params` reads.")
+epoch = _option("--epoch", type=click.IntRange(min=0), metavar="N", help="Epoch of a stem's parameter file, STEM-000N.params.")
+params = _option("--params", metavar="FILE", help="Parameter file of the graph, in any format that `params` reads.")
 out = _option("-o", "--out", metavar="OUT", help="A path, - for stdout, a directory, or a stem (siam for siam-symbol.json).")
 in_place = _option("--in-place", is_flag=True, help="Replace the files that are read, or allow an output to be one of them.")
-params_out = _option("--params-out", metavar="FILE", help="Where the rewritten parameters go; the suffix chooses the format.")
-map_out = _option("--map-out", metavar="FILE", help="Write which node became which, as JSON.")
+params_out = _option(
+    "--params-out", metavar="FILE", help="Write the rewritten parameters to this file; its suffix chooses the format."
+)
+map_out = _option("--map-out", metavar="FILE", help="Write a map file: which node became which, as JSON.")
 dry_run = _option("--dry-run", is_flag=True, help="Print the plan on stdout and write nothing.")
 as_input = _option("--as-input", metavar="NAME", multiple=True, help="Treat this variable as an input.")
 as_parameter = _option("--as-parameter", metavar="NAME", multiple=True, help="Treat this variable as a parameter.")
@@ -77,21 +82,21 @@ verify_bytes = _option("--verify-bytes", is_flag=True, help="Compare the written
 external_data = _option(
     "--external-data",
     type=click.Choice(get_args(CopiedWeights)),
-    help="ONNX: copies of external data share one range of it, or each gets its own [share].",
+    help="ONNX: let copies of a parameter share one range of external data, or copy the data too [share].",
 )
 no_copy = _option("--no-copy", is_flag=True, help="ONNX: refuse to copy external data into another directory.")
 strict = _option("--strict", is_flag=True, help="Treat warnings as errors.")
 format_ = _option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format [text].")
 
 exclude = _option(
-    "--exclude", metavar="PATTERN", multiple=True, help="Leave out files of folders whose path or name matches this glob."
+    "--exclude", metavar="PATTERN", multiple=True, help="In folders, leave out files whose path or name matches this glob."
 )
 feeds = _option(
     "--feed",
     "feeds",
     metavar="NAME=FILE",
     multiple=True,
-    help="Values from a .npy file, an image or a folder of images, or a number; a bare .npz holds several.",
+    help="Value of an input: a .npy file, an image, a folder of images or a number; a .npz file needs no NAME.",
 )
 shapes = _option(
     "--shape",
@@ -99,25 +104,28 @@ shapes = _option(
     metavar="NAME=1,3,?,?",
     multiple=True,
     callback=lambda context, option, texts: parse_shapes(texts),
-    help="Shape of a variable or pattern; ? is a size to be found.",
+    help="Shape of the variables of this name or pattern; ? is an unknown size.",
 )
-dynamic_batch = _option("--dynamic-batch", is_flag=True, help="Leave the batch to the caller of the model.")
+dynamic_batch = _option("--dynamic-batch", is_flag=True, help="Let the caller of the model choose the batch size.")
 dynamic = _option(
     "--dynamic",
     metavar="NAME=n,3,h,w",
     multiple=True,
     callback=lambda context, option, texts: parse_dynamic(texts),
-    help="Leave sizes that have a name to the caller of the model.",
+    help="Let the caller of the model choose the sizes that have names.",
 )
 tolerance = _option(
-    "--tolerance", type=click.FloatRange(min=0), metavar="T", help="Allowed difference, relative to the largest output value."
+    "--tolerance",
+    type=click.FloatRange(min=0),
+    metavar="T",
+    help="Allowed difference, relative to the largest output value [1e-4; float16: 1e-2].",
 )
 max_memory = _option(
     "--max-memory",
     metavar="SIZE",
     expose_value=False,
     callback=_limit_memory,
-    help="Refuse, before it runs, work that would take more memory than this, such as 2G [the free memory].",
+    help="Refuse work that would take more memory than SIZE, such as 2G [the free memory].",
 )
 time_limit = _option(
     "--time-limit",
@@ -136,10 +144,10 @@ engines = _option(
     "--engine",
     metavar="NAME,...",
     callback=lambda context, option, text: text or (),
-    help="Engine, or several to compare, such as numpy,onnxruntime [numpy].",
+    help="Engine, or several to compare, such as numpy,onnxruntime [numpy; for ONNX models onnxruntime].",
 )
-strict_engine = _option("--strict-engine", is_flag=True, help="Refuse nodes that the engine cannot take.")
-upgrade_first = _option("--upgrade", "upgrade_first", is_flag=True, help="Upgrade to MXNet 1.9.1 before anything else.")
+strict_engine = _option("--strict-engine", is_flag=True, help="Refuse nodes that the engine cannot compute.")
+upgrade_first = _option("--upgrade", "upgrade_first", is_flag=True, help="Upgrade the graph to MXNet 1.9.1 first.")
 branch_prefixes = _option(
     "-p", "--prefix", "prefixes", metavar="P", multiple=True, help="Prefix of a branch [detected if possible]."
 )
@@ -163,7 +171,7 @@ _OUTPUT = (
 def rewriting(command: F) -> F:
     """Add the options of every command that rewrites a graph of any format.
 
-    It gets ``source``, the model, and ``output``, what the options of its outputs say; the others are its own.
+    It gets ``source``, the model, and ``output``, the options of its outputs; the others are its own.
     """
     return gather("output", _OUTPUT, (*_REWRITING, external_data, no_copy, strict))(_with_source(command))
 
@@ -176,7 +184,9 @@ def rewriting_symbols(command: F) -> F:
 def grouping(command: F) -> F:
     """Add the options of a command that reads several graphs and writes one; it gets ``output``."""
     graphs = click.argument("graphs", metavar="GRAPH...", nargs=-1)
-    many = _option("--params", metavar="FILE", multiple=True, help="Once for each GRAPH, in order: its parameters; may be ''.")
+    many = _option(
+        "--params", metavar="FILE", multiple=True, help="Parameter file of a GRAPH, once for each in order; '' for none."
+    )
     return gather("output", _OUTPUT, (graphs, epoch, many, *_REWRITING[3:], external_data, no_copy, strict))(command)
 
 
@@ -192,6 +202,7 @@ def gather(
             return command(*context, **values)
 
         result: Any = collect
+        # Decorators apply from the last to the first: this keeps the order of the list in the help.
         for option in reversed(options):
             result = option(result)
         return result  # type: ignore[no-any-return]
@@ -211,7 +222,7 @@ def _with_source(command: F) -> F:
 
 
 def upgrade_model(model: Checkpoint) -> Checkpoint:
-    """Return what ``--upgrade`` makes of a model before anything else."""
+    """Return the model that ``--upgrade`` makes before anything else."""
     from graphshare.api.upgrade import upgrade  # start-up: most files need none
 
     return upgrade(model)

@@ -1,4 +1,4 @@
-"""What becomes of a rewriting command's result: files, stdout, or with ``--dry-run`` a plan; and its summary on stderr."""
+"""The result of a rewriting command as files, on stdout or with ``--dry-run`` as a plan, and its summary on stderr."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def refuse_terminal() -> None:
         UsageError: stdout is a terminal.
     """
     if is_terminal():
-        raise UsageError(Fault("the graph would go to the terminal", hint="add -o FILE, or pipe it on"))
+        raise UsageError(Fault("the graph would go to the terminal", hint="add -o FILE, or pipe the output"))
 
 
 def say_written(outputs: Outputs) -> None:
@@ -136,14 +136,15 @@ def say_branches(model: Checkpoint, outputs: Outputs) -> None:
         say(f"branch {branch.label or '(original)'}: {parts}, inputs {names}")
     if report.tied:
         names = format_name_list([node.name for node in report.tied])
+        # The last kind of parts is that of parameters: nodes in MXNet, initializers in ONNX.
         *_, kind = model.graph.source.count_parts(model.graph.nodes)
         say(f"tied: {format_count(len(report.tied), 'parameter')}, one {kind} each for all branches ({names})")
     if report.copied:
         count = format_count(len(report.copied), "parameter")
         if all(source.parameter_file is None for source in model.sources or (model,)):
-            say(f"separate: {count} a branch; none is written, because no parameter file was read")
+            say(f"separate: {count} per branch; none is written, because no parameter file was read")
         else:
-            say(f"copied: {count} a branch; they start equal and drift apart in training")
+            say(f"copied: {count} per branch; they start equal and drift apart in training")
     if report.joined:
         joined = [node.name + (f" (axis {axis})" if axis else "") for node, axis in report.joined.items()]
         say(f"one run for all branches: joined {format_name_list(joined)}; outputs split again")
@@ -156,6 +157,7 @@ def say_branches(model: Checkpoint, outputs: Outputs) -> None:
         takes_params = find_format(model.graph).supports(Capability.PARAMETER_FILE)
         values = [] if not takes_params else ["--params", params] if params else ["--random-params", "0"]
         words = ["graphshare", "verify", outputs.graph, *values]
+        # With a = the prefix may begin with a dash.
         words += [f"--prefix={branch.label}" for branch in report.branches if branch.label]
         words += [f"--as-input={node.name}" for node, role in report.roles.items() if role.why == AS_INPUT]
         say(f"prove it: {shlex.join(words)}")

@@ -31,7 +31,7 @@ _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan", "
 
 def report_format(*more: str) -> Callable[[F], F]:
     """Add the option ``--format`` with every report format and ``more``; inside GitHub Actions the default is ``github``."""
-    help_ = "How to print [text; inside GitHub Actions: github]."
+    help_ = "Output format [text; inside GitHub Actions github]."
     return click.option("--format", "format_", type=click.Choice((*FORMATS, *more)), help=help_)
 
 
@@ -64,6 +64,7 @@ def put_report(
     else:
         (put_json_text if format_ in ("json", "sarif") else put_text)(render(report, format_))
     if stage is not None:
+        # Files are put in place after the report: one that cannot be printed leaves them as they were.
         stage.commit()
 
 
@@ -71,6 +72,7 @@ def _put_colored(report: FindingsReport) -> None:
     from rich.console import Console  # start-up: plain output needs no rich
     from rich.text import Text
 
+    # Rich would break long lines and colour numbers and paths.
     console = Console(highlight=False, soft_wrap=True)
     for line in style_report(report):
         text = Text()
@@ -88,7 +90,7 @@ def format_parameter_diff(difference: ParameterDiff) -> Iterator[Line]:
     for dtype, count in difference.across.items():
         yield (
             "",
-            f"{format_count(count, 'array')} of unlike types compared up to the rounding of {dtype}, {STEPS[dtype][1]:.3g}",
+            f"{format_count(count, 'array')} of different types compared up to the rounding of {dtype}, {STEPS[dtype][1]:.3g}",
         )
 
 
@@ -96,6 +98,7 @@ def _names(change: ParameterChange) -> str:
     old, new = change.old, change.new
     if old is None or new is None or old == new:
         return old or new or "(no name)"
+    # arg: or aux: is repeated only where it changes.
     return f"{old} -> {new if split_key(old)[0] != split_key(new)[0] else split_key(new)[1]}"
 
 

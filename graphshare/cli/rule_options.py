@@ -7,18 +7,24 @@ import click
 from graphshare.cli.options import _option
 from graphshare.rewrite.rules.model import REUSE
 
-rules_file = _option("--rules", "rules_file", metavar="FILE", help="Rules in a file, JSON or TOML; options come after them.")
-separator = _option("--separator", metavar="S", help="Separator of the components of scopes [/].")
-reuse = _option(
-    "--reuse", type=click.Choice(REUSE), help="Tie where the target exists and rename where not [auto]; require; or forbid."
+rules_file = _option(
+    "--rules", "rules_file", metavar="FILE", help="File of rules, JSON or TOML; rules of options come after them."
 )
-overrides = _option("--override", "overrides", metavar="SRC=DST", multiple=True, help="Parameters of scope SRC are DST's.")
-aliases = _option("--alias", "aliases", metavar="A=B", multiple=True, help="Parameter A (a name or pattern) is B.")
-matches = _option("--match", metavar="PATTERN", multiple=True, help="Names to change: a glob, =literal, or re:expression.")
+separator = _option("--separator", metavar="S", help="Separator of scopes in names [/].")
+reuse = _option(
+    "--reuse",
+    type=click.Choice(REUSE),
+    help="Whether the target of a tie must exist; auto ties if it does and renames if not [auto].",
+)
+overrides = _option(
+    "--override", "overrides", metavar="SRC=DST", multiple=True, help="Use the parameters of scope DST in scope SRC."
+)
+aliases = _option("--alias", "aliases", metavar="A=B", multiple=True, help="Use parameter B in place of A, a name or pattern.")
+matches = _option("--match", metavar="PATTERN", multiple=True, help="Change these names: a glob, =literal or re:expression.")
 targets = _option("--to", metavar="NAME", multiple=True, help="Replacement for the preceding --match.")
 variable_scopes = _option(
-    "--variable-scope", "variable_scopes", metavar="S", multiple=True, help="Open a scope around all names."
+    "--variable-scope", "variable_scopes", metavar="S", multiple=True, help="Put all names into this scope."
 )
 name_scopes = _option(
-    "--name-scope", "name_scopes", metavar="S", multiple=True, help="Open a scope around all names but parameters'."
+    "--name-scope", "name_scopes", metavar="S", multiple=True, help="Put all names except those of parameters into this scope."
 )

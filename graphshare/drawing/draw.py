@@ -63,6 +63,7 @@ class Drawing(ShortRepr, msgspec.Struct, frozen=True, eq=False):
         if not self.text.startswith("<!doctype html>"):
             return None
         style = "width:100%;height:600px;border:1px solid #8886"
+        # The script of a page runs in a frame without an origin, so it cannot reach the notebook.
         return f'<iframe sandbox="allow-scripts" srcdoc="{escape(self.text)}" style="{style}"></iframe>'
 
 
@@ -134,7 +135,7 @@ def annotate(
 
 
 class _Form(msgspec.Struct, frozen=True):
-    """How a picture is written: format, theme, direction and title."""
+    """The form in which a picture is written: format, theme, direction and title."""
 
     to: str
     theme: str
@@ -150,7 +151,7 @@ def draw_comparison(
     title: str,
     theme: str = "auto",
 ) -> Drawing:
-    """Return a page of two graphs in one; ``sections`` tell what was found, and ``files`` have the parameters."""
+    """Return a page of two graphs in one; ``sections`` describe what was found, and ``files`` have the parameters."""
     picture = make_foldable_picture(graph, depth=None)
     return Drawing(_format_page(graph, picture, files, _Form("html", theme, "TB", title), sections), picture)
 
@@ -196,6 +197,7 @@ def _remark(graph: Graph, known: KnownShapes, picture: Picture, to: str, *, is_d
 def find_branches(graph: Graph, prefixes: Sequence[str]) -> tuple[str, ...]:
     """Return the prefixes of the branches of a graph, found where none are given. Raises RefusedError."""
     names = [node.name for node in graph.nodes if not node.is_variable]
+    # Sorted, each prefix is found by one search, however many branches and nodes there are.
     ordered = sorted(names) if prefixes else []
     places = [(prefix, bisect_left(ordered, prefix)) for prefix in prefixes]
     missing = [prefix for prefix, i in places if i == len(ordered) or not ordered[i].startswith(prefix)]
@@ -216,6 +218,7 @@ def _copy_to_twins(graph: Graph, input_shapes: Mapping[str, PartialShape], prefi
     shapes, known = dict(input_shapes), KnownPrefixes(prefixes)
     for name, shape in input_shapes.items():
         own = known.find_longest(name)
+        # The empty prefix is the original branch.
         for prefix in ("", *prefixes):
             twin = prefix + name[len(own) :]
             if twin in names:
@@ -226,6 +229,7 @@ def _copy_to_twins(graph: Graph, input_shapes: Mapping[str, PartialShape], prefi
 def find_known_shapes(graph: Graph, input_shapes: Mapping[str, PartialShape], params: ParameterFile | None) -> KnownShapes:
     """Return the completely known shapes, by node and output."""
     declared = any("__shape__" in node.attrs for node in graph.variables())
+    # Without a shape of an input nothing follows but the parameters' own shapes, and numpy stays out.
     if not input_shapes and not declared and find_format(graph).supports(Capability.COSTS):
         return _read_stored_shapes(graph, params)
     from graphshare.execute.prepare.shape_report import infer_known_shapes  # start-up: inference needs numpy
@@ -268,6 +272,7 @@ def _find_former_names(graph: Graph, map_file: MapFile) -> dict[Node, str]:
 def _nodes_at(graph: Graph, place: Place | None, by_name: Mapping[str, Sequence[Node]]) -> Collection[Node]:
     if place is None:
         return ()
+    # A file may have been edited since: an id counts only where the name fits too.
     if place.id is not None and 0 <= place.id < len(graph.nodes) and graph.nodes[place.id].name == place.name:
         return (graph.nodes[place.id],)
     return by_name.get(place.name, ())

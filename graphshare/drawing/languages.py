@@ -25,6 +25,7 @@ def _format_statements(picture: Picture, palette: Palette, title: str, direction
     font = 'fontname="Helvetica,Arial,sans-serif"'
     yield f"digraph {_quote(title)} {{"
     yield f'  graph [rankdir={direction}, bgcolor="{palette.background}", fontcolor="{palette.text}", {font}, fontsize=12,'
+    # newrank ranks the nodes of all clusters together, so that branches stay side by side.
     yield "         nodesep=0.3, ranksep=0.35, newrank=true, compound=true, pad=0.2]"
     yield f'  node [shape=box, style="filled,rounded", {font}, fontsize=11, margin="0.14,0.07", height=0.3]'
     yield f'  edge [color="{palette.line}", fontcolor="{palette.text}", {font}, fontsize=9, arrowsize=0.7]'
@@ -47,12 +48,14 @@ def _format_clusters(picture: Picture, palette: Palette) -> Iterator[str]:
             continue
         inner = tree
         for part in path:
+            # Keys of scopes begin with / and those of boxes with #, so that none of them can be equal.
             inner = inner.setdefault("/" + part, {})  # type: ignore[assignment]
         inner[f"#{number}"] = number
     several = len(picture.branches) > 1
     counter = iter(range(1 << 30))
     stack: list[tuple[str, object, int]] = [(key, value, 1) for key, value in reversed(tree.items())]
     while stack:
+        # A stack instead of recursion: the scopes of a file may be nested deeper than Python allows.
         key, value, depth = stack.pop()
         pad = "  " * depth
         if key == "}":
@@ -93,6 +96,7 @@ def _format_edge(line: Line, palette: Palette) -> str:
     settings = [f'class="{line.kind}"']
     if line.labels:
         labels = line.labels if len(line.labels) <= 3 else [*line.labels[:3], "…"]
+        # Blanks keep the text off the line, chr(92) is a backslash, and the last \n is cut off.
         settings.append(f'label="{"".join(f" {_escape(text)} " + chr(92) + "n" for text in labels)[:-2]}"')
     if line.kind == "shared":
         settings += [f'color="{palette.shared_line}"', "style=dashed", "penwidth=1.4"]
@@ -173,6 +177,7 @@ def _format_groups(picture: Picture) -> Iterator[str]:
     several = len(picture.branches) > 1
     opened: tuple[str, ...] = ()
     count = 0
+    # Mermaid has no way to open a group again, so its boxes must be neighbours.
     order = sorted(range(len(picture.boxes)), key=lambda n: _cluster_path(picture.boxes[n], several))
     for number in order:
         box = picture.boxes[number]
@@ -207,6 +212,7 @@ def _format_mermaid_box(number: int, box: Box) -> str:
 
 def _escape_entities(text: str) -> str:
     """Return ``text`` with Mermaid's entities for all characters that have a meaning in Mermaid or HTML."""
+    # # comes first, because the entities begin with one.
     escaped = escape_control(text[:200]).replace("#", "#35;")
     escaped = "".join(f"#{_ENTITIES[c]};" if c in _ENTITIES else c for c in escaped)
     return escaped.replace("`", "#96;")

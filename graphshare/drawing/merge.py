@@ -1,4 +1,4 @@
-"""Two graphs in one picture: what both have stands once, what one of them has beside it.
+"""Two graphs in one picture: common nodes stand once, and those of one graph beside them.
 
 A node of the second graph is drawn with its inputs there. A node that only the first one has is drawn with its own, which lead
 from what its inputs became; lines that only the first graph has are lost ones.
@@ -33,6 +33,7 @@ def merge(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[Images
     everywhere: dict[Node, Node] = {}
     for branch in branches:
         for a, b in branch.items():
+            # Of several copies the first stands for nodes that no branch pairs.
             everywhere.setdefault(a, b)
     needed = reachable(left.graph)
     alone: dict[Node, Node] = {}
@@ -49,10 +50,12 @@ def merge(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[Images
     members = set(needed)
     for branch in branches:
         for a, b in branch.items():
+            # Where both graphs have the operator, inputs of one of them alone are lost or added lines.
             olds = {(entry.node, entry.index): entry for entry in (follow(e, branch) for e in a.inputs if a in members)}
             news = {(entry.node, entry.index) for entry in b.inputs}
             lost.update({(key, b): entry for key, entry in olds.items() if key not in news})
             added.update({(*key, b): None for key in news if key not in olds})
+    # An output that only the first graph has leads nowhere; the line keeps its operator in the picture.
     lost.update({((alone[head.node], head.index), None): follow(head) for head in left.graph.heads if head.node in alone})
     reached = {b for branch in branches for b in branch.values()}
     added.update({(e.node, e.index, n): None for n in right.graph.nodes if n not in reached for e in n.inputs})

@@ -28,15 +28,16 @@ MARKS = {
     "highlight": "renamed", "added": "added", "removed": "removed", "changed": "changed", "near": "within the tolerance",
     "apart": "differs", "unjudged": "not judged",
 }  # fmt: skip
-"""The marks of boxes with what a legend says of them."""
+"""The marks of boxes with their texts in a legend."""
 _LINE = 34  # characters in a line of constants
 
 
 class Box(msgspec.Struct):
     """``kind`` is operator, scope, input, parameter or shared. ``cluster`` is its branch followed by its scopes.
 
-    ``mark`` is ``highlight`` of what a map renamed, or what a comparison found (:data:`MARKS`). ``weights`` counts those of a
-    parameter box, None where a shape is unknown. ``label`` is what a layout writes where the lines from it start.
+    ``mark`` is ``highlight`` for a node that a map renamed, or the finding of a comparison (:data:`MARKS`). ``weights`` counts
+    those of a parameter box, None where a shape is unknown. ``label`` is the text that a layout writes where the lines from it
+    start.
     """
 
     kind: str
@@ -78,7 +79,7 @@ class Picture(ShortRepr, msgspec.Struct):
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A part of what a comparison found: lines, each with a node of the picture where it is about one."""
+    """A part of the findings of a comparison: lines, each with a node of the picture where it is about one."""
 
     title: str
     lines: Sequence[tuple[str, Node | None]] = ()
@@ -146,6 +147,7 @@ class _PictureBuilder:
         self.all_parameters = all_parameters
         self.format = find_format(graph.graph)
         self.heads = {head.node for head in graph.graph.heads}
+        # Lost lines may start at nodes that no head of the second graph needs.
         self.nodes = post_order([*(head.node for head in graph.graph.heads), *(entry.node for entry, _ in graph.lost)])
         self.constants = self._find_constants()
         self.prefixes = KnownPrefixes(graph.prefixes)
@@ -165,6 +167,7 @@ class _PictureBuilder:
     def _find_constants(self) -> dict[Node, str]:
         """Return the values of small constants, which are drawn inside the boxes that use them."""
         used = {entry.node for node in self.nodes for entry in node.inputs} | {entry.node for entry, _ in self.source.lost}
+        # A constant that is an output has a box of its own.
         texts = {n: self.format.describe_constant(n) for n in used - self.heads if n.op or not self.all_parameters}
         return {node: text for node, text in texts.items() if text}
 
@@ -179,8 +182,10 @@ class _PictureBuilder:
         at: dict[Node, int] = {}
         members: dict[tuple[str, tuple[str, ...]], list[Node]] = {}
         for node, name in self.names.items():
+            # At depth 0 a whole branch is one box; otherwise an operator without scopes stays a box.
             if depth is not None and len(name.scopes) >= depth and (name.scopes or depth == 0):
                 members.setdefault((self.branch_of[node], name.scopes[:depth]), []).append(node)
+        # A scope with one operator shows less than the operator.
         collapsed = {node: key for key, nodes in members.items() if len(nodes) > 1 for node in nodes}
         numbers: dict[tuple[str, tuple[str, ...]], int] = {}
         for node in self.nodes:
@@ -217,6 +222,7 @@ class _PictureBuilder:
         scopes = name.scopes[: max(depth - 1, 0)] if depth is not None and is_deeper else name.scopes
         title = name.leaf or "(no name)"
         if len(scopes) < len(name.scopes):
+            # Scopes that are not open become a part of the title.
             title = "/".join((*name.scopes[len(scopes) :], title))
         lines = [" ".join((node.op, *self.format.describe_operator(node))), *self._list_constants(node)]
         lines += self._count_weights([entry.node for entry in node.inputs])
@@ -245,6 +251,7 @@ class _PictureBuilder:
             hidden = () if node.is_variable else [e.node for e in node.inputs if not e.node.op or e.node in self.constants]
             own = self.source.marks.get(node, "")
             marks.add(own or ("changed" if any(n in self.source.marks and self._is_hidden(n) for n in hidden) else ""))
+        # A renamed operator does not make its scope a changed one.
         if len(marks) < 2 or marks == {"", "highlight"}:
             return max(marks, default="")
         return next((mark for mark in ("apart", "unjudged", "near") if mark in marks), "changed")
@@ -256,6 +263,7 @@ class _PictureBuilder:
         branch, scopes = key
         kinds = Counter(node.op for node in nodes).most_common()
         parts = [f"{op} ×{count}" if count > 1 else op for op, count in kinds]
+        # A seventh kind takes the place that `and 1 more kinds` would need.
         first = parts if len(parts) <= 7 else parts[:6]
         lines = [", ".join(first[start : start + 2]) for start in range(0, len(first), 2)]
         if len(parts) > len(first):
@@ -346,6 +354,7 @@ class _PictureBuilder:
         lines: dict[tuple[int, int, str, str], Line] = {}
         for entry, node, kind, mark in edges:
             source, target = at.get(entry.node, -1), at.get(node, -1)
+            # Hidden parameters have no box, and lines inside a closed scope are not drawn.
             if source < 0 or target < 0 or source == target:
                 continue
             if picture.boxes[source].kind in ("shared", "parameter"):

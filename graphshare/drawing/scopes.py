@@ -34,6 +34,7 @@ def infer_scopes(branches: Mapping[str, Sequence[Node]], *, separator: str | Non
     parts = {node: _split_name(name, mark) for node, name in names.items()}
     if strict:
         _adopt_scopes(names, parts)
+    # A prefix of all names, such as that of the network, would be one scope around everything.
     common = _count_common_parts(list(parts.values()))
     scoped: dict[Node, ScopedName] = {}
     for nodes in branches.values():
@@ -44,6 +45,7 @@ def infer_scopes(branches: Mapping[str, Sequence[Node]], *, separator: str | Non
                 if _is_scope(members, strict):
                     pending.append(((*scopes, name), [(n, rest[1:] or rest) for n, rest in members]))
                     continue
+                # Not a scope: the first two parts are one, and longer names may still have scopes inside.
                 longer = [(n, [mark.join(rest[:2]), *rest[2:]]) for n, rest in members if len(rest) > 1]
                 scoped.update((n, ScopedName(scopes, rest[0])) for n, rest in members if len(rest) == 1)
                 if longer:
@@ -103,11 +105,12 @@ def _is_scope(members: Sequence[tuple[Node, list[str]]], strict: bool) -> bool:
 
 
 def _are_connected(nodes: Sequence[Node]) -> bool:
-    """Whether the edges among ``nodes`` connect them all."""
+    """Return whether the edges among ``nodes`` connect them all."""
     parent = {node: node for node in nodes}
 
     def root(node: Node) -> Node:
         while parent[node] is not node:
+            # Each walk halves the path, which keeps later walks short.
             parent[node] = parent[parent[node]]
             node = parent[node]
         return node

@@ -35,10 +35,12 @@ def _format_elements(layout: Layout, direction: str, palette: Palette, with_dark
     )
     yield f"<title>{_escape(title)}</title>"
     if with_dark:
+        # Attributes are light, and the rules override them: programs without style sheets draw the light picture.
         yield f"<style>@media (prefers-color-scheme: dark) {{{''.join(_format_rules(DARK))}}}</style>"
     yield f'<rect class="paper" x="{-MARGIN}" y="{-MARGIN}" width="100%" height="100%" fill="{palette.background}"/>'
     for level in layout.levels[1:]:
         yield _format_scope(placement.rects[level.vertex], level.title, level.kind, palette)
+    # In this order titles and boxes lie over lines, and lines over the areas of scopes.
     for route in placement.routes:
         yield _format_route(route, palette)
     for level in layout.levels[1:]:
@@ -97,6 +99,7 @@ def format_path(points: Sequence[tuple[float, float]]) -> str:
 def _format_arrow(route: Route, color: str) -> str:
     points = route.points if route.arrow == "end" else route.points[::-1]
     (x, y) = points[-1]
+    # Control points may lie on the end: the direction is that from the last other point.
     before = next((p for p in reversed(points) if p != (x, y)), (x, y - 1))
     length = max(((x - before[0]) ** 2 + (y - before[1]) ** 2) ** 0.5, 1e-6)
     dx, dy = (x - before[0]) / length, (y - before[1]) / length
@@ -125,6 +128,7 @@ def _format_box(box: Box, rect: Rect, palette: Palette) -> Iterator[str]:
 
 
 def _format_label(text: str, middle: tuple[float, float], palette: Palette) -> str:
+    # A rim in the colour of the background, so that a line behind the text does not strike it through.
     style = f'fill="{palette.text}" stroke="{palette.background}" stroke-width="3" paint-order="stroke" text-anchor="middle"'
     at = f'x="{middle[0]:g}" y="{middle[1] + 4:g}" font-size="{LINE_SIZE:g}"'
     return f'<text class="label" {at} {style}>{_escape(text)}</text>'

@@ -74,9 +74,11 @@ class _Unfolder:
                 results += [captured.get(head.node) or Entry(within[head.node], head.index) for head in each.graph.heads]
             own = [] if call is not None else [follow(entry) for entry in (own_inputs(node) if inner else node.inputs)]
             deps = tuple([images[dep] for dep in node.control_deps])
+            # An operator whose bodies are open reads their results, so that lines lead out of them.
             image = replace(node, inputs=(*own, *results), control_deps=deps, subgraphs=() if inner else node.subgraphs)
             images[node] = image
             self.nodes.append(image)
+            # The image exists only after its bodies, which refer to it.
             for each_body in opened:
                 each_body.owner = image
             if body is not None:

@@ -93,7 +93,7 @@ def bind(
 
 
 class _Case(msgspec.Struct, eq=False):
-    """What follows from one combination of input shapes and dtypes: ``zeros`` for labels and states, and numpy's plan."""
+    """The consequences of one combination of input shapes and dtypes: ``zeros`` for labels and states, and numpy's plan."""
 
     inference: Inference
     zeros: Mapping[Node, Any]
@@ -169,6 +169,7 @@ class Bound:
         if program is not None:
             done = program.run(values, self._rng)
         else:
+            # An engine may leave some shapes to numpy, whose plan is made when it is first needed.
             plan, memo = self._numpy = self._numpy or self._prepare_numpy()
             case.plan = case.plan or _call_directly(plan, inference)
             done = run_plan(case.plan, values, shapes=inference.shapes, rng=self._rng, pool=self._pool, memo=memo)
@@ -179,7 +180,7 @@ class Bound:
         names = [node.name for node in self._inputs if not (self._roles[node].is_label or self._roles[node].is_state)]
         if len(names) != 1:
             example = ", ".join(f"{name!r}: ..." for name in names[:3])
-            message = f"an array without a name is for one input, and there are {format_count(len(names), 'input')}"
+            message = f"an array without a name is for one input, but there are {format_count(len(names), 'input')}"
             raise RefusedError(Fault(message, hint=f"name them: net({{{example}}})"))
         return names[0]
 
@@ -205,7 +206,7 @@ class Bound:
         return missing
 
     def _settle(self, fed: Mapping[Node, Any]) -> _Case:
-        """Return what follows from inputs of these shapes and dtypes; cached."""
+        """Return the case of inputs of these shapes and dtypes; cached."""
         key = tuple((node, array.shape, array.dtype) for node, array in fed.items())
         if key not in self._known:
             roles = self._roles
@@ -213,6 +214,7 @@ class Bound:
             with memory_limit(self._max_memory):
                 assigned = assign_values(self._part, roles, self._parameters, feeds=fed, shapes={}, seed=None, params_seed=None)
             if len(self._known) >= _KEPT:
+                # The oldest combination goes; dicts keep the order of insertion.
                 del self._known[next(iter(self._known))]
             self._known[key] = _Case(assigned.inference, {node: assigned.values[node] for node in missing})
         return self._known[key]
@@ -243,6 +245,7 @@ def _call_directly(plan: ExecutionPlan, inference: Inference) -> ExecutionPlan:
 
 def _with_function(step: PlanStep, inference: Inference) -> PlanStep:
     node = step.node
+    # Larger results are better written into buffers of the pool, which only a context can give.
     if step.kernel.direct is None or step.outputs != step.outputs[:1] or not _is_small(node, inference):
         return step
     dtypes = [inference.types[entry.node][entry.index] for entry in node.inputs]
@@ -252,7 +255,7 @@ def _with_function(step: PlanStep, inference: Inference) -> PlanStep:
 
 
 def _is_small(node: Node, inference: Inference) -> bool:
-    """Whether the first output has axes, and takes less than what is worth a buffer."""
+    """Return whether the first output has axes, and is too small for a buffer."""
     shape, dtype = inference.shapes[node][0], inference.types[node][0]
     if not shape or dtype is None:
         return False
@@ -275,6 +278,7 @@ def fold_batch_norm(plan: ExecutionPlan, parameters: Mapping[Node, Array]) -> Ex
             continue
         chain, weight, term = replacement
         constants[slots], constants[slots + 1] = weight, term
+        # The other operand of a sum stays the last input.
         others = step.inputs[-1:] if chain.adds else ()
         inputs = (step.inputs[0], slots, slots + 1, *others)
         steps.append(

@@ -45,7 +45,7 @@ def rank_classes(
 ) -> list[Ranking]:
     """Return the ``top`` classes of each sample in each of ``outputs`` (N, classes), also (N, classes, 1, 1); ties by number.
 
-    ``labels`` are the names of the classes, or a file with one a line; then outputs with another number of classes are left
+    ``labels`` are the names of the classes, or a file with one per line; then outputs with another number of classes are left
     out. ``images`` are the files of the samples.
 
     Raises:
@@ -59,7 +59,7 @@ def rank_classes(
         shapes = ", ".join(f"{name} {format_dims(np.shape(value))}" for name, value in outputs.items())
         wanted = "rows of scores" if names is None else f"rows of {format_count(len(names), 'score')}"
         hint = "choose the output with `targets`" + ("" if names is None else ", or the labels of this network")
-        raise RefusedError(Fault(f"no output has {wanted}, one for each class; there is {shapes}", hint=hint))
+        raise RefusedError(Fault(f"no output has {wanted}, one for each class; the outputs are {shapes}", hint=hint))
     return [
         Ranking(name, number, images[number] if len(images) == len(rows) else None, _best(row, top, names))
         for name, rows in fitting.items()
@@ -68,32 +68,37 @@ def rank_classes(
 
 
 def read_labels(path: str | os.PathLike[str]) -> list[str]:
-    """Return the lines of a text file (UTF-8), without empty ones at its end. Raises InputError when it is none."""
+    """Return the lines of a text file (UTF-8), without empty ones at its end. Raises InputError when it is not such a file."""
     with open_source(path, endings=(".txt",)) as source:
         if source.size > MAX_LABEL_BYTES:
             raise InputError(
-                Fault(f"has {format_count(source.size, 'byte')}; labels may have {MAX_LABEL_BYTES:,}", where=source.name)
+                Fault(
+                    f"has {format_count(source.size, 'byte')}; a file of labels may have {MAX_LABEL_BYTES:,}", where=source.name
+                )
             )
         data = source.read_at(0, source.size)
     try:
+        # Editors on Windows may begin a text with a byte order mark.
         labels = [line.strip() for line in data.decode("utf-8-sig").split("\n")]
     except UnicodeDecodeError as error:
-        hint = "labels are text in UTF-8, one a line"
+        hint = "labels are text in UTF-8, one per line"
         raise InputError(Fault("is not text in UTF-8", where=str(path), path=f"byte {error.start}", hint=hint)) from error
     while labels and not labels[-1]:
         labels.pop()
     if not labels:
-        raise InputError(Fault("holds no labels", where=str(path), hint="labels are text in UTF-8, one a line"))
+        raise InputError(Fault("contains no labels", where=str(path), hint="labels are text in UTF-8, one per line"))
     return labels
 
 
 def _as_rows(array: Array) -> Array | None:
     """Return an output as (N, classes); None where it has another form."""
+    # A single column is a regression or one probability: it ranks nothing.
     is_row = array.ndim >= 2 and array.shape[1] > 1 and all(size == 1 for size in array.shape[2:])
     return array.reshape(array.shape[:2]) if is_row else None
 
 
 def _best(row: Array, top: int, names: Sequence[str] | None) -> tuple[ClassScore, ...]:
+    # Negated, not reversed: a stable sort then leaves equal scores by number, and NaN comes last.
     order = np.argsort(-row.astype(np.float64), kind="stable")[:top]
     return tuple(
         ClassScore(int(i), None if names is None else names[i], float(row[i]) if np.isfinite(row[i]) else None) for i in order

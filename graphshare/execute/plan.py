@@ -144,6 +144,7 @@ def make_plan(targets: Sequence[Entry]) -> ExecutionPlan:
 def _slots(nodes: Sequence[Node], targets: Sequence[Entry]) -> dict[tuple[Node, int], int]:
     """Return a slot for each output that is used, and for the first output of every node."""
     read: dict[tuple[Node, int], None] = {}
+    # First outputs get slots even if nothing reads them, because a step needs a place for its result.
     for node in nodes:
         read[node, 0] = None
     for node in nodes:

@@ -55,7 +55,7 @@ class Computed(NumericResult, msgspec.Struct, eq=False):
     """The result of a run. ``outputs`` are arrays by MXNet's output names; equal names get the endings ``#1``, ``#2``...
 
     ``peak_bytes`` is the most that computed values took at one time, ``variable_bytes`` the size of the variables. ``notes``
-    tell the user what was decided for them. Runs are compared without their times.
+    list what was decided for the user. Runs are compared without their times.
     """
 
     outputs: dict[str, Any]
@@ -134,7 +134,7 @@ def run(
     computed that many at a time. ``profile`` measures each node: ``timings`` of the result. ``seed`` draws the inputs that are
     not fed (random operators use it too), ``params_seed`` the parameters that the model does not hold. Labels and RNN states
     that are not fed are zeros. ``all_outputs`` returns every inner output that the targets need as well, in topological order,
-    and the inputs: what :func:`verify` takes as ``recorded``. ``engine`` is what computes: ``"numpy"``, the reference and the
+    and the inputs: what :func:`verify` takes as ``recorded``. ``engine`` is ``"numpy"``, the reference and the
     default, ``"onnxruntime"``, ``"auto"`` (onnxruntime where that is faster, its opening included), or that of an installed
     package. Nodes that it cannot take are computed with numpy, which a note says; with ``strict_engine`` they are refused. What
     would take more than ``max_memory`` (bytes, or a text such as ``"2G"``; without it what is available) is refused before it
@@ -147,12 +147,12 @@ def run(
         UnsupportedError: operators without a kernel; all are listed before anything runs.
         RefusedError: names that are not in the graph, shapes that do not fit, missing values; all of a kind are listed. The
             limit of memory or time is not enough.
-        UsageError: ``batch`` goes with images only, and neither with ``profile`` nor with ``all_outputs``; the engine is not
+        UsageError: ``batch`` is without images, or combined with ``profile`` or ``all_outputs``; the engine is not
             installed, or ``profile`` is wanted of another than numpy.
     """
     source = as_checkpoint(model)
     if profile and engine not in (None, NUMPY):
-        raise UsageError(Fault(f"`profile` measures numpy's kernels and does not go with `engine={engine!r}`"))
+        raise UsageError(Fault(f"`profile` measures numpy's kernels, and cannot be combined with `engine={engine!r}`"))
     fed, names = feeds or {}, as_names(targets)
     others = {"`profile`": profile, "`batch`": batch is not None}
     forwards = _count_batches(fed, batch)
@@ -203,7 +203,7 @@ def _compute(ready: Prepared, executor: Executor | None, seed: int, *, profile: 
 def choose_executor(
     source: Checkpoint, engine: str | None, others: Mapping[str, bool] = EMPTY, *, strict: bool, forwards: int, fixed: bool
 ) -> Executor | None:
-    """Return what computes a model; None for one that onnxruntime computes as a whole.
+    """Return the executor of a model; None for one that onnxruntime computes as a whole.
 
     Raises:
         RefusedError: that one is to be computed by another engine, or with ``others`` of the options, which are for kernels.
@@ -220,25 +220,25 @@ def choose_executor(
 
 
 def _count_batches(feeds: Mapping[str, Any], batch: int | None) -> int:
-    """Return how often the graph is computed."""
+    """Return the number of times that the graph is computed."""
     if batch is None or batch < 1:
         return 1
     return max((-(-len(value) // batch) for value in feeds.values() if isinstance(value, Images)), default=1)
 
 
 def _check_batch(*, profile: bool, all_outputs: bool) -> None:
-    """Raise UsageError with all that does not go with ``batch``."""
+    """Raise UsageError with all options that cannot be combined with ``batch``."""
     faults: list[Fault] = []
     if profile:
-        faults.append(Fault("`profile` measures one pass and does not go with `batch`"))
+        faults.append(Fault("`profile` measures one pass, and cannot be combined with `batch`"))
     if all_outputs:
-        faults.append(Fault("`all_outputs` keeps the outputs of one pass and does not go with `batch`"))
+        faults.append(Fault("`all_outputs` keeps the outputs of one pass, and cannot be combined with `batch`"))
     if faults:
         raise UsageError(faults)
 
 
 def is_recordable(value: object) -> bool:
-    """Whether a value is an array of numbers, which an .npz has a place for."""
+    """Return whether a value is an array of numbers, which an .npz can hold."""
     return isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
 
 
@@ -279,10 +279,12 @@ def _run_batches(
     parts = []
     with task("computing", count, "images") as advance:
         for start in range(0, count, size):
+            # A full batch in the end as well: other shapes would be inferred and compiled anew.
             indices = [min(number, count - 1) for number in range(start, start + size)]
             parts.append(compute({**feeds, **{name: value.take(indices) for name, value in images.items()}}))
             advance(min(size, count - start))
     outputs = {name: _join([part.outputs[name] for part in parts], axis, count, size) for name, axis in axes.items()}
+    # Most notes repeat in every batch.
     notes = dict.fromkeys(note for part in parts for note in part.notes)
     peak, variables = max(part.peak_bytes for part in parts), max(part.variable_bytes for part in parts)
     return Computed(outputs, peak, variables, sum(part.seconds for part in parts), [], list(notes))
@@ -291,11 +293,11 @@ def _run_batches(
 def _count_images(images: Mapping[str, Images]) -> int:
     if not images:
         hint = "feed a folder, as in `feeds={data: photos}`, or leave `batch` out"
-        raise UsageError(Fault("`batch` is for images, and no `feeds` is one", hint=hint))
+        raise UsageError(Fault("`batch` needs images, but no `feeds` is one", hint=hint))
     counts = {name: len(value) for name, value in images.items()}
     if len(set(counts.values())) > 1:
         numbers = ", ".join(f"{name} {number}" for name, number in counts.items())
-        raise UsageError(Fault(f"`batch` needs as many images for each input; there are {numbers}"))
+        raise UsageError(Fault(f"`batch` needs the same number of images for each input; there are {numbers}"))
     return next(iter(counts.values()))
 
 
@@ -310,6 +312,7 @@ def _find_batch_axes(graph: Graph, images: Mapping[str, Images], targets: Sequen
     nodes = post_order(entry.node for entry in part.heads)
     inputs = {node: 0 for node in nodes if node.is_variable and node.name in images}
     places_at, all_couplings = follow_batch(nodes, inputs, rank=4)
+    # BatchNorm mixes samples in training only.
     couplings = [coupling for coupling in all_couplings if not coupling.only_training]
     if couplings:
         hint = "leave `batch` out: all images are one batch then"
@@ -324,6 +327,7 @@ def _join(arrays: Sequence[Array], axis: int | None, count: int, size: int) -> A
     if axis is None:
         return arrays[0]
     whole = np.concatenate(arrays, axis)
+    # An output may have several rows for each image, such as the boxes of a detector.
     per_image = whole.shape[axis] // (size * len(arrays))
     kept: Array = whole[(slice(None),) * axis + (slice(0, count * per_image),)]
     return kept
@@ -335,6 +339,7 @@ def summarize(name: str, array: Array) -> OutputSummary:
     nonfinite = array.size - finite.size
     if not finite.size:
         return OutputSummary(name, array.shape, str(array.dtype), None, None, None, nonfinite)
+    # A sum of many float32 values loses digits.
     low, high, mean = float(finite.min()), float(finite.max()), float(finite.mean(dtype="float64"))
     return OutputSummary(name, array.shape, str(array.dtype), low, high, mean, nonfinite)
 

@@ -36,7 +36,7 @@ _EXTRAS = ("google-re2", "numpy", "onnx", "onnxruntime", "Pillow", "safetensors"
 
 
 class Installation(msgspec.Struct, frozen=True):
-    """What a process computes with: the versions of graphshare, of Python (major and minor) and of optional packages."""
+    """The software of a process: the versions of graphshare, of Python (major and minor) and of optional packages."""
 
     graphshare: str
     python: str
@@ -44,7 +44,7 @@ class Installation(msgspec.Struct, frozen=True):
 
 
 def describe_installation() -> Installation:
-    """Return what this process computes with; a worker runs this."""
+    """Return the software of this process; a worker runs this."""
     packages = {}
     for name in _EXTRAS:
         with contextlib.suppress(PackageNotFoundError):
@@ -56,7 +56,7 @@ _describe_once = cache(describe_installation)
 
 
 def compare_workers(here: Installation, workers: Mapping[str, Installation | str], threads: Mapping[str, int]) -> list[Fault]:
-    """Return what keeps workers from computing the same as this machine; a text in place of an installation is an error."""
+    """Return the reasons why workers may compute something else; a text in place of an installation is an error."""
     faults = []
     for address, there in workers.items():
         where = f"worker {redact(address)}"
@@ -66,7 +66,7 @@ def compare_workers(here: Installation, workers: Mapping[str, Installation | str
             continue
         if threads.get(address, 1) != 1:
             hint = "start it as `dask worker --nthreads 1`, with --nworkers for several models at a time"
-            faults.append(Fault("has several threads, and one model at a time is run in a process", where=where, hint=hint))
+            faults.append(Fault("has several threads, but a process can run only one model at a time", where=where, hint=hint))
         pairs = [("graphshare", here.graphshare, there.graphshare), ("Python", here.python, there.python)]
         names = sorted({*here.packages, *there.packages})
         pairs += [(name, here.packages.get(name, ""), there.packages.get(name, "")) for name in names]
@@ -74,7 +74,7 @@ def compare_workers(here: Installation, workers: Mapping[str, Installation | str
             if mine != other:
                 message = f"has {name} {other}" if other else f"does not have {name}"
                 hint = "install one version of it on all workers"
-                faults.append(Fault(f"{message}, and here is {mine or 'none'}", where=where, hint=hint))
+                faults.append(Fault(f"{message}, but this machine has {mine or 'none'}", where=where, hint=hint))
     return faults
 
 
@@ -94,6 +94,7 @@ def run_on_cluster(tasks: Iterator[Task], run: Run, address: str) -> Generator[t
 
         def submit() -> None:
             while len(running) < window and (task := next(tasks, None)) is not None:
+                # A pure call of equal arguments would be answered by Dask from an earlier result.
                 future = client.submit(work_there, run, task, here, pure=False, retries=0)
                 running[future.key] = task
                 futures.add(future)
@@ -129,7 +130,7 @@ def work_there(run: Run, task: Task, here: Installation) -> Result:
 
 
 def _outcome(future: Future, task: Task, address: str) -> Result | Killed:
-    """Return what became of a task. Raises SchedulerError."""
+    """Return the outcome of a task. Raises SchedulerError."""
     from distributed import KilledWorker  # takes a second to import
 
     try:
@@ -152,6 +153,7 @@ def _connect(address: str) -> Client:
     from distributed import Client  # takes a second to import
 
     try:
+        # The default client belongs to the program that calls foreach.
         return Client(address, timeout=_CONNECT, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         hint = "name a Dask scheduler as tcp://HOST:8786; `dask scheduler` starts one"

@@ -27,7 +27,7 @@ Outcomes = Iterator[tuple[Task, Result | Killed]]
 
 
 class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a fleet is run: the folder of the outputs, where and how many at a time, what is done again, and limits per model.
+    """The options of a fleet: the folder of outputs, where and how many run at a time, what is done again, limits per model.
 
     ``prepare`` is called once in each worker process. ``time_limit`` is in seconds, ``max_memory`` in bytes or a text such as
     ``2G``.
@@ -48,7 +48,7 @@ class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
 class FleetRun(ShortRepr):
     """An iterator over the results of a run, in the order in which models finish; ``total`` is their number.
 
-    ``template`` is the command that is run, ``out`` the folder of the outputs; ``notes`` say what was left out of folders.
+    ``template`` is the command that is run, ``out`` the folder of the outputs; ``notes`` list what was left out of folders.
 
     Nothing runs before the first result is asked for. :meth:`close`, the end of a ``with`` block and the deletion of the
     iterator end the run early; models that run are left without outputs, and another run with the same manifest goes on with
@@ -116,7 +116,7 @@ class FleetRun(ShortRepr):
 def foreach(
     patterns: Sequence[str], template: Template, run: Run, settings: FleetOptions, *, prepare: Callable[[], None]
 ) -> FleetRun:
-    """List the models that match ``patterns``, refuse what cannot be right for all of them, and return the run.
+    """List the models that match ``patterns``, refuse runs that must fail, and return the run.
 
     ``run`` and ``prepare`` are functions of modules, which worker processes import.
 
@@ -139,6 +139,7 @@ def foreach(
 
     # A killed run has left objects that its manifest does not have; a run that goes on with it replaces them.
     overwrite = may_overwrite() or (manifest is not None and manifest.is_continued)
+    # Workers of a cluster start in folders of their own.
     folder = os.getcwd() if settings.scheduler else ""
 
     def make(model: FleetModel) -> Task:
@@ -155,12 +156,16 @@ def foreach(
 def _refuse_settings(settings: FleetOptions, patterns: Sequence[str]) -> None:
     faults = []
     if settings.retry and not settings.manifest:
-        faults.append(Fault("`retry` reads which models have failed from a manifest", hint="name it with `manifest=FILE`"))
+        faults.append(
+            Fault("`retry` needs a manifest, which lists the models that have failed", hint="name it with `manifest=FILE`")
+        )
     if settings.retry and settings.force:
         faults.append(Fault("`retry` and `force` cannot be combined", hint="leave out one of them"))
     if settings.shared_filesystem and not settings.scheduler:
         faults.append(
-            Fault("`shared_filesystem` is about a cluster", hint="add `scheduler='tcp://HOST:8786'`, or leave it out")
+            Fault(
+                "`shared_filesystem` has no effect without a cluster", hint="add `scheduler='tcp://HOST:8786'`, or leave it out"
+            )
         )
     if settings.scheduler and not settings.shared_filesystem:
         local = [path for path in (*patterns, settings.out) if path and not is_url(path)]
@@ -173,7 +178,7 @@ def _refuse_settings(settings: FleetOptions, patterns: Sequence[str]) -> None:
 
 
 class _Runner(msgspec.Struct, frozen=True):
-    """What runs tasks: the function and its preparation in a worker, where and how many at a time, and what is done already."""
+    """The runner of tasks: the function and its preparation in a worker, where and how many at a time, and earlier results."""
 
     run: Run
     prepare: Callable[[], None]
@@ -195,6 +200,7 @@ class _Runner(msgspec.Struct, frozen=True):
         killed: list[Task] = []
         with closing(self._start(pending(), self.settings.jobs)) as outcomes:
             for task, outcome in outcomes:
+                # The generator of tasks runs ahead, and meets finished models on its way.
                 yield from _drain(skipped)
                 if isinstance(outcome, Killed) and not outcome.timed_out:
                     killed.append(task)

@@ -52,15 +52,20 @@ def list_models(patterns: Iterable[str], sieve: Sieve | None = None) -> list[Fle
 
 
 def _list_local(pattern: str, sieve: Sieve) -> list[FleetModel]:
-    """Return the models of a pattern without a scheme. Raises InputError for folders that cannot be read."""
-    if glob.has_magic(pattern):
-        graphs = sorted(_match_graphs(pattern))
-    elif graph := pattern if is_file(pattern) else find_by_stem(pattern):
-        graphs = [graph]
-    else:
-        models = list_folder_models(pattern, sieve) if is_folder(pattern) else []
+    """Return the models of a pattern without a scheme. Raises InputError for folders that cannot be read.
+
+    Relative paths begin at the folder of a file, and of a glob at that before its first wildcard.
+    """
+    # Names come first: that of a file or folder may have brackets.
+    if graph := pattern if is_file(pattern) else find_by_stem(pattern):
+        graphs, fixed = [graph], pattern
+    elif is_folder(pattern):
+        models = list_folder_models(pattern, sieve)
         return [FleetModel(model.graph, model.newest, len(os.path.join(pattern, ""))) for model in models]
-    start = len(_find_fixed_folder(pattern))
+    else:
+        # Sorted, most models of one folder are neighbours, and the folder is listed once for them.
+        graphs, fixed = sorted(_match_graphs(pattern)), re.split(r"[*?[]", pattern, maxsplit=1)[0]
+    start = len(fixed) - len(os.path.basename(fixed))
     matches = []
     last, params = None, dict[str, str]()
     for graph in graphs:
@@ -80,19 +85,13 @@ def _match_graphs(pattern: str) -> set[str]:
 
 
 def _find_suffixes(pattern: str) -> tuple[str, ...]:
-    """Return how the names of graphs end that a glob matches: any suffix of a graph only if the glob has one itself."""
+    """Return the suffixes of graphs that a glob matches: any suffix of a graph only if the glob has one itself."""
     return FILE_ENDINGS if pattern.endswith(FILE_ENDINGS) else MODEL_ENDINGS
 
 
 def _may_be_stem(pattern: str) -> bool:
+    # A glob that ends with a star matches whole names already.
     return not pattern.endswith((*FILE_ENDINGS, "*"))
-
-
-def _find_fixed_folder(pattern: str) -> str:
-    """Return the folder, with its separator, from which relative paths begin: of a glob that before its first wildcard."""
-    match = re.search(r"[*?[]", pattern)
-    before = pattern[: match.start()] if match is not None else pattern
-    return before[: len(before) - len(os.path.basename(before))]
 
 
 def _list_names(folder: str) -> dict[str, None]:
@@ -114,6 +113,7 @@ def _list_remote(pattern: str, sieve: Sieve) -> list[FleetModel]:
     start = len(_without_tail(folder))
     if name:
         try:
+            # One listing answers for the file itself, for its stem and for its parameters.
             files = list_remote(folder, prefix=find_stem(name))
         except InputError:  # a server without a list of its files
             files = [ListedFile(pattern, -1, "")] if is_file(pattern) else []

@@ -27,7 +27,7 @@ _BEGIN = b'{"source":'  # of every line
 
 
 class _Source(msgspec.Struct, frozen=True):
-    """The part of a line that says which model it is about, and what every line has."""
+    """The fields that every line has, the model among them."""
 
     source: str
     command: tuple[str, ...]
@@ -38,7 +38,7 @@ class Manifest:
     """A manifest that is open to be read and appended to, by one run at a time.
 
     Raises:
-        InputError: a line is not one of a manifest.
+        InputError: a line is not a line of a manifest.
         OutputError: the file cannot be written.
         RefusedError: another run has it open.
     """
@@ -51,6 +51,7 @@ class Manifest:
             raise output_error(error, path) from error
         # With an offset of its own: appending moves that of the descriptor, and a buffer would be filled from there.
         self._file: BinaryIO = open(path, "rb")  # noqa: SIM115  # close() closes it
+        # By the hash of the source instead of its text: a manifest may have a million lines.
         self._offsets: dict[int, int] = {}
         try:
             self._lock()
@@ -65,7 +66,7 @@ class Manifest:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 hint = "wait until it ends, or name another manifest"
-                raise RefusedError(Fault("another run writes this manifest", where=self.path, hint=hint)) from None
+                raise RefusedError(Fault("another run is writing this manifest", where=self.path, hint=hint)) from None
 
     def _read(self) -> None:
         """Note the place of each source's last line; at the end complete a line without its end, and cut off a torn one."""
@@ -84,11 +85,13 @@ class Manifest:
                     return
         except (ValueError, RecursionError) as error:
             hint = "name another file: graphshare appends only to manifests"
-            raise InputError(Fault(f"line {number} is not one of a manifest: {error}", where=self.path, hint=hint)) from error
+            raise InputError(
+                Fault(f"line {number} is not a line of a manifest: {error}", where=self.path, hint=hint)
+            ) from error
 
     @property
     def is_continued(self) -> bool:
-        """Whether it has results of earlier runs."""
+        """Return whether it has results of earlier runs."""
         return bool(self._offsets)
 
     def find(self, source: str) -> Result | None:
@@ -102,11 +105,13 @@ class Manifest:
             result = msgspec.json.decode(self._file.readline(), type=Result)
         except (ValueError, RecursionError):  # of another version: it is done again
             return None
+        # If two sources have one hash, the earlier one is done again.
         return result if result.source == name else None
 
     def find_finished(self, task: Task) -> Result | None:
         """Return the earlier result of a task whose command, files and outputs are as they were then; None for others."""
         result = self.find(task.model.graph)
+        # "no" is an answer as well; only failures are repeated.
         if result is None or result.result not in ("done", "no") or not _is_same_command(result, task):
             return None
         model, params = task.model, result.params
@@ -139,7 +144,7 @@ class Manifest:
             raise output_error(error, self.path) from error
         if written != len(line):
             os.ftruncate(self._fd, os.fstat(self._fd).st_size - written)
-            raise OutputError(Fault("the disk is full", where=self.path, hint="make room, and run it again to go on"))
+            raise OutputError(Fault("the disk is full", where=self.path, hint="free some space, and run it again to continue"))
 
 
 def _is_torn(line: bytes) -> bool:

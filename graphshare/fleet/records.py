@@ -1,4 +1,4 @@
-"""What a fleet run works on and what it yields: models, tasks for workers, and results, which are the lines of a manifest."""
+"""Records of a fleet run: models, tasks for workers, and results, which are the lines of a manifest."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ Answer = Literal["done", "no", "failed", "killed"]
 """It is done or holds, the answer is no, it could not be answered, or the worker process ended meanwhile."""
 
 
+# There may be a million of these, which the garbage collector need not visit: gc=False.
 class FleetModel(msgspec.Struct, frozen=True, gc=False):
     """A graph file that matched, and its parameter file (empty for none).
 
-    ``listed`` and ``listed_params`` are what a listing of URLs says of the files. There may be a million of these: ``start`` is
-    where in ``graph`` the path below the folder of the pattern begins.
+    ``listed`` and ``listed_params`` are the entries of the files in a listing of URLs. There may be a million of these:
+    ``start`` is where in ``graph`` the path below the folder of the pattern begins.
     """
 
     graph: str
@@ -59,7 +60,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Captured(msgspec.Struct, frozen=True):
-    """What a command left: its exit code and what it printed."""
+    """The result of a command: its exit code and its output."""
 
     code: int
     stdout: bytes
@@ -71,7 +72,7 @@ Run = Callable[[Sequence[str]], Captured]
 
 
 class FileState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What tells one content of a file from another: its size and SHA-256, or the tag of an object store.
+    """The identity of a file's content: its size and SHA-256, or the tag of an object store.
 
     ``modified`` is in nanoseconds; where it and the size are unchanged, a local file is not read again.
     """
@@ -84,7 +85,7 @@ class FileState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The outcome for one model, as a line of the manifest has it.
+    """The outcome for one model, a line of the manifest.
 
     ``source``, ``size`` and the rest are of the graph, ``params`` of its parameter file. ``code`` is the exit code of the
     command, ``seconds`` what it took, ``figures`` are numbers of its report and of its run, ``report`` is what it printed as

@@ -49,12 +49,12 @@ class Slot:
         """Run a task, and return where its result comes from; the process begins with the first one."""
         if self._process is None:
             self._begin()
-        with contextlib.suppress(OSError):  # the process is gone: so says what comes from it
+        with contextlib.suppress(OSError):  # the process is gone, which receive() reports
             self.connection.send(task)
         return self.connection
 
     def receive(self) -> Result | Killed | None:
-        """Return what the process has sent: a result, or None for the news that it is ready.
+        """Return the message of the process: a result, or None when it is ready.
 
         Raises:
             UsageError: it has ended with an error before it was ready, as any other one would.
@@ -109,7 +109,7 @@ def refuse_in_import() -> None:
 class _Running:
     """The tasks that run, each with its slot and the time at which it was submitted, by where its result comes from.
 
-    ``slots`` are all there are.
+    ``slots`` are all slots, those without a task too.
     """
 
     def __init__(self, slots: list[Slot]) -> None:
@@ -120,12 +120,13 @@ class _Running:
         self.tasks[slot.submit(task)] = slot, task, time.monotonic()
 
     def list_ready(self, seconds: float | None) -> list[Connection[Task, Result | None]]:
-        """Return those from which something can be received, at once or within ``seconds``; None waits as long as it takes."""
+        """Return the connections that have a message, at once or within ``seconds``; None waits without a limit."""
         ready = wait(list(self.tasks), seconds)
+        # wait() has an order of its own.
         return [connection for connection in self.tasks if connection in ready]
 
     def wait(self) -> Iterator[tuple[Slot, Task, Result | Killed]]:
-        """Yield what has ended, if anything; tasks with a time limit are looked at when it has passed."""
+        """Yield the tasks that have ended; those with a time limit are looked at when it has passed."""
         now = time.monotonic()
         left = [_time_left(slot, task, submitted, now) for slot, task, submitted in self.tasks.values()]
         first = min((seconds for seconds in left if seconds is not None), default=None)
@@ -139,6 +140,7 @@ class _Running:
         now = time.monotonic()
         for connection, (slot, task, submitted) in list(self.tasks.items()):
             left_for_task = _time_left(slot, task, submitted, now)
+            # A result that arrived in the meantime counts.
             if left_for_task is not None and left_for_task <= 0 and not connection.poll():
                 del self.tasks[connection]
                 slot.signal(getattr(signal, "SIGKILL", signal.SIGTERM))
@@ -151,6 +153,7 @@ class _Running:
         if os.getpid() != self._owner:  # a copy of the process that started them
             return
         for slot, _, _ in self.tasks.values():
+            # SIGTERM is an exception in a worker: it removes half-written files.
             slot.signal(signal.SIGTERM)
         late = time.monotonic() + _PATIENCE
         while self.tasks:
@@ -181,6 +184,7 @@ def run_in_slots(
     tasks: Iterator[Task], run: Run, prepare: Callable[[], None], jobs: int
 ) -> Generator[tuple[Task, Result | Killed], None, None]:
     """Run tasks in ``jobs`` processes and yield each with its outcome, as they end; one more than ``jobs`` is in memory."""
+    # Together the workers have as many threads of matrix products as the machine has cores.
     threads = max(1, (os.cpu_count() or 1) // jobs)
     slots = [Slot(run, prepare, threads) for _ in range(jobs)]
     idle, running, following = slots.copy(), _Running(slots), None
@@ -211,6 +215,7 @@ def _serve(connection: Connection[Result | None, Task], run: Run, prepare: Calla
     """Run the tasks that come, one by one, in a worker process; it ends when there are no more."""
     _initialize(prepare, threads)
     with contextlib.suppress(EOFError):
+        # The process is ready, and its time limits count from here.
         connection.send(None)
         while True:
             connection.send(work(run, connection.recv()))

@@ -1,4 +1,4 @@
-"""What a fleet run comes to: counts by outcome, figures over all models, the first failures; all results, and an HTML page."""
+"""The summary of a fleet run: counts by outcome, figures over all models, the first failures; all results, and an HTML page."""
 
 from __future__ import annotations
 
@@ -65,6 +65,7 @@ class RunSummary(msgspec.Struct):
         """Count a result."""
         self.skipped += result.was_skipped
         for name, value in all_figures(result).items():
+            # Names of figures may come from models, so their number is bounded.
             if name in self.figures or len(self.figures) < _MOST_FIGURES:
                 self.figures.setdefault(name, Figure()).add(value)
         if result.result == "done":
@@ -76,6 +77,7 @@ class RunSummary(msgspec.Struct):
             self.failed += 1
         if len(self.first) < _FIRST:
             error = result.error or result.verdict or _count_errors(result)
+            # A report may be large, and these stay in memory.
             self.first.append(msgspec.structs.replace(result, error=error, report=msgspec.Raw(b"null")))
 
     @property
@@ -85,7 +87,7 @@ class RunSummary(msgspec.Struct):
 
     @property
     def exit_code(self) -> int:
-        """2 if a model has failed, else 1 if an answer was no, else 0."""
+        """Return 2 if a model has failed, else 1 if an answer was no, else 0."""
         return 2 if self.failed else 1 if self.no else 0
 
 
@@ -118,6 +120,7 @@ class Spool:
         for i in sorted(range(len(self._sources)), key=self._sources.__getitem__):
             self._file.seek(self._offsets[i])
             yield self._file.readline()[:-1]
+        # append() writes where the file stands.
         self._file.seek(0, 2)
 
     def results(self) -> Iterator[Result]:
@@ -137,7 +140,7 @@ def write_page(command: Sequence[str], summary: RunSummary, spool: Spool) -> Ite
         yield _format_histogram(name, figure, bins)
     yield from _format_results("Not done", (r for r in spool.results() if r.result != "done"), summary.no + summary.failed)
     slowest = heapq.nlargest(_SLOWEST, spool.results(), key=lambda result: result.seconds)
-    yield from _format_results("Longest", iter(slowest), len(slowest))
+    yield from _format_results("Slowest", iter(slowest), len(slowest))
     yield "</body></html>\n"
 
 
@@ -169,6 +172,7 @@ def _format_histogram(name: str, figure: Figure, bins: list[int]) -> str:
     bars = "".join(
         f'<rect x="{i * _BAR}" y="{_HEIGHT - height}" width="{_BAR - 1}" height="{height}"><title>{count:,}</title></rect>'
         for i, count in enumerate(bins)
+        # A bin that is not empty has at least one pixel.
         if (height := max(round(_HEIGHT * count / most), int(count > 0)))
     )
     mean = format_number(figure.sum / figure.count)

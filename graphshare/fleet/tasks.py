@@ -1,4 +1,4 @@
-"""From a command with ``{}`` in it to the command of each model: its words and outputs, and what refuses them."""
+"""The command of each model, made from a command with ``{}`` in it: its words and outputs, and checks of them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Template(msgspec.Struct, frozen=True):
     ``outputs`` are the options that name outputs, each with what goes there: the graph, the parameters, the map, or a file with
     the model's name and this suffix; ``folder`` is a graph whose option names its folder. ``subject`` is what ``{}`` stands
     for. ``takes_params`` if the parameter file is given by ``--params``. ``extra`` are words to add, ``has_report`` if stdout
-    is then JSON. With ``has_exports`` some ONNX models have the stems of symbol files, so that the names of their maps say
-    which they are of.
+    is then JSON. With ``has_exports`` some ONNX models have the stems of symbol files, so that the names of their maps
+    keep the suffix.
     """
 
     words: tuple[str, ...]
@@ -40,7 +40,7 @@ class Template(msgspec.Struct, frozen=True):
 
     @property
     def holds_model(self) -> bool:
-        """Whether some word stands for the model or a part of its name."""
+        """Return whether some word stands for the model or a part of its name."""
         return any(mark in word for word in self.words for mark in ("{}", "{stem}", "{name}"))
 
 
@@ -53,6 +53,7 @@ def make_task(template: Template, model: FleetModel, out: str) -> Task:
     values = {"{}": subject, "{stem}": stem, "{name}": find_stem_name(model.graph)}
     places = [(option, place) for option, content in template.outputs if (place := _place(template, content, model, out))]
     folders = [option for option, content in template.outputs if content == "folder"]
+    # Behind -- every word is an argument, so options are added before it.
     at = template.words.index("--") if "--" in template.words else len(template.words)
     words = [
         *(_fill_word(word, values) for word in template.words[:at]),
@@ -80,7 +81,7 @@ def _fill(word: str, values: dict[str, str]) -> str:
 
 
 def _place(template: Template, content: str, model: FleetModel, out: str) -> str:
-    """Return where an output of a model goes, empty for parameters of a model without any."""
+    """Return the place of an output of a model, empty for parameters of a model without any."""
     relative = model.relative.removesuffix(".gz")
     if content in ("graph", "folder"):
         return join(out, relative)
@@ -116,7 +117,7 @@ def refuse_escapes(template: Template, models: Iterable[FleetModel], out: str) -
         relative = model.relative if is_url(model.graph) else model.relative.replace(os.sep, "/")
         if leads_outside(relative, on_windows=on_windows) or (is_url(out) and leaves_folder(relative)):
             hint = "name its folder as it is, without wildcards in place of the two dots"
-            faults.append(Fault(f"its outputs would not stay below {out}", where=model.graph, hint=hint))
+            faults.append(Fault(f"its outputs would be outside of {out}", where=model.graph, hint=hint))
             if len(faults) == _MOST:
                 break
     if faults:
@@ -135,6 +136,7 @@ def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str
     identify = _identifier(fold)
     sources = {identify(path) for path in iter_sources(models)} if _may_overlap(models, out) else set()
     if not sources:
+        # Where no output can replace an input, only models of one stem can collide.
         models = _find_doubles(models, fold)
     places: dict[tuple[str, str], str] = {}
     faults: list[Fault] = []
@@ -192,10 +194,10 @@ def refuse_template(template: Template, out: str) -> None:
     """Refuse a command that cannot be run for each model. Raises UsageError; all faults are listed."""
     faults = []
     if not template.holds_model:
-        hint = "write {} where the model stands, as in: foreach 'models/*' -o out -- duplicate {} --prefix sha-"
-        faults.append(Fault("the command does not say where the model stands", hint=hint))
+        hint = "write {} in place of the model, as in: foreach 'models/*' -o out -- duplicate {} --prefix sha-"
+        faults.append(Fault("the command does not name the model", hint=hint))
     if template.outputs and not out:
-        hint = "add `out=DEST` before --; each model's files get their places in it"
+        hint = "add `out=DEST` before --; the files of all models go there"
         faults.append(Fault(f"{template.name} writes files, and there is no folder for them", hint=hint))
     if out and not template.outputs:
         hint = "leave out `out`; a report and `manifest` record its output"

@@ -1,4 +1,4 @@
-"""What a worker does for one model: fingerprint its files, run the command in this process, and measure."""
+"""The work on one model: fingerprint its files, run the command in this process, and measure."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ def work(run: Run, task: Task) -> Result:
             params = _describe_state(task.model.params, task.model.listed_params) if task.model.params else None
             for folder in {os.path.dirname(path) for path in task.outputs if not is_url(path)}:
                 os.makedirs(folder or ".", exist_ok=True)
+            # A folder of 100,000 outputs takes 30 ms to list for left-overs, so that is done once a minute.
             with overwriting(task.overwrite), remember_folders(_FOLDERS):
                 captured = run(task.words)
     except GraphshareError as error:  # a file that is gone, or a limit
@@ -51,7 +52,7 @@ def work(run: Run, task: Task) -> Result:
     except OSError as error:
         captured = Captured(2, b"", f"error: {error.strerror or error}: {error.filename}\n")
     except Exception as error:  # of a function other than the command line's, which reports it itself
-        captured = Captured(2, b"", f"error: this is a bug of graphshare: {type(error).__name__}: {error}\n")
+        captured = Captured(2, b"", f"error: this is a bug in graphshare: {type(error).__name__}: {error}\n")
     seconds = time.perf_counter() - started
     figures = {"cpu_seconds": round(time.process_time() - cpu, 6)}
     return _summarize(task, captured, graph, params, seconds, figures)
@@ -100,7 +101,7 @@ def make_unfinished(task: Task, answer: Answer, error: str, seconds: float = 0.0
 
 
 def clean_text(text: str) -> str:
-    """Return a path or message as a manifest has it: without secrets of URLs, and with escapes for what is not Unicode."""
+    """Return a path or message in the form of a manifest: without secrets of URLs, and with escapes for what is not Unicode."""
     return escape_surrogates(redact(text))
 
 
@@ -118,6 +119,7 @@ def _find_figures(report: object) -> dict[str, float]:
     for key, value in report.items() if isinstance(report, dict) else ():
         inner = value.items() if isinstance(value, dict) and len(value) <= _MOST_FIGURES else ()
         for name, number in ((key, value), *((f"{key}.{name}", number) for name, number in inner)):
+            # The version is that of the report's schema, not a figure.
             if isinstance(number, int | float) and not isinstance(number, bool) and name != "version":
                 figures[name] = number
     return figures
@@ -141,12 +143,13 @@ def _limits(task: Task) -> Iterator[None]:
 
 @contextmanager
 def _limit_data(size: int | None) -> Iterator[None]:
-    """Let this process take ``size`` bytes more than it has, so that what no estimate foresaw is a MemoryError."""
+    """Let this process take ``size`` bytes more than it has, so that use beyond every estimate is a MemoryError."""
     if size is None or sys.platform != "linux":
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     with open("/proc/self/statm", encoding="ascii") as file:
+        # The sixth number has the pages of data and stack.
         held = int(file.read().split()[5]) * resource.getpagesize()
     bound = held + size
     resource.setrlimit(resource.RLIMIT_DATA, (bound if hard == resource.RLIM_INFINITY else min(bound, hard), hard))
@@ -157,7 +160,7 @@ def _limit_data(size: int | None) -> Iterator[None]:
 
 
 def _describe_state(path: str, listed: ListedFile | None) -> FileState:
-    """Return the state of a file; of a URL what its listing says, if that says it all. Raises InputError."""
+    """Return the state of a file; that of a URL from its listing, if it is complete there. Raises InputError."""
     if is_url(path):
         known = listed if listed is not None and listed.version and listed.size >= 0 else describe_file(path)
         return FileState(path, known.size, etag=known.version)
@@ -197,6 +200,7 @@ def any_time_limit(seconds: float | None) -> Iterator[None]:
         return
     deadline = time.monotonic() + seconds
 
+    # Signals reach the main thread only, and a Dask worker runs tasks in another one.
     def look(frame: FrameType, event: str, argument: object) -> None:
         if time.monotonic() > deadline:
             raise TimeUp

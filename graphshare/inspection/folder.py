@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 
 
 class ModelFacts(ShortRepr, msgspec.Struct, frozen=True):
-    """A few facts of a model; where ``faults`` say why it cannot be read, the others are None or empty.
+    """A few facts of a model; where it has ``faults`` it cannot be read, and the other fields are None or empty.
 
     ``params`` is the parameter file of the newest of ``epochs``. ``parameters`` counts the parameters and auxiliary states,
-    ``numbers`` the numbers in them where the parameter file has them all. ``remarks`` say where graph and file do not fit.
+    ``numbers`` the numbers in them where the parameter file has them all. ``remarks`` list the places where graph and file do
+    not fit.
     """
 
     graph: str
@@ -76,6 +77,7 @@ def _inspect_model(files: ModelFiles) -> ModelFacts:
         model = load(files.graph, params=params)
         model_facts = list_facts(model.graph, assign_roles(model.graph, held=model.held))
         remarks = notes_on(model.parameter_file, model.graph)
+        # A broken file of an older epoch is a fault of the model too.
         for path in files.params.values():
             if path != params:
                 read_index(path)
@@ -115,7 +117,7 @@ class SharedArrays(ShortRepr, msgspec.Struct, frozen=True):
 
 
 class SharedWeights(ShortRepr, msgspec.Struct, frozen=True):
-    """What the ONNX models of a folder have in common, the largest part first.
+    """The arrays that ONNX models of a folder have in common, the largest part first.
 
     ``weights`` are the bytes of all arrays of at least 1,024 bytes, ``distinct`` those of each of these arrays once: a pool
     saves the difference. ``left`` are models that cannot be read, or that no pool takes.
@@ -139,7 +141,7 @@ def inspect_shared(folder: StrPath, *, exclude: Names = ()) -> SharedWeights:
 
 
 def find_shared(models: list[ModelFiles]) -> SharedWeights:
-    """Return what models have in common, by the bytes of their arrays; one model is in memory at a time."""
+    """Return the arrays that models have in common, by their bytes; one model is in memory at a time."""
     from graphshare.formats.onnx.pool import PoolMember, hash_members  # start-up: few inspections read weights
 
     users: dict[Content, dict[str, None]] = {}
@@ -162,6 +164,7 @@ def find_shared(models: list[ModelFiles]) -> SharedWeights:
             counts[content] += 1
     sizes: dict[tuple[str, ...], list[int]] = {}
     for content, paths in users.items():
+        # Equal arrays in one model count as well: a pool has them once.
         if counts[content] > 1:
             sizes.setdefault(tuple(paths), []).append(content.size)
     groups = [SharedArrays(paths, len(each), sum(each)) for paths, each in sizes.items()]

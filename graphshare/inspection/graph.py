@@ -161,7 +161,7 @@ def infer_shapes(model: Model, shapes: Shapes, *, as_input: Names = (), as_param
 def _infer_shapes(
     source: Checkpoint, shapes: Shapes, as_input: tuple[str, ...], as_parameter: tuple[str, ...], *, one_sample: bool = False
 ) -> Shaped:
-    from graphshare.execute.prepare.shape_report import shape_graph  # brings numpy along
+    from graphshare.execute.prepare.shape_report import shape_graph  # start-up: imports numpy
 
     with locate_refusals(source):
         check_roles(source.graph.variables(), as_input, as_parameter)

@@ -71,6 +71,7 @@ def list_params(path: StrPath, *, epoch: Natural | None = None) -> ParameterList
         size=file.size,
         named=file.named,
         arrays=tuple(_list_record(record) for record in file.records),
+        # A tied record has its bytes in another one; sparse arrays have their indices in parts.
         data_size=sum(r.data_size + sum(part.size for part in r.parts) for r in file.records if r.tied_to is None),
         remarks=tuple(_remarks(file)),
     )

@@ -118,6 +118,7 @@ def _format_annotation(finding: Finding) -> str:
 def escape_message(text: str) -> str:
     """Return ``text`` as the message of a workflow command: one line, control characters escaped."""
     escaped = escape_control(escape_surrogates(text), keep="\r\n")
+    # % comes first, because the escapes begin with one.
     return escaped.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

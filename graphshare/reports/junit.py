@@ -1,7 +1,7 @@
 """Write a report as JUnit XML: a suite for each file, a failed case for each finding, one passed case for a clean file.
 
-What does not make the exit code 1 is not a failure: notes, and warnings unless the report is strict. It is in the suite's
-``system-out``. File and line are in a case's class name and text, because the schema has no attributes for them.
+Findings that do not make the exit code 1 are not failures: notes, and warnings unless the report is strict. They are in the
+suite's ``system-out``. File and line are in a case's class name and text, because the schema has no attributes for them.
 """
 
 from __future__ import annotations
@@ -56,14 +56,16 @@ def _format_finding(finding: Finding) -> str:
     lines = [f"{finding.place}: {finding.level.value} {finding.code} {finding.message}"]
     lines += [f"at {finding.path}"] if finding.path else []
     lines += [f"hint: {finding.hint}"] if finding.hint else []
-    return "\n".join(map(escape_control, lines))  # a name must not begin a line
+    return "\n".join(map(escape_control, lines))  # a line break in a name must not begin a line
 
 
 def _quote(text: str) -> str:
+    # XML parsers turn bare line breaks and tabs in attributes into blanks.
     return quoteattr(_escape_forbidden(text), {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
 
 
 def _escape_content(text: str) -> str:
+    # XML parsers turn a bare \r into a line feed.
     return escape(_escape_forbidden(text), {"\r": "&#13;"})
 
 

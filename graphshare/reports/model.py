@@ -63,6 +63,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     excerpt_column: int = 0
 
     def __post_init__(self) -> None:
+        # Reports are kept and passed on, and a URL may hold credentials.
         if "://" in self.where:
             msgspec.structs.force_setattr(self, "where", redact(self.where))
 

@@ -37,8 +37,10 @@ def make_document(report: FindingsReport) -> dict[str, object]:
     }
     run = {
         "tool": {"driver": driver},
+        # The run itself came to its end; findings do not make it fail.
         "invocations": [{"executionSuccessful": True}],
         "artifacts": [{"location": {"uri": _format_uri(file)}} for file in report.files],
+        # Finding counts columns in characters, not in units of UTF-16.
         "columnKind": "unicodeCodePoints",
         "results": [_describe_result(finding, places[finding.code]) for finding in report.findings],
     }
@@ -78,6 +80,7 @@ def _describe_result(finding: Finding, rule: int) -> dict[str, object]:
 
 def _hash_finding(finding: Finding) -> str:
     """Return a fingerprint that does not change when lines move: the hash of code, file, node and message."""
+    # The path is left out: its indices change when a node is inserted before it.
     parts = (finding.code, finding.where, finding.node or "", finding.message)
     return hashlib.sha256("\0".join(map(escape_surrogates, parts)).encode()).hexdigest()[:32]
 

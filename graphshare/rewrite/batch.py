@@ -175,7 +175,7 @@ def _check_result(rewrite: Rewrite, inputs: Mapping[Node, Joined], outputs: Mapp
                 entry = entry.node.inputs[0]
             wrong |= entry.node is not branch.images[head.node] or entry.index != head.index
     if wrong:
-        raise SelfCheckError("the branches of the batch are wrong; this is a bug of graphshare")
+        raise SelfCheckError("the branches of the batch are wrong; this is a bug in graphshare")
 
 
 def batch(

@@ -42,7 +42,8 @@ def format_bytes(count: int) -> str:
     if count < 1000:
         return f"{count} B"
     value, unit = float(count), 0
-    while value >= 1000 and unit < len(_UNITS) - 1:
+    # Rounded as it is printed: 999,999 bytes are 1.0 MB, not 1000.0 kB.
+    while round(value, 1) >= 1000 and unit < len(_UNITS) - 1:
         value, unit = value / 1000, unit + 1
     return f"{value:.1f} {_UNITS[unit]}"
 
@@ -72,6 +73,7 @@ def pluralize(noun: str) -> str:
 def singularize(plural: str) -> str:
     """Return the noun whose plural this is, or the word itself if it is not a plural."""
     adjectives, space, word = plural.rpartition(" ")
+    # The order decides: 'boxes' is also the plural of 'boxe', and 'ties' that of 'ty'.
     candidates = (*_PLURALS, f"{word[:-3]}y", word[:-2], word[:-1])
     return adjectives + space + next((noun for noun in candidates if noun and pluralize(noun) == word), word)
 
@@ -89,6 +91,7 @@ def format_names(names: Iterable[str], limit: int = 20) -> str:
 
 def encode_json(value: object) -> bytes:
     """Return ``value`` as JSON in UTF-8; what is not Unicode in a name (of a file, of a record) is written as ``\\\\udcff``."""
+    # Hardly any text has lone surrogates, and a search of all texts takes longer than the encoder.
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -103,6 +106,7 @@ def escape_json(text: str) -> str:
 
 
 def _escape_character(character: str) -> str:
+    # JSON writes a character beyond U+FFFF as two surrogates.
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 

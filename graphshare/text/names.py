@@ -62,6 +62,7 @@ def find_similar(name: str, known: Collection[str], *, limit: int = 3, key: Call
     """
     from difflib import get_close_matches  # not needed for --help
 
+    # The name may be a glob that matched nothing.
     part = name.strip("*").casefold()
     same = [text for text in known if text.casefold() == name.casefold()]
     if same:

@@ -16,6 +16,7 @@ from graphshare.errors import Fault, UsageError
 from graphshare.text.format import format_count
 
 _SURROGATE = "[\ud800-\udfff]"
+# The ends of re2's messages about look-around and back references.
 _NEEDS_BACKTRACKING = ("(?=", "(?!", "(?<", "\\")
 
 Matcher = Callable[[str], bool]
@@ -87,6 +88,7 @@ def compile_substitution(pattern: str, to: str) -> Substitution:
         return lambda name: to if name == literal else None
     if pattern.startswith("re:"):
         return _compile_expression_substitution(pattern[3:], to)
+    # Only to refuse an empty pattern, which is not taken for a literal above.
     compile_pattern(pattern)
     segments = _split_at_stars(_parse_glob(pattern))
     parts = _parse_template(to, _IN_GLOBS, len(segments) - 1, pattern)
@@ -128,7 +130,8 @@ def _compile_expression_substitution(text: str, to: str) -> Substitution:
     return substitute
 
 
-Token = str | tuple[bool, frozenset[str]] | None  # a character, a set (negated or not), or None for '*'; '' is '?'
+Range = tuple[str, str]
+Token = str | tuple[bool, tuple[Range, ...]] | None  # a character, a set (negated or not), or None for '*'; '' is '?'
 
 
 def _parse_glob(pattern: str) -> list[Token]:
@@ -136,6 +139,7 @@ def _parse_glob(pattern: str) -> list[Token]:
     i = 0
     while i < len(pattern):
         character = pattern[i]
+        # A ] right after [ or [! is a member of the set, as in a shell.
         end = pattern.find("]", i + (3 if pattern[i + 1 : i + 2] == "!" else 2)) if character == "[" else -1
         if character == "*":
             tokens.append(None)
@@ -152,17 +156,15 @@ def _parse_glob(pattern: str) -> list[Token]:
     return tokens
 
 
-def _parse_set(inside: str) -> frozenset[str]:
-    characters: set[str] = set()
+def _parse_set(inside: str) -> tuple[Range, ...]:
+    """Return the first and last characters of each range; a range may be most of Unicode, so it stays a pair."""
+    ranges: list[Range] = []
     i = 0
     while i < len(inside):
-        if inside[i + 1 : i + 2] == "-" and i + 2 < len(inside):
-            characters.update(map(chr, range(ord(inside[i]), min(ord(inside[i + 2]), ord(inside[i]) + 0x1000) + 1)))
-            i += 3
-        else:
-            characters.add(inside[i])
-            i += 1
-    return frozenset(characters)
+        is_range = inside[i + 1 : i + 2] == "-" and i + 2 < len(inside)
+        ranges.append((inside[i], inside[i + 2 if is_range else i]))
+        i += 3 if is_range else 1
+    return tuple(ranges)
 
 
 class _Segment:
@@ -204,7 +206,9 @@ class _Segment:
 
 
 def _accepts(token: Token, character: str) -> bool:
-    return token in ("", character) if isinstance(token, str) else token is not None and (character in token[1]) != token[0]
+    if isinstance(token, str):
+        return token in ("", character)
+    return token is not None and any(first <= character <= last for first, last in token[1]) != token[0]
 
 
 def _split_at_stars(tokens: Sequence[Token]) -> list[_Segment]:
@@ -222,6 +226,8 @@ def _match_glob(segments: Sequence[_Segment], name: str) -> list[tuple[int, int]
         return None
     stars, at = [], first.size
     for segment in segments[1:-1]:
+        # The first place is always good enough: it leaves the most room for the segments that follow.
+        # Two stars in a row have an empty segment between them.
         place = segment.find(name, at) if segment.size else at
         if place < 0 or place + segment.size > end:
             return None
@@ -246,7 +252,7 @@ class _Expression:
         return self._compiled.fullmatch(_to_text(name)) is not None
 
     def match_groups(self, name: str) -> list[str] | None:
-        """Return what each group matched, empty where it took no part; None where the expression does not match ``name``."""
+        """Return the text of each group, empty where it took no part; None where the expression does not match ``name``."""
         match = self._compiled.fullmatch(_to_text(name))
         if match is None:
             return None
@@ -269,6 +275,7 @@ def _compile(text: str) -> Any:
         hint = "pip install google-re2, or use a glob"
         raise UsageError(Fault(f"re:{text} needs re2, which matches in linear time", hint=hint)) from None
     options = re2.Options()
+    # re2 would print its own message on stderr.
     options.log_errors = False
     try:
         return re2.compile(text, options)
@@ -279,7 +286,7 @@ def _compile(text: str) -> Any:
 
 
 def _check_syntax(text: str) -> None:
-    """Refuse what no engine accepts, before an engine is asked for."""
+    """Refuse a text that no engine accepts, before an engine is asked for."""
     try:
         re.compile(text)
     except (re.error, OverflowError) as error:

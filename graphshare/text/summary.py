@@ -1,4 +1,4 @@
-"""How large objects show themselves: ``repr`` in one short line, and in notebooks a title, facts and tables in HTML.
+"""Short texts of large objects: ``repr`` in one line, and in notebooks a title, facts and tables in HTML.
 
 Objects that refer to whole graphs or arrays must not print them; all text is escaped and cut.
 """
@@ -20,7 +20,7 @@ class ShortRepr:
     __slots__ = ()
 
     def _summary(self) -> str:
-        """Return what the line says after the name of the class: the verdict, or short fields and the sizes of others."""
+        """Return the text after the name of the class: the verdict, or short fields and the sizes of others."""
         verdict = getattr(self, "verdict", None)
         if isinstance(verdict, str):
             return verdict
@@ -95,4 +95,5 @@ def escape_text(text: str) -> str:
     """Return ``text`` as HTML, cut, its control characters as escapes."""
     from html import escape  # start-up: only notebooks need it
 
+    # Cut before it is escaped, because a name may have megabytes, and after, because escapes are longer.
     return escape(shorten(escape_control(text[: 2 * LONGEST_CELL]), LONGEST_CELL))

@@ -13,9 +13,12 @@ import re
 _URL = r"(?:[A-Za-z][\w+.-]+::)*([A-Za-z][\w+.-]+)://"
 _LINK = r"(?s)((?:[A-Za-z][\w+.-]+::)*[A-Za-z][\w+.-]+://)(.*?)((?:::.*)?)"
 _CREDENTIALS = r"(://)[^/@\s'\"]{0,999}@"
+# A password may hold a slash; digits behind the colon are a port instead.
 _SLASH_IN_PASSWORD = r"(://)[^/\s'\"@:]{0,99}:(?!\d{0,9}(?:[/?#:\s'\"]|$))[^\s'\"@]{0,999}@"
 _SECRETS = r"(?<=://)[^/?#]+(?=@)|(?<=[?#])[^?#]+(?=::|$)"
+# A text may be redacted twice: `?...` stays as it is.
 _WEB_QUERY = r"(?i)(https?://[^\s'\"?#]{0,2999})[?#](?!\.\.\.)(?:(?!::)[^\s'\"])*"
+# Elsewhere ? may be a wildcard of a glob; it begins a query only if there is a = behind it.
 _OTHER_QUERY = r"(://[^\s'\"?]{0,2999})\?(?!\.\.\.)(?=[^\s'\"=]{0,999}=)(?:(?!::)[^\s'\"])*"
 _INVISIBLE = r"[\0-\x20\x7f]"  # some of these are dropped from URLs before they are requested
 _MOST_QUOTED = 8  # times that a name may be percent-encoded
@@ -44,12 +47,13 @@ def hide_secrets(text: str, url: str) -> str:
     """Return a text without the credentials and the query of ``url``, in whatever form another package quotes them."""
     for secret in re.findall(_SECRETS, url):
         for part in (secret, *re.split(r"[:&=]", secret)):
+            # Shorter parts would be replaced inside of other words.
             text = text.replace(part, "...") if len(part) > 3 else text
     return text
 
 
 def split_url(url: str) -> tuple[str, str, str]:
-    """Return what precedes the last name of a URL, with its slash, that name, and what follows: a query, further links."""
+    """Return the part before the last name of a URL, with its slash, that name, and the rest: a query, further links."""
     match = re.fullmatch(_LINK, url)
     if match is None:
         raise ValueError(f"{redact(url)!r} is not a URL")

@@ -626,7 +626,7 @@ def test_targets_and_cuts(folder: Path) -> None:
         (("rename", "lenet", "--prefix", "a-", "--prefix", "b-"), "--prefix is given twice: as 'a-' and as 'b-'"),
         (("duplicate", "lenet", "-p", "a", "-o", "a", "--out", "b"), "--out is given twice: as 'a' and as 'b'"),
         (("params", "list", "lenet", "--format", "text", "--format", "json"), "--format is given twice"),
-        (("run", "lenet", "--seed", "1", "--rgb", "--bgr"), "--rgb and --bgr exclude each other"),
+        (("run", "lenet", "--seed", "1", "--rgb", "--bgr"), "--rgb and --bgr cannot be combined"),
         (("foreach", "lenet", "--jobs", "1", "--jobs", "2", "--", "check", "{}"), "--jobs is given twice"),
         (("foreach", "lenet", "--", "run", "{}", "--seed", "1", "--seed", "2"), "--seed is given twice"),
     ],

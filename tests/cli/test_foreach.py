@@ -110,6 +110,18 @@ def test_what_a_pattern_matches(models: Path, inline: list[Task]) -> None:
     assert faults_of(raised.value) == ["nothing*: matches no model", "nowhere: matches no model"]
 
 
+def test_a_name_with_brackets_is_no_glob(tmp_path: Path, inline: list[Task]) -> None:
+    folder = tmp_path / "runs[1]"
+    folder.mkdir()
+    for name in ("lenet-symbol.json", "lenet-0000.params"):
+        (folder / name).write_bytes((ROOT / "fixtures" / name).read_bytes())
+    for pattern in (folder / "lenet-symbol.json", folder / "lenet", folder):
+        assert answers([*gs.foreach(pattern, ["inspect", "{}"])]) == {"lenet-symbol.json": "done"}
+    assert [(task.model.relative, os.path.basename(task.model.params)) for task in inline] == [
+        ("lenet-symbol.json", "lenet-0000.params")
+    ] * 3
+
+
 def test_marks_stand_for_the_model_and_its_name(models: Path, inline: list[Task]) -> None:
     list(gs.foreach("models/lenet", ["diff", "{}", "copies/{name}", "--prefix", "{stem}-{}"]))
     list(gs.foreach("models/lenet", ["params", "stats", "{}"]))
@@ -127,17 +139,17 @@ def test_marks_stand_for_the_model_and_its_name(models: Path, inline: list[Task]
     [
         ([], "", "no command is given"),
         (["duplicate", "{}", "--prefix", "a"], "", "duplicate writes files, and there is no folder for them"),
-        (["duplicate", "x", "--prefix", "a"], "out", "the command does not say where the model stands"),
+        (["duplicate", "x", "--prefix", "a"], "out", "the command does not name the model"),
         (["check", "{}"], "out", "check writes no files, so it needs no folder for them"),
         (["group", "{}"], "out", "group cannot be run for each model: it joins several models in one"),
         (["foreach", "{}"], "out", "foreach cannot be run for each model: it cannot be its own command"),
         (
             ["upgrade", "{}", "-o", "x", "--in-place"],
             "out",
-            "-o of upgrade is not for foreach: foreach names the outputs",
+            "foreach does not accept -o of upgrade: foreach names the outputs",
         ),
-        (["upgrade", "{}", "-o", "x", "--in-place"], "out", "--in-place of upgrade is not for foreach"),
-        (["check", "{}", "--format", "sarif"], "", "--format of check is not for foreach: foreach prints one report"),
+        (["upgrade", "{}", "-o", "x", "--in-place"], "out", "foreach does not accept --in-place of upgrade"),
+        (["check", "{}", "--format", "sarif"], "", "foreach does not accept --format of check: foreach prints one report"),
     ],
 )
 def test_a_command_that_cannot_be_right_is_refused_before_anything_runs(
@@ -252,12 +264,12 @@ def test_a_file_that_is_not_a_manifest_is_left_alone(models: Path, tmp_path: Pat
               f"{line}{{}}", f'{line}{{"source":"b"}}', f"{line}notes", f"{line}\n{line}")  # fmt: skip
     for text in ("notes\n", '{"source": "a"}\n[1]\n', "notes", *others):
         (tmp_path / "notes.txt").write_text(text)
-        with pytest.raises(InputError, match="is not one of a manifest"):
+        with pytest.raises(InputError, match="is not a line of a manifest"):
             gs.foreach("models/*", ["check", "{}"], manifest="notes.txt")
         assert (tmp_path / "notes.txt").read_text() == text
     for data in (b'{"sou\xee": 1}\n', b'{"source":"\xee","command":[],"result":"no"}\n', b'{"a": ' + b"[" * 100_000 + b"\n"):
         (tmp_path / "notes.txt").write_bytes(data)
-        with pytest.raises(InputError, match="is not one of a manifest"):
+        with pytest.raises(InputError, match="is not a line of a manifest"):
             gs.foreach("models/*", ["check", "{}"], manifest="notes.txt")
         assert (tmp_path / "notes.txt").read_bytes() == data
     with pytest.raises(OutputError):
@@ -279,7 +291,7 @@ def test_a_line_that_the_disk_has_no_room_for_leaves_nothing(tmp_path: Path, mon
 
 def test_one_run_at_a_time_writes_a_manifest(models: Path) -> None:
     first = gs.foreach("models/*", ["check", "{}"], manifest="run.jsonl")
-    with pytest.raises(RefusedError, match="another run writes this manifest"):
+    with pytest.raises(RefusedError, match="another run is writing this manifest"):
         gs.foreach("models/*", ["check", "{}"], manifest="run.jsonl")
     first.close()
     gs.foreach("models/*", ["check", "{}"], manifest="run.jsonl").close()
@@ -303,9 +315,9 @@ def test_exit_codes(models: Path, inline: list[Task]) -> None:
 
 def test_settings_that_contradict_each_other(models: Path) -> None:
     contradictions: list[tuple[dict[str, Any], str]] = [
-        ({"retry": True}, "from a manifest"),
+        ({"retry": True}, "needs a manifest"),
         ({"retry": True, "force": True}, "`force` cannot be combined"),
-        ({"shared_filesystem": True}, "is about a cluster"),
+        ({"shared_filesystem": True}, "has no effect without a cluster"),
         ({"max_memory": "lots"}, "not a size"),
     ]
     for settings, message in contradictions:

@@ -106,7 +106,7 @@ def test_an_input_that_was_forgotten_is_named(parts: Path) -> None:
     prefixes = ("--prefix", "", "--prefix", "a-", "--prefix", "b-")
     command = ("group", "trunk", "head", "short", "--connect", "pool2_output=a-pool2_output", *prefixes, "-o", "x")
     run = done(graphshare(*command, cwd=parts))
-    note = "short-symbol.json: input 'b-pool2_output' is left, while 'pool2_output' of head-symbol.json is connected"
+    note = "short-symbol.json: input 'b-pool2_output' is not connected, but 'pool2_output' of head-symbol.json is"
     assert note in run.stderr.decode()
     refused(graphshare(*command, "--strict", cwd=parts), note)
 
@@ -226,9 +226,9 @@ def test_all_heads_connected_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["trunk"], ["two graphs at least"]),
-        (["trunk", "head", "--prefix", "a-"], ["there are 1 --prefix for 2 graphs"]),
-        (["trunk", "head", "--params", "a"], ["there are 1 --params for 2 graphs"]),
+        (["trunk"], ["at least two graphs"]),
+        (["trunk", "head", "--prefix", "a-"], ["--prefix has 1 value for 2 graphs"]),
+        (["trunk", "head", "--params", "a"], ["--params has 1 value for 2 graphs"]),
         (["trunk", "head", "--prefix", "a-", "--prefix", "a-"], ["prefix 'a-' is given twice"]),
         (["-", "-"], ["stdin can be read only once"]),
         (["trunk", "head", "--connect", "pool2"], ["'pool2' is not a pair of names"]),

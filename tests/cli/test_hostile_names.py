@@ -73,7 +73,7 @@ def hostile_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("line", COMMANDS)
 def test_no_name_breaks_a_line(line: str, hostile_folder: Path) -> None:
     run = graphshare(*line.split(), cwd=hostile_folder)
-    assert b"bug of graphshare" not in run.stderr
+    assert b"bug in graphshare" not in run.stderr
     for text in (run.stdout.decode(), run.stderr.decode()):
         assert "\n::error file=a.c" not in f"\n{text}"
         assert line.endswith(("json", "junit")) or not RAW.search(text)
@@ -115,7 +115,7 @@ def test_names_that_are_not_utf_8_never_crash_a_report(line: str, tmp_path: Path
         (tmp_path / name).write_bytes(data)
         (tmp_path / name.replace("lenet", "\udcff")).write_bytes(data.replace(b"arg:conv1_weight", b"arg:conv1_\xff\xfeight"))
     run = graphshare(*line.format("\udcff").split(), cwd=tmp_path, PYTHONUTF8="1")
-    assert b"bug of graphshare" not in run.stderr, run.stderr
+    assert b"bug in graphshare" not in run.stderr, run.stderr
     assert b"Traceback" not in run.stderr
     assert run.returncode in (0, 1) or run.stderr.startswith((b"error: ", b"warning: "))
     if "json" in line and run.stdout.startswith(b"{"):

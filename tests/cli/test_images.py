@@ -125,10 +125,17 @@ def test_refusals(digits: Path) -> None:
     refuse(digits, *image, "--preset", "mnist", "--top", "1", "-o", "-", words=("both go to stdout",))
     refuse(digits, *image, "--preset", "mnist", "--batch", "1", "--sgd-steps", "1", words=("--batch", "--sgd-steps"))
     refuse(digits, *image, "--preset", "mnist", "--batch", "1", "--profile", words=("--profile", "--batch"))
-    refuse(digits, "--feed", "data=labels.npy", "--batch", "1", words=("--batch is for images", "--feed data=photos"))
-    refuse(digits, "--feed", "data=labels.npy", "--mean", "1", words=("options for images, and no --feed is one",))
+    refuse(
+        digits,
+        "--feed",
+        "data=labels.npy",
+        "--batch",
+        "1",
+        words=("--batch needs images, but no --feed is one", "--feed data=photos"),
+    )
+    refuse(digits, "--feed", "data=labels.npy", "--mean", "1", words=("options for images, but no --feed is an image",))
     refuse(digits, "--feed", "data=absent.png", words=("absent.png: does not exist",))
-    refuse(digits, "--feed", "unseen", words=("does not say which array of unseen", "--feed NAME=unseen"))
+    refuse(digits, "--feed", "unseen", words=("it is not clear which array of unseen", "--feed NAME=unseen"))
     several = ("--mean 'a,b' cannot be read", "--resize '1,2,3' cannot be read", "--scale '1/0' cannot be read")
     refuse(digits, *image, "--mean", "a,b", "--resize", "1,2,3", "--scale", "1/0", words=several)
     several = ("mean has 2 numbers for 3 channels", "std must not be 0", "resize 0 is not a size")
@@ -172,7 +179,7 @@ def test_two_inputs_of_images(tmp_path: Path) -> None:
     net = document([variable("data"), variable("sha-data"), operator("elemwise_sub", "gap", [0, 1])], [2])
     write_json(tmp_path / "net.json", net)
     arguments = ["run", "net.json", "--feed", "data=left", "--feed", "sha-data=right", "--batch", "2", "-o", "out.npz"]
-    refused(graphshare(*arguments, cwd=tmp_path), "--batch needs as many images", "data 3, sha-data 2")
+    refused(graphshare(*arguments, cwd=tmp_path), "--batch needs the same number of images", "data 3, sha-data 2")
     (tmp_path / "left" / "2.png").unlink()
     done(graphshare(*arguments, cwd=tmp_path))
     with np.load(tmp_path / "out.npz") as found:

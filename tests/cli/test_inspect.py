@@ -43,6 +43,20 @@ def test_the_summary_of_a_checkpoint_needs_no_option(folder: Path) -> None:
     ]
 
 
+def test_a_scalar_input_is_not_asked_for(tmp_path: Path) -> None:
+    variables = [{"op": "null", "name": name, "inputs": []} for name in ("scale", "data", "fc_weight")]
+    dense = {"op": "FullyConnected", "name": "fc", "attrs": {"num_hidden": "3", "no_bias": "True"}}
+    operators = [
+        {**dense, "inputs": [[1, 0, 0], [2, 0, 0]]},
+        {"op": "_npi_multiply", "name": "m", "inputs": [[3, 0, 0], [0, 0, 0]]},
+    ]
+    attrs = {"mxnet_version": ["int", 10901], "is_np_shape": ["int", 1]}
+    graph = {"nodes": variables + operators, "arg_nodes": [0, 1, 2], "heads": [[4, 0, 0]], "attrs": attrs}
+    (tmp_path / "scaled.json").write_text(json.dumps(graph))
+    text = done(graphshare("inspect", "scaled.json", "--shape", "scale=", cwd=tmp_path)).stdout.decode()
+    assert "unknown: give --shape data=...\n" in text
+
+
 def test_layers_and_totals_where_the_shapes_are_known(folder: Path) -> None:
     lines = inspected(folder, "lenet", "--shape", "data=2,1,28,28")
     assert "multiply-adds     657,024" in lines

@@ -100,7 +100,7 @@ def test_check_and_inspect_take_no_memory_by_attributes(tmp_path: Path, case: st
         arguments = ["check", "g.json", *options] if command[0] == "check" else ["inspect", "g.json", *words]
         done = run_bounded(*arguments, cwd=tmp_path, timeout=10)
         assert done.returncode in (0, 1), done.stderr.decode()
-        assert b"bug of graphshare" not in done.stderr
+        assert b"bug in graphshare" not in done.stderr
         assert b"MemoryError" not in done.stderr
 
 
@@ -224,7 +224,7 @@ def test_counts_of_outputs_make_no_lists(tmp_path: Path, op: str, command: str) 
     said = (done.stdout + done.stderr).decode()
     assert done.returncode in ((1, 2) if command != "check" else (1,)), said
     assert "MemoryError" not in said
-    assert "bug of graphshare" not in said
+    assert "bug in graphshare" not in said
     assert "2147483647" in said or "expected 0" in said
 
 

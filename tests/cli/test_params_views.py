@@ -259,6 +259,6 @@ def test_convert_says_what_stays_float32_of_which_format(folder: Path) -> None:
     for source, why in (("lenet", "MXNet takes them in float32 only"), ("lenet.onnx", "they stay float32 beside float16 data")):
         run = done(graphshare("params", "convert", source, "half.npz", "--dtype", "float16", cwd=folder))
         assert "8 arrays of BatchNorm" in run.stderr.decode()
-        assert f"keep their type: {why}; --keep chooses what keeps it" in run.stderr.decode()
+        assert f"keep their type: {why}; --keep chooses different ones" in run.stderr.decode()
         run = done(graphshare("params", "convert", source, "half.npz", "--dtype", "float16", "--keep", "", cwd=folder))
         assert b"keep" not in run.stderr

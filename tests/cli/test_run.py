@@ -126,7 +126,7 @@ def test_what_is_missing_is_listed(folder: Path) -> None:
     write_params(folder / "some.params", ["arg:fc1_bias"], (4,))
     run = graphshare("run", "layers.json", "--params", "some.params", "--feed", "data=data.npy", cwd=folder)
     assert run.returncode == 2
-    assert b"'fc2_weight' has no value: some.params does not hold it" in run.stderr
+    assert b"'fc2_weight' has no value: some.params does not contain it" in run.stderr
     assert b"'fc1_bias' has" not in run.stderr
     refused(graphshare("run", "layers.json", "--seed", "1", "--random-params", "1", cwd=folder), "--shape data=")
 
@@ -143,7 +143,10 @@ def test_sizes_that_nothing_determines_are_chosen_where_inputs_are_made_up(folde
 
 @pytest.mark.parametrize("command", [("run", "--seed", "0"), ("export", "-o", "x.onnx"), ("inspect",), ("draw", "-o", "x.svg")])
 @pytest.mark.parametrize(("shape", "cause"), [
-    ("1,3,28,28", "error: lenet-symbol.json (node \"conv1\"): 'data' has the shape (1,3,28,28), where (?,1,?,?) fits: "),
+    (
+        "1,3,28,28",
+        "error: lenet-symbol.json (node \"conv1\"): 'data' has the shape (1,3,28,28), which does not fit (?,1,?,?): ",
+    ),
     ("1,1,32,32", "error: lenet-symbol.json (node \"fc1\"): at 'data' (1,1,32,32): FullyConnected cannot take flatten"),
 ])  # fmt: skip
 def test_a_wrong_shape_is_the_cause_and_not_the_weight(
@@ -181,7 +184,7 @@ def test_a_number_is_a_feed(folder: Path) -> None:
     base = ("run", "lenet", "--seed", "0", "--shape", "data=1,1,28,28")
     run = done(graphshare(*base, "--feed", "softmax_label=[3]", cwd=ROOT / "fixtures"))
     assert b"'softmax_label' is fed as int64 and was converted to float32" in run.stderr
-    refused(graphshare(*base, "--feed", "softmax_label=3", cwd=ROOT / "fixtures"), "has the shape (), where (1) fits")
+    refused(graphshare(*base, "--feed", "softmax_label=3", cwd=ROOT / "fixtures"), "has the shape (), which does not fit (1)")
     refused(graphshare(*base, "--feed", 'softmax_label=["a"]', cwd=ROOT / "fixtures"), "is not an array of numbers")
     refused(graphshare(*base, "--feed", "softmax_label=three", cwd=ROOT / "fixtures"), "three: does not exist")
     np.save(folder / "7.npy", np.ones((1,), "float32"))
@@ -193,9 +196,12 @@ def test_names_and_shapes_that_do_not_fit(folder: Path) -> None:
     np.savez(folder / "wrong.npz", data=np.ones((1, 2, 5, 5), "float32"), conv_weight=np.ones((2, 1, 3, 3), "float32"))
     base = ["run", "siamese.json", "--params", "siamese.params"]
     refused(graphshare(*base, "--feed", "dat=data.npy", "--feed", "wait=data.npy", cwd=folder), "'data'?", "'wait' names no")
-    refused(graphshare(*base, "--feed", "wrong.npz", cwd=folder), "'conv_weight' has the shape (2,1,3,3), where (1,?,3,3) fits")
+    refused(
+        graphshare(*base, "--feed", "wrong.npz", cwd=folder),
+        "'conv_weight' has the shape (2,1,3,3), which does not fit (1,?,3,3)",
+    )
     said = refused(graphshare(*base, "--shape", "data=1,1,9,9", "--feed", "data=wrong.npz", cwd=folder), "(1,2,5,5)")
-    assert "where (1,1,9,9) fits" in said
+    assert "which does not fit (1,1,9,9)" in said
     refused(graphshare(*base, "--seed", "1", "--shape", "data=1,7,9,9", cwd=folder), 'node "conv"', "(1,7,9,9)", "(1,1,3,3)")
     done = graphshare(*base, "--shape", "data=1,x", "--shape", "3", cwd=folder)
     refused(done, "'data=1,x' is not a shape", "'3' is not a shape")
@@ -334,15 +340,15 @@ def test_another_engine_computes_the_same(folder: Path) -> None:
     auto = done(graphshare(*arguments[:-1], "auto", cwd=folder))
     assert b"auto: numpy computes; onnxruntime would take longer to open than it saves" in auto.stderr
     refused(graphshare(*arguments, "--profile", cwd=folder), "--profile measures numpy's kernels")
-    refused(graphshare(*arguments[:-1], "openvino", cwd=folder), "engine 'openvino' is not known", "numpy, onnxruntime, auto")
+    refused(graphshare(*arguments[:-1], "openvino", cwd=folder), "unknown engine 'openvino'", "numpy, onnxruntime, auto")
     write_json(folder / "mask.json", document(
         [variable("data"), variable("index"), operator("_contrib_boolean_mask", "mask", [0, 1])], [2]
     ))  # fmt: skip
     np.save(folder / "index.npy", np.ones(1, "float32"))
     arguments = ["run", "mask.json", "--feed", "data=data.npy", "--feed", "index=index.npy", "--engine", "onnxruntime"]
-    note = b"numpy computes 1 node that onnxruntime does not take: mask (_contrib_boolean_mask)"
+    note = b"numpy computes 1 node that onnxruntime cannot compute: mask (_contrib_boolean_mask)"
     assert note in done(graphshare(*arguments, cwd=folder)).stderr
-    message = "does not take operator _contrib_boolean_mask: the shape of its output depends on values"
+    message = "cannot compute operator _contrib_boolean_mask: the shape of its output depends on values"
     refused(graphshare(*arguments, "--strict-engine", cwd=folder), message, "mask", "leave --strict-engine out")
 
 

@@ -174,7 +174,7 @@ def test_what_cannot_be_tied(folder: Path) -> None:
             "form a cycle: right -> left -> right")  # fmt: skip
     refused(graphshare("share", "net", "--override", "left=left/x", "-o", "one", cwd=folder), "lies inside")
     refused(graphshare("share", "net", "-o", "one", cwd=folder), "no rule or option for sharing")
-    refused(graphshare("share", "net", "--detect", "--untie", "*", cwd=folder), "only one at a time")
+    refused(graphshare("share", "net", "--detect", "--untie", "*", cwd=folder), "several purposes cannot be combined")
     assert files_in(folder) == ["net-0000.params", "net-symbol.json"]
 
 

@@ -111,10 +111,10 @@ def test_heads_that_are_no_losses(folder: Path) -> None:
     given = ("plain.json", "--feed", "x=v.npy", "--feed", "w_weight=w.npy", "--sgd-steps", "1", "--rescale-grad", "1")
     given = (*given, "--learning-rate", "0.1")
     run = done(graphshare("run", *given, "-o", "out.npz", cwd=folder))
-    assert "not a loss, so its gradient is taken as ones: m_output" in run.stderr.decode()
+    assert "outputs that are not losses get a gradient of ones: m_output" in run.stderr.decode()
     assert np.load(folder / "out.npz")["m_output"].tolist() == pytest.approx([3 * 0.7, 5 * 1.5])
     assert outputs(folder, *given, "--head-gradient", "m_output=w.npy") == pytest.approx([3 * 0.7, 5 * 1.0])
-    refused(graphshare("run", *given, "--head-gradient", "m_out=w.npy", cwd=folder), "names no output", "m_output")
+    refused(graphshare("run", *given, "--head-gradient", "m_out=w.npy", cwd=folder), "is not an output", "m_output")
     refused(graphshare("run", *given, "--head-gradient", "m_output=x.npy", cwd=folder), "has the shape")
 
 

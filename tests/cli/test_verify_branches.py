@@ -178,9 +178,9 @@ def test_a_shape_of_a_parameter_counts(tmp_path: Path) -> None:
     refused(graphshare("verify", "siam.json", *more, cwd=tmp_path), "11")
     np.savez(tmp_path / "w.npz", data=np.zeros((10, 4), "float32"), neg_data=np.zeros((10, 4), "float32"))
     more = ("--params", "w.npz", "--shape", "ids=2", "--shape", "data=11,4")
-    refused(graphshare("verify", "siam.json", *more, cwd=tmp_path), "'data' has the shape (10,4), where (11,4) fits")
+    refused(graphshare("verify", "siam.json", *more, cwd=tmp_path), "'data' has the shape (10,4), which does not fit (11,4)")
     more = ("--params", "w.npz", "--seed", "0", "--shape", "ids=2", "--shape", "data=11,4")
-    refused(graphshare("run", "net.json", *more, cwd=tmp_path), "'data' has the shape (10,4), where (11,4) fits")
+    refused(graphshare("run", "net.json", *more, cwd=tmp_path), "'data' has the shape (10,4), which does not fit (11,4)")
 
 
 def test_a_variable_is_an_input_if_the_user_says_so(tmp_path: Path) -> None:

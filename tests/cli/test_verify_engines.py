@@ -54,7 +54,7 @@ def test_two_engines_are_compared(siam: Path) -> None:
 
 def test_the_engines_are_named_in_errors(siam: Path) -> None:
     arguments = ("verify", "siam", "--shape", "data=1,1,28,28", "--engine")
-    refused(graphshare(*arguments, "numpy,onxruntime", cwd=siam), "engine 'onxruntime' is not known", "'onnxruntime'?")
+    refused(graphshare(*arguments, "numpy,onxruntime", cwd=siam), "unknown engine 'onxruntime'", "'onnxruntime'?")
 
 
 def test_training_is_computed_with_numpy() -> None:

@@ -77,7 +77,7 @@ def test_all_outputs_are_kept_in_topological_order_beside_the_inputs(folder: Pat
 
 def test_all_does_not_go_with_everything(folder: Path) -> None:
     arguments = ("run", "lenet", "--seed", "0", *SHAPE, "--all")
-    refused(graphshare(*arguments, "--sgd-steps", "1", cwd=folder), "--all keeps the outputs of one forward pass")
+    refused(graphshare(*arguments, "--sgd-steps", "1", cwd=folder), "--all and --sgd-steps cannot be combined")
     refused(graphshare(*arguments, "--batch", "2", cwd=folder), "--all keeps the outputs of one pass")
 
 

@@ -171,7 +171,7 @@ def test_an_image_may_have_any_dtype(tmp_path: Path, dtype: str) -> None:
 def test_feeds_are_numbers_of_the_dtype_that_the_model_states() -> None:
     feeds = {"data0": np.array([[1, 2, 299]]), "data1": np.array([3])}
     assert export(tokens(), feeds=feeds, input_dtypes={"data0": "int64"}).report.proof
-    with pytest.raises(RefusedError, match="'data0' is float64, and not all of its values are int64"):
+    with pytest.raises(RefusedError, match="'data0' is float64, and not all of its values fit into int64"):
         export(tokens(), feeds={**feeds, "data0": np.array([[0.5]])}, input_dtypes={"data0": "int64"})
 
 

@@ -239,7 +239,7 @@ def draw_pair(rng: random.Random, calls: int) -> list[Fault]:
 def judge(injector: Injector, reference: Reference, faults: Sequence[Fault], code: int) -> list[str]:
     """Return what is wrong after a run under faults."""
     stderr = injector.stream("stderr").decode("utf-8", "replace")
-    wrong = [f"{word!r} on stderr" for word in ("Traceback", "bug of graphshare", "Exception ignored") if word in stderr]
+    wrong = [f"{word!r} on stderr" for word in ("Traceback", "bug in graphshare", "Exception ignored") if word in stderr]
     files = injector.files()
     left = [name for name in files if name.startswith(_TEMPORARY)]
     signals = {value for kind, value, *_ in faults if kind == SIGNAL}

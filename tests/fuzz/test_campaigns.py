@@ -246,7 +246,7 @@ def test_a_command_that_fails_is_told_by_what_it_prints() -> None:
     assert graphs.judge(words, 0, "")[0] == "done"
     assert graphs.judge(words, 2, "error: x\n")[0] == "refused"
     for code, errors in (
-        (2, "error: this is a bug of graphshare: x"),
+        (2, "error: this is a bug in graphshare: x"),
         (0, "a.py:1: RuntimeWarning: x"),
         (3, ""),
         (2, ""),

@@ -31,6 +31,6 @@ def test_there_are_enough_of_them() -> None:
     text = GOLDEN.read_text(encoding="utf-8")
     assert len({name for _, name, _ in INPUTS}) == len(INPUTS) >= 60
     assert "exit code" not in text  # all are refused
-    assert "bug of graphshare" not in text
+    assert "bug in graphshare" not in text
     for kind in (*FILE_KINDS, *JSON_KINDS):
         assert f"is {kind.name}" in text, kind.name

@@ -266,7 +266,7 @@ def test_names_that_an_archive_cannot_hold(length: int, tmp_path: Path) -> None:
     (tmp_path / "w.params").write_bytes(params_bytes.container([record], ["arg:" + "x" * length]))
     code, errors = call(["params", "convert", str(tmp_path / "w.params"), str(tmp_path / "w.npz")])
     assert code == 2
-    assert "bug of graphshare" not in errors
+    assert "bug in graphshare" not in errors
     assert not (tmp_path / "w.npz").exists()
 
 

@@ -100,7 +100,7 @@ def test_damaged_marks_of_a_batch(tmp_path: Path, mark: str) -> None:
     for more in ([], ["--prefix", "sha-"]):
         run = graphshare("verify", "siam.json", "--random-params", "0", "--shape", "data=1,1,5,5", *more, cwd=tmp_path)
         assert run.returncode in (1, 2), run.stdout
-        assert b"bug of graphshare" not in run.stderr
+        assert b"bug in graphshare" not in run.stderr
         assert b"Traceback" not in run.stderr
 
 

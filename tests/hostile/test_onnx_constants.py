@@ -51,4 +51,4 @@ def test_data_that_does_not_fit_is_no_bug(
     for command in commands:
         run = in_process(*command, cwd=tmp_path)
         assert run.returncode in (0, 2), command
-        assert b"bug of graphshare" not in run.stderr, (command, run.stderr)
+        assert b"bug in graphshare" not in run.stderr, (command, run.stderr)

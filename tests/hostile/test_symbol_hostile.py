@@ -42,7 +42,7 @@ def refuse(run: Run, path: Path, data: bytes | str, *words: str) -> str:
         assert code == 2, said
         assert said.startswith(f"error: {path}: "), said
         assert "Traceback" not in said
-        assert "bug of graphshare" not in said
+        assert "bug in graphshare" not in said
         for word in words:
             assert word in said
     assert files_in(path.parent) == before
@@ -66,7 +66,7 @@ def test_a_file_cut_at_any_byte_is_truncated(layout: Callable[[Document], str], 
         code, said = run("inspect", str(path))
         assert code == 2
         assert said.startswith(f"error: {path}: "), said
-        assert "bug of graphshare" not in said
+        assert "bug in graphshare" not in said
         if end > 0:
             assert "truncated" in said, (end, said)
             assert "line " in said
@@ -84,7 +84,7 @@ def test_flipped_bytes_never_end_in_a_bug(layout: Callable[[Document], str], pat
         for command in ("inspect", "upgrade"):
             code, said = run(command, str(path))
             assert code in (0, 2)
-            assert "bug of graphshare" not in said, (bytes(data), said)
+            assert "bug in graphshare" not in said, (bytes(data), said)
             if code:
                 assert said.startswith(f"error: {path}"), said
 
@@ -108,7 +108,7 @@ def test_a_value_of_the_wrong_type_under_any_key(path: Path, run: Run) -> None:
             (found if in_graph else found["nodes"][2])[key] = value
             path.write_text(text(found))
             code, said = run("inspect", str(path))
-            assert "bug of graphshare" not in said, (key, value, said)
+            assert "bug in graphshare" not in said, (key, value, said)
             if (key, text(value)) in fits and not (key == "attrs" and value == {"a": 1}):
                 continue  # the right type; whether the graph then makes sense is asked elsewhere
             assert code == 2, (key, value)
@@ -274,7 +274,7 @@ def test_counts_in_attributes_make_no_lists(path: Path, run: Run) -> None:
                     ["extract", "--target", "c"], ["extract", "--target", "s"]):  # fmt: skip
         code, said = run(command[0], str(path), *command[1:])
         assert code in (0, 2)
-        assert "bug of graphshare" not in said
+        assert "bug in graphshare" not in said
 
 
 def test_things_that_are_no_files(tmp_path: Path) -> None:

@@ -83,14 +83,14 @@ REASONS: dict[str, list[Reason]] = {
     "verify": [
         _says_truth("onnxruntime [0-9.]+ (refuses the model|fails)", _is_unrunnable),
         _says_truth("outputs cannot be recorded", _has_texts),
-        _says_truth("which is not drawn", _has_other_inputs),
+        _says_truth("which cannot be drawn", _has_other_inputs),
     ],
     "run": [
         _says_truth("no output is an array of numbers", _has_texts),
-        _says_truth("which is not drawn", _has_other_inputs),
+        _says_truth("which cannot be drawn", _has_other_inputs),
         _says_truth("onnxruntime [0-9.]+ (refuses the model|fails)", _is_unrunnable),
     ],
-    "duplicate, mixed": [_says_truth("which is not drawn", _has_other_inputs)],
+    "duplicate, mixed": [_says_truth("which cannot be drawn", _has_other_inputs)],
     "bind": [
         _says_truth("is not an array of numbers", _has_texts),
         _says_truth("is not an array:|expected to be of type", _has_other_inputs),

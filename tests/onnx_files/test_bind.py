@@ -58,7 +58,7 @@ def test_inputs_are_checked(tmp_path: Path) -> None:
     for feeds, words in (
         ({"data": x}, "input 'flag' has no value"),
         ({"data": x, "flag": True, "w": x}, "input 'w' names no variable"),
-        ({"data": x[0], "flag": True}, "'data' is (2), and the model declares 2x2"),
+        ({"data": x[0], "flag": True}, "'data' is (2), but the model declares 2x2"),
     ):
         with pytest.raises(gs.GraphshareError) as raised:
             net(feeds)

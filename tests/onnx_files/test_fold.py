@@ -401,7 +401,7 @@ def test_the_command(tmp_path: Path) -> None:
     done = graphshare("fold", "model.onnx", "-o", "folded.onnx", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (
-        "folded: 1 BatchNorm into 1 weight (bn_out)\nleft: left_out is after Relu\nproved: 1 output and 1 layer"
+        "folded: 1 BatchNorm into 1 weight (bn_out)\nnot folded: left_out (is after Relu)\nproved: 1 output and 1 layer"
         in done.stderr.decode()
     )
     disproved = graphshare("fold", "model.onnx", "-o", "none.onnx", "--tolerance", "0", cwd=tmp_path)

@@ -141,4 +141,4 @@ def test_an_error_names_the_file_that_it_is_about(tmp_path: Path) -> None:
         run = in_process("verify", good, "--against", broken, "--values-only", *feed, *options, cwd=tmp_path)
         assert "good.onnx" not in refused(run, "broken.onnx", "Nothing")
     run = in_process("verify", bad, "--against", good, "--values-only", "--feed", "x=[1, 2]", cwd=tmp_path)
-    refused(run, "bad.onnx (node \"x\"): --feed 'x' is (2), and the model declares NxM")
+    refused(run, "bad.onnx (node \"x\"): --feed 'x' is (2), but the model declares NxM")

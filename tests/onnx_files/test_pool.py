@@ -427,7 +427,7 @@ def test_subsets_compute_the_same(tmp_path: Path) -> None:
 
 def test_on_the_command_line(pair: list[Path], tmp_path: Path) -> None:
     finished = done(graphshare("pool", "a.onnx", "b.onnx", "-o", "out", cwd=tmp_path))
-    assert "5.1 kB of weights are 3.1 kB in out/weights.data" in finished.stderr.decode()
+    assert "5.1 kB of weights take 3.1 kB in out/weights.data" in finished.stderr.decode()
     refused(graphshare("pool", "a.onnx", "-o", "a.onnx", cwd=tmp_path), "a.onnx: is not a folder")
     refused(graphshare("pool", "a.onnx", "a.onnx", "-o", "new", cwd=tmp_path), "2 models would have this name")
     done(graphshare("pool", "--embed", "out", "-o", "new/back", "--no-verify", cwd=tmp_path))

@@ -104,10 +104,10 @@ def test_inputs_are_drawn_at_sizes_that_the_model_takes(tmp_path: Path) -> None:
     ("options", "words"),
     [
         ([], ("input 'data' has no value", "--seed SEED")),
-        (["--feed", "data=[[1, 2, 3]]"], ("--feed 'data' is (1,3), and the model declares Nx2",)),
-        (["--feed", "w=[[1, 2], [3, 4]]", "--seed", "0"], ("'w' is not an input of the model, which holds its value",)),
+        (["--feed", "data=[[1, 2, 3]]"], ("--feed 'data' is (1,3), but the model declares Nx2",)),
+        (["--feed", "w=[[1, 2], [3, 4]]", "--seed", "0"], ("'w' is not an input: the model contains its value",)),
         (["--feed", "dat=[[1, 2]]", "--seed", "0"], ("--feed 'dat' names no variable", "did you mean")),
-        (["--seed", "0", "--shape", "data=2"], ("--shape 'data' is (2), and the model declares Nx2",)),
+        (["--seed", "0", "--shape", "data=2"], ("--shape 'data' is (2), but the model declares Nx2",)),
         (["--seed", "0", "--target", "hh"], ("--target 'hh' names no output and no node",)),
         (
             ["--seed", "0", "--engine", "numpy", "--profile", "--strict-engine"],
@@ -129,7 +129,7 @@ def test_what_it_cannot_compute_is_refused(options: list[str], words: tuple[str,
 def test_without_onnxruntime_the_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_session, "find_spec", lambda name: None)
     run = in_process("run", write(tmp_path, "dense"), "--seed", "0")
-    refused(run, "onnxruntime is not installed", "hint: pip install onnx onnxruntime gives it")
+    refused(run, "onnxruntime is not installed", "hint: pip install onnx onnxruntime installs it")
 
 
 def test_memory_and_time_are_limited(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_an_input_with_an_initializer_need_not_be_fed(tmp_path: Path) -> None:
     assert gs.run(path, feeds={"data": x}).outputs["out"].tolist() == [[0.75, 0.75]]
     doubled = gs.run(path, feeds={"data": x, "w": np.ones((2, 2), np.float32)})
     assert doubled.outputs["out"].tolist() == [[3, 3]]
-    with pytest.raises(gs.GraphshareError, match=r"`feeds` 'w' is \(3\), and the model declares 2x2"):
+    with pytest.raises(gs.GraphshareError, match=r"`feeds` 'w' is \(3\), but the model declares 2x2"):
         gs.run(path, feeds={"data": x, "w": [1, 2, 3]})
     assert gs.verify(path, against=path, feeds={"w": np.ones((2, 2), np.float32)}, values_only=True)
 
@@ -220,7 +220,7 @@ def test_images_are_fed_and_classes_ranked(tmp_path: Path) -> None:
     best = int(pixels.reshape(-1, 3).mean(0).argmax())
     assert table[1].split()[:3] == ["cat.png", str(best), ("red", "green", "blue")[best]]
     run = in_process("run", path, *arguments, "--resize", "8", cwd=tmp_path)
-    refused(run, "--feed 'data' is (1,3,8,8), and the model declares Nx3x4x4", "--crop", "change the shape of images")
+    refused(run, "--feed 'data' is (1,3,8,8), but the model declares Nx3x4x4", "--crop", "change the shape of images")
 
 
 def test_an_error_names_file_node_and_sizes(tmp_path: Path) -> None:

@@ -138,7 +138,9 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     said = done(graphshare("share", "a.onnx", "--transposed", "-o", "b.onnx", cwd=tmp_path)).stderr.decode()
     assert "tied: 1\n  table -> head\n" in said
     assert (tmp_path / "b.onnx").stat().st_size < 0.6 * (tmp_path / "a.onnx").stat().st_size
-    refused(graphshare("share", "a.onnx", "--transposed", "--untie", "head", cwd=tmp_path), "only one at a time")
+    refused(
+        graphshare("share", "a.onnx", "--transposed", "--untie", "head", cwd=tmp_path), "several purposes cannot be combined"
+    )
     symbol = "fixtures/lenet-symbol.json"
     refused(graphshare("share", symbol, "--transposed"), "--transposed is for ONNX models")
 

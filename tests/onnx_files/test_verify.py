@@ -102,7 +102,7 @@ def test_sizes_that_are_open_are_chosen(tmp_path: Path) -> None:
     siam = gs.duplicate(gs.load(path), "b_", mode="tie")
     assert "(1, 3, 64, 64)" in gs.verify(siam).notes[0]
     assert "(2, 3, 30, 64)" in gs.verify(siam, shapes={"b_x": (2, None, 30, None)}).notes[0]
-    with pytest.raises(gs.GraphshareError, match=r"`shapes` 'x' is \(1,4\), and the model declares Nx3xHxW"):
+    with pytest.raises(gs.GraphshareError, match=r"`shapes` 'x' is \(1,4\), but the model declares Nx3xHxW"):
         gs.verify(siam, shapes={"x": (1, 4)})
     with pytest.raises(gs.GraphshareError, match=r"onnxruntime .* fails") as raised:
         gs.verify(siam, shapes={"x": (1, 3, 4, 4)})
@@ -112,7 +112,7 @@ def test_sizes_that_are_open_are_chosen(tmp_path: Path) -> None:
 def test_without_onnxruntime_there_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_session, "find_spec", lambda name: None)
     model = siamese(tmp_path, "dense", "copy")
-    hint = "hint: pip install onnx onnxruntime gives it"
+    hint = "hint: pip install onnx onnxruntime installs it"
     for command in (
         ("verify", model),
         ("verify", model, "--against", model),
@@ -155,7 +155,7 @@ def test_a_number_is_fed_as_the_dtype_that_is_declared(text: str, value: int, tm
     drawn = InputDrawer(OnnxSession(str(path)), as_arrays(feeds), {}, 0).draw(1)
     assert (drawn["sr"].dtype, drawn["sr"].shape, drawn["sr"]) == (np.int64, (), value)
     assert gs.verify(path, against=path, feeds=feeds)
-    with pytest.raises(gs.GraphshareError, match="'sr' is float64, and not all of its values are int64"):
+    with pytest.raises(gs.GraphshareError, match="'sr' is float64, and not all of its values fit into int64"):
         gs.verify(path, against=path, feeds={"sr": 0.5})
 
 
@@ -185,7 +185,7 @@ def test_names_pair_inputs_and_outputs_and_their_order_does_where_names_differ(t
 
 def test_what_is_not_an_input_is_not_fed(tmp_path: Path) -> None:
     model = siamese(tmp_path, "dense", "tie")
-    with pytest.raises(gs.GraphshareError, match="`feeds` 'w' is not an input of the model, which holds its value"):
+    with pytest.raises(gs.GraphshareError, match="`feeds` 'w' is not an input: the model contains its value"):
         gs.verify(model, feeds={"w": np.zeros((2, 2), np.float32)})
 
 

@@ -44,11 +44,11 @@ EXAMPLES = {
 @options.params
 @options.shapes
 @options.exclude
-@click.option("--select", multiple=True, metavar="CODES", help="Only these rules: codes, their beginnings (GS4) or names.")
-@click.option("--ignore", multiple=True, metavar="CODES", help="Leave out these rules.")
-@click.option("--config", metavar="FILE", help="The configuration [the nearest graphshare.toml or pyproject.toml].")
-@click.option("--isolated", is_flag=True, help="Read no configuration.")
-@click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")
+@click.option("--select", multiple=True, metavar="CODES", help="Run only these rules: codes, their beginnings (GS4) or names.")
+@click.option("--ignore", multiple=True, metavar="CODES", help="Leave out these rules, named as for --select.")
+@click.option("--config", metavar="FILE", help="Configuration file [the nearest graphshare.toml or pyproject.toml].")
+@click.option("--isolated", is_flag=True, help="Read no configuration file.")
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @click.option("--fix", is_flag=True, help="Fix the fixable findings in place.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change, and change nothing.")
 @click.option("--baseline", metavar="FILE", help="Do not report the findings in this file.")
@@ -82,7 +82,7 @@ def command(
     """Find faults in graphs and their parameter files.
 
     GRAPH may be a model, a stem (its parameter file is checked too), a parameter file (with its graph), a folder (every model
-    with all parameter files beside it) or a glob. Every finding has a code; --explain CODE tells more. The node attribute
+    with all parameter files beside it) or a glob. Every finding has a code; --explain CODE describes it. The node attribute
     __graphshare_ignore__ = "GS104" suppresses findings. The exit code is 1 if there is an error, with --strict also for a
     warning.
     """
@@ -104,6 +104,7 @@ def command(
     if diff:
         return _show_fixes(targets, checked)
     inputs = _list_inputs(targets, baseline)
+    # A new baseline has all findings, also those of the old one.
     known = None if write_baseline else baseline or checked.config.baseline or None
     with OutputTransaction() as stage:  # the fixed files and the report or baseline are written atomically
         report = check_files(targets, checked, jobs=jobs, fix=fix, baseline=known, stage=stage)

@@ -1,8 +1,8 @@
-"""``graphshare completion``: what a shell evaluates so that it asks graphshare for completions.
+"""``graphshare completion``: scripts with which a shell asks graphshare for completions.
 
-The words on the line go in through ``COMP_WORDS`` and ``COMP_CWORD``, completions come back a line each, as click has it.
-Beyond click's own scripts these also complete the value in ``--option=value``, add no blank behind ``data=``, whose value is
-still to come, complete names with a colon, and show descriptions with a comma whole.
+The words on the line go in through ``COMP_WORDS`` and ``COMP_CWORD``, completions come back one per line, which is click's
+protocol. Beyond click's own scripts these also complete the value in ``--option=value``, add no blank behind ``data=``, whose
+value is still to come, complete names with a colon, and show descriptions with a comma whole.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ EXAMPLES = {
 def command(shell: str) -> None:
     """Print the completion script of a shell.
 
-    With it the shell completes commands, options, files, stems, and the names of the nodes of the graph that stands on the
-    line already. bash needs version 4.4 or later.
+    With it the shell completes commands, options, files, stems, and the names of nodes in a graph that is already on the
+    line. bash needs version 4.4 or later.
     """
     write_stdout([_SCRIPTS[shell].encode()])
 
@@ -182,8 +182,10 @@ class _Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         """Return the names that begin with ``incomplete``."""
         try:
             names = dict.fromkeys(self._names(ctx))
+        # A message would land in the middle of the line that is being typed.
         except (GraphshareError, OSError, RecursionError):
             return []
+        # A line break in a name would end its completion.
         matches = [name for name in names if name.startswith(incomplete) and name.isprintable()]
         return [CompletionItem(name) for name in matches[:_MOST]]
 

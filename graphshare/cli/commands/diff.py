@@ -51,10 +51,12 @@ EXAMPLES = {
 @click.command("diff", cls=Command)
 @click.argument("paths", metavar="A B", nargs=-1, required=True)
 @options.epoch
-@click.option("--params", metavar="FILE", help="A's parameter file.")
-@click.option("--against-params", metavar="FILE", help="B's parameter file.")
-@click.option("-p", "--prefix", "prefixes", metavar="P", multiple=True, help="B has A's nodes under this prefix; repeatable.")
-@click.option("--map", metavar="FILE", help="The map of the rewrite that made B from A, or old and new names.")
+@click.option("--params", metavar="FILE", help="Parameter file of A.")
+@click.option("--against-params", metavar="FILE", help="Parameter file of B.")
+@click.option("-p", "--prefix", "prefixes", metavar="P", multiple=True, help="B has A's nodes under this prefix.")
+@click.option(
+    "--map", metavar="FILE", help="Map file of the rewrite that made B from A, or a JSON object of old and new names."
+)
 @click.option("--no-renames", "renames", is_flag=True, flag_value=False, default=True, help="Pair nodes by their names alone.")
 @click.option("--ignore-names", is_flag=True, help="Ignore differences of names.")
 @click.option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance of parameters [0].")
@@ -72,15 +74,15 @@ def command(
 ) -> int:
     """Show what differs between two graphs.
 
-    Nodes are paired by structure first and by name second, so a node that only has another name is listed as renamed. Of two
-    checkpoints the parameters are compared too; with --epoch each stem means its file of that epoch. What several changes have
-    in common comes first, then every change, then the verdict. The exit code is 0 when nothing differs, 1 when something does.
+    Nodes are paired by structure first and by name second, so a node that differs only in its name is listed as renamed. Of two
+    checkpoints the parameters are compared too; with --epoch each stem means its file of that epoch. Common properties of
+    changes come first, then every change, then the verdict. The exit code is 0 when nothing differs, 1 when something does.
 
     The order in which nodes, inputs and initializers are listed is not a difference, nor are names in subgraphs, documentation
     and the way in which numbers are stored.
 
     --format html is a page with both graphs in one: what was added, removed, renamed and changed in colours, bodies included,
-    and a list of it that leads there. It is one file that needs nothing else.
+    and a list whose entries lead to the nodes. It is one file that needs nothing else.
 
     As a git diff driver: `git config diff.graphshare.command "graphshare diff --git"`, and `*-symbol.json diff=graphshare`
     in .gitattributes (*.params works too).
@@ -113,10 +115,11 @@ def command(
 
 
 def _as_driver(paths: Sequence[str]) -> None:
-    """Return the fields that git passes for a file: path, then file, hash and mode, old and new.
+    """Print the difference of a file for which git passes its path, then file, hash and mode, old and new.
 
     Git takes any exit code but 0 for a crash, so a version that cannot be read is shown as an error.
     """
+    # Git passes one path for a file with conflicts, and two more arguments for a rename.
     if len(paths) not in (1, 7, 9):
         hint = 'set it up with `git config diff.graphshare.command "graphshare diff --git"`'
         raise UsageError(Fault(f"--git takes the 7 arguments of git's external diff, not {len(paths)}", hint=hint))
@@ -150,7 +153,7 @@ def _is_parameters(path: str) -> bool:
 
 
 def _lines(difference: Difference) -> Iterator[Line]:
-    """Yield what several changes have in common, then every change, then the verdict."""
+    """Yield common properties of changes, then every change, then the verdict."""
     yield from (("title", summary.text) for summary in difference.summary if summary.count > 1)
     yield from _graph_lines(difference.graph)
     if difference.parameters:

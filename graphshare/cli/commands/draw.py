@@ -37,17 +37,19 @@ EXAMPLES = {
 @options.epoch
 @options.params
 @click.option("-o", "--out", metavar="OUT", help="A path, a directory, or - for stdout [-].")
-@click.option("--to", type=click.Choice(get_args(Language)), help="The format [by OUT's suffix, else dot].")
-@click.option("--depth", type=click.IntRange(min=0), metavar="N", help="How many levels of scopes to open [what fits].")
+@click.option("--to", type=click.Choice(get_args(Language)), help="Format of the picture [by OUT's suffix, else dot].")
+@click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Open this many levels of scopes [as many as fit].")
 @options.branch_prefixes
 @options.shapes
-@click.option("--highlight", metavar="FILE", help="Mark what this map file renamed.")
-@click.option("--parameters", "all_parameters", is_flag=True, help="Draw parameters that are not shared, too.")
-@click.option("--separator", metavar="TEXT", help="Separator of scopes in names [/, else _ where that makes sense].")
+@click.option("--highlight", metavar="FILE", help="Mark the nodes that this map file renamed.")
+@click.option("--parameters", "all_parameters", is_flag=True, help="Also draw parameters that are not shared.")
+@click.option("--separator", metavar="S", help="Separator of scopes in names [/, or _ if that fits].")
 @click.option(
     "--direction", type=click.Choice(get_args(Direction)), default="TB", help="Direction in which the data flows [TB]."
 )
-@click.option("--theme", type=click.Choice(get_args(Theme)), default="auto", help="Colours; auto suits both in svg.")
+@click.option(
+    "--theme", type=click.Choice(get_args(Theme)), default="auto", help="Colours; auto fits both light and dark pages [auto]."
+)
 def command(
     graph: str,
     epoch: int | None,
@@ -61,7 +63,7 @@ def command(
 
     Operators of one scope are one box unless --depth opens it. Branches stand side by side; parameters that several boxes
     share are drawn once, in a colour of their own. Where shapes are known, from --shape, the graph or its parameters, the
-    drawing shows them, and every box with parameters says how many weights they have.
+    drawing shows them, and every box with parameters shows how many weights they have.
 
     Small constants of an ONNX model are drawn inside the boxes that use them. The bodies of If, Loop and Scan, and functions
     that a model calls, are scopes around their operators.
@@ -73,9 +75,10 @@ def command(
     suffix = os.path.splitext(base_name(out or ""))[1].lower()
     if to is None and out not in (None, "-") and suffix not in _LANGUAGES and not is_directory(out or ""):
         hint = f"end it in {', '.join(_LANGUAGES)}, or give --to"
-        raise UsageError(Fault(f"the suffix {suffix!r} names no format of pictures", where=out or "", hint=hint))
+        raise UsageError(Fault(f"the suffix {suffix!r} is not that of a picture format", where=out or "", hint=hint))
     model = load(graph, epoch=epoch, params=params)
     language = to or _LANGUAGES.get(suffix, "dot")
+    # In a directory the picture gets the first suffix of its format.
     out = place_result(out or "-", model, next(ending for ending, name in _LANGUAGES.items() if name == language))
     drawn = draw(model, to=language, highlight=highlight, **settings)
     for note in drawn.notes:

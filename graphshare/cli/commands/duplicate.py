@@ -40,20 +40,33 @@ EXAMPLES = {
 
 @click.command("duplicate", cls=_KeepsOrder)
 @options.rewriting
+@click.option("-p", "--prefix", "prefixes", metavar="P", multiple=True, required=True, help="Prefix of a new branch.")
 @click.option(
-    "-p", "--prefix", "prefixes", metavar="P", multiple=True, required=True, help="Prefix of a new branch; repeat for more."
-)
-@click.option("--mode", type=click.Choice(get_args(ModeOrBatch)), default="copy", help="Treatment of parameters [copy].")
-@click.option(
-    "--tie", metavar="PATTERN", multiple=True, expose_value=False, help="Share these parameters; the last match wins."
-)
-@click.option(
-    "--copy", metavar="PATTERN", multiple=True, expose_value=False, help="Copy these parameters; the last match wins."
+    "--mode",
+    type=click.Choice(get_args(ModeOrBatch)),
+    default="copy",
+    help="Copy the parameters, tie them, or run all branches as one batch [copy].",
 )
 @click.option(
-    "--share-input", "share_inputs", metavar="PATTERN", multiple=True, help="Inputs and labels that all branches use."
+    "--tie",
+    metavar="PATTERN",
+    multiple=True,
+    expose_value=False,
+    help="Tie these parameters; of --tie and --copy the last match wins.",
 )
-@click.option("--upto", metavar="NAME", multiple=True, help="Copy only what this output needs; the original keeps its heads.")
+@click.option(
+    "--copy",
+    metavar="PATTERN",
+    multiple=True,
+    expose_value=False,
+    help="Copy these parameters; of --tie and --copy the last match wins.",
+)
+@click.option(
+    "--share-input", "share_inputs", metavar="PATTERN", multiple=True, help="Inputs and labels that all branches share."
+)
+@click.option(
+    "--upto", metavar="NAME", multiple=True, help="Copy only the part that this output needs; the original keeps its heads."
+)
 @click.option("--drop-original", is_flag=True, help="Remove the original branch.")
 @click.option(
     "--batch-axis",
@@ -63,7 +76,7 @@ EXAMPLES = {
     callback=lambda context, option, texts: _parse_axes(texts),
     help="Mode batch: the batch axis of this input [0].",
 )
-@click.option("--force", is_flag=True, help="Mode batch: also where operators depend on the batch as a whole.")
+@click.option("--force", is_flag=True, help="Mode batch: accept operators that mix the samples of a batch.")
 @click.option("--verify", "verify_first", is_flag=True, help="Compare the branches' values before anything is written.")
 @options.upgrade_first
 @options.as_input
@@ -75,7 +88,7 @@ def command(
     output: Mapping[str, Any],
     **settings: Any,
 ) -> None:
-    """Add branches on copied or tied parameters.
+    """Add branches with copied or tied parameters.
 
     Every --prefix adds a branch whose nodes have it; the graph's heads are the original's, then each branch's in turn. In
     mode copy every branch has parameters of its own, which start equal; in mode tie all use one set. Mode batch runs the graph
@@ -109,7 +122,7 @@ def _verify(model: Checkpoint, prefixes: Sequence[str]) -> str:
         DisprovedError: a branch differs; every difference is listed.
     """
     from graphshare.verification.report import list_failures
-    from graphshare.verification.verify import verify  # brings numpy along
+    from graphshare.verification.verify import verify  # start-up: imports numpy
 
     report = verify(model, prefixes=prefixes, params_seed=0 if model.parameter_file is None else None)
     if not report:

@@ -36,34 +36,34 @@ EXAMPLES = {
 @options.GRAPH
 @options.epoch
 @options.params
-@click.option("-o", "--out", metavar="OUT", required=True, help="The ONNX file, or a directory.")
+@click.option("-o", "--out", metavar="OUT", required=True, help="Path of the ONNX file, or a directory.")
 @options.shapes
 @options.feeds
 @options.as_input
 @click.option("--upto", metavar="NAME", multiple=True, help="Export up to this node or output [the graph's heads].")
 @click.option("--fold", is_flag=True, help="Fold BatchNorm into the weights first.")
-@click.option("--dtype", type=click.Choice(FLOATS), help="Give the parameters this type first [their own].")
-@click.option("--keep-io", is_flag=True, help="Inputs and outputs stay float32 where the graph has float16.")
+@click.option("--dtype", type=click.Choice(FLOATS), help="Convert floating-point parameters to this type first [unchanged].")
+@click.option("--keep-io", is_flag=True, help="Keep inputs and outputs in float32 where the graph has float16.")
 @click.option(
     "--input-dtype",
     "input_dtypes",
     metavar="NAME=DTYPE",
     multiple=True,
     callback=lambda context, option, texts: _parse_dtypes(texts),
-    help="The type of an input in the model, as in data0=int64.",
+    help="Type of an input in the model, such as data0=int64.",
 )
-@click.option("--opset", type=int, default=DEFAULT, metavar="N", help=f"The version of ONNX's operator set [{DEFAULT}].")
+@click.option("--opset", type=int, default=DEFAULT, metavar="N", help=f"Version of ONNX's operator set [{DEFAULT}].")
 @click.option(
     "--weights",
     type=click.Choice(get_args(WeightPlace)),
     default="embed",
-    help="In the file, in one file beside it, or left in their own file [embed].",
+    help="Put the weights into the file or into one beside it, or leave them in their own [embed].",
 )
 @options.dynamic_batch
 @options.dynamic
 @click.option("--custom-domain", default="", metavar="D", help="Write operators without a translation as nodes of this domain.")
-@options.no_verify("Write it without check and proof.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, metavar="S", help="Seed of the inputs that are not fed [0].")
+@options.no_verify("Skip ONNX's checker and the proof in onnxruntime.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, metavar="SEED", help="Seed of the inputs that are not fed [0].")
 @options.tolerance
 @image_options.options
 @options.max_memory
@@ -81,19 +81,20 @@ def command(
 ) -> None:
     """Export to ONNX, keep tied weights tied, and prove the result.
 
-    The model is what inference needs: labels, Dropout and the gradients of losses are gone. Inputs, outputs and parameters keep
-    MXNet's names. A parameter with several users is one initializer, so a siamese network costs no weight twice.
+    The model contains only what inference needs: labels, Dropout and the gradients of losses are gone. Inputs, outputs and
+    parameters keep MXNet's names. A parameter with several users is one initializer, so a siamese network costs no weight
+    twice.
 
     Before the file is in place ONNX's checker reads it, and onnxruntime and graphshare compute it on equal inputs: those of
-    --feed, others drawn with --seed. Every output must agree, up to --tolerance (1e-4 of its largest number, of float16 1e-2),
-    and the branches of a siamese network must be equal bit for bit. `pip install onnx onnxruntime` gives what this needs.
+    --feed, and the rest drawn with --seed. Every output must agree, up to --tolerance (1e-4 of its largest number, of float16
+    1e-2), and the branches of a siamese network must be equal bit for bit. This needs `pip install onnx onnxruntime`.
 
     Shapes are fixed, unless --dynamic-batch or --dynamic leave some sizes open. A batch stays open only where no operator mixes
     its samples, and other sizes where the graph's nodes allow it; such a model is proved at two sizes.
 
     --dtype float16 halves the model: the graph computes in the type of its parameters, and what BatchNorm takes in float32 only
-    stays so. --keep-io leaves inputs and outputs float32, with a Cast at both ends. Tokens and other indices are int64 with
-    --input-dtype data0=int64; where the graph needs floats of them the model casts them.
+    stays float32. --keep-io leaves inputs and outputs float32, with a Cast at both ends. Tokens and other indices are int64
+    with --input-dtype data0=int64; where the graph needs floats of them the model casts them.
 
     --weights params leaves the weights where they are, also those of several gigabytes: the model points into the parameter
     file, which must lie in or below the directory of the model.
@@ -118,14 +119,14 @@ def _parse_dtypes(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _say_exported(exported: ExportFacts) -> None:
-    """Print what was written, what is other than in MXNet, and the proof."""
+    """Print the files, the differences from MXNet, and the proof."""
     warn(exported.notes)
     for old, new in exported.renamed.items():
-        say(f"renamed: {escape_control(old)} is {escape_control(new)}")
+        say(f"renamed: {escape_control(old)} -> {escape_control(new)}")
     if exported.dropped:
-        say(f"not needed any more: {format_name_list(list(exported.dropped))}")
+        say(f"left out: {format_name_list(list(exported.dropped))}")
     if exported.embedded:
-        say(f"not as they are in the parameter file, so embedded: {format_name_list(list(exported.embedded))}")
+        say(f"changed from the parameter file, and therefore embedded: {format_name_list(list(exported.embedded))}")
     for what, values in (("input", exported.inputs), ("output", exported.outputs)):
         for name, shape in values.items():
             say(f"{what} {escape_control(name)} {'x'.join(map(str, shape)) or 'scalar'}")

@@ -30,13 +30,17 @@ _VALUES = {"true": True, "false": False}
 
 @click.command("extract", cls=Command)
 @options.rewriting
-@click.option("--target", "targets", metavar="NAME", multiple=True, help="Output to keep, or a glob; repeatable.")
-@click.option("--cut", "cuts", metavar="NAME", multiple=True, help="Stop at this output: it becomes an input of that name.")
+@click.option(
+    "--target", "targets", metavar="NAME", multiple=True, help="Compute this node or output, or all that match a glob."
+)
+@click.option(
+    "--cut", "cuts", metavar="NAME", multiple=True, help="Stop at this output, which becomes an input of the same name."
+)
 @click.option(
     "--branch",
     metavar="NAME=true|false",
     callback=lambda context, option, text: None if text is None else _parse_branch(text),
-    help="Take one branch of each If on this input; all outputs without --target.",
+    help="Replace each If on this input by one of its branches.",
 )
 def command(
     source: Checkpoint,
@@ -48,10 +52,15 @@ def command(
     """Cut out the minimal subgraph for some outputs.
 
     NAME is an output (conv1_output), a node (conv1: all its outputs) or a glob ('conv*': the outputs of all operators that it
-    matches; re:expression works too). Parameters that are no longer needed are left out of the parameter file.
+    matches; re:expression works too). Without --target, --branch keeps all outputs. Parameters that are no longer needed are
+    left out of the parameter file.
     """
     if not targets and branch is None:
-        raise UsageError(Fault("no --target", hint="name an output with --target; `graphshare inspect` lists them"))
+        raise UsageError(
+            Fault(
+                "nothing to extract: --target is missing", hint="name an output with --target; `graphshare inspect` lists them"
+            )
+        )
     result = extract(source, targets, cuts=cuts, branch=branch)
     outputs = write_result(result, output)
     if outputs is not None:

@@ -27,7 +27,7 @@ EXAMPLES = {
 
 @click.command("fold", cls=Command)
 @options.rewriting
-@options.no_verify("Fold an ONNX model without a proof.")
+@options.no_verify("Skip the proof of an ONNX model in onnxruntime.")
 @options.tolerance
 @options.max_memory
 @options.time_limit
@@ -36,14 +36,14 @@ def command(source: Checkpoint, output: Mapping[str, Any], **settings: Any) -> N
 
     Convolution, FullyConnected and Deconvolution (in ONNX models Conv, Gemm and ConvTranspose) take in the BatchNorm that
     follows them: fewer operators, fewer parameters, the same outputs up to rounding. The layer gets BatchNorm's name, so that
-    outputs keep their names. Layers that share a weight are folded together if their BatchNorms are equal, else left. A folded
-    model cannot be trained further: its statistics are gone.
+    outputs keep their names. Layers that share a weight are folded together if their BatchNorms are equal, otherwise left. A
+    folded model cannot be trained further: its statistics are gone.
 
     An ONNX model is proved: onnxruntime computes it before and after on drawn inputs, and nothing is written where
     an output or a folded layer differs by more than --tolerance (1e-4 of its largest number, of float16 1e-2). Where
     onnxruntime cannot compute it, a warning says why.
 
-    --max-memory and --time-limit hold for the weights that are folded and for the proof: what would pass them is an error.
+    --max-memory and --time-limit hold for the weights that are folded and for the proof; more is an error.
     """
     result = fold(source, **settings)
     outputs = write_result(result, output, report={"folding": result.report})
@@ -53,7 +53,7 @@ def command(source: Checkpoint, output: Mapping[str, Any], **settings: Any) -> N
 
 
 def _say_folding(report: Folding) -> None:
-    """Print what was folded, and the BatchNorms that were left by reason."""
+    """Print the folded BatchNorms, and those that were left by reason."""
     norms = [name for one in report.folded for name in one.norms]
     if norms:
         weights = format_count(len(report.folded), "weight")
@@ -62,7 +62,7 @@ def _say_folding(report: Folding) -> None:
     for one in report.left:
         reasons.setdefault(one.reason, []).append(one.norm)
     for reason, names in reasons.items():
-        say(f"left: {format_name_list(names)} {reason}")
+        say(f"not folded: {format_name_list(names)} ({reason})")
     proof = report.proof
     if proof is not None:
         say(

@@ -57,20 +57,27 @@ EXAMPLES = {
 @click.command("foreach", cls=_TakesCommand)
 @click.argument("patterns", metavar="PATTERN...", nargs=-1, required=True)
 @options.exclude
-@click.option("-o", "--out", metavar="DEST", help="The folder of all outputs; each keeps its relative path and file name.")
+@click.option("-o", "--out", metavar="DEST", help="Folder of all outputs; each keeps its relative path and file name.")
 @click.option("--jobs", type=click.IntRange(min=1, max=1024), default=1, metavar="N", help="Run N models at a time [1].")
-@click.option("--scheduler", metavar="ADDRESS", default="", help="Run on the workers of a Dask cluster, as tcp://HOST:8786.")
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    default="",
+    help="Run on the workers of the Dask cluster at this address, such as tcp://HOST:8786.",
+)
 @click.option("--shared-filesystem", is_flag=True, help="The workers of the cluster see the same files under the same paths.")
-@click.option("--manifest", metavar="FILE", help="Append a line for each model; run again, finished ones are skipped.")
+@click.option("--manifest", metavar="FILE", help="Record each model in this file, and skip models that it lists as finished.")
 @click.option("--retry", is_flag=True, help="Run only models that the manifest lists as failed.")
-@click.option("--force", is_flag=True, help="Run every model, also those that the manifest lists as done.")
+@click.option("--force", is_flag=True, help="Run every model, even those that the manifest lists as finished.")
 @click.option(
     "--time-limit",
     type=click.FloatRange(min=0, min_open=True),
     metavar="S",
-    help="Seconds after which a model counts as failed.",
+    help="Stop a model with an error after this many seconds.",
 )
-@click.option("--max-memory", metavar="SIZE", help="Memory above which a model counts as failed, such as 2G.")
+@click.option(
+    "--max-memory", metavar="SIZE", help="Refuse a model that would take more memory than SIZE, such as 2G [the free memory]."
+)
 @click.option("--report", "report_format", type=click.Choice(FORMATS), default="text", help="Output format [text].")
 def command(patterns: tuple[str, ...], words: list[str], report_format: str, **settings: Any) -> int:
     """Run a command for every model that matches.
@@ -78,8 +85,8 @@ def command(patterns: tuple[str, ...], words: list[str], report_format: str, **s
     PATTERN is a glob, a stem, a folder or a file; it matches symbol files, each with its newest parameter file, and .onnx
     files. In COMMAND {} stands for the model, {stem} for its path without -symbol.json, {name} for the last part of that.
 
-    Files of the results go below DEST, where the model is below the fixed part of its PATTERN; foreach itself gives COMMAND its
-    -o, --params-out and --map-out. A command that writes nothing needs no DEST.
+    Outputs go into DEST, each into the subfolder that its model has below the fixed part of PATTERN; foreach itself gives
+    COMMAND its -o, --params-out and --map-out. A command that writes nothing needs no DEST.
 
     A model that fails does not end the others. The exit code is 0 if all are done, 1 if an answer was no, 2 if one has failed.
     """
@@ -215,6 +222,7 @@ def collect_findings(command: str, results: Iterable[Result]) -> FindingsReport:
         files.append(result.source)
         of_model = list(_find(command, result))
         findings += of_model
+        # A model without errors answers no if its command was strict: then the report must be, too.
         is_strict |= result.result == "no" and all(finding.level is not Level.ERROR for finding in of_model)
     rules: tuple[RuleInfo, ...] = ()
     if command == "check":

@@ -30,14 +30,14 @@ EXAMPLES = {
 @options.GRAPH
 @options.out
 @options.in_place
-@click.option("--layout", metavar="LAYOUT", help="mxnet, compact or indent:N; without it the file's own.")
+@click.option("--layout", metavar="LAYOUT", help="Layout of the text: mxnet, compact or indent:N [the file's own].")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 if the file would change.")
 @report_format()
 def command(graph: str, out: str | None, in_place: bool, layout: str | None, check: bool, format_: str | None) -> int:
     """Reformat a symbol file, or check its format.
 
     The graph stays as it is, unknown keys and order of nodes included. --layout mxnet is MXNet's own layout to the byte.
-    --format says how --check reports.
+    --format chooses the form of the report of --check.
     """
     source = load(graph)
     result = lay_out(source, layout)

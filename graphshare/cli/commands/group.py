@@ -40,7 +40,7 @@ EXAMPLES = {
     metavar="OUT=IN",
     multiple=True,
     callback=lambda context, option, texts: _parse_pairs(texts),
-    help="Feed an input with an output; repeatable.",
+    help="Feed input IN with output OUT.",
 )
 @click.option(
     "-p",
@@ -48,10 +48,10 @@ EXAMPLES = {
     "prefixes",
     metavar="P",
     multiple=True,
-    help="Once for each GRAPH, in order: put before its names; may be ''.",
+    help="Prefix of a GRAPH's names, once for each in order; '' for none.",
 )
 @click.option(
-    "--share-input", "share_inputs", metavar="PATTERN", multiple=True, help="Inputs and labels that all graphs use together."
+    "--share-input", "share_inputs", metavar="PATTERN", multiple=True, help="Inputs and labels that all graphs share."
 )
 @click.option(
     "--on-collision",
@@ -60,7 +60,10 @@ EXAMPLES = {
     help="How to resolve a name that two graphs have [error].",
 )
 @click.option(
-    "--switch", "switch", metavar="NAME", help="Make two graphs the branches of one If: the first where the input NAME is true."
+    "--switch",
+    "switch",
+    metavar="NAME",
+    help="Make two models the branches of one If; the boolean input NAME chooses the first.",
 )
 @options.shapes
 @options.upgrade_first
@@ -75,9 +78,9 @@ def command(
     output: Mapping[str, Any],
     **settings: Any,
 ) -> None:
-    """Join several graphs and their parameters in one.
+    """Join several graphs and their parameters into one.
 
-    The heads are those of the graphs in turn; a head that feeds an input is no longer a head, and that input is gone. IN
+    The heads are those of the graphs in turn; a head that feeds an input is no longer a head, and that input is removed. IN
     means every input of that name, as in its own file or with its prefix. A name that two graphs have is refused;
     --on-collision prefix puts the name of its file before all names of the later graph, tie-if-equal makes parameters of one
     name and equal value one node.
@@ -91,6 +94,7 @@ def command(
     """
     _check_counts(graphs, prefixes, params)
     sources = [
+        # An epoch chooses the file of a stem, and the graphs may be stems and files.
         load(graph, epoch=epoch if _is_stem(graph) else None, params=params[i] or None if params else None)
         for i, graph in enumerate(graphs)
     ]
@@ -107,7 +111,7 @@ def command(
 
 
 def _say_switch(report: Switching, name: str) -> None:
-    """Return lines: the model of each value of the input, the shared weights, and the outputs."""
+    """Print the model of each value of the input, the shared weights, and the outputs."""
     for value, member in zip(("true", "false"), report.members, strict=True):
         say(f"{escape_control(name)} {value}: {member.label}, {member.graph.source.describe_parts(member.graph.nodes)}")
     say(f"shared: {format_count(len(report.shared), 'parameter')} of equal bytes, one initializer each")
@@ -120,7 +124,7 @@ def _parse_pairs(texts: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _check_counts(graphs: Sequence[str], prefixes: Sequence[str], params: Sequence[str]) -> None:
-    """Refuses options that do not stand for the graphs one by one.
+    """Refuse options that do not have one value for each graph.
 
     Raises:
         UsageError: their number differs, or stdin is named twice; all are listed.
@@ -137,7 +141,7 @@ def _is_stem(graph: str) -> bool:
 
 
 def _say_group(report: Grouping) -> None:
-    """Return lines: the nodes of each graph, connections and ties, and the outputs."""
+    """Print the nodes of each graph, connections and ties, and the outputs."""
     for number, (part, branch) in enumerate(zip(report.parts, report.branches, strict=True)):
         roles = report.roles[number]
         names = [

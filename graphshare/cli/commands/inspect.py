@@ -52,7 +52,7 @@ EXAMPLES = {
 @options.shapes
 @options.exclude
 @click.option("--names", is_flag=True, help="Print all lists of names, the kind of each variable and every shape.")
-@click.option("--shared", is_flag=True, help="Of a folder: which models have equal arrays, and what `pool` would save.")
+@click.option("--shared", is_flag=True, help="For a folder: list models with equal arrays, and what `pool` would save.")
 @click.option("--module", is_flag=True, help="Print data_names and label_names for MXNet's Module.")
 def command(
     graph: str,
@@ -70,17 +70,18 @@ def command(
     """Summarize inputs, outputs, parameters, costs and layers.
 
     Shapes follow from --shape, the parameter file and what the graph declares; where they determine everything, a table shows
-    each layer. Of an ONNX model --shape and --names show what the file states and what ONNX infers. --names adds MXNet's lists
-    of names, in MXNet's order, and why a variable is an input or a parameter. As JSON everything is printed.
+    each layer. For an ONNX model, --shape and --names show what the file states and what ONNX infers. --names adds MXNet's
+    lists of names, in MXNet's order, and why a variable is an input or a parameter. JSON output has all of it.
 
-    Of a folder each model below it gets a line, with the newest of its parameter files; the exit code is 2 if a model or one of
-    its parameter files cannot be read.
+    For a folder, each model below it gets a line, with the newest of its parameter files; the exit code is 2 if a model or one
+    of its parameter files cannot be read.
     """
     if is_folder_of_models(graph):
         single = {"--epoch": epoch is not None, "--params": params, "--as-input": as_input, "--as-parameter": as_parameter,
                   "--shape": shapes, "--names": names, "--module": module}  # fmt: skip
         _refuse_options([option for option, value in single.items() if value], graph)
         return _put_shared(graph, format_, Sieve(exclude)) if shared else _put_folder(graph, format_, Sieve(exclude))
+    # A single model has no folder to leave anything out of.
     Sieve(exclude).refuse_unused()
     if shared:
         raise UsageError(Fault("--shared compares the models of a folder", where=graph, hint="name a folder"))
@@ -151,6 +152,7 @@ def _put_folder(folder: str, format_: str, sieve: Sieve) -> int:
         if format_ == "text":
             put([_format_model(facts, width)])
             warn(facts.remarks)
+        # A line is printed at once, however many models follow; JSON is one document and waits for all.
         elif format_ == "jsonl":
             put_json(facts, lines=True)
         else:
@@ -182,7 +184,7 @@ def _describe(facts: ModelFacts) -> Iterator[str]:
 
 
 def _list_fields(inspection: Inspection) -> dict[str, object]:
-    """Return the fields as JSON has them: without shapes, or without a contradiction, where there is none."""
+    """Return the fields for JSON: without shapes, or without a contradiction, where there is none."""
     fields = msgspec.structs.asdict(inspection)
     return {key: value for key, value in fields.items() if value or key not in ("shaped", "contradiction")}
 
@@ -248,12 +250,17 @@ def _format_multiply_adds(inspection: Inspection, labels: Collection[str], shape
         return _count(shaped.totals.multiply_adds) + batch
     if inspection.contradiction:
         return "unknown: shapes in the files contradict each other"
-    unknown = [name for name in inspection.inputs if name not in labels and None in (shapes.get(name) or (None,))]
+    unknown = [name for name in inspection.inputs if name not in labels and _is_open(shapes.get(name))]
     known = {name: format_shape(shape)[1:-1] for name in unknown if (shape := shapes.get(name)) is not None}
     if not unknown:
         return "unknown"
     options = " ".join(f"--shape {name}={known.get(name, '...')}" for name in unknown[:_LISTED])
     return f"unknown: give {options}" + (" with a size for each ?" if known else "")
+
+
+def _is_open(shape: _Dims) -> bool:
+    """Return whether a size or the rank of an input is unknown; a scalar has no sizes, and is known."""
+    return shape is None or None in shape
 
 
 def _is_fully_shaped(inspection: Inspection) -> bool:

@@ -20,9 +20,7 @@ from graphshare.inspection.params import ParameterListing, list_params, measure_
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_number
 
 _TIED = ", ".join(format_.suffix for format_ in list_formats() if format_.has_ties)
-select = click.option(
-    "--select", metavar="PATTERN", multiple=True, help="Only names that this glob or =name matches; repeatable."
-)
+select = click.option("--select", metavar="PATTERN", multiple=True, help="Take only names that match this glob or =name.")
 
 
 EXAMPLES = {
@@ -59,7 +57,7 @@ def command() -> None:
 @options.epoch
 @options.format_
 def list_(file: str, epoch: int | None, format_: str) -> None:
-    """Show what a parameter file holds, without reading an array.
+    """List the arrays of a parameter file without reading them.
 
     FILE is a parameter file, - for stdin, or the stem of a checkpoint. On a terminal the list is a table, in a pipe its columns
     are separated by tabs.
@@ -130,6 +128,7 @@ def stats(file: str, epoch: int | None, select: tuple[str, ...], format_: str) -
                 f"{100 * figures.zeros / figures.count:.3g}%" if figures.count else "-",
                 str(figures.nans + figures.infinities),
             ]
+        # An array that was never filled has no statistics.
         rows.append([*cells, *["-"] * (10 - len(cells))])
     titles = ("name", "shape", "type", "min", "max", "mean", "std", "norm", "zeros", "nan/inf")
     put_table(titles, rows, right=titles[3:])
@@ -144,9 +143,9 @@ def stats(file: str, epoch: int | None, select: tuple[str, ...], format_: str) -
 @click.argument("right", metavar="B")
 @options.epoch
 @click.option("--extra-prefix", metavar="P", default="", help="Names in B have this prefix, those in A do not.")
-@click.option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance [0].")
-@click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance [0].")
-@click.option("--across-dtypes", is_flag=True, help="Compare arrays of unlike types by value [a difference].")
+@click.option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance of parameters [0].")
+@click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance of parameters [0].")
+@click.option("--across-dtypes", is_flag=True, help="Compare arrays of different types by value; without it they differ.")
 @select
 @options.format_
 def diff_(left: str, right: str, format_: str, **settings: Any) -> int:
@@ -154,7 +153,7 @@ def diff_(left: str, right: str, format_: str, **settings: Any) -> int:
 
     A and B are parameter files, - for stdin, or stems of checkpoints. With --epoch each stem means its file of that epoch.
 
-    The exit code is 0 when nothing differs, 1 when something does. The formats may differ: values are compared. Unlike types
+    The exit code is 0 when nothing differs, 1 when something does. The formats may differ: values are compared. Different types
     are a difference; with --across-dtypes a float32 file and its float16 copy are equal up to the rounding of float16.
     """
 
@@ -170,16 +169,16 @@ def diff_(left: str, right: str, format_: str, **settings: Any) -> int:
 @click.argument("source", metavar="SOURCE")
 @click.argument("target", metavar="TARGET")
 @options.epoch
-@click.option("--to", type=click.Choice(list(PARAMETER_FORMATS)), help="The target's format [by its suffix].")
-@click.option("--densify", is_flag=True, help="Write sparse arrays in dense form where the target has no sparse one.")
+@click.option("--to", type=click.Choice(list(PARAMETER_FORMATS)), help="Format of the target [by its suffix].")
+@click.option("--densify", is_flag=True, help="Write sparse arrays in dense form, the only one outside of .params.")
 @click.option("--np-shape", is_flag=True, help="Write V3 records, which MXNet reads with np-shape on.")
 @click.option("--tie", is_flag=True, help=f"Write equal arrays once, under several names ({_TIED}).")
-@click.option("--dtype", type=click.Choice(FLOATS), help="Write floating-point arrays in this type; integers keep theirs.")
+@click.option("--dtype", type=click.Choice(FLOATS), help="Convert floating-point arrays to this type [unchanged].")
 @click.option(
     "--keep",
     metavar="PATTERN",
     multiple=True,
-    help="With --dtype: this glob or =name keeps its type; repeatable, '' keeps none [in float16: BatchNorm].",
+    help="With --dtype: names that keep their type, a glob or =name; '' for none [float16: BatchNorm].",
 )
 @select
 @options.in_place
@@ -188,8 +187,8 @@ def convert(source: str, target: str, dtype: str | None, keep: tuple[str, ...], 
 
     SOURCE is a parameter file, - for stdin, or the stem of a checkpoint. The suffix of TARGET chooses the format.
 
-    With --dtype float16 the statistics, gamma and beta of BatchNorm stay as they are, which MXNet takes in float32 only; of an
-    ONNX model what BatchNormalization and Resize take beside their data. --keep names others in their place.
+    With --dtype float16 the statistics, gamma and beta of BatchNorm stay as they are, which MXNet takes in float32 only; in an
+    ONNX model so do the inputs of BatchNormalization and Resize other than the data. --keep names different ones instead.
 
     Ties of .safetensors (names that its metadata map to others, as safetensors.torch.save_model writes them) stay ties there.
     """
@@ -206,10 +205,10 @@ def convert(source: str, target: str, dtype: str | None, keep: tuple[str, ...], 
 
 
 def _say_cast(done: Conversion, dtype: str, *, by_default: bool) -> None:
-    """Print how many arrays have another dtype now, what that means for the graph, and what overflowed."""
+    """Print the number of arrays with another dtype, the effect on the graph, and overflows."""
     say(f"cast to {dtype}: {len(done.cast)} of {format_count(done.arrays, 'array')}; the graph is unchanged")
     if done.kept and by_default:
-        say(f"{format_count(len(done.kept), 'array')} of {done.keeper}; --keep chooses what keeps it")
+        say(f"{format_count(len(done.kept), 'array')} of {done.keeper}; --keep chooses different ones")
     for key, count in done.overflows.items():
         say(f"{key!r}: {format_count(count, 'number')} beyond the range of {dtype} became infinite", style="warning")
 

@@ -24,11 +24,11 @@ EXAMPLES = {
 
 @click.command("pool", cls=Command)
 @click.argument("graphs", metavar="GRAPH...", nargs=-1)
-@click.option("-o", "--out", metavar="DIR", required=True, help="The folder of the new models.")
-@click.option("--data", metavar="NAME", default=DATA, help=f"The file of the weights, in that folder [{DATA}].")
-@click.option("--embed", is_flag=True, help="Put the weights into the models' own files again.")
+@click.option("-o", "--out", metavar="DIR", required=True, help="Folder of the new models.")
+@click.option("--data", metavar="NAME", default=DATA, help=f"Name of the file of weights in DIR [{DATA}].")
+@click.option("--embed", is_flag=True, help="Put the weights back into the models' own files.")
 @options.in_place
-@options.no_verify("Compute nothing: compare files only.")
+@options.no_verify("Skip the proof in onnxruntime; all bytes are compared anyway.")
 @options.exclude
 @options.max_memory
 @options.time_limit
@@ -66,9 +66,9 @@ def command(
         return
     _put_models(result)
     if result.data:
-        say(f"{format_bytes(result.weights)} of weights are {format_bytes(result.distinct)} in {result.data}")
+        say(f"{format_bytes(result.weights)} of weights take {format_bytes(result.distinct)} in {result.data}")
     if result.orphans:
-        say(f"{format_bytes(result.orphans)} of {result.data} are not used by a model beside it", style="warning")
+        say(f"{format_bytes(result.orphans)} of {result.data} are not used by any model beside it", style="warning")
     say(f"wrote {format_count(len(result.models), 'model')}: {format_bytes(result.before)} -> {format_bytes(result.after)}")
 
 

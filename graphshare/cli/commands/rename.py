@@ -29,15 +29,15 @@ EXAMPLES = {
 @options.rewriting
 @click.option("-p", "--prefix", metavar="P", default="", help="Put P before every name.")
 @click.option("--strip-prefix", metavar="P", default="", help="Remove P from the front of names.")
-@click.option("--map", metavar="FILE", help="New names: a map file, or a JSON object of old names and new ones.")
-@click.option("--inverse", is_flag=True, help="Take the names of --map back: the original file, byte for byte.")
+@click.option("--map", metavar="FILE", help="Take the new names from a map file, or a JSON object of old and new names.")
+@click.option("--inverse", is_flag=True, help="Undo the renames of --map; this restores the original file byte for byte.")
 @rule_options.matches
 @rule_options.targets
 @rule_options.variable_scopes
 @rule_options.name_scopes
 @rule_options.rules_file
 @rule_options.separator
-@click.option("--only", type=click.Choice(get_args(Only)), multiple=True, help="Limit it to these; repeatable.")
+@click.option("--only", type=click.Choice(get_args(Only)), multiple=True, help="Rename only these.")
 def command(
     source: Checkpoint,
     match: tuple[str, ...],
@@ -48,8 +48,9 @@ def command(
 ) -> None:
     """Rename nodes and their parameters.
 
-    Names inside subgraphs stay as they are: they are bound by position. A name that would meet another is refused. In --to
-    each * is what the pattern's next * matched. Of several rules for one name the last holds; swaps work.
+    Names inside subgraphs stay as they are: they are bound by position. A name that would collide with another is
+    refused. Each * in --to stands for the text that the next * of the pattern matched. Of several rules for one name the last
+    wins; swaps work.
     """
     rules = matches_of_options(match, to)
     result = rename(source, make_ruleset(rules_file, rules) if rules or rules_file else None, **settings)

@@ -17,7 +17,7 @@ from graphshare.rewrite.rules.load import make_ruleset
 from graphshare.rewrite.rules.model import matches_of_options, rule_from_option
 from graphshare.text.format import format_count
 
-_graph = options._option("--graph", metavar="GRAPH", help="The graph that the rules are for.")
+_graph = options._option("--graph", metavar="GRAPH", help="Graph to which the rules apply.")
 
 
 EXAMPLES = {
@@ -43,7 +43,7 @@ def command() -> None:
 @rule_options.matches
 @rule_options.targets
 @rule_options.separator
-@click.option("--kind", type=click.Choice(get_args(NameKind)), default="parameter", help="Kind of NAME.")
+@click.option("--kind", type=click.Choice(get_args(NameKind)), default="parameter", help="Kind of NAME [parameter].")
 @_graph
 @options.params
 @options.format_
@@ -62,7 +62,7 @@ def explain(
 ) -> None:
     """Show which rules fire for a name, step by step.
 
-    With --graph, NAME is one of its nodes or a key of its parameter file, and the answer says whether it is tied.
+    With --graph, NAME is one of its nodes or a key of its parameter file, and the output shows whether it is tied.
     """
     option_rules = [rule_from_option("scope", "--override", text) for text in overrides]
     option_rules += [rule_from_option("alias", "--alias", text) for text in aliases]
@@ -87,7 +87,7 @@ def explain(
 def check(file: str, graph: str | None, params: str | None, strict: bool, format_: str) -> int:
     """Check a rules file, alone or against a graph.
 
-    Exit code 1 says that it has errors, with --strict also warnings: rules that never fire or are shadowed by later ones.
+    The exit code is 1 if it has errors, with --strict also for warnings: rules that never fire or are shadowed by later ones.
     """
     result = check_rules(file, model=None if graph is None else load(graph, params=params))
     if format_ == "json":

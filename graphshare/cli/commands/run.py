@@ -37,12 +37,12 @@ _LISTED = 30  # nodes of a profile that a person reads; JSON has them all
 
 _CLASS_OPTIONS = (
     click.option("--top", type=click.IntRange(min=1), metavar="K", help="Print the K best classes of each sample."),
-    click.option("--labels", metavar="FILE", help="With --top: the names of the classes, one a line, as in synset.txt."),
+    click.option("--labels", metavar="FILE", help="With --top: names of the classes, one per line, as in synset.txt."),
 )
 
 
 class _ClassOptions(msgspec.Struct, frozen=True):
-    """How many classes are wanted, and their names and the file of these, where they are known."""
+    """The number of classes to print, and their names and the file of these, where they are known."""
 
     top: int
     file: str | None
@@ -50,7 +50,7 @@ class _ClassOptions(msgspec.Struct, frozen=True):
 
 
 def _parse_classes(options: Mapping[str, Any]) -> _ClassOptions | None:
-    """Return what the options say; None without ``--top``. Raises UsageError for ``--labels`` alone."""
+    """Return the options as a record; None without ``--top``. Raises UsageError for ``--labels`` alone."""
     top, labels = options["top"], options["labels"]
     if top is None:
         if labels is not None:
@@ -61,11 +61,16 @@ def _parse_classes(options: Mapping[str, Any]) -> _ClassOptions | None:
 
 _TRAINING_OPTIONS = (
     click.option("--sgd-steps", type=click.IntRange(min=1), metavar="N", help="Train the parameters for N steps first."),
-    click.option("--learning-rate", type=float, metavar="R", help="The learning rate [0.01]."),
-    click.option("--momentum", type=float, metavar="M", help="The momentum [0]."),
-    click.option("--wd", type=float, metavar="W", help="Decay of *_weight and *_gamma [0]."),
-    click.option("--clip-gradient", type=click.FloatRange(min=0), metavar="C", help="Bound of a gradient."),
-    click.option("--rescale-grad", type=float, metavar="S", help="Factor of gradients [1 / batch]."),
+    click.option("--learning-rate", type=float, metavar="R", help="Learning rate [0.01]."),
+    click.option("--momentum", type=float, metavar="M", help="Momentum [0]."),
+    click.option("--wd", type=float, metavar="W", help="Weight decay, of *_weight and *_gamma [0]."),
+    click.option(
+        "--clip-gradient",
+        type=click.FloatRange(min=0),
+        metavar="C",
+        help="Limit gradients to the range from -C to C [no limit].",
+    ),
+    click.option("--rescale-grad", type=float, metavar="S", help="Multiply gradients by this [1 / batch]."),
     click.option(
         "--head-gradient",
         "head_gradients",
@@ -73,15 +78,15 @@ _TRAINING_OPTIONS = (
         metavar="NAME=FILE",
         help="Gradient of an output that is not a loss [ones].",
     ),
-    click.option("--params-out", metavar="FILE", help="With --sgd-steps: where the trained parameters go."),
-    click.option("--in-place", is_flag=True, help="With --sgd-steps: replace the parameter file by the trained parameters."),
+    click.option("--params-out", metavar="FILE", help="With --sgd-steps: write the trained parameters to this file."),
+    click.option("--in-place", is_flag=True, help="With --sgd-steps: replace the parameter file with the trained parameters."),
 )
 _TRAINING = "sgd_steps learning_rate momentum wd clip_gradient rescale_grad head_gradients params_out in_place".split()
 _SETTINGS = {"learning_rate": "learning_rate", "momentum": "momentum", "wd": "wd", "clip_gradient": "clip"}
 
 
 class _TrainingOptions(msgspec.Struct, frozen=True):
-    """What the options say: keyword arguments of :func:`graphshare.train`, and where the trained parameters go."""
+    """The options of training: keyword arguments of :func:`graphshare.train`, and where the trained parameters go."""
 
     arguments: Mapping[str, Any]
     params_out: str
@@ -90,10 +95,10 @@ class _TrainingOptions(msgspec.Struct, frozen=True):
 
 
 def _parse_training(options: Mapping[str, Any], *, profile: bool) -> _TrainingOptions | None:
-    """Return what the options say; None without ``--sgd-steps``.
+    """Return the options as a record; None without ``--sgd-steps``.
 
     Raises:
-        UsageError: options that need ``--sgd-steps``, or do not go with it; all are listed.
+        UsageError: options that need ``--sgd-steps``, or cannot be combined with it; all are listed.
         RefusedError: the suffix of ``--params-out`` is of no format.
     """
     if options["sgd_steps"] is None:
@@ -105,7 +110,7 @@ def _parse_training(options: Mapping[str, Any], *, profile: bool) -> _TrainingOp
             )
         return None
     if profile:
-        raise UsageError(Fault("--profile measures a forward pass and does not go with --sgd-steps"))
+        raise UsageError(Fault("--profile and --sgd-steps cannot be combined", hint="leave one of them out"))
     target = options["params_out"] or ""
     if target == "-":
         raise UsageError(Fault("parameters cannot go to stdout", hint="name a file with --params-out"))
@@ -136,10 +141,18 @@ EXAMPLES = {
 @options.params
 @options.feeds
 @options.shapes
-@click.option("--target", "targets", metavar="NAME", multiple=True, help="Compute this node or output [the graph's heads].")
+@click.option(
+    "--target",
+    "targets",
+    metavar="NAME",
+    multiple=True,
+    help="Compute this node or output, or all that match a glob [the graph's heads].",
+)
 @click.option("--all", "all_outputs", is_flag=True, help="Compute every inner output too, and keep the inputs beside them.")
-@click.option("--seed", type=click.IntRange(min=0), metavar="SEED", help="Draw the inputs that are not fed.")
-@click.option("--random-params", "params_seed", type=click.IntRange(min=0), metavar="SEED", help="Draw missing parameters.")
+@click.option("--seed", type=click.IntRange(min=0), metavar="SEED", help="Seed of the inputs that are not fed [none is drawn].")
+@click.option(
+    "--random-params", "params_seed", type=click.IntRange(min=0), metavar="SEED", help="Draw missing parameters from this seed."
+)
 @click.option("-o", "--out", metavar="OUT", help="Write the outputs as .npz to a path, a directory, or - for stdout.")
 @options.gather("classes", ("top", "labels"), _CLASS_OPTIONS, _parse_classes)
 @click.option("--profile", is_flag=True, help="Show time and memory by node and by operator.")
@@ -170,18 +183,18 @@ def command(
 ) -> None:
     """Compute a graph's outputs.
 
-    Only what the targets need is computed. The result's keys are MXNet's output names; of equal ones the later end in #1, #2...
+    Only what the targets need is computed. The result's keys are MXNet's output names; repeated names get #1, #2... at the end.
     Without -o a table of the outputs is printed.
 
     With --sgd-steps the parameters are trained first, as MXNet's Module does it: labels are fed like other inputs, the outputs
     are those after the last step, and --params-out takes the new parameters.
 
     An image is fed as (1, 3, height, width) of pixels from 0 to 255, red, green and blue, unless the options say otherwise; the
-    images of a folder, in order of their names, are one batch. `pip install Pillow` gives what reads them.
+    images of a folder, in order of their names, are one batch. This needs `pip install Pillow`.
 
     --engine onnxruntime computes large networks faster; `pip install onnxruntime` gives it. Nodes that it cannot take,
     such as those that draw random numbers, are computed with numpy, and a note names them. ONNX models are computed by
-    onnxruntime alone; inputs that are drawn are as the model declares them, and integers as it uses them, which a note says.
+    onnxruntime alone; inputs are drawn as the model declares them, and integers as it uses them; a note says how.
 
     Before anything runs the sizes of all values that are alive at a time are summed from their shapes. More than --max-memory,
     by default more than the machine or its control group has left, is refused with the node that is too large. --time-limit
@@ -190,9 +203,9 @@ def command(
     _check_out(out, format_, has_table=classes is not None)
     training = _parse_training(given_training, profile=profile)
     if training is not None and batch is not None:
-        raise UsageError(Fault("--batch computes images by parts and does not go with --sgd-steps"))
+        raise UsageError(Fault("--batch and --sgd-steps cannot be combined", hint="leave one of them out"))
     if training is not None and all_outputs:
-        raise UsageError(Fault("--all keeps the outputs of one forward pass and does not go with --sgd-steps"))
+        raise UsageError(Fault("--all and --sgd-steps cannot be combined", hint="leave one of them out"))
     model = load(graph, epoch=epoch, params=params)
     files = parse_feeds(feeds)
     values = load_feeds(files, images)
@@ -220,8 +233,8 @@ def command(
         say(f"computed in {computed.seconds:.3f} s by onnxruntime")
         return
     peak, variables = format_bytes(computed.peak_bytes), format_bytes(computed.variable_bytes)
-    values_of = "values" if engine in (None, "numpy") else "values outside of the engine"  # it does not tell what its own took
-    say(f"computed in {computed.seconds:.3f} s; {values_of} took {peak} at most, variables {variables}")
+    values_of = "values" if engine in (None, "numpy") else "values outside of the engine"  # whose own memory is not known
+    say(f"computed in {computed.seconds:.3f} s; {values_of} took at most {peak}, variables {variables}")
 
 
 def _put_results(
@@ -267,7 +280,7 @@ def _check_out(out: str | None, format_: str, *, has_table: bool) -> None:
         UsageError: arrays would go to a terminal, or two things to stdout.
     """
     if out == "-" and sys.stdout is not None and sys.stdout.isatty():
-        raise UsageError(Fault("the arrays would go to the terminal", hint="add -o FILE.npz, or pipe them on"))
+        raise UsageError(Fault("the arrays would go to the terminal", hint="add -o FILE.npz, or pipe the output"))
     if out == "-" and format_ == "json":
         raise UsageError(Fault("the arrays and the report would both go to stdout", hint="name a file with -o"))
     if out == "-" and has_table:
@@ -275,7 +288,7 @@ def _check_out(out: str | None, format_: str, *, has_table: bool) -> None:
     others = tuple(ending for ending in (*ARRAY_ENDINGS, ".json") if ending != ".npz")
     if out is not None and out.lower().endswith(others) and not is_directory(out):
         raise UsageError(
-            Fault("run writes .npz", where=out, hint="name it .npz (`graphshare params convert` turns it into others)")
+            Fault("run writes .npz files only", where=out, hint="end the name in .npz; `graphshare params convert` converts it")
         )
 
 
@@ -353,7 +366,7 @@ def _rank_outputs(classes: _ClassOptions | None, outputs: Mapping[str, Any], fee
 
 
 def _put_classes(rankings: Sequence[Ranking]) -> None:
-    """Print a row for each class of each sample, with the columns that differ or say something."""
+    """Print a row for each class of each sample, with the columns that are not empty or equal."""
     rows = [
         {
             "output": ranking.output,
@@ -385,9 +398,13 @@ def _describe_training(trained: Trained) -> dict[str, Any]:
 
 
 def _step_reporter(steps: int) -> StepListener | None:
-    """Return what prints the losses of a step, on a terminal; of many steps each tenth, hundredth, and so on, and the last."""
+    """Return a function that prints the losses of a step, None without a terminal.
+
+    Of many steps each tenth, hundredth and so on is printed, and the last.
+    """
     if is_quiet() or not is_shown():
         return None
+    # At most about a hundred lines, whatever the number of steps.
     every = 10 ** max(0, len(str(steps - 1)) - 2)
 
     def say_step(number: int, histories: Sequence[LossHistory]) -> None:

@@ -35,7 +35,7 @@ EXAMPLES = {
     "share": [
         ("two branches on copies of all parameters", "graphshare duplicate lenet --prefix sha- -o copies"),
         ("one bias for their first layers", "graphshare share copies --alias sha-conv1_bias=conv1_bias -o shared"),
-        ("what may be meant to be one", "graphshare share siam --detect"),
+        ("what could be shared", "graphshare share siam --detect"),
     ],
 }
 
@@ -47,12 +47,12 @@ EXAMPLES = {
 @rule_options.rules_file
 @rule_options.separator
 @rule_options.reuse
+@click.option("--detect", "detect_only", is_flag=True, help="List parameters that could be shared, and write nothing.")
+@click.option("--untie", metavar="PATTERN", multiple=True, help="Give each operator that uses this parameter its own copy.")
 @click.option(
-    "--detect", "detect_only", is_flag=True, help="List parameters that look like candidates for sharing; write nothing."
-)
-@click.option("--untie", metavar="PATTERN", multiple=True, help="Give each operator that uses such a parameter its own copy.")
-@click.option(
-    "--doctor", type=click.Choice(get_args(Repair)), help="Variables of one name become one, or get names of their own."
+    "--doctor",
+    type=click.Choice(get_args(Repair)),
+    help="Make variables of one name one variable, or give them different names.",
 )
 @click.option("--transposed", is_flag=True, help="ONNX: tie tables to their transposes (embedding and output layer).")
 @options.upgrade_first
@@ -76,14 +76,15 @@ def command(
 ) -> None:
     """Tie parameters inside one graph.
 
-    Parameters of one name after all rules are one node, with one record. Operators and outputs keep their names. In SRC=DST and
-    A=B the left name disappears; \\= is an = inside a name. In an ONNX model A and B may have two shapes where their bytes are
-    equal: A becomes a Reshape of B, and onnxruntime must compute the same bits.
+    Parameters of one name after all rules become one node, with one record. Operators and outputs keep their names. In SRC=DST
+    and A=B the left name disappears; \\= is an = inside a name. In an ONNX model A and B may have two shapes where their bytes
+    are equal: A becomes a Reshape of B, and onnxruntime must compute the same bits.
     """
     option_rules = [rule_from_option("scope", "--override", text) for text in overrides]
     option_rules += [rule_from_option("alias", "--alias", text) for text in aliases]
     if detect_only and (option_rules or rules_file or untie or doctor or transposed):
-        raise UsageError(Fault("only one at a time", hint=PURPOSES))
+        raise UsageError(Fault("several purposes cannot be combined", hint=PURPOSES))
+    # Without any rule there is no ruleset: share() then wants another purpose.
     rules = make_ruleset(rules_file, option_rules, separator=separator, reuse=reuse) if option_rules or rules_file else None
     if detect_only:
         refuse_unused({"`separator`": separator, "`reuse`": reuse}, "without rules")
@@ -114,4 +115,4 @@ def _print_candidates(candidates: list[Candidates], format_: str) -> None:
     for group in candidates:
         put([f"{_EQUAL[group.why]}{', related names' if group.related else ''}, {group.form}: {', '.join(group.names)}"])
         put(f"  {option}" for option in group.options)
-    say(f"{format_count(len(candidates), 'group')} of parameters that may be meant to be one")
+    say(f"{format_count(len(candidates), 'group')} of parameters that could be shared")

@@ -27,23 +27,23 @@ EXAMPLES = {
 @options.rewriting
 @options.dynamic_batch
 @options.dynamic
-@options.no_verify("Free the sizes without a proof.")
+@options.no_verify("Skip the proof in onnxruntime.")
 @options.tolerance
 @options.max_memory
 @options.time_limit
 def command(source: Checkpoint, output: Mapping[str, Any], **settings: Any) -> None:
-    """Leave sizes that an ONNX file fixes to its caller, proved.
+    """Free sizes that an ONNX file fixes, and prove the result.
 
     Many files fix the batch at 1, or the size of a picture. --dynamic-batch frees the batch of all inputs, --dynamic the sizes
-    that have a name. What states such a size elsewhere follows: the targets of reshapes, initial states of RNNs, constants that
-    are joined with samples, the sizes of Resize, types of values. All else keeps its bytes.
+    that have a name. Whatever depends on such a size is changed as well: the targets of reshapes, initial states of RNNs,
+    constants that are joined with samples, the sizes of Resize, types of values. Everything else keeps its bytes.
 
     An operator that mixes the samples of a batch, or that takes a fixed size where there would be a free one, is named, and
-    nothing is written. Shapes inside are what the file states, or what ONNX infers: `pip install onnx`.
+    nothing is written. Inner shapes are those that the file states or ONNX infers: `pip install onnx`.
 
     The result is proved in onnxruntime on drawn inputs. At the sizes of the file it is equal bit for bit. Batches of other
     sizes are compared sample by sample with the original, up to --tolerance (1e-4 of the largest number, of float16 1e-2),
-    and a sample must not move when others change. With other free sizes it is computed at several of them.
+    and a sample must not change when others do. With other free sizes it is computed at several of them.
     """
     result = unfix(source, **settings)
     outputs = write_result(result, output, report={"unfixing": result.report})
@@ -59,7 +59,7 @@ def _say_unfixed(report: Unfixing) -> None:
             sizes = "x".join("?" if size is None else str(size) for size in shape)
             say(f"{what} {escape_control(name)} {escape_control(sizes) or 'scalar'}")
     if report.changed:
-        say(f"follow: {format_name_list(list(report.changed))}")
+        say(f"changed: {format_name_list(list(report.changed))}")
     if report.proof is None:
         say("NOT PROVED: it was not compared with the original")
         return
@@ -68,7 +68,7 @@ def _say_unfixed(report: Unfixing) -> None:
     text = f"proved: {format_count(proof.outputs, 'output')} equal bit for bit at the sizes of the file{how}"
     if proof.batches:
         sizes = ", ".join(map(str, proof.batches))
-        text += f"; samples in batches of {sizes} as by themselves, up to {proof.of_largest:.3g} of the largest value"
+        text += f"; samples in batches of {sizes} match those by themselves, up to {proof.of_largest:.3g} of the largest value"
     for each in proof.sizes:
         text += "; computed with " + ", ".join(f"{name} {size}" for name, size in each.items())
     say(text)

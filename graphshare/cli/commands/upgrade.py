@@ -28,8 +28,8 @@ EXAMPLES = {
 def command(source: Checkpoint, keep_amp_cast: bool, output: Mapping[str, Any]) -> None:
     """Write what MXNet 1.9.1 would write after loading the file.
 
-    Byte for byte, so without a final newline too. Implied auxiliary states become nodes under the names their parameters
-    already have. A file that MXNet refuses is refused, with every node at fault.
+    The result is the same byte for byte, so it has no final newline either. Implied auxiliary states become nodes under the
+    names their parameters already have. A file that MXNet refuses is refused, with every node at fault.
     """
     result = upgrade(source, keep_amp_cast=keep_amp_cast)
     outputs = write_result(result, output)

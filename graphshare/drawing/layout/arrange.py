@@ -43,12 +43,14 @@ def _add_gutters(layout: Layout, number: int) -> None:
     for shared in level.shared:
         members = {next(v for v in layout.ancestors(c) if layout.vertices[v].level == number) for c in shared.consumers}
         places = sorted(place[v] for v in members)
+        # Members of several rows have no common gap; such a box stands beside all rows.
         if len(places) < 2 or len({row for row, _ in places}) > 1:
             continue
         gutter = by_place.setdefault(places[0], len(layout.vertices))
         if gutter == len(layout.vertices):
             layout.vertices.append(Vertex("gutter", number, number))
         shared.gutter = gutter
+    # From the right, so that the places left of it stay valid.
     for row, i in sorted(by_place, reverse=True):
         _mirror(layout, level.rows[row][i])
         level.rows[row].insert(i + 1, by_place[row, i])
@@ -74,6 +76,7 @@ def _assign_layers(layout: Layout, number: int) -> None:
     upward = _find_back_edges(vertices, level)
     after: _Neighbours = {v: [] for v in vertices}
     before: _Neighbours = {v: [] for v in vertices}
+    # An edge of a cycle counts in its other direction: then the rest has an order.
     for source, target in dict.fromkeys((s, t) if (s, t) not in upward else (t, s) for s, t, _ in level.edges):
         after[source].append(target)
         before[target].append(source)
@@ -126,6 +129,7 @@ def _rank(vertices: Sequence[int], after: _Neighbours, before: _Neighbours, leve
                 order.append(target)
     last = max((rank[v] for v in vertices if v not in exits), default=-1) + 1
     rank.update(dict.fromkeys(exits, last))
+    # From the bottom, because a row depends on those of the consumers.
     for v in reversed(order):
         if after[v] and v not in entrances and v not in exits and len(before[v]) < len(after[v]):
             rank[v] = min(rank[target] for target in after[v]) - 1
@@ -160,6 +164,7 @@ def _add_links(layout: Layout, number: int, rank: Mapping[int, int], upward: set
         top, bottom = (target, source) if is_upward else (source, target)
         targets.setdefault((net, top, is_upward), {})[bottom] = kind
     spans = {key: max(rank[v] for v in ends) - rank[key[1]] - 1 for key, ends in targets.items()}
+    # Short nets first: many of them get their points for the price of one long net.
     for key in sorted(targets, key=spans.__getitem__):
         net, top, is_upward = key
         ends = targets[key]
@@ -176,6 +181,7 @@ def _add_links(layout: Layout, number: int, rank: Mapping[int, int], upward: set
             level.links.append(Link(chain[-1], point, net, kind, is_upward))
             chain.append(point)
         for end, kind in ends.items():
+            # Each end leaves the common chain in the row above its own.
             level.links.append(Link(chain[rank[end] - rank[top] - 1], end, net, kind, is_upward))
 
 
@@ -196,13 +202,14 @@ def _order_rows(layout: Layout, number: int) -> None:
             break
         rows = _sweep(rows, above) if number % 2 == 0 else _sweep(rows[::-1], below)[::-1]
         crossings = count_crossings(rows, below)
+        # A sweep may also add crossings, so the best rows so far are kept.
         if crossings < fewest:
             best, fewest = [list(row) for row in rows], crossings
     level.rows = [list(row) for row in best]
 
 
 def _find_ports(layout: Layout, vertex: int) -> dict[tuple[int, bool], float]:
-    """Return where on a scope each net enters (False) and leaves (True), from 0 at the left to 1."""
+    """Return the places on a scope where each net enters (False) and leaves (True), from 0 at the left to 1."""
     if layout.vertices[vertex].kind != "scope":
         return {}
     level = layout.levels[layout.vertices[vertex].content]
@@ -226,6 +233,7 @@ def _walk_order(rows: Sequence[Sequence[int]], above: _PlacedNeighbours, below: 
                 continue
             seen.add(v)
             ordered[row_of[v]].append(v)
+            # Pushed last, the vertices below are visited first, the left one before the others.
             stack += [u for u, _ in reversed(above[v]) if u not in seen]
             stack += [u for u, _ in reversed(below[v]) if u not in seen]
     return ordered
@@ -239,6 +247,7 @@ def _sweep(rows: Sequence[Sequence[int]], neighbours: _PlacedNeighbours) -> list
     for row in rows:
         means = {}
         for i, v in enumerate(row):
+            # A port shifts the neighbour within its own place in the row, not beyond.
             known = [position[u] + (port - 0.5) / before for u, port in neighbours[v] if u in position]
             means[v] = sum(known) / len(known) if known else i / max(len(row) - 1, 1)
         ordered = sorted(row, key=means.__getitem__)
@@ -256,6 +265,7 @@ def count_crossings(rows: Sequence[Sequence[int]], below: _PlacedNeighbours) -> 
         passed: list[float] = []
         for v in upper:
             ends = sorted(position[u] + port for u, port in below[v] if u in position)
+            # A link crosses those before it whose lower ends lie further to the right.
             crossings += sum(len(passed) - bisect_right(passed, end) for end in ends)
             for end in ends:
                 insort(passed, end)

@@ -1,4 +1,4 @@
-"""The levels of a picture: what each scope contains, and the edges inside it.
+"""The levels of a picture: the contents of each scope, and the edges inside it.
 
 A line between boxes of different scopes becomes an edge in each scope that it crosses: from the box to a port at the border,
 from border to border, from a port to the box. So every level can be arranged by itself, and a scope can be folded without
@@ -153,6 +153,7 @@ def find_paths(picture: Picture) -> list[Path]:
 
 def _find_joint_boxes(picture: Picture) -> frozenset[int]:
     """Return the boxes that need another branch than their own, unless all boxes of their branch do."""
+    # Sets of branches as bits of an integer: a graph may have thousands of them.
     bits = {branch: 1 << i for i, branch in enumerate(picture.branches)}
     own = [bits.get(box.cluster[0], 0) if box.cluster and box.kind in ("operator", "scope") else 0 for box in picture.boxes]
     needs = list(own)
@@ -163,6 +164,7 @@ def _find_joint_boxes(picture: Picture) -> frozenset[int]:
     while pending:
         source = pending.pop()
         for target in targets.get(source, ()):
+            # A box is visited again only if it learns of another branch.
             if own[target] and needs[source] & ~needs[target]:
                 needs[target] |= needs[source]
                 pending.append(target)
@@ -187,6 +189,7 @@ def _open_level(layout: Layout, picture: Picture, path: Path, outer: int) -> Non
 def _add_edges(layout: Layout, source: int, target: int, net: int, kind: str) -> None:
     """Add a line as an edge of each level that it crosses."""
     above, below = layout.ancestors(source), layout.ancestors(target)
+    # Scopes around both ends are not crossed.
     while len(above) > 1 and len(below) > 1 and above[-1] == below[-1]:
         above.pop()
         below.pop()
@@ -201,6 +204,7 @@ def _add_edges(layout: Layout, source: int, target: int, net: int, kind: str) ->
 
 def _add_edge(layout: Layout, source: int, target: int, net: int, kind: str) -> None:
     edges = layout.levels[layout.vertices[source].level].edges
+    # Of several lines between two vertices data is drawn, not control.
     if edges.get((source, target, net)) != "data":
         edges[source, target, net] = kind
 

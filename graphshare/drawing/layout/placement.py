@@ -76,6 +76,7 @@ class _Placer:
         self.size = {v: measure_vertex(vertex, is_flat) for v, vertex in enumerate(layout.vertices)}
         for shared in (shared for level in layout.levels for shared in level.shared if shared.gutter >= 0):
             (width, height), box = self.size[shared.gutter], self.size[shared.vertex]
+            # Boxes in one gutter are stacked: the width is that of the widest, the height that of all.
             self.size[shared.gutter] = (max(width, box[0] + 2 * GUTTER_MARGIN), height + box[1] + STACK_GAP)
         self.pads = pads(direction)
         self.inner: dict[int, _Inner] = {}
@@ -122,6 +123,7 @@ class _Placer:
         self._place_shared(number, inner)
         title = title_width(level.title) if number else 0.0
         is_flat = self.direction in ("LR", "RL")
+        # The title runs across the flow in TB and BT, along it in LR and RL.
         self._widen(inner, 0.0 if is_flat else title)
         if is_flat:
             inner.height = max(inner.height, title)
@@ -145,6 +147,7 @@ class _Placer:
                 _move_row(level.rows[row], steps[row], [pulls], x)
         for row in order:
             _move_row(level.rows[row], steps[row], [above, below], x)
+        # Straight links get the last word from above, then the others move around them.
         spine = {v: [pull for pull in pulls if pull[2] >= SPINE] for v, pulls in above.items()}
         for row in order:
             _move_row(level.rows[row], steps[row], [spine], x)
@@ -159,7 +162,7 @@ class _Placer:
         return [(size[a][0] + size[b][0]) / 2 + GAPS[is_point(a), is_point(b)] for a, b in pairwise(row)]
 
     def _find_pulls(self, level: ScopeLevel) -> tuple[dict[int, list[Pull]], dict[int, list[Pull]]]:
-        """Return what pulls each vertex from above and from below."""
+        """Return the pulls on each vertex from above and from below."""
         ends = [(link.source, link.target) for link in level.links]
         ports = {*level.entrances.values(), *level.exits.values()}
         points = {v for pair in ends for v in pair if self._is_point(v) and v not in ports}
@@ -168,6 +171,7 @@ class _Placer:
         above: dict[int, list[Pull]] = {}
         below: dict[int, list[Pull]] = {}
         for i, link in enumerate(level.links):
+            # A link is straight only if both of its ends prefer it.
             is_spine = favourite_above.get(link.target) == i == favourite_below.get(link.source)
             is_main = link.source not in points and link.target not in points
             strength = (MAIN_SPINE if is_main else SPINE) if is_spine else 1.0
@@ -222,6 +226,7 @@ class _Placer:
                 widest = max(self.size[v][0] for v in vertices)
                 x = inner.width - right + SIDE_GAP + widest / 2
                 inner.width = x + widest / 2 + right
+                # Beside the rows the stack may be higher than they are; then the level grows.
                 at = clamp_stack(at, heights, inner.tops[0] if inner.tops else 0.0, max(inner.height, at[-1] + heights[-1]))
                 inner.height = max(inner.height, at[-1] + heights[-1] / 2 + PAD)
             inner.shared.update({v: (x, y) for v, y in zip(vertices, at, strict=True)})
@@ -243,6 +248,7 @@ class _Placer:
         for link in (*level.links, *level.long_links):
             points = self._link_points(link, inner, row_of, is_first=link.source in entrances, is_last=link.target in exits)
             head = link.source if link.reversed else link.target
+            # Lines end at ports and points without an arrow; the box behind them gets it.
             arrow = ("start" if link.reversed else "end") if self.layout.vertices[head].kind == "box" else ""
             yield Route([(origin[0] + x, origin[1] + y) for x, y in points], link.kind, link.net, arrow)
 
@@ -257,6 +263,7 @@ class _Placer:
         y1, y2 = inner.tops[upper] + inner.heights[upper], inner.tops[lower]
         y3 = inner.height if is_last else y2 if self._is_point(link.target) else inner.y[link.target] - half_t
         middle = (y1 + y2) / 2
+        # Straight down to the end of the row, so that the curve bends only between rows and meets no box.
         return [(xs, y0), *_straight((xs, y0), (xs, y1)), (xs, middle), (xt, middle), (xt, y2), *_straight((xt, y2), (xt, y3))]
 
     def _route_shared(self, level: ScopeLevel, rects: dict[int, Rect]) -> Iterable[Route]:
@@ -350,7 +357,8 @@ def clamp_stack(at: Sequence[float], heights: Sequence[float], low: float, high:
     return at
 
 
-GAPS = {(False, False): 22.0, (True, False): 16.0, (False, True): 16.0, (True, True): 10.0}  # is point, is point
+# By whether the left and the right neighbour are points.
+GAPS = {(False, False): 22.0, (True, False): 16.0, (False, True): 16.0, (True, True): 10.0}
 SPINE, MAIN_SPINE = 64.0, 4096.0  # weights of links that should be straight: with points, and of the main path
 SWEEPS = 6
 
@@ -375,12 +383,13 @@ def _move_row(
                 total += (x[neighbour] + shift) * strength
                 weight += strength
         wanted.append(total / weight if weight else x[v])
+        # A vertex without neighbours gives way to all others, but keeps its order.
         weights.append(weight or 0.05)
     x.update(zip(row, fit_in_order(wanted, weights, steps), strict=True))
 
 
 def _find_favourites(pairs: Sequence[tuple[int, int]], points: Collection[int]) -> dict[int, int]:
-    """Return which of its links each vertex would like to be straight: the first to a vertex of its own kind, point or not.
+    """Return the link of each vertex that should be straight: the first to a vertex of its own kind, point or not.
 
     A vertex with more than two links stands in the middle of them, unless one alone is of its kind.
     """
@@ -406,6 +415,7 @@ def fit_in_order(wanted: Sequence[float], weights: Sequence[float], steps: Seque
         mean, count = wanted[i] - offsets[i], 1
         while blocks and blocks[-1][0] > mean:
             other, its_weight, its_count = blocks.pop()
+            # Vertices that would overlap move as one block, to the mean of what they want.
             mean = (mean * weight + other * its_weight) / (weight + its_weight)
             weight += its_weight
             count += its_count

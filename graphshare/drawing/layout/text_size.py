@@ -1,4 +1,4 @@
-"""Sizes of boxes, from an estimate of how wide text is: no font is at hand, and the reader's is not known."""
+"""Sizes of boxes, from an estimate of the width of text: there is no font here, and the reader's is not known."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _NARROW, _WIDE = frozenset("iljtfrI.,:;|!'()[]/ -`"), frozenset("mwMW@%")
 
 
 def shorten_middle(text: str, limit: int = LONGEST_TEXT) -> str:
-    """Return printable text of at most ``limit`` characters; the start and the end of a name tell more than its middle."""
+    """Return printable text of at most ``limit`` characters; the ends of a name are more telling than its middle."""
+    # Only the ends are shown, so megabytes between them need not be escaped.
     if len(text) > limit * 8:
         text = text[: limit * 4] + text[-limit * 4 :]
     text = escape_control(text)
@@ -53,6 +54,7 @@ def box_texts(box: Box) -> list[str]:
 def measure_box(box: Box) -> tuple[float, float]:
     """Return the width and the height of a box in pixels."""
     title, *lines = box_texts(box)
+    # Titles are bold, which is some 6 % wider.
     widths = [estimate_width(title, TITLE_SIZE) * 1.06, *(estimate_width(line, LINE_SIZE) for line in lines)]
     height = 2 * PADDING - 4 + LINE_STEP * (1 + len(lines)) + (RIM if box.kind in ("shared", "parameter") else 0)
     return max(56.0, round(max(widths) + 2 * PADDING)), height

@@ -1,8 +1,7 @@
 """A page that shows a picture: one HTML file that needs nothing else, neither network nor Graphviz.
 
 The data enter the page as JSON in which ``<`` is escaped, and its script writes them as text only; a content security policy
-allows that script and no other. On a click the page tells of a node its operator, attributes, shapes, and parameters with their
-statistics.
+allows that script and no other. A click on a node shows its operator, attributes, shapes, and parameters with their statistics.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def format_page(
 ) -> str:
     """Return the page of a picture whose scopes are all open; ``picture.depth`` of them are open at first.
 
-    ``sections`` are what a comparison of two graphs found, which the panel tells first.
+    ``sections`` are the findings of a comparison of two graphs, which the panel shows first.
     """
     style = _read("page.css")
     script = "".join(map(_read, _SCRIPTS))
@@ -71,6 +70,7 @@ def format_page(
         "sections": _describe_sections(sections, details),
         **_describe_layout(picture, details),
     }
+    # The hashes allow this script and this style alone, whatever the data contain.
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; base-uri 'none'; "
         "form-action 'none'"
@@ -82,6 +82,7 @@ def format_page(
         "@script@": script,
         "@data@": _format_data(data),
     }
+    # One pass: a name in the data that looks like a placeholder is not replaced.
     before, *rest = _read("page.html").split("@@")
     return before + "".join(parts.get(f"@{part}@", part) for part in rest)
 
@@ -134,6 +135,7 @@ def _describe_box(box: Box, numbers: dict[Node, int]) -> dict[str, object]:
         "texts": box_texts(box),
         "label": box.label,
         "head": box.head,
+        # A folded scope may have thousands of nodes, which are listed in their own boxes.
         "nodes": [] if is_scope else [numbers[node] for node in box.nodes],
         "weights": box.weights,
     }

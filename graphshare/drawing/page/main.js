@@ -15,6 +15,7 @@ function place() {
 function toggle(number, vertex) {
   view.keep(vertex, () => {
     if (!open.delete(number)) open.add(number);
+    // What has just been folded away cannot stay selected.
     if (view.selected !== null && !isSeen(data, open, view.selected)) select(null);
     place();
   });
@@ -40,18 +41,19 @@ function goToNode(number) {
   else goToName(data.nodes[number].name);
 }
 
-// Tells what a comparison of two graphs found.
+// Shows the findings of a comparison of two graphs.
 function tellFindings() {
   select(null);
   panel.hidden = false;
   get("content").replaceChildren(...describeFindings(data, goToNode));
 }
 
-// Opens the scopes around a vertex, shows it in the middle and tells about it.
+// Opens the scopes around a vertex, shows it in the middle, and describes it in the panel.
 function goTo(vertex) {
   const isHidden = !isSeen(data, open, vertex);
   for (const level of levelsAround(data, vertex)) open.add(level);
   if (isHidden) place();
+  // A box of shared parameters may be drawn as a part of a group.
   const group = view.placed.groups.find((each) => each.boxes.includes(vertex));
   const seen = group ? group.vertex : vertex;
   select(seen);
@@ -62,6 +64,7 @@ const index = [];
 data.boxes.forEach((box) => box.nodes.forEach((number) => index.push({ node: data.nodes[number], box })));
 const boxOf = new Map(data.boxes.flatMap((box) => box.nodes.map((number) => [number, box])));
 const vertexOf = new Map(data.at.map((v, number) => [data.boxes[number], v]));
+// A copy, because entries are appended meanwhile.
 for (const { node, box } of [...index]) {
   for (const name of node.parameters) index.push({ node: { name, op: `parameter of ${node.name}` }, box });
 }
@@ -94,7 +97,7 @@ function find() {
     return line;
   });
   const count = matches.length ? `${matches.length.toLocaleString("en")} found` : "no name contains this";
-  results.replaceChildren(...lines, element("p", matches.length > 100 ? `${count}, the first 100 are here` : count));
+  results.replaceChildren(...lines, element("p", matches.length > 100 ? `${count}, showing the first 100` : count));
   choose(0);
 }
 
@@ -147,6 +150,7 @@ function listen() {
       const [a, b] = [...pointers.values()], distance = Math.hypot(a[0] - b[0], a[1] - b[1]);
       if (pinch) view.zoom(distance / pinch, (a[0] + b[0]) / 2, (a[1] + b[1]) / 2);
       pinch = distance;
+      // Two fingers never end in a click.
       moved = Infinity;
       return;
     }
@@ -164,6 +168,7 @@ function listen() {
   canvas.addEventListener("pointercancel", release);
   canvas.addEventListener("pointerup", (event) => {
     release(event);
+    // A hand trembles: up to four pixels are a click, more are a drag.
     if (moved > 4) return;
     const hit = view.hit(event.offsetX, event.offsetY);
     if (hit && hit.onMark) toggle(hit.level, hit.vertex);
@@ -175,6 +180,7 @@ function listen() {
   });
   canvas.addEventListener("wheel", (event) => {
     event.preventDefault();
+    // Some browsers report lines instead of pixels.
     const step = event.deltaMode === 1 ? 20 : 1;
     view.zoom(Math.exp(-event.deltaY * step * 0.0016), event.offsetX, event.offsetY);
   }, { passive: false });
@@ -201,6 +207,7 @@ function listenToKeys() {
       select(null);
       canvas.focus();
     }
+    // Shortcuts of the browser and of the system stay as they are.
     if (event.target === search || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "/") {
       event.preventDefault();

@@ -149,6 +149,7 @@ class Placer {
     this.visible = new Set(this.levels);
     this.inner = new Map();
     this.size = data.vertices.map(([kind, , , w, h, label]) => {
+      // A folded scope has room for its mark; the size of an open one is set when it is placed.
       if (kind === SCOPE) return this.turnSize([w + MARK, h]);
       return this.isFlat ? [h, w + label] : [Math.max(w, label), h + (label ? LINE_STEP : 0)];
     });
@@ -170,6 +171,7 @@ class Placer {
     const groups = new Map();
     for (const [v, gutter, consumers] of this.data.levels[number].shared) {
       const ends = [...new Set(consumers.map((c) => this.representative(c)))].sort((a, b) => a - b);
+      // With scopes folded, boxes may have the same consumers left: they become one box.
       const key = gutter + ":" + ends.join();
       if (groups.has(key)) groups.get(key).boxes.push(v);
       else groups.set(key, { number, gutter, consumers: ends, boxes: [v], vertex: v });
@@ -198,6 +200,7 @@ class Placer {
   }
 
   place() {
+    // Inside out: the size of a scope is that of its contents.
     for (const number of [...this.levels].reverse()) this.placeLevel(number);
     const rects = [], origins = new Map([[0, [0, 0]]]), routes = [];
     this.levels.forEach((number, i) => {
@@ -318,6 +321,7 @@ class Placer {
       const head = isReversed ? s : t, [kind, , content] = this.data.vertices[head];
       const hasArrow = kind === BOX || (kind === SCOPE && !this.visible.has(content));
       routes.push({
+        // Straight through the row, then a curve between the rows, as in placement.py.
         points: [a, a, b, b, [xs, middle], [xt, middle], c, c, d, d], kind: LINKS[kindOf], net,
         arrow: hasArrow ? (isReversed ? -1 : 1) : 0, ends: [s, t],
       });
@@ -353,6 +357,7 @@ class Placer {
     }
     for (const route of routes) {
       const xs = route.points.map((p) => p[0]), ys = route.points.map((p) => p[1]);
+      // For a curve the box of its control points is enough: it lies inside of them.
       route.box = [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)];
     }
     return { rects, routes, groups: this.groups.flat(), levels: this.levels, size: this.isFlat ? [height, width] : [width, height] };

@@ -53,6 +53,7 @@ class View {
 
   addToGrid(route, i) {
     const [x0, y0, x1, y1] = route.box.map((at) => Math.floor(at / CELL));
+    // A long route would be in hundreds of cells; such routes are few, and all of them are looked at.
     if ((x1 - x0 + 1) * (y1 - y0 + 1) > 64) {
       if (!this.grid.has("far")) this.grid.set("far", []);
       this.grid.get("far").push(i);
@@ -73,6 +74,7 @@ class View {
       const [a, b, c, d] = routes[i].box;
       return c >= x0 && a <= x1 && d >= y0 && b <= y1;
     };
+    // More cells than this take longer to visit than all routes.
     if (columns * (Math.floor(y1 / CELL) - Math.floor(y0 / CELL) + 1) > 200) return routes.filter((_, i) => isInside(i));
     const found = new Set((this.grid.get("far") || []).filter(isInside));
     for (let x = Math.floor(x0 / CELL); x <= Math.floor(x1 / CELL); x++) {
@@ -92,6 +94,7 @@ class View {
 
   fit() {
     const [w, h] = this.placed.size, { clientWidth, clientHeight } = this.canvas;
+    // A graph of three boxes is not blown up to fill the window.
     this.scale = Math.min(1.2, Math.max(0.001, Math.min((clientWidth - 40) / w, (clientHeight - 40) / h)));
     this.x = (clientWidth - w * this.scale) / 2;
     this.y = (clientHeight - h * this.scale) / 2;
@@ -136,6 +139,7 @@ class View {
     const [x, y, w, h] = this.placed.rects[v], { clientWidth, clientHeight } = this.canvas;
     this.scale = Math.max(this.scale, 0.8);
     this.x = clientWidth / 2 - (x + w / 2) * this.scale;
+    // Of a scope that is higher than the window the top is shown.
     this.y = clientHeight / 2 - (y + Math.min(h / 2, clientHeight / 2 / this.scale)) * this.scale;
     this.draw();
   }
@@ -158,6 +162,7 @@ class View {
     for (const item of this.items) {
       if (isIn(item.rect)) return { ...item, onMark: item.level !== undefined && isIn(this.markOf(item.rect)) };
     }
+    // The innermost scope comes last in drawing order, and is hit first.
     for (const scope of [...this.scopes].reverse()) {
       if (isIn(scope.rect)) return { ...scope, onMark: isIn(this.markOf(scope.rect)), onTitle: y < scope.rect[1] + TITLE_BAR };
     }
@@ -169,6 +174,7 @@ class View {
   }
 
   draw() {
+    // Many changes between two frames are painted once.
     if (!this.pending) this.pending = requestAnimationFrame(() => this.paint());
   }
 
@@ -253,6 +259,7 @@ class View {
     const c = this.context, isFar = this.scale < 0.3;
     const styles = { data: [palette.line, []], control: [palette.line, [1, 3]], shared: [palette.sharedLine, [5, 3]],
       added: [palette.kinds.added[1], []], removed: [palette.kinds.removed[1], [6, 3]] };
+    // Marked lines are painted last, over the others; lines of one style are one path.
     for (const isMarked of [false, true]) {
       for (const kind of Object.keys(styles)) {
         const mine = routes.filter((route) => route.kind === kind && this.isMarked(route) === isMarked);
@@ -283,6 +290,7 @@ class View {
   trace(points, isFar) {
     const c = this.context;
     c.moveTo(...points[0]);
+    // From far away curves cannot be told from lines.
     if (isFar) {
       for (const i of points.length > 4 ? [3, 6, 9] : [3]) c.lineTo(...points[i]);
       return;

@@ -32,6 +32,7 @@ if sys.platform != "win32":
 if TYPE_CHECKING:
     from graphshare.ops.kernel import Array
 
+# It runs with -I, which ignores the environment and the current folder, and loads this very package.
 _START = """
 import sys
 from importlib import util
@@ -79,7 +80,7 @@ class ConfinedSession(OnnxSession):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not closed, and its process goes on."""
+        """Return whether it is not closed and its process still runs."""
         return hasattr(self, "_number") and self._process.goes_on
 
     def close(self) -> None:
@@ -120,7 +121,7 @@ class _Process:
     """The process in which sessions are."""
 
     def __init__(self) -> None:
-        self.closed: deque[int] = deque()  # not told at once: garbage is collected at any time, in the middle of a message too
+        self.closed: deque[int] = deque()  # sent later: garbage is collected at any time, in the middle of a message too
         self.owner = os.getpid()
         self._lock = Lock()
         self._model = _open_memory()
@@ -132,7 +133,9 @@ class _Process:
                 [sys.executable, "-I", "-c", _START, package, path, *places],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                # onnxruntime and the allocator print messages of their own there.
                 stderr=subprocess.DEVNULL,
+                # Ctrl-C on the terminal reaches this process alone, which then ends the other one.
                 start_new_session=True,
                 pass_fds=files,
             )
@@ -143,7 +146,7 @@ class _Process:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it takes messages from this process."""
+        """Return whether it takes messages from this process."""
         return self.owner == os.getpid() and self._end.alive and self._process.poll() is None
 
     def ask(
@@ -162,6 +165,7 @@ class _Process:
         with self._lock:
             if not self.goes_on:
                 raise RefusedError(Fault("the process of the model's session has ended", hint="load the model again"))
+            # Inside of the lock: all sessions share the one file.
             if kind == "open":
                 beside = [*beside, *self._place(model)]
             try:
@@ -250,15 +254,18 @@ def serve(model: str) -> None:
     ``model`` is the path of the file of the models; where it is empty they stand beside the messages.
     """
     out = os.fdopen(os.dup(1), "wb", buffering=0)
-    os.dup2(2, 1)  # native code prints what it likes
+    os.dup2(2, 1)  # native code may print anything at any time
+    # Read by a thread, so that the end of stdin is seen while a session computes.
     messages: SimpleQueue[Any] = SimpleQueue()
     Thread(target=_listen, args=(messages,), daemon=True).start()
     sessions: dict[int, OnnxSession] = {}
     handlers: dict[str, Callable[..., Any]] = {"open": partial(_open, sessions, model), "run": partial(_run, sessions)}
+    # Measured before there is a session: the interpreter and onnxruntime are not the model's memory.
     held = _measure_data()
     while True:
         (kind, limit, *values), data = messages.get()
         if kind == "close":
+            # This message has no answer.
             del sessions[values[0]]
             continue
         _limit_memory(held, limit)
@@ -276,7 +283,7 @@ def _listen(messages: SimpleQueue[Any]) -> None:
 
 
 def _answer(compute: Callable[[], tuple[Any, list[Any]]]) -> tuple[tuple[str, Any], list[Any]]:
-    """Return what ``compute`` does, or which error it raises, and the data beside it."""
+    """Return the result of ``compute`` or the error that it raises, and the data beside it."""
     try:
         value, beside = compute()
     except MemoryError:
@@ -324,7 +331,7 @@ def _run(
 
 
 def _measure_data() -> int:
-    """Return the bytes that this process takes before there is a model; 0 where the system does not say."""
+    """Return the bytes that this process takes before there is a model; 0 where the system does not state it."""
     load_runtime()  # what it takes by itself is not part of the limit
     try:
         with open("/proc/self/statm", "rb") as file:
@@ -342,7 +349,7 @@ def _limit_memory(held: int, size: int | None) -> None:
 
 
 def _pack(value: Any, beside: list[Any]) -> Any:
-    """Return a value of onnxruntime as a message has it: an array, a list of them (sequences), a map, or nothing.
+    """Return a value of onnxruntime in the form of a message: an array, a list of them (sequences), a map, or nothing.
 
     The numbers of an array are added to ``beside``.
     """
@@ -352,7 +359,7 @@ def _pack(value: Any, beside: list[Any]) -> Any:
         return "list", [_pack(each, beside) for each in value]
     if not isinstance(value, np.ndarray):
         if not isinstance(value, dict | str | int | float | bool | None):
-            raise RefusedError(Fault(f"onnxruntime gives a value of type {type(value).__name__}, which is not compared"))
+            raise RefusedError(Fault(f"onnxruntime returns a value of type {type(value).__name__}, which cannot be compared"))
         return "plain", value
     if value.dtype.kind == "O":
         return "texts", value.shape, [str(text) for text in value.ravel()]
@@ -381,6 +388,7 @@ def _send(stream: IO[bytes], message: Any, beside: Sequence[Any] = ()) -> None:
     for data in (len(head).to_bytes(_LENGTH, "big"), head, *beside):
         view = memoryview(data)
         while view:
+            # Without a buffer write() may take only a part.
             view = view[stream.write(view) :]
     stream.flush()
 

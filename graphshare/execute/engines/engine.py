@@ -1,4 +1,4 @@
-"""What an engine is: it compiles a part of a graph once, for fixed shapes, and computes it many times."""
+"""The interface of engines: an engine compiles a part of a graph once, for fixed shapes, and computes it many times."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from graphshare.ops.kernel import Array
 
 
 class Part(msgspec.Struct, frozen=True, eq=False):
-    """What an engine compiles: the heads of ``graph``, whose shapes and dtypes are all in ``inference``.
+    """A part of a graph for an engine to compile: the heads of ``graph``, whose shapes and dtypes are all in ``inference``.
 
-    Variables in ``constants`` keep these values; the others are inputs. ``repeated`` says that the part is computed many times,
-    so that work at compilation pays; ``alone`` that nothing else is computed beside it, so that its threads may stay awake.
+    Variables in ``constants`` keep these values; the others are inputs. A part that is ``repeated`` is computed many times, so
+    that work at compilation pays; one that is ``alone`` has nothing computed beside it, so that its threads may stay awake.
     """
 
     graph: Graph
@@ -35,7 +35,7 @@ class Compiled(Protocol):
 
 
 class Engine(Protocol):
-    """What computes parts of graphs."""
+    """A program that computes parts of graphs."""
 
     @property
     def name(self) -> str:
@@ -52,7 +52,7 @@ class Selective(Protocol):
     """An engine that takes a graph only where that pays."""
 
     def takes(self, part: Part, forwards: int) -> bool:
-        """Whether it computes ``part`` ``forwards`` times in less time than numpy, its own opening included."""
+        """Return whether it computes ``part`` ``forwards`` times in less time than numpy, its own opening included."""
         ...
 
 

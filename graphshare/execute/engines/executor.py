@@ -1,4 +1,4 @@
-"""What computes graphs for ``run``, ``bind`` and ``verify``: numpy's plans, or programs of an engine, each compiled once.
+"""The executors of ``run``, ``bind`` and ``verify``: numpy's plans, or programs of an engine, each compiled once.
 
 An engine computes a graph as a whole, or in few convex parts between which numpy computes the other nodes.
 """
@@ -33,7 +33,7 @@ _KEPT = 16
 Watch = Callable[[Node, Sequence[Array]], None]
 _Output = tuple[Node, int]
 _NAMED = 6
-_RANDOM = "it draws random numbers, which are to be the same in every engine"
+_RANDOM = "it draws random numbers, which must be the same in every engine"
 
 
 class Executor:
@@ -79,6 +79,7 @@ class Executor:
             return run_plan(make_plan(heads), values, shapes=inference.shapes, rng=rng, watch=watch)
         nodes = post_order(entry.node for entry in heads)
         inner = [list(visible_outputs(node)) for node in nodes if not node.is_variable] if watch is not None else []
+        # Every watched output becomes a head, so that the engine can neither fuse nor drop it.
         wanted = [*heads, *(entry for outputs in inner for entry in outputs)]
         program = self.find_program(wanted, values, inference, roles)
         if program is None:
@@ -99,6 +100,7 @@ class Executor:
         nodes = post_order(entry.node for entry in heads)
         variables = [node for node in nodes if node.is_variable]
         constants = {node: values[node] for node in variables if node in roles and roles[node].is_parameter}
+        # Parameters count by identity: to compare their values would take longer than a pass.
         key = (
             tuple((entry.node, entry.index) for entry in heads),
             tuple((values[node].shape, values[node].dtype) for node in variables if node not in constants),
@@ -159,7 +161,7 @@ class _Cut(msgspec.Struct, frozen=True, eq=False):
 
 
 class Program:
-    """What computes the heads of a graph with an engine. ``in_numpy`` are the nodes that the engine did not take, by reason."""
+    """The heads of a graph, compiled for an engine. ``in_numpy`` are the nodes that the engine did not take, by reason."""
 
     def __init__(self, engine: Engine, part: Part, steps: Sequence[_Step], in_numpy: Mapping[Node, str]) -> None:
         self.engine, self.in_numpy = engine, in_numpy
@@ -167,17 +169,17 @@ class Program:
         self.parts = sum(1 for step in steps if not isinstance(step.run, ExecutionPlan))
 
     def note(self) -> str:
-        """Return what is computed with numpy, in one line; empty where the engine computes all."""
+        """Return the nodes computed with numpy, in one line; empty where the engine computes all."""
         if not self.in_numpy:
             return ""
         names = format_names([f"{node.name} ({node.op})" for node in self.in_numpy], _NAMED)
         reason = next(iter(self.in_numpy.values()))
         count = format_count(len(self.in_numpy), "node")
         rest = f"; {self.engine.name} computes the rest in {format_count(self.parts, 'part')}" if self.parts else ""
-        return f"numpy computes {count} that {self.engine.name} does not take: {names} (of the first: {reason}){rest}"
+        return f"numpy computes {count} that {self.engine.name} cannot compute: {names} (reason for the first: {reason}){rest}"
 
     def run(self, values: Mapping[Node, Array], rng: np.random.Generator | None = None) -> Run:
-        """Return the heads for values of the variables. The peak is that of arrays of numpy: engines do not tell theirs."""
+        """Return the heads for values of the variables. The peak is that of arrays of numpy: that of engines is not known."""
         known: dict[_Output, Array] = {}
         peak = 0
         for step in self._steps:
@@ -214,6 +216,7 @@ def compile_program(engine: Engine, part: Part, *, strict: bool = False) -> Prog
         reasons: dict[Node, str] = {}
         for segment, part_cut in zip(segments, cuts, strict=True):
             if not segment.apart and (segment.nodes, part_cut.outputs) not in compiled:
+                # With several parts each waits while another one, or numpy, computes.
                 alone = part.alone and len(segments) == 1
                 try:
                     compiled[segment.nodes, part_cut.outputs] = engine.compile(
@@ -237,7 +240,7 @@ def compile_program(engine: Engine, part: Part, *, strict: bool = False) -> Prog
 def _list_refusals(engine: Engine, refused: Mapping[Node, str], operators: Sequence[Node]) -> list[Fault]:
     hint = "leave `strict_engine` out: numpy computes it then"
     return [
-        Fault(f"{engine.name} does not take operator {node.op}: {refused[node]}", node=node.name, hint=hint)
+        Fault(f"{engine.name} cannot compute operator {node.op}: {refused[node]}", node=node.name, hint=hint)
         for node in operators
         if node in refused
     ]
@@ -284,6 +287,7 @@ def partition(nodes: Sequence[Node], apart: Collection[Node], in_turn: Collectio
             continue
         before = [levels[x] for x in (*(entry.node for entry in node.inputs), *node.control_deps) if not x.is_variable]
         level = max([*before, turn if node in in_turn else 0])
+        # Even levels are the engine's, odd ones numpy's: a node of the other kind goes one level up.
         level += level % 2 != (node in apart)
         levels[node] = level
         turn = level if node in in_turn else turn
@@ -308,6 +312,7 @@ def cut(segment: Segment, outputs: Sequence[_Output], inference: Inference, grap
         variable = stand_ins.get((entry.node, entry.index))
         return Entry(variable) if variable is not None else None
 
+    # What a control dependency leads to may be in another segment, which has run before.
     def detach(node: Node) -> Node:
         return msgspec.structs.replace(node, control_deps=()) if node.control_deps else node
 

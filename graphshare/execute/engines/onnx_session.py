@@ -20,7 +20,7 @@ _QUIET = 4  # onnxruntime's severity level above which it prints nothing
 _THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 _WHEELS = "onnxruntime has wheels for CPython 3.10 to 3.14 on Linux (glibc), macOS and Windows"
 _NO_ARRAY = re.compile(r"\((bfloat16|u?int[24]|float4\w*)\)")
-EXTRA = f"{install_command('onnx')} gives {{}}; {_WHEELS}"
+EXTRA = f"{install_command('onnx')} installs {{}}; {_WHEELS}"
 
 
 class OnnxSession:
@@ -50,7 +50,7 @@ class OnnxSession:
         all computed. Without ``optimize`` nodes are computed as they are: opening takes a third of the time, and a network of
         convolutions half as much longer to compute. ``awake`` threads wait for work without sleeping, which is faster unless
         others compute meanwhile. ``threads`` are as many as numpy's BLAS has unless they are given. Without ``prepack`` weights
-        stay as they lie in the file, which changes the order of sums. ``where`` is what messages call a model that was copied.
+        stay as they lie in the file, which changes the order of sums. ``where`` is the name of a copied model in messages.
 
         Raises:
             UsageError: onnxruntime is not installed.
@@ -100,6 +100,7 @@ def _make_options(folder: str, *, optimize: bool, awake: bool, threads: int, pre
     onnxruntime = load_runtime()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _QUIET
+    # By itself onnxruntime takes one thread per physical core, whatever the user has limited BLAS to.
     options.intra_op_num_threads = threads or count_threads()
     if not optimize:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -113,16 +114,17 @@ def _make_options(folder: str, *, optimize: bool, awake: bool, threads: int, pre
 
 
 def count_threads() -> int:
-    """Return how many threads a session has: as many as numpy's BLAS."""
+    """Return the number of threads of a session: as many as numpy's BLAS has."""
     for variable in _THREADS:
         number = os.environ.get(variable, "")
         if number.isdecimal() and int(number) > 0:
             return int(number)
+    # A container or taskset may give this process fewer cores than the machine has.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def has_runtime() -> bool:
-    """Whether onnxruntime is installed; it is not imported."""
+    """Return whether onnxruntime is installed, without importing it."""
     return find_spec("onnxruntime") is not None
 
 

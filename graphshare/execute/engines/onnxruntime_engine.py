@@ -38,7 +38,7 @@ class OnnxRuntime:
     name = "onnxruntime"
 
     def __init__(self) -> None:
-        """Raise UsageError where onnxruntime is not installed."""
+        """Create the engine. Raises UsageError where onnxruntime is not installed."""
         require_runtime()
 
     def compile(self, part: Part) -> Compiled:
@@ -48,6 +48,7 @@ class OnnxRuntime:
         nodes where its copies of the weights do not fit into the memory limit.
         """
         weights = sum(part.constants[node].nbytes for node in part.inference.nodes if node in part.constants)
+        # The arrays of this process stay beside the copies.
         if excess := describe_excess(weights, held=weights):
             reason = f"onnxruntime copies the weights, which takes {format_bytes(weights)}, {excess}"
             raise NodesRefusedError({node: reason for node in part.inference.nodes if not node.is_variable})
@@ -82,12 +83,13 @@ def _blame(part: Part, message: str) -> dict[Node, str]:
         stored = next(filter(None, match.groups()), "")
         owners = [node for node in operators if _belongs(stored, node.name)]
         if owners:
+            # The longest name fits best: an ONNX node of `a/b` also begins with the name `a` and a slash.
             return {max(owners, key=lambda node: len(node.name)): reason}
     return dict.fromkeys(operators, reason)
 
 
 def _belongs(stored: str, name: str) -> bool:
-    """Whether the ONNX node ``stored`` was made for the node ``name``."""
+    """Return whether the ONNX node ``stored`` was made for the node ``name``."""
     return bool(name) and (stored == name or stored.startswith((f"{name}/", f"{name}#")))
 
 
@@ -122,6 +124,7 @@ def translate_part(part: Part) -> OnnxPart:
         raise NodesRefusedError(error.reasons) from error
     stored = {node.name for node in translated.graph.variables()}
     outside = {
+        # onnxruntime reads the memory as it lies there.
         translated.variables[node]: np.require(x, requirements=("C", "A"))
         for node, x in arrays.items()
         if translated.variables[node] in stored

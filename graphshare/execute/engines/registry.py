@@ -25,7 +25,7 @@ def register_engine(name: str, create: Callable[[], Engine]) -> None:
 
 
 def create_executor(name: str, *, strict: bool = False, forwards: int = 1, alone: bool = True, fixed: bool = False) -> Executor:
-    """Return what computes with the engine ``name``; the arguments are those of :class:`Executor`. Raises UsageError."""
+    """Return the executor of the engine ``name``; the arguments are those of :class:`Executor`. Raises UsageError."""
     return Executor(create_engine(name), strict=strict, forwards=forwards, alone=alone, fixed=fixed)
 
 
@@ -48,8 +48,8 @@ def create_engine(name: str) -> Engine | None:
     points = {point.name: point for point in entry_points(group=GROUP)}
     if name not in points:
         known = [NUMPY, ONNXRUNTIME, AUTO, *_registered, *points]
-        hint = did_you_mean(name, known) or f"there are {', '.join(known)}"
-        raise UsageError(Fault(f"engine {name!r} is not known", hint=hint))
+        hint = did_you_mean(name, known) or f"the engines are {', '.join(known)}"
+        raise UsageError(Fault(f"unknown engine {name!r}", hint=hint))
     create: Callable[[], Engine] = points[name].load()
     return create()
 
@@ -79,7 +79,7 @@ class Auto:
         self._engine: Engine | None = None
 
     def takes(self, part: Part, forwards: int) -> bool:
-        """Whether onnxruntime computes a part ``forwards`` times, its opening included, in less time than numpy."""
+        """Return whether onnxruntime computes a part ``forwards`` times, its opening included, in less time than numpy."""
         nodes = part.inference.nodes
         if not has_runtime() or any(dtype not in _DTYPES for node in nodes for dtype in part.inference.types[node]):
             return False

@@ -1,4 +1,4 @@
-"""Models in sessions of onnxruntime, and what a session's error says in the words of the model: file, node and input."""
+"""Models in sessions of onnxruntime, and errors of a session in terms of the model: its file, node and input."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     from graphshare.execute.engines.confined_session import ConfinedSession
     from graphshare.execute.engines.onnx_session import OnnxSession
 
+# The forms in which onnxruntime names a node in its messages.
 _NODE = re.compile(r"Name:'([^']+)'|Node ?\(([^)]+)\)")
 _HINT = "give sizes that the model computes with `shapes={NAME: SIZES}`, or values with `feeds={NAME: FILE}`"
 
 
 class OpenModel(ABC):
-    """A model in a session of onnxruntime; ``where`` is what messages call it."""
+    """A model in a session of onnxruntime; ``where`` is its name in messages."""
 
     session: OnnxSession
     where: str = ""
@@ -97,7 +98,7 @@ class SessionPart(OpenModel):
         return super().run(feeds)
 
     def select(self, heads: Sequence[Entry]) -> SessionPart:
-        """Return what ``heads`` of the part need."""
+        """Return the part that ``heads`` need."""
         return SessionPart(self.graph, heads, self.parameters, self.where)
 
     def open(self, heads: Sequence[Entry]) -> ConfinedSession:
@@ -109,12 +110,14 @@ class SessionPart(OpenModel):
         self.check_sizes(EMPTY)
         with self.locate():
             model, folder = encode_for_session(part, self.parameters)
+            # Equal branches must both be computed, or a comparison would compare a branch with itself.
+            # Threads sleep: in the other process they would spin while this one computes.
             return ConfinedSession(model, folder, merge_equal=False, awake=False, **self._options)
 
     def check_sizes(self, feeds: Mapping[str, Array]) -> None:
         """Compare sizes inferred from ``feeds`` with the limit of memory, where onnxruntime's process cannot have that limit.
 
-        What the file states of the values of operators is not believed. Raises MemoryLimitError.
+        Shapes that the file states for the values of operators are not trusted. Raises MemoryLimitError.
         """
         shapes = {name: array.shape for name, array in feeds.items() if name in self.session.inputs} if feeds else {}
         if can_limit_process() or shapes == self._checked:
@@ -130,6 +133,7 @@ class SessionPart(OpenModel):
     def open_inner(self) -> tuple[Sequence[Entry], OnnxSession]:
         entries = [entry for node in self.graph.nodes if not node.is_variable for entry in visible_outputs(node)]
         session = self.open(entries)
+        # numpy has no arrays of some dtypes, such as bfloat16; with one of them as an output no run succeeds.
         if session.unreadable:
             entries = [entry for entry in entries if output_name(entry) not in session.unreadable]
             session = self.open(entries)
@@ -143,9 +147,9 @@ def _keep_numbers(shape: Sequence[int | str | None] | None) -> Shape:
 def infer_by_format(
     part: Graph, nodes: list[Node], shapes: Mapping[str, Sequence[int | None]], *, independent: bool = False
 ) -> Inference:
-    """Return what the format of a graph knows of the types of its values, for ``shapes`` of inputs by name.
+    """Return the types of values that the format of a graph can infer, for ``shapes`` of inputs by name.
 
-    A size may be a name. With ``independent`` what the file states of the values of operators is not believed.
+    A size may be a name. With ``independent`` shapes that the file states for the values of operators are not trusted.
     """
     entries = [entry for node in nodes for entry in visible_outputs(node)]
     types = find_format(part).find_types(part, entries, shapes=shapes, independent=independent)

@@ -1,1 +1,1 @@
-"""What a graph needs before it computes: the part that is asked for, its shapes, and a value for each variable."""
+"""Preparation of a run: the part of a graph that is needed, its shapes, and a value for each variable."""

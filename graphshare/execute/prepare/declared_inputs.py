@@ -21,13 +21,13 @@ from graphshare.resources import MORE_MEMORY, describe_excess
 from graphshare.text.format import format_bytes, format_shape
 
 OPEN_SIZES = (8, 64, 224)
-"""What sizes that a model leaves open are tried at in turn; that of a batch is 1."""
+"""The sizes to try in turn where a model leaves them open; that of a batch is 1."""
 _DRAWN_BYTES = 8  # of each number: what is drawn gets its dtype afterwards
 _DTYPES = {"float": "float32", "double": "float64", "float16": "float16", "bool": "bool", "string": "object"}
 _DTYPES |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _UNKNOWN = (None, None)
 Declared = dict[str, tuple[str | None, Sequence[object] | None]]
-"""What a model states of its inputs, by name: the dtype and the sizes, which are numbers where they are fixed."""
+"""The declarations of a model's inputs, by name: the dtype and the sizes, which are numbers where they are fixed."""
 
 
 class Drawn(msgspec.Struct, frozen=True, eq=False):
@@ -48,6 +48,7 @@ def draw_values(part: SessionPart, feeds: Mapping[str, Array], shapes: Mapping[s
     """
     with part.locate():
         drawer = InputDrawer(part.session, feeds, shapes, seed, find_format(part.graph).find_integers(part.graph))
+    # Open sizes are taken for sizes of images or texts first, and for a batch if none of these works.
     plans = [(size, is_batch) for is_batch in (False, True) for size in OPEN_SIZES] if drawer.open_names else []
     for size, is_batch in plans:
         with part.locate():
@@ -58,6 +59,7 @@ def draw_values(part: SessionPart, feeds: Mapping[str, Array], shapes: Mapping[s
         except InputError:
             continue
     with part.locate():
+        # No size works: the caller runs it once more, and its error is reported.
         values = drawer.draw(OPEN_SIZES[-1])
     return Drawn(values, None, list(drawer.notes.values()), drawer.open_names)
 
@@ -121,7 +123,7 @@ def draw_as(array: Array, dtype: str) -> Array:
 class InputDrawer:
     """Draws inputs for a session. ``feeds`` and ``shapes`` are by the names of its inputs.
 
-    ``integers`` is what the model wants of inputs beyond what it declares; ``notes`` say what was drawn of these, and why.
+    ``integers`` are wishes of the model for inputs beyond its declarations; ``notes`` list the values drawn for them, and why.
 
     Raises:
         RefusedError: a name is not that of an input; an input has no dtype that can be drawn, or a shape that does not fit what
@@ -141,7 +143,7 @@ class InputDrawer:
         chosen = {name: shape for name, shape in session.defaults.items() if name in feeds or name in shapes}
         self._declared = {**session.inputs, **chosen}
         faults = [
-            Fault(f"{option} {name!r} is not an input of the model, which holds its value")
+            Fault(f"{option} {name!r} is not an input: the model contains its value")
             for option, names in (("`feeds`", feeds), ("`shapes`", shapes))
             for name in names
             if name not in self._declared
@@ -163,6 +165,7 @@ class InputDrawer:
         """
         drawn: dict[str, Array] = {}
         taken, turn = 0, self._seed
+        # One stream for all inputs, begun anew: another open size changes the shapes only, not the order.
         rng = np.random.default_rng(self._seed)
         for name in self._declared:
             dtype = find_dtype(self._session, name)
@@ -177,6 +180,7 @@ class InputDrawer:
             wishes = _select_wishes(self._integers.get(name, ()), dtype)
             if wishes:
                 drawn[name], choice, turns = _draw_integers(rng, shape, dtype, wishes, turn)
+                # Inputs take turns like the digits of a number, so that rounds reach every combination.
                 turn //= turns
                 self.notes[name] = f"{name!r} is {choice}: {'; '.join(dict.fromkeys(wish.why for wish in wishes))}"
             else:
@@ -187,14 +191,14 @@ class InputDrawer:
         dtype, declared, is_fed = self._session.dtypes[name], self._declared[name], name in self._feeds
         if dtype not in _DTYPES:
             hint = "compare a part without it (extract `cuts`)"
-            return [] if is_fed else [Fault(f"input {name!r} is a {dtype}, which is not drawn", hint=hint)]
+            return [] if is_fed else [Fault(f"input {name!r} is a {dtype}, which cannot be drawn", hint=hint)]
         chosen = self._feeds[name].shape if is_fed else self._shapes.get(name)
         if chosen is None or (is_fed and not declared):  # onnxruntime says () where the rank is open too
             return []
         if fits_sizes(chosen, declared):
             return []
         start = f"{'`feeds`' if is_fed else '`shapes`'} {name!r} is {format_shape(chosen)}"
-        return [Fault(f"{start}, and the model declares {format_declared(declared)}", node=name if is_fed else None)]
+        return [Fault(f"{start}, but the model declares {format_declared(declared)}", node=name if is_fed else None)]
 
     def _sizes(self, name: str) -> Sequence[int | None]:
         """Return the sizes of an input; None for what is open."""
@@ -215,6 +219,7 @@ class InputDrawer:
                     return int(n)
         if is_batch and len(self._sizes(name)) > 1 and list(self._sizes(name)).count(None) == 1:
             return 1
+        # A name that is the first size of some input is taken for the batch wherever it stands.
         batches = {shape[0] for shape in self._declared.values() if shape}
         return 1 if place == 0 or (isinstance(symbol, str) and symbol in batches) else size
 
@@ -228,7 +233,7 @@ def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array
 
 
 def _select_wishes(wishes: Sequence[Integers], dtype: str) -> Sequence[Integers]:
-    """Return what a graph wants of an input of this dtype: a mask only where it wants nothing else."""
+    """Return the wishes that apply to an input of this dtype: that for a mask only where there is no other."""
     if "int" not in dtype:
         return [wish for wish in wishes if wish.is_mask] if dtype == "bool" else ()
     others = [wish for wish in wishes if wish.high or not {0, 1}.issuperset(wish.values)]
@@ -259,6 +264,7 @@ def _draw_integers(
         values = sorted({0, 1, *values})
         drawn, choice = rng.choice(values, shape), f"drawn from {', '.join(map(str, values))}"
         if values == [0, 1] and shape and any(wish.is_mask for wish in wishes):
+            # A row of a mask without a 1 gives NaN.
             drawn[..., :1] = 1
     drawn = drawn.astype(dtype)
     return drawn, str(drawn.item()) if is_single else choice, turns

@@ -37,6 +37,7 @@ def parse_feeds(texts: Iterable[str]) -> list[tuple[str, str]]:
     """Parse ``NAME=FILE`` into ``(name, path)``; a text without ``=``, or the path of an existing file, into ``("", path)``."""
     pairs = []
     for text in texts:
+        # A path or a URL may hold an = itself.
         pair = None if is_url(text) or os.path.exists(text) else split_pair(text)
         pairs.append(pair or ("", text))
     return pairs
@@ -56,6 +57,7 @@ def load_feeds(feeds: Iterable[tuple[str, str]], images: ImageSettings | None = 
     unreadable: list[Fault] = []
     for name, path in feeds:
         try:
+            # A file whose name is a number is a file.
             arrays = _read_value(path) if name and not os.path.exists(path) else {}
             arrays = arrays or _read_images(path, images or ImageSettings()) or read_arrays(path)
         except GraphshareError as error:
@@ -66,7 +68,7 @@ def load_feeds(feeds: Iterable[tuple[str, str]], images: ImageSettings | None = 
             arrays = dict(zip((name,), arrays.values(), strict=False))
         if not arrays or "" in arrays:
             hint = f"--feed NAME={path}" if "" in arrays else "it must hold one array, or one of that name"
-            faults.append(Fault(f"--feed does not say which array of {path} is meant for which variable", hint=hint))
+            faults.append(Fault(f"it is not clear which array of {path} belongs to which variable", hint=hint))
             continue
         faults += [Fault(f"--feed gives {key!r} twice", where=path) for key in arrays if key in loaded]
         loaded.update(arrays)
@@ -74,14 +76,14 @@ def load_feeds(feeds: Iterable[tuple[str, str]], images: ImageSettings | None = 
         raise InputError(unreadable)
     if images is not None and not any(isinstance(value, Images) for value in loaded.values()):
         hint = "feed an image, as in --feed data=cat.jpg, or leave --resize, --mean and the like out"
-        faults.append(Fault("there are options for images, and no --feed is one", hint=hint))
+        faults.append(Fault("there are options for images, but no --feed is an image", hint=hint))
     if faults:
         raise UsageError(faults)
     return loaded
 
 
 def _read_value(text: str) -> dict[str, Any]:
-    """Return the number, or list of numbers, that a text is under an empty name; nothing where it is none."""
+    """Return the number, or list of numbers, that a text is under an empty name; nothing where it is not a number or list."""
     try:
         value = msgspec.json.decode(text)
     except (ValueError, RecursionError):
@@ -138,9 +140,11 @@ def parameter_values(
             if shared is None or identity is None or record.origin is not None:
                 values[node] = reader.read(record)
                 continue
+            # By place and not by name: tied names share one array, and a file that was replaced is another one.
             key = (identity, params.identity, record.data_offset, record.shape, record.dtype)
             array = shared.get(key)
             values[node] = reader.read(record) if array is None else array
+            # A writable array was converted for this caller, and may be changed by it.
             if not values[node].flags.writeable:
                 shared[key] = values[node]
     return values

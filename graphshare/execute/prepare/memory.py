@@ -32,11 +32,13 @@ def check_memory(
     Raises:
         MemoryLimitError: the limit is below it; the first node beyond it is named with its bytes.
     """
+    # In training each variable has a gradient of its size.
     held = sum(array.nbytes for array in values.values()) * (2 if keeps_all else 1)
     peak, steps = 0, []
     for node, own, total in _steps(nodes, heads, inference, values, keeps_all=keeps_all):
         steps.append((node, own, total))
         peak = max(peak, total)
+    # Asked once, for the peak: without a limit each question reads files of the system.
     if not describe_excess(peak, held):
         return
     node, own, total = next(step for step in steps if step[2] == peak or describe_excess(step[2], held))
@@ -96,5 +98,5 @@ def _array_bytes(shape: Shape, dtype: str | None) -> int:
 def _item_size(dtype: str) -> int:
     try:
         return np.dtype(dtype).itemsize
-    except TypeError:  # bfloat16
+    except TypeError:  # bfloat16, which numpy lacks; it is computed as float32
         return 4

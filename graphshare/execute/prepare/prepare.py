@@ -60,7 +60,7 @@ class Prepared(msgspec.Struct, eq=False):
     """A graph ready to compute: the part that is needed, and a value for each of its variables.
 
     ``names`` are MXNet's names of the part's heads, each once; ``wanted`` are those of the graph's heads or targets, where all
-    outputs are heads of the part. ``notes`` tell the user what was decided for them. A graph without kernels is open in a
+    outputs are heads of the part. ``notes`` list what was decided for the user. A graph without kernels is open in a
     ``session``, and has values for its inputs alone.
     """
 
@@ -94,7 +94,8 @@ def prepare(
 ) -> Prepared:
     """Prepare ``graph`` as :func:`graphshare.execute.run.run` needs it, whose arguments and errors these are.
 
-    ``as_input`` are variables that are inputs, whatever they look like; ``where`` is what messages of a session call the graph.
+    ``as_input`` are variables that are inputs, whatever they look like; ``where`` is the name of the graph in messages of a
+    session.
     """
     check_belongs(params, graph)
     heads = resolve_targets(targets, graph.nodes, option="`targets`") if targets else list(graph.heads)
@@ -102,6 +103,7 @@ def prepare(
     if all_outputs:
         roles = assign_roles(graph, held=list_parameter_names(params), as_input=as_input)
         heads = _list_all_outputs(heads, {node for node, role in roles.items() if node.name in feeds or not role.is_parameter})
+    # Implied variables can be fed as well: the upgrade makes nodes of them.
     names = {node.name for node in graph.variables()} | {implied.name for implied in list_implied_variables(graph)}
     part, notes = runnable_part(graph, heads)
     variables = [node for node in post_order(entry.node for entry in part.heads) if node.is_variable]
@@ -121,6 +123,7 @@ def prepare(
         notes += [*choices, *_describe(assigned, seed, None)]
         return Prepared(part, output_names, assigned.values, assigned.inference, roles, notes, own, session)
     parameters = parameter_values([n for n in variables if n not in fed], params, lambda n: roles[n].kind is Kind.AUXILIARY)
+    # Only for its errors, before parameters are drawn and inferred.
     make_plan(part.heads)
     assigned = assign_values(
         part, roles, parameters, feeds=fed, shapes=shaped, seed=seed, params_seed=params_seed, params=params
@@ -185,8 +188,10 @@ def assign_values(
     missing = [node for node in variables if node not in assigned.values]
     refuse_missing(missing, roles, seed, params_seed, params)
     chosen, examples = choose_sizes(assigned.inference)
+    # Without a seed nothing is made up, sizes included.
     if examples and seed is not None:
         assigned.inference, assigned.sized = chosen, list(examples)
+    # The shape of a label follows from the inputs, so it is asked for only if they are known.
     faults = unknown_shapes(assigned.inference, [n for n in missing if not roles[n].is_label], examples)
     faults = faults or unknown_shapes(assigned.inference, missing, examples)
     if faults:
@@ -201,7 +206,7 @@ def assign_values(
 
 
 def runnable_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, list[str]]:
-    """Return what ``wanted`` needs as a graph of its own, upgraded where the file's generation requires it, and notes on that.
+    """Return the part that ``wanted`` needs, upgraded where the file's generation requires it, and notes on that.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed.
@@ -224,7 +229,7 @@ def describe_upgrade(implied: int) -> list[str]:
 
 
 def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[Node, Node], int]:
-    """Return what ``wanted`` needs, upgraded if necessary, the images of its nodes, and the number of added variables.
+    """Return the part that ``wanted`` needs, upgraded if necessary, the images of its nodes, and the number of added variables.
 
     A graph with operators that have no kernel, or that only a registered kernel knows, is not upgraded.
     """
@@ -238,8 +243,10 @@ def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[
     ):
         return part, {}, 0
     try:
+        # MXNet drops amp_cast only when it saves; a run computes it.
         rewrite = upgrade(part, keep_amp_cast=True)
     except RefusedError:
+        # A graph that lacks nothing runs as it is, although MXNet would refuse to upgrade it.
         if implied or find_unsupported_operators(nodes):
             raise
         return part, {}, 0
@@ -281,6 +288,7 @@ def infer_variables(
     try:
         return infer(part, {**held, **shapes, **fed}, types, nodes=nodes, yielding=yielding)
     except RefusedError:
+        # Without the fed arrays inference shows which of them does not fit; else the first error stands.
         check_shapes(fed, infer_given(part, held, shapes, types, nodes=nodes))
         raise
 
@@ -301,7 +309,7 @@ def refuse_missing(
         for node in missing
         if seed is None and not (roles[node].is_parameter or roles[node].is_label or roles[node].is_state)
     ]
-    where = f"{params.path} does not hold it" if params else "no parameter file is given"
+    where = f"{params.path} does not contain it" if params else "no parameter file is given"
     faults = [Fault(f"parameter {node.name!r} has no value: {where}", hint=hint) for node in parameters]
     hint = "give it with `feeds={NAME: FILE}`, or draw missing inputs with `seed=SEED`"
     faults += [Fault(f"input {node.name!r} has no value", hint=hint) for node in inputs]
@@ -325,11 +333,11 @@ def describe_sizes(sized: Iterable[Node]) -> list[str]:
 def _by_variable(
     by_name: Mapping[str, Any], variables: Sequence[Node], graph: Graph, names: set[str], option: str, notes: list[str]
 ) -> dict[Node, Any]:
-    """Return what is given by name for the variables that are needed; add a note on names that are not."""
+    """Return the values given by name for the variables that are needed; add a note on names that are not."""
     needed = {node.name for node in variables}
     idle = [name for name in by_name if name in names and name not in needed]
     if idle:
-        notes.append(f"{option}: nothing that is computed needs {', '.join(idle)}")
+        notes.append(f"{option}: the outputs do not need {', '.join(idle)}")
     rest = {name: value for name, value in by_name.items() if name not in idle}
     unknown = [name for name in rest if name not in needed]
     for_variables(dict.fromkeys(unknown), [*graph.variables(), *variables], option=option)
@@ -337,7 +345,7 @@ def _by_variable(
 
 
 def _describe(assigned: Assignment, seed: int | None, params_seed: int | None) -> list[str]:
-    """Return notes on what was converted, chosen and made up."""
+    """Return notes on conversions, chosen sizes and drawn values."""
     values = assigned.values
     notes = [*describe_conversions(assigned), *describe_sizes(assigned.sized)]
     for text, nodes in (

@@ -78,6 +78,7 @@ def shape_graph(
         RefusedError: a name of ``shapes`` belongs to no variable; shapes contradict each other.
     """
     part, _, _ = upgrade_part(graph, graph.heads)
+    # Shapes of variables that no output needs are accepted, and not used.
     idle = {node.name for node in graph.variables()} - {node.name for node in part.nodes if node.is_variable}
     roles = assign_roles(part, held=list_parameter_names(params), as_input=as_input, as_parameter=as_parameter)
     shapes = {k: v for k, v in shapes.items() if k not in idle}
@@ -86,9 +87,11 @@ def shape_graph(
     if samples:
         try:
             inference = _infer(part, roles, {**shapes, **samples}, params)
+        # A batch of 1 contradicts sizes inside: then the shapes stay unknown.
         except RefusedError:
             samples = {}
     faults = missing_kernels(inference.nodes) if find_format(graph).supports(Capability.COSTS) else ()
+    # The second word of `operator X cannot be run`.
     missing = list(dict.fromkeys(fault.message.split()[1] for fault in faults))
     return Shaped(_outputs(inference), totals(inference, roles), missing, list(samples))
 
@@ -152,7 +155,7 @@ def _outputs(inference: Inference) -> list[ShapedOutput]:
 
 
 class StaticPart(msgspec.Struct, frozen=True, eq=False):
-    """A part with its inference; ``notes`` tell the user what was decided for them."""
+    """A part with its inference; ``notes`` list what was decided for the user."""
 
     part: Graph
     inference: Inference
@@ -169,7 +172,7 @@ def infer_part(
     targets: Sequence[str],
     as_input: Collection[str] = (),
 ) -> StaticPart:
-    """Return what ``targets``, or the heads, need, with all shapes.
+    """Return the part that ``targets``, or the heads, need, with all shapes.
 
     ``shapes`` and dtypes ``types`` are those of inputs by name; parameters have those of the file's records. Sizes that a shape
     leaves open are chosen where nothing determines them.
@@ -198,6 +201,7 @@ def infer_part(
     if examples and any(None in shape for shape in by_node.values()):
         inference = infer(part, {**shapes_held, **by_node, **examples}, types_held, nodes=nodes, yielding=stated)
         notes += describe_sizes(examples)
+    # The shape of a label follows from the inputs, so it is asked for only if they are known.
     faults = unknown_shapes(inference, [n for n in variables if not roles[n].is_label], examples)
     faults = faults or unknown_shapes(inference, variables, examples)
     if faults:

@@ -44,12 +44,14 @@ def draw_parameter(node: Node, shape: Sequence[int], dtype: str, *, seed: int) -
     stream = _open_stream(node, seed)
     if node.name.endswith(("gamma", "var")):
         return draw_in_blocks(lambda count: 1 + 0.1 * np.abs(stream.standard_normal(count)), shape, dtype)
+    # He's initialization keeps the variance through layers with relu.
     scale = np.sqrt(2.0 / max(1, int(np.prod(shape[1:])))) if len(shape) > 1 else 0.1
     return draw_in_blocks(lambda count: stream.standard_normal(count) * scale, shape, dtype)
 
 
 def _open_stream(node: Node, seed: int) -> np.random.Generator:
     """Return the stream of a variable, by seed and name."""
+    # crc32 and not hash(), which differs from process to process.
     return np.random.default_rng([seed, zlib.crc32(node.name.encode("utf-8", "surrogateescape"))])
 
 
@@ -67,6 +69,7 @@ def index_limits(nodes: Iterable[Node]) -> dict[Node, int]:
 def largest_integer(dtype: str) -> int:
     """Return up to where a dtype holds every integer."""
     kind = np.dtype(dtype).kind
+    # The mantissa of a float has one bit more than it stores.
     return int(np.iinfo(dtype).max) if kind in "iu" else 1 if kind == "b" else 2 ** (int(np.finfo(dtype).nmant) + 1)
 
 
@@ -104,7 +107,7 @@ def _find_misfits(shapes: Mapping[Node, GivenShape], inference: Inference) -> li
         try:
             unify(wanted, shape)
         except KernelError:
-            message = f"{node.name!r} has the shape {format_shape(shape)}, where {format_shape(wanted)} fits"
+            message = f"{node.name!r} has the shape {format_shape(shape)}, which does not fit {format_shape(wanted)}"
             faults.append(Fault(message, node=node.name))
     return faults
 
@@ -128,7 +131,7 @@ def infer_given(
     except RefusedError as error:
         if not stated:
             raise
-        # Inference without the user's shapes tells the sizes that would have fit.
+        # Inference without the user's shapes gives the sizes that would have fit.
         free = infer(part, held, types, nodes=nodes, default_type=None)
         _, fitting = choose_sizes(free)
         hint = " ".join(f"`shapes={{{node.name!r}: {tuple(fitting[node])}}}`" for node in stated if node in fitting)
@@ -149,7 +152,7 @@ def convert_feed(name: str, array: Array, dtype: str | None) -> Array:
         return array
     result = array.astype(dtype)
     if np.dtype(dtype).kind in "iub" and not np.array_equal(result, array):
-        message = f"{name!r} is {array.dtype}, and not all of its values are {dtype}"
+        message = f"{name!r} is {array.dtype}, and not all of its values fit into {dtype}"
         raise RefusedError(Fault(message, node=name, hint=f"give it as {dtype}"))
     return result
 
@@ -173,7 +176,7 @@ def as_array(value: Any) -> Array:
 
 
 def as_arrays(feeds: Mapping[str, Any] | None) -> dict[str, Array]:
-    """Return what is fed by name as arrays: images are decoded, lists converted. Raises RefusedError as :func:`as_array`."""
+    """Return fed values by name as arrays: images are decoded, lists converted. Raises RefusedError as :func:`as_array`."""
     return {name: as_array(value) for name, value in (feeds or {}).items()}
 
 
@@ -234,6 +237,7 @@ def _msra(options: Mapping[str, Any], shape: tuple[int, ...], rng: np.random.Gen
 
 def _bilinear(options: Mapping[str, Any], shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     """Return the weights that make a deconvolution stretch an image."""
+    # MXNet takes half of the width for the rows, too.
     half = -(-shape[3] // 2)
     centre = (2 * half - 1 - half % 2) / (2.0 * half)
     columns = 1 - np.abs(np.arange(shape[3]) / half - centre)
@@ -255,6 +259,7 @@ _MAKERS: dict[str, _Make] = {
     "bilinear": _bilinear,
 }
 
+# As mxnet.initializer.Initializer takes the ends of names, those of old files included.
 _BY_ENDING = (
     (("gamma", "moving_var", "running_var", "max"), _MAKERS["one"]),
     (("bias", "beta", "moving_mean", "running_mean", "moving_inv_var", "moving_avg", "min"), _MAKERS["zero"]),

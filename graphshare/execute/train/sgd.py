@@ -68,7 +68,7 @@ class Momentum:
     """SGD updates of some variables, with the momentum of earlier steps."""
 
     def __init__(self, settings: Sgd, variables: Sequence[Node], memory: dict[Node, Array] | None = None) -> None:
-        """``memory`` holds the momentum, where it is to outlive this object; it is written to."""
+        """Begin without momentum, or with that in ``memory``, which is written to and outlives this object."""
         self._settings = settings
         self._multipliers = multipliers(variables)
         self._memory = {} if memory is None else memory
@@ -97,6 +97,7 @@ class Momentum:
         """Update some elements of one variable, few enough for the cache; ``memory`` and ``out`` are written to."""
         settings, wide = self._settings, np.float32 if value.dtype == np.float16 else value.dtype.type
         change = np.zeros(value.shape, wide) if gradient is None else np.multiply(gradient, wide(settings.rescale))
+        # Clipped after rescaling and before the decay is added, as in MXNet's sgd_update.
         if settings.clip is not None and settings.clip > 0:
             np.clip(change, -wide(settings.clip), wide(settings.clip), out=change)
         if settings.wd * multiplier.wd:

@@ -37,7 +37,7 @@ class Backward(msgspec.Struct, eq=False):
 
 
 def needs_head_gradient(node: Node) -> bool:
-    """Whether a backward pass that starts at this node needs the gradient of its output."""
+    """Return whether a backward pass that starts at this node needs the gradient of its output."""
     gradient = find_gradient(node.op) if not node.is_variable else None
     return gradient is None or (isinstance(gradient, Gradient) and not gradient.is_loss)
 
@@ -82,6 +82,7 @@ class Tape:
             for step in plan.steps:
                 self._forward(step)
         self.outputs: list[Array] = [self._values[slot] for slot in plan.targets]
+        # Only the outputs and the entries of the tape stay alive.
         self._values = []
 
     def _forward(self, step: PlanStep) -> None:
@@ -96,6 +97,7 @@ class Tape:
         context = Context(
             training=self._training,
             rng=self._streams(step.node) if self._streams is not None else None,
+            # The backward pass reads inputs again, so no kernel may write over one.
             reusable=(False,) * len(inputs),
             num_outputs=len(step.outputs),
             shapes=self._shapes.get(step.node, ()),
@@ -143,7 +145,8 @@ class Tape:
             streams = None if stream is None else (lambda _: stream)
             values = dict(zip(variables, arrays, strict=True))
             shapes = None
-            if self._np_shape or any(not step.inputs for step in plan.steps):  # created arrays may take it from the others
+            # Created arrays may take their shapes from others.
+            if self._np_shape or any(not step.inputs for step in plan.steps):
                 shapes = infer_body(node.subgraphs[number], values, np_shape=self._np_shape).shapes
             tape = Tape(plan, values, variables, streams=streams, training=self._training, repeatable=False, shapes=shapes)
 
@@ -183,8 +186,10 @@ class Tape:
             for slot, is_wanted, gradient in zip(recorded.step.inputs, recorded.entry.requested, gradients, strict=True):
                 if is_wanted and gradient is not None:
                     sums.add(slot, gradient)
+            # Its arrays are free from here on; the shapes are still needed for updates.
             recorded.entry = TapeEntry({}, (), ())
         wanted = [slot for slot in self.plan.variables.values() if slot in self._wanted]
+        # Collected backwards, they are passed on in the order in which the steps ran.
         result.updates = _update_states(updating[::-1], self.plan, wanted)
         for slot, node in self._wanted.items():
             total = sums.take(slot)
@@ -217,6 +222,7 @@ class _Sums:
 def _apply_vjp(recorded: RecordedStep, outputs: list[Array | None]) -> list[Array | None]:
     """Return the gradients of a step's inputs, one for each, from those of its outputs."""
     step = recorded.step
+    # A loss starts without a gradient, and a gradient may reach a later output alone.
     if outputs[0] is None:
         shape, dtype = recorded.outputs[0]
         outputs[0] = np.zeros(shape, dtype)
@@ -240,7 +246,8 @@ def _apply_vjp(recorded: RecordedStep, outputs: list[Array | None]) -> list[Arra
             recorded.entry.inputs,
         ) from error
     gradients = [result] if result is None or isinstance(result, (np.ndarray, np.generic)) else list(result)
-    gradients = [None if gradient is None else np.asarray(gradient) for gradient in gradients]  # a rank of 0 gives numbers
+    # Gradients of rank 0 may be plain numbers.
+    gradients = [None if gradient is None else np.asarray(gradient) for gradient in gradients]
     return gradients + [None] * (len(step.inputs) - len(gradients))
 
 
@@ -293,9 +300,11 @@ def _order_updates(recorded: list[RecordedStep], plan: ExecutionPlan, wanted: Se
         for position in one.updates:
             node = one.step.node.inputs[position].node
             counts[node] = counts.get(node, 0) + 1
+    # Without a shared state the order changes nothing.
     if all(count == 1 for count in counts.values()):
         return recorded
     uses: dict[int, list[PlanStep]] = {}
+    # Later uses first, as in the sums of MXNet's gradients.
     for step in reversed(plan.steps):
         for slot in dict.fromkeys(step.inputs):
             uses.setdefault(slot, []).append(step)

@@ -55,7 +55,7 @@ class _Losses:
     """The losses of the heads, step by step."""
 
     def __init__(self, names: Sequence[str], heads: Sequence[Entry]) -> None:
-        """``names`` are those of the outputs ``heads``."""
+        """Begin without losses; ``names`` are those of the outputs ``heads``."""
         self.histories = [LossHistory(name, "", []) for name in names]
         self._heads = [_describe_head(entry.node) for entry in heads]
 
@@ -72,6 +72,7 @@ def _describe_head(node: Node) -> tuple[str, Attrs, Node | None]:
     signature = lookup(node.op)
     if signature is None or node.is_variable:
         return "", {}, None
+    # Output layers of MXNet have the label as their second input.
     label = node.inputs[1].node if len(node.inputs) == 2 else None
     return canonical(node.op), signature.parse(node.attrs)[0], label if label is not None and label.is_variable else None
 
@@ -161,6 +162,7 @@ def _train(
     seed: int,
     on_step: StepListener | None,
 ) -> Trained:
+    # prepare() has asked for inference only; training keeps all values and has gradients.
     check_memory(ready.inference.nodes, ready.part.heads, ready.inference, ready.values, keeps_all=True)
     trained = [node for node in ready.values if ready.roles[node].kind is Kind.PARAMETER]
     states = [node for node in ready.values if ready.roles[node].kind is Kind.AUXILIARY]
@@ -197,6 +199,7 @@ def _run_steps(trainer: Trainer, steps: int, losses: _Losses, on_step: StepListe
 
 
 def _check_names(variables: Sequence[Node], trained: Sequence[Node]) -> None:
+    # The results are by name.
     twice = [name for name, count in Counter(node.name for node in variables).items() if count > 1]
     if twice:
         raise RefusedError(
@@ -209,7 +212,7 @@ def _check_names(variables: Sequence[Node], trained: Sequence[Node]) -> None:
 
 
 def _rescale(ready: Prepared, factor: float | None) -> float:
-    """``factor``, or one divided by axis 0 of the first input that is data, as Module has it."""
+    """Return ``factor``, or one divided by axis 0 of the first input that is data, as Module does."""
     if factor is not None:
         return factor
     inputs = [n for n in ready.inference.nodes if n in ready.values and not ready.roles[n].is_parameter]
@@ -222,7 +225,7 @@ def _rescale(ready: Prepared, factor: float | None) -> float:
 def _heads(ready: Prepared, gradients: Mapping[str, Any]) -> list[Any]:
     """Return the gradient of each head; None where none is given, which means ones unless the head is a loss."""
     faults = [
-        Fault(f"`head_gradients` {name!r} names no output", hint=suggest(name, ready.names, "outputs")) for name in gradients
+        Fault(f"`head_gradients` {name!r} is not an output", hint=suggest(name, ready.names, "outputs")) for name in gradients
         if name not in ready.names
     ]  # fmt: skip
     if faults:
@@ -230,7 +233,9 @@ def _heads(ready: Prepared, gradients: Mapping[str, Any]) -> list[Any]:
     wanting = [n for n, entry in zip(ready.names, ready.part.heads, strict=True) if needs_head_gradient(entry.node)]
     ones, idle = [n for n in wanting if n not in gradients], [n for n in gradients if n not in wanting]
     if ones:
-        ready.notes.append(f"not a loss, so its gradient is taken as ones: {', '.join(ones)} (`head_gradients` gives another)")
+        ready.notes.append(
+            f"outputs that are not losses get a gradient of ones: {', '.join(ones)} (`head_gradients` sets another)"
+        )
     if idle:
         ready.notes.append(f"a loss ignores its head gradient: {', '.join(idle)}")
     return [gradients.get(name) for name in ready.names]

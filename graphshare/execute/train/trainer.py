@@ -25,6 +25,7 @@ def node_streams(seed: int, step: int, name: Callable[[Node], str] = lambda node
     """Return random streams for nodes, by seed, step and name; nodes with the same ``name`` draw the same numbers."""
 
     def stream(node: Node) -> np.random.Generator:
+        # crc32 and not hash(), which differs from process to process.
         lazy: Any = _LazyGenerator([seed, step, zlib.crc32(name(node).encode("utf-8", "surrogateescape"))])
         generator: np.random.Generator = lazy
         return generator
@@ -59,7 +60,7 @@ def check_heads(targets: Sequence[Entry], heads: Gradients, outputs: Sequence[Ar
     """
     faults = [
         Fault(
-            f"the head gradient of {output_name(entry)!r} has the shape {head.shape}, where the output has {out.shape}",
+            f"the head gradient of {output_name(entry)!r} has the shape {head.shape}, but the output has {out.shape}",
             hint="give an array of the output's shape",
         )
         for entry, head, out in zip(targets, heads, outputs, strict=True)
@@ -122,6 +123,7 @@ def fill_zeros(gradients: Mapping[Node, Array], wanted: Sequence[Node], values: 
     filled = {}
     for node in wanted:
         gradient = gradients.get(node)
+        # A view: others may still write to the array itself.
         view = np.zeros_like(values[node]) if gradient is None else gradient.view()
         view.setflags(write=False)
         filled[node] = view
@@ -146,9 +148,10 @@ class Trainer:
         name: Callable[[Node], str] = lambda node: node.name,
         shapes: Mapping[Node, Sequence[Shape]] | None = None,
     ) -> None:
-        """``trained`` are the parameters; ``heads`` are the gradients of the targets, ones where None. Losses ignore them.
+        """Prepare the first step; ``trained`` are the parameters.
 
-        ``name`` returns the name by which a node draws random numbers: equal names draw equal ones.
+        ``heads`` are the gradients of the targets, ones where None; losses ignore them. ``name`` returns the name by which a
+        node draws random numbers: equal names draw equal ones.
 
         Raises:
             UnsupportedError: operators without a kernel.
@@ -157,7 +160,7 @@ class Trainer:
         hint = "convert it to float32 first, or leave it out of the training"
         booleans = [node.name for node in trained if values[node].dtype == np.bool_]
         if booleans:
-            raise RefusedError([Fault("is boolean, which no gradient step changes", node=n, hint=hint) for n in booleans])
+            raise RefusedError([Fault("is boolean, so it cannot be trained", node=n, hint=hint) for n in booleans])
         self.plan = make_plan(targets)
         self.values = dict(values)
         self._targets, self._trained = list(targets), list(trained)

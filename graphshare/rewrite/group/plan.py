@@ -235,7 +235,7 @@ def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
     branches = rewrite.branches
     for number, branch in enumerate(branches):
         if any(node not in branch.images and (number, node) not in wired for node in branch.source.nodes):
-            raise SelfCheckError(f"a node of graph {number + 1} was lost; this is a bug of graphshare")
+            raise SelfCheckError(f"a node of graph {number + 1} was lost; this is a bug in graphshare")
     replaced: dict[Place, Entry] = {}
     for place, output in resolve_connections(wired).items():
         replaced[place] = Entry(branches[output[0]].images[output[1].node], output[1].index)
@@ -249,7 +249,7 @@ def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
                 wanted.append((branch.images[head.node], head.index) if entry is None else (entry.node, entry.index))
     heads = [(head.node, head.index) for head in rewrite.graph.heads]
     if len(heads) != len(wanted) or any(a[0] is not b[0] or a[1] != b[1] for a, b in zip(heads, wanted, strict=True)):
-        raise SelfCheckError("the heads are not those of the graphs; this is a bug of graphshare")
+        raise SelfCheckError("the heads are not those of the graphs; this is a bug in graphshare")
 
 
 def _equal_parameters(

@@ -26,7 +26,7 @@ from tests.surroundings import ROOT
 PIXELS = np.zeros((1, 1, 28, 28), "float32")
 MODEL = {"model": "lenet"}
 #: Messages that need no hint: they say what fits, or that there is no such file where none has a similar name.
-_FACTS = "has the shape .*, where .* fits|does not exist$|No such file"
+_FACTS = "has the shape .*, which does not fit .*|does not exist$|No such file"
 #: The arguments of a call of each function that is right; those that are not here need none but a model.
 RIGHT: dict[str, dict[str, Any]] = {
     "check": {"models": "lenet"},

@@ -61,7 +61,7 @@ def test_initial_values_depend_on_the_seed_and_not_on_the_order() -> None:
     ("feed", "message"),
     [
         ({}, "input 'x' is not fed"),
-        ({"x": np.ones((1, 4))}, r"'x' has the shape \(1,4\), where \(\?,3\) fits"),
+        ({"x": np.ones((1, 4))}, r"'x' has the shape \(1,4\), which does not fit \(\?,3\)"),
         ({"x": np.ones(3)}, r"'x' has the shape \(3\)"),
         ({"x": "text"}, "is not an array of numbers"),
         ({"x": [[1, 2], [3]]}, "is not an array"),
@@ -134,7 +134,7 @@ def test_a_fraction_cannot_be_fed_to_an_integer_input() -> None:
         y = x * 2
         assert session.run(y, {"x": [1, 2]}).tolist() == [2, 4]
         assert session.run(y, {"x": [1.0, 2.0]}).dtype == np.int32
-        with pytest.raises(RefusedError, match="not all of its values are int32"):
+        with pytest.raises(RefusedError, match="not all of its values fit into int32"):
             session.run(y, {"x": [1.5, 2.0]})
 
 

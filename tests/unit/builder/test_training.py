@@ -78,7 +78,7 @@ def test_head_gradients_scale_the_gradients_and_must_belong_to_targets() -> None
     head[:] = 100
     assert found[x].tolist() == [[5.0, 0.0], [10.0, 3.0]]
     with pytest.raises(
-        RefusedError, match=r"the head gradient of 'y_output' has the shape \(2,\), where the output has \(2, 2\)"
+        RefusedError, match=r"the head gradient of 'y_output' has the shape \(2,\), but the output has \(2, 2\)"
     ):
         session.gradients(y, {x: X}, head_gradients={"y": [1.0, 2.0]})
     with pytest.raises(RefusedError, match="'w' has a head gradient, but is not a target"):

@@ -110,5 +110,5 @@ def test_a_written_file_that_the_system_cannot_read_is_an_error_of_the_output() 
 
     with pytest.raises(gs.OutputError, match=r"out\.onnx: cannot be read: Input/output error; nothing was written"):
         refuse_differences(lambda: fail(OSError(5, "Input/output error")), where="out.onnx")
-    with pytest.raises(gs.SelfCheckError, match="this is a bug of graphshare"):
+    with pytest.raises(gs.SelfCheckError, match="this is a bug in graphshare"):
         refuse_differences(lambda: fail(None), where="out.onnx")

@@ -30,7 +30,7 @@ def test_outputs_are_chosen_by_their_form() -> None:
     assert {r.image for r in gs.rank_classes(outputs, images=["one.png"])} == {None}
     other = {"row": SCORES, "wide": np.zeros((2, 4))}
     assert {r.output for r in gs.rank_classes(other, labels=["a", "b", "c", "d"])} == {"wide"}
-    with pytest.raises(RefusedError, match="no output has rows of scores, one for each class; there is map 2x3x4x4"):
+    with pytest.raises(RefusedError, match="no output has rows of scores, one for each class; the outputs are map 2x3x4x4"):
         gs.rank_classes({"map": outputs["map"]})
     with pytest.raises(RefusedError, match="no output has rows of 1,000 scores"):
         gs.rank_classes(other, labels=[str(i) for i in range(1000)])
@@ -41,11 +41,11 @@ def test_files_of_labels(tmp_path: Path) -> None:
     file.write_bytes("﻿n01 tench, Tinca\r\n\r\nn03 Göse\r\n\r\n".encode())
     assert read_labels(file) == ["n01 tench, Tinca", "", "n03 Göse"]
     assert gs.rank_classes({"out": SCORES}, 1, labels=file)[0].classes[0].label == ""
-    for data, message in ((b"\xff\xfea\0", "not text in UTF-8"), (b"", "holds no labels"), (b"\n\n", "holds no labels")):
+    for data, message in ((b"\xff\xfea\0", "not text in UTF-8"), (b"", "contains no labels"), (b"\n\n", "contains no labels")):
         file.write_bytes(data)
         with pytest.raises(InputError, match=message):
             read_labels(file)
     with file.open("wb") as large:
         large.truncate(MAX_LABEL_BYTES + 1)
-    with pytest.raises(InputError, match="labels may have"):
+    with pytest.raises(InputError, match="a file of labels may have"):
         read_labels(file)

@@ -32,13 +32,13 @@ def test_workers_of_another_kind_are_named() -> None:
     workers = {"tcp://a:1": HERE, "tcp://b:1": other, "tcp://c:1": "No module named 'graphshare'", "tcp://d:1": HERE}
     faults = compare_workers(HERE, workers, {"tcp://d:1": 4})
     assert [str(fault) for fault in faults] == [
-        "worker tcp://b:1: has graphshare 0.9, and here is 1.0",
-        "worker tcp://b:1: has Python 3.10, and here is 3.11",
-        "worker tcp://b:1: has Pillow 11, and here is none",
-        "worker tcp://b:1: has numpy 1.26, and here is 2.0",
-        "worker tcp://b:1: does not have onnx, and here is 1.16",
+        "worker tcp://b:1: has graphshare 0.9, but this machine has 1.0",
+        "worker tcp://b:1: has Python 3.10, but this machine has 3.11",
+        "worker tcp://b:1: has Pillow 11, but this machine has none",
+        "worker tcp://b:1: has numpy 1.26, but this machine has 2.0",
+        "worker tcp://b:1: does not have onnx, but this machine has 1.16",
         "worker tcp://c:1: cannot run graphshare: No module named 'graphshare'",
-        "worker tcp://d:1: has several threads, and one model at a time is run in a process",
+        "worker tcp://d:1: has several threads, but a process can run only one model at a time",
     ]
     assert compare_workers(HERE, {"tcp://a:1": HERE}, {"tcp://a:1": 1}) == []
     assert describe_installation().graphshare == gs.__version__
@@ -51,7 +51,7 @@ def test_a_worker_that_joins_later_with_other_versions_runs_nothing(tmp_path: Pa
     assert work_there(run, task, describe_installation()).result == "done"
     result = work_there(run, task, msgspec.structs.replace(describe_installation(), python="3.1"))
     assert result.result == "failed"
-    assert "and here is 3.1" in result.error
+    assert "but this machine has 3.1" in result.error
 
 
 def test_local_paths_are_refused(tmp_path: Path) -> None:

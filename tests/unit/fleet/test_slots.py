@@ -142,7 +142,7 @@ def test_no_exception_of_a_command_ends_the_run(tmp_path: Path) -> None:
     result: Result = work(raise_refusal, task)
     assert (result.result, result.error) == ("failed", "refused: https://host/a?... is gone")
     result = work(raise_bug, task)
-    assert (result.result, result.error) == ("failed", "this is a bug of graphshare: ZeroDivisionError: by zero")
+    assert (result.result, result.error) == ("failed", "this is a bug in graphshare: ZeroDivisionError: by zero")
     path.unlink()
     result = work(run, task)
     assert result.result == "failed"

@@ -101,7 +101,7 @@ def test_groups_in_python() -> None:
     assert all(image is node for node, image in rewrite.branches[0].images.items())
     with pytest.raises(RefusedError, match="each of them once"):
         graphshare.group([first, first])
-    with pytest.raises(UsageError, match="there are 1 `prefixes` for 2 graphs"):
+    with pytest.raises(UsageError, match="`prefixes` has 1 value for 2 graphs"):
         graphshare.group([first, second], prefixes=["a"])
 
 

@@ -88,7 +88,7 @@ def test_maps_come_back_with_their_keys() -> None:
 
 
 def test_a_value_that_has_no_message_is_refused() -> None:
-    with pytest.raises(RefusedError, match="gives a value of type object, which is not compared"):
+    with pytest.raises(RefusedError, match="returns a value of type object, which cannot be compared"):
         confined_session._pack(object(), [])
 
 

@@ -72,7 +72,7 @@ def test_refused_nodes_run_in_numpy_and_are_named(engines: dict[str, Any]) -> No
     assert len(engine.parts) == 2
     (note,) = (note for note in computed.notes if "counting" in note)
     assert note == (
-        "numpy computes 1 node that counting does not take: sqrt2 (sqrt) (of the first: it is not liked); "
+        "numpy computes 1 node that counting cannot compute: sqrt2 (sqrt) (reason for the first: it is not liked); "
         "counting computes the rest in 2 parts"
     )
 
@@ -82,7 +82,7 @@ def test_strict_refuses_all_of_them(engines: dict[str, Any]) -> None:
     with pytest.raises(RefusedError) as error:
         gs.run(unary("exp", "sqrt"), feeds={"x": X}, engine="counting", strict_engine=True)
     assert [(fault.node, fault.message) for fault in error.value.faults] == [
-        ("sqrt2", "counting does not take operator sqrt: it is not liked")
+        ("sqrt2", "counting cannot compute operator sqrt: it is not liked")
     ]
 
 
@@ -122,7 +122,7 @@ def test_an_engine_of_another_package_is_found(monkeypatch: pytest.MonkeyPatch) 
     point = metadata.EntryPoint("other", f"{__name__}:Counting", "graphshare.engines")
     monkeypatch.setattr(metadata, "entry_points", lambda group: [point] if group == "graphshare.engines" else [])
     assert np.allclose(gs.run(unary("exp"), feeds={"x": X}, engine="other").outputs["exp1_output"], np.exp(X) + 1)
-    with pytest.raises(UsageError, match="engine 'othr' is not known"):
+    with pytest.raises(UsageError, match="unknown engine 'othr'"):
         gs.run(unary("exp"), feeds={"x": X}, engine="othr")
 
 

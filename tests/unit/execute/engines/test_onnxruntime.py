@@ -96,7 +96,7 @@ def test_random_and_untranslated_nodes_are_left_to_numpy() -> None:
     for name, array in wanted.outputs.items():
         assert np.allclose(found.outputs[name], array, rtol=1e-4)
     (note,) = (note for note in found.notes if "onnxruntime" in note)
-    assert note.startswith("numpy computes 2 nodes that onnxruntime does not take: f (_linalg_gelqf), r (_random_normal)")
+    assert note.startswith("numpy computes 2 nodes that onnxruntime cannot compute: f (_linalg_gelqf), r (_random_normal)")
     assert note.endswith("; onnxruntime computes the rest in 2 parts")
 
 
@@ -109,7 +109,7 @@ def test_shapes_that_depend_on_values_are_left_to_numpy() -> None:
     feeds = {"x": X, "index": np.array([1, 0, 1], np.float32)}
     found = gs.run(graph, feeds=feeds, engine="onnxruntime")
     assert np.allclose(found.outputs["s_output"], np.sqrt(np.exp(X[::2])))
-    assert any("2 nodes that onnxruntime does not take: m (_contrib_boolean_mask), s (sqrt)" in note for note in found.notes)
+    assert any("2 nodes that onnxruntime cannot compute: m (_contrib_boolean_mask), s (sqrt)" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_node_that_onnxruntime_cannot_run_is_found(dtype: str, operator: str, 
     assert np.allclose(found.outputs["scope/a/b 1_output"], np.exp(np.sqrt(X)))
     (note,) = found.notes
     assert note.startswith(
-        "numpy computes 1 node that onnxruntime does not take: scope/a/b 1 (exp) (of the first: it is refused"
+        "numpy computes 1 node that onnxruntime cannot compute: scope/a/b 1 (exp) (reason for the first: it is refused"
     )
 
 
