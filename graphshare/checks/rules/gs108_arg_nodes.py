@@ -15,7 +15,7 @@ from graphshare.text.format import format_count
 )
 def find(context: CheckContext) -> Violations:
     """Yield the list of each graph that disagrees with its nodes."""
-    for steps, graph in context.documents if context.has_graph else ():  # ids that are none of a variable are GS101 and GS107
+    for steps, graph in context.documents if context.has_graph else ():  # other ids are GS101 and GS107
         variables = [i for i, node in enumerate(graph["nodes"]) if node["op"] == VARIABLE_OP]
         listed = graph["arg_nodes"]
         if listed != variables:
