@@ -69,6 +69,23 @@ _CHANNELS = tuple(ExampleRecord(key, (3,)) for key in ("arg:bn_gamma", "arg:bn_b
 _WIDE_DENSE = symbol(*(variable(f"input{i}") for i in range(10)), operator("Concat", "all", *range(10), num_args="10", dim="0"))
 
 
+def _function(name: str, *parts: bytes) -> bytes:
+    """A function in the domain ``own`` from ``a`` to ``r``, of these nodes and fields."""
+    return field(25, field(1, name) + field(4, "a") + field(5, "r") + b"".join(parts) + field(10, "own"))
+
+
+def _body_node(inputs: str, outputs: str) -> bytes:
+    """A Relu in a function, where nodes have another number than in a graph."""
+    return field(7, apply("Relu", inputs, outputs)[2:])
+
+
+def _constant(size: int, other: int) -> bytes:
+    """Two sums, of a Constant of so many numbers and of an initializer."""
+    attribute = field(5, field(1, "value") + initializer("", size=size) + field(20, 4))
+    nodes = apply("Constant", "", "c", attribute), apply("Add", "x c", "y"), apply("Add", "x w", "z")
+    return model(*nodes, initializer("w", size=other), value(11, "x", 1), value(12, "y", size), value(12, "z", other))
+
+
 VARIATIONS: dict[str, Example | str | bytes] = {
     # the file
     "a text alone with a line break": '"a\nb"',
@@ -319,14 +336,91 @@ VARIATIONS: dict[str, Example | str | bytes] = {
     "a misleading name of two uses": symbol(
         variable("data"), variable("a_bias"), _fc("a", 0, 1, no_bias="True"), _fc("b", 2, 1, no_bias="True")
     ),
+    "hidden keys of an old file that no variable takes": symbol(
+        *map(variable, ("data", "fc_weight")),
+        _fc("fc", 0, 1, no_bias="True", lr_mult="1", weight_wd_mult="2", bias_lr_mult="2", scale_lr_mult="1", odd="1"),
+        operator("relu", "a", 2, scale_lr_mult="1"),
+        operator("Custom", "b", 3, op_type="mine", scale_lr_mult="1"),
+        version=800,
+    ),
+    "hidden keys of the last file that may have them": symbol(
+        *map(variable, ("data", "fc_weight")), _fc("fc", 0, 1, no_bias="True", scale_lr_mult="1"), version=10000
+    ),
+    "a reshape by an old attribute": symbol(variable("data"), operator("Reshape", "a", 0, target_shape="(2, 3)")),
+    "the id after the last among arguments": dense().replace('"arg_nodes": [0, 1, 2]', '"arg_nodes": [0, 1, 2, 4]'),
+    "a cycle of control dependencies": symbol(
+        variable("data"), {**operator("relu", "a", 0), "control_deps": [2]}, operator("relu", "b", 1)
+    ),
+    "an id of a control dependency": symbol(variable("data"), {**operator("relu", "a", 0), "control_deps": [2]}),
+    "faults in a body": symbol(
+        variable("data"),
+        {
+            **operator("_foreach", "loop", 0, num_args="1"),
+            "subgraphs": [
+                json.loads(
+                    symbol(variable("x"), operator("Relu", "r", 0), operator("relu", "s", (1, 3)), variable("y"), heads=[2])
+                )
+            ],
+        },
+    ),
+    "ids in a body": symbol(
+        variable("data"),
+        {
+            **operator("_foreach", "loop", 0, num_args="1"),
+            "subgraphs": [json.loads(symbol(variable("x"), operator("relu", "r", 7), heads=[1], arg_nodes=[0, 1]))],
+        },
+    ),
+    "a key twice in a list": dense().replace('"heads"', '"z": [[{"a": 1, "b": [{"c": 1, "c": 2}]}, {"a": 1}]], "heads"'),
+    "a record of a Custom operator": Example(
+        symbol(*map(variable, "xw"), operator("Custom", "c", 0, 1, op_type="mine")),
+        (ExampleRecord("aux:w"), ExampleRecord("x")),
+    ),
+    "a record of an unknown operator": Example(
+        symbol(*map(variable, "xw"), operator("Mine", "c", 0, 1)), (ExampleRecord("aux:w"), ExampleRecord("x"))
+    ),
+    "two records of one statistic": Example(
+        batch_norm(),
+        (*_CHANNELS, ExampleRecord("aux:bn_moving_var", (3,)), ExampleRecord("arg:bn_moving_var", (3,), value=-1.0)),
+    ),
+    "two records of one statistic, the other negative": Example(
+        batch_norm(),
+        (*_CHANNELS, ExampleRecord("aux:bn_moving_var", (3,), value=-1.0), ExampleRecord("arg:bn_moving_var", (3,))),
+    ),
+    "a parameter that the file leaves out": Example(
+        symbol(variable("data"), _fc("fc", 0), operator("SoftmaxOutput", "softmax", 1), version=None), DENSE_RECORDS[:1]
+    ),
+    "a parameter that the file leaves out, of an operator that no output needs": Example(
+        symbol(variable("data"), _fc("fc", 0), _fc("idle", 0), version=None, heads=[1]), DENSE_RECORDS
+    ),
+    "records without a graph": Example("{}", DENSE_RECORDS),
+    "a weight as input by its records": Example(
+        symbol(*map(variable, ("data", "w")), operator("broadcast_mul", "a", 0, 1)), (ExampleRecord("arg:w"),)
+    ),
+    "a weight as input without names": Example(
+        symbol(*map(variable, ("data", "w")), operator("broadcast_mul", "a", 0, 1)), (ExampleRecord("arg:w"),), named=False
+    ),
     # ONNX models
     "no operator set of a domain": model(
         apply("Mine", "x", "h", domain="own"), apply("Relu", "h", "y"), value(11, "x", 2), value(12, "y", 2)
     ),
-    "a function without operator sets": relu(
-        more=_OWN
-        + field(25, field(1, "f") + field(4, "a") + field(5, "r") + field(7, apply("Relu", "a", "r")[2:]) + field(10, "own"))
+    "a function without operator sets": relu(more=_OWN + _function("f", _body_node("a", "r"))),
+    "a function with operator sets": relu(more=_OWN + _function("f", _body_node("a", "r"), field(9, field(2, 17)))),
+    "a function that defines a value twice": relu(
+        more=_OWN + _function("f", _body_node("a", "r"), _body_node("a", "r"), field(9, field(2, 17)))
     ),
+    "a call with more and one left out": model(
+        field(1, b"".join([field(1, "x"), field(1, ""), field(1, "x"), field(2, "y"), field(4, "f"), field(7, "own")])),
+        value(11, "x", 2),
+        value(12, "y", 2),
+        more=_OWN + function("f"),
+    ),
+    "a call with more outputs": model(
+        apply("f", "x", "y z", domain="own"), value(11, "x", 2), value(12, "y", 2), value(12, "z", 2), more=_OWN + function("f")
+    ),
+    "a Constant of 1,024 bytes and as many others": _constant(256, 256),
+    "a Constant of 1,024 bytes and a little less": _constant(256, 255),
+    "a Constant of 1,024 bytes and more": _constant(256, 400),
+    "a Constant of less than 1,024 bytes": _constant(255, 10),
     "a call with more than the function takes": model(
         apply("f", "x x", "y", domain="own"), value(11, "x", 2), value(12, "y", 2), more=_OWN + function("f")
     ),
