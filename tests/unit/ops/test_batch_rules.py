@@ -46,6 +46,28 @@ FUSED: dict[str, tuple[tuple[int, ...], tuple[dict[str, str], ...]]] = {
     "_sg_mkldnn_selfatt_valatt": ((3, 3), ({"heads": "2"}, {"heads": "2", "quantized": "true"})),
 }
 """Operators without recorded cases of their own: the axes of their inputs, and attributes."""
+MORE: dict[str, tuple[tuple[int, ...], tuple[dict[str, str], ...]]] = {
+    "Concat": ((3, 3), ({"num_args": "2", "dim": "0"}, {"num_args": "2", "dim": "-3"})),
+    "stack": ((3, 3), tuple({"num_args": "2", "axis": axis} for axis in ("0", "1", "-1", "-3"))),
+    **{name: ((3,), tuple({"num_outputs": "2", "axis": axis, "squeeze_axis": "1"} for axis in ("0", "1", "-1", "-3")))
+       for name in ("SliceChannel", "_split_v2")},
+    **{name: ((3,), ({"axis": "0"}, {"axis": "()"}, {"axis": "(0, 2)"}, {"axis": "0", "exclude": "1"}, {"axis": "-3"},
+                     {"axis": "0", "keepdims": "1"}, {}, {"exclude": "1"}))
+       for name in ("sum", "mean", "max", "norm", "argmax", "_np_sum", "_npi_mean")},
+    "SwapAxis": ((3,), ({"dim1": "0", "dim2": "-1"}, {"dim1": "-1", "dim2": "0"}, {"dim1": "0", "dim2": "1"}, {})),
+    "squeeze": ((3,), ({"axis": "0"}, {"axis": "(0, 2)"}, {"axis": "-1"}, {})),
+    "expand_dims": ((3,), tuple({"axis": axis} for axis in ("0", "1", "-1", "-4"))),
+    "tile": ((3,), tuple({"reps": reps} for reps in ("(2,)", "(2, 1)", "(1, 2, 1)", "(1, 1, 2, 1)", "()"))),
+    "repeat": ((3,), ({"repeats": "2"}, {"repeats": "2", "axis": "0"}, {"repeats": "2", "axis": "-1"})),
+    "take": ((3, 2), tuple({"axis": axis} for axis in ("0", "1", "2", "-1"))),
+    "pick": ((3, 2), tuple({"axis": axis, "keepdims": keep} for axis in ("0", "1", "-1") for keep in ("0", "1"))),
+    "SequenceMask": ((3, 1), ({"use_sequence_length": "1"}, {"use_sequence_length": "1", "axis": "1"})),
+    "RNN": ((3, 1, 3, 3, 1), ({"mode": "lstm", "state_size": "2", "num_layers": "1", "use_sequence_length": "1"},)),
+    "slice_axis": ((3,), tuple({"axis": axis, "begin": "0", "end": "1"} for axis in ("0", "1", "-1"))),
+    "reverse": ((3,), ({"axis": "0"}, {"axis": "(1, 2)"}, {"axis": "-1"})),
+    "transpose": ((3,), ({}, {"axes": "(2, 0, 1)"}, {"axes": "(0, 2, 1)"}, {"axes": "(-1, 0, 1)"})),
+}  # fmt: skip
+"""Attributes beside those of the recorded cases: axis 0, negative axes, several, none."""
 
 
 class Setting:
@@ -79,9 +101,10 @@ def find_settings() -> dict[str, list[Setting]]:
             ranks = tuple(len(each.get("shape") or ()) for each in case["inputs"])
             setting = Setting(canonical(case["op"]), case.get("attrs", {}), ranks)
             settings.setdefault(setting.op, {}).setdefault(setting.title, setting)
-    for op, (ranks, choices) in FUSED.items():
-        settings[op] = {str(number): Setting(op, attrs, ranks) for number, attrs in enumerate(choices)}
-    return {op: [*found.values()][:MANY] for op, found in settings.items()}
+    few = {op: [*found.values()][:MANY] for op, found in settings.items()}
+    for op, (ranks, choices) in (*FUSED.items(), *MORE.items()):
+        few.setdefault(op, []).extend(Setting(op, attrs, ranks) for attrs in choices)
+    return few
 
 
 def list_places(ranks: Sequence[int]) -> Iterator[list[tuple[int, int | None] | None]]:
