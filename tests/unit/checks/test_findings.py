@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from graphshare.checks.context import CheckContext
 from graphshare.checks.engine import RULES, run_rules
 from graphshare.checks.rule import Example, apply, dense, field, model, value
 from graphshare.reports.model import Finding
+from tests import params_bytes
 from tests.unit.checks.examples import read_context
 from tests.unit.checks.variations import VARIATIONS
 
@@ -96,6 +98,15 @@ def test_the_first_20_foreign_escapes_are_reported(count: int, more: str, tmp_pa
     assert [(finding.line, finding.column) for finding in escapes] == [(4, start + 2 * i) for i in range(min(count, 20))]
     assert {finding.message for finding in escapes[:-1]} == {"MXNet does not read the escape \\/"}
     assert escapes[-1].message == f"MXNet does not read the escape \\/{more}"
+
+
+@pytest.mark.parametrize("byte", [b"\x80", b"\xff"])
+def test_a_name_with_a_stray_byte_is_reported(byte: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "b.params"
+    path.write_bytes(params_bytes.container([params_bytes.dense((2,))], [b"arg:fc" + byte]))
+    context = CheckContext("a.json", dense().encode(), params_path=str(path))
+    (finding,) = [finding for finding in run_rules(context)[0] if finding.code == "GS412"]
+    assert finding.message == "has a name with bytes that are not UTF-8"
 
 
 _ALPHA = field(5, field(1, "alpha") + field(2, 0) + field(20, 1))
