@@ -19,6 +19,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -89,9 +90,10 @@ def read_table() -> list[tuple[list[str], list[str]]]:
 def find_tests(path: str, table: list[tuple[list[str], list[str]]]) -> list[str]:
     """Return the paths of the tests of a module; all tests of units where the table does not name the place."""
     _, package, *rest = Path(path).with_suffix("").parts
-    for name in (f"{package}/<family>/{rest[-1]}.py" if rest else package, package):
+    names = (f"{package}/<family>/{rest[-1]}.py" if rest else package, "/".join((package, *rest)), package)
+    for name in names:
         for places, tests in table:
-            if name in places:
+            if any(fnmatchcase(name, place) for place in places):
                 return [f"tests/{test}" for test in tests if (ROOT / "tests" / test).exists()]
     return ["tests/unit"]
 

@@ -134,6 +134,14 @@ def test_text_names_what_differs(folder: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("words", [("-", "lenet"), ("lenet", "-")])
+def test_one_graph_may_come_from_stdin(words: tuple[str, str], folder: Path) -> None:
+    text = (folder / "lenet-symbol.json").read_bytes()
+    run = graphshare("diff", *words, cwd=folder, data=text)
+    assert done(run).stdout.decode() == "SAME: the graphs\n"
+    assert run.stderr.decode() == "parameters are not compared: none are given for <stdin>\n"
+
+
 def test_what_cannot_be_compared_is_refused(folder: Path) -> None:
     (folder / "bad.map").write_text('{"version": 1, "entries": [], "sources": []')
     (folder / "other.map").write_text('{"nobody": "noone"}')

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 from graphshare.files.schema import explain
+from graphshare.inspection.params import list_params
+from tests import params_bytes
 from tests.cli.test_terminal import at_terminal
 from tests.processes import COMMAND, ROOT, done, environment, graphshare, refused
 
@@ -262,3 +264,23 @@ def test_convert_says_what_stays_float32_of_which_format(folder: Path) -> None:
         assert f"keep their type: {why}; --keep chooses different ones" in run.stderr.decode()
         run = done(graphshare("params", "convert", source, "half.npz", "--dtype", "float16", "--keep", "", cwd=folder))
         assert b"keep" not in run.stderr
+
+
+def test_a_listing_remarks_on_names_and_arrays(tmp_path: Path) -> None:
+    records = [
+        params_bytes.dense((2,)),
+        params_bytes.dense((2,)),
+        params_bytes.never_filled(),
+        params_bytes.dense((1,), "int16"),
+    ]
+    path = tmp_path / "a.params"
+    path.write_bytes(params_bytes.container(records, ["arg:a", "arg:a", "arg:b", "arg:c"]) + b"\0")
+    remarks = [(remark.path, remark.message) for remark in list_params(path).remarks]
+    assert remarks == [
+        ("", "has 1 byte after the last name; MXNet ignores them, a rewrite drops them"),
+        ('record 1 "arg:a"', "has the name of an earlier record; MXNet keeps the last"),
+        ('record 2 "arg:b"', "was never filled: it has no array"),
+        ('record 3 "arg:c"', "is int16, which MXNet 1.9.1 does not load"),
+    ]
+    path.write_bytes(params_bytes.container(records[:2], []))
+    assert list_params(path).remarks == ()

@@ -25,8 +25,8 @@ def find(context: CheckContext) -> Violations:
     if reading.text is None or reading.json_faults:
         return
     text, at = reading.text, 0
-    place = next((m.start() for m in _ESCAPE.finditer(text) if m[1] == "u0000"), -1) if "\\u0000" in text else -1
-    if place >= 0:
+    place = next((m.start() for m in _ESCAPE.finditer(text) if m[1] == "u0000"), None) if "\\u0000" in text else None
+    if place is not None:
         yield Violation("a string contains a NUL, where MXNet ends it", hint="remove it", at=context.line_index.locate(place))
     if not reading.has_raw_controls:
         return

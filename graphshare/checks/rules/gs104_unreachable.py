@@ -16,9 +16,8 @@ def find(context: CheckContext) -> Violations:
     """Yield each node that no head needs."""
     for steps, graph in context.graphs:
         needed = set(reachable(graph) if steps else context.reachable)
-        if len(needed) < len(graph.nodes):
-            for i, node in enumerate(graph.nodes):
-                if node not in needed:
-                    hint = "add it to the heads, or remove it (graphshare extract)"
-                    message = f"no output needs {node.name!r} ({node.operator_text})"
-                    yield Violation(message, (*steps, "nodes", i), node, hint=hint)
+        for i, node in enumerate(graph.nodes):
+            if node not in needed:
+                hint = "add it to the heads, or remove it (graphshare extract)"
+                message = f"no output needs {node.name!r} ({node.operator_text})"
+                yield Violation(message, (*steps, "nodes", i), node, hint=hint)

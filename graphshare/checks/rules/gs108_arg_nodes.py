@@ -15,9 +15,7 @@ from graphshare.text.format import format_count
 )
 def find(context: CheckContext) -> Violations:
     """Yield the list of each graph that disagrees with its nodes."""
-    if context.reading.missing_arguments or context.reading.operator_arguments:
-        return  # reported as errors by GS101 and GS107
-    for steps, graph in context.documents if context.has_graph else ():
+    for steps, graph in context.documents if context.has_graph else ():  # other ids are GS101 and GS107
         variables = [i for i, node in enumerate(graph["nodes"]) if node["op"] == VARIABLE_OP]
         listed = graph["arg_nodes"]
         if listed != variables:

@@ -1,6 +1,6 @@
 """GS505: a parameter without an initializer."""
 
-from graphshare.analysis.roles import SUFFIXES
+from graphshare.analysis.roles import SUFFIXES, Kind
 from graphshare.checks.graph_facts import INNER_FORMAL
 from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 
@@ -19,5 +19,7 @@ def find(context: CheckContext) -> Violations:
             continue
         if not node.name.endswith(SUFFIXES) and INNER_FORMAL.search(node.name) is None:
             use = role.why.removesuffix(" of") if role.user is not None else "a parameter"
+            if role.kind is Kind.AUXILIARY:
+                use = "an auxiliary state"
             message = f"{node.name!r} is {use} by its use, but its name does not show it"
             yield Violation(message, node=node, hint="end the name in _weight, _bias ..., or add __init__")

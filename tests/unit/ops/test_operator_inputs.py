@@ -72,6 +72,34 @@ INPUTS = [
     ("_npi_normal", {"loc": "0.5", "scale": "None"}, "input1"),
     ("_zeros", {}, ""),
     ("multi_sgd_update", {"num_weights": "2"}, "weight_0 grad_0 weight_1 grad_1"),
+    *(("multi_sgd_update", {"num_weights": count}, "") for count in ("0", "-1", "65537")),
+    ("multi_mp_sgd_update", {"num_weights": "1"}, "weight_0 grad_0 weight32_0"),
+    ("preloaded_multi_sgd_update", {"num_weights": "2"}, "weight_0 grad_0 weight_1 grad_1 lrs wds"),
+    ("preloaded_multi_mp_sgd_mom_update", {"num_weights": "1"}, "weight_0 grad_0 mom_0 weight32_0 lrs wds"),
+    ("_multi_lamb_update", {"num_tensors": "2"}, "weight_0 weight_0 weight_0 weight_0 grad_1 grad_1 grad_1 grad_1"),
+    ("_multi_adamw_update", {"num_weights": "2"}, "weight_0 weight_0 weight_0 weight_0 weight_0 grad_1 grad_1 grad_1 grad_1"),
+    ("_multi_mp_adamw_update", {"num_weights": "1"}, "weight_0 weight_0 weight_0 weight_0 weight_0 weight_0"),
+    *(("_contrib_dgl_graph_compact", {"num_args": count}, "graph0 graph1 varray0 varray1") for count in ("4", "5")),
+    ("_contrib_dgl_subgraph", {"num_args": "3"}, "graph varray0 varray1"),
+    ("_npi_normal", {"loc": "None", "scale": "None"}, "input1 input2"),
+    ("_npi_normal", {"loc": "1", "scale": "2"}, ""),
+    ("_npi_bernoulli", {"prob": "0.5", "logit": "None"}, ""),
+    ("_npi_bernoulli", {"prob": "None", "logit": "None"}, "input1"),
+    ("_npi_average", {"weighted": "False"}, "a"),
+    ("_npi_average", {}, "a weights"),
+    ("_npi_percentile", {}, "a q"),
+    ("_npi_percentile", {"q_scalar": "1"}, "a"),
+    ("_npi_choice", {}, "input1"),
+    ("_npi_insert_slice", {}, "arr values"),
+    ("_npi_insert_slice", {"int_ind": "1", "val": "2"}, "arr"),
+    (
+        "_sg_mkldnn_selfatt_valatt",
+        {"quantized": "1"},
+        "queries_keys_values attention min_qkv max_qkv min_attention max_attention",
+    ),
+    ("_contrib_quantized_rnn", {"mode": "lstm"}, "data parameters state state_cell min_data max_data"),
+    ("_contrib_quantized_rnn", {"mode": "gru"}, "data parameters state min_data max_data"),
+    ("_contrib_quantized_fully_connected", {"no_bias": "1"}, "data weight min_data max_data min_weight max_weight"),
 ]
 
 
@@ -178,6 +206,23 @@ OUTPUTS = [
     ("_npi_average", {"returned": "True"}, 2, 2, "output0 output1"),
     ("_npi_unique", {"return_counts": "True"}, 2, 2, "output0 output1"),
     ("_npi_svd", {}, 3, 3, "output0 output1 output2"),
+    *(("_contrib_dgl_csr_neighbor_non_uniform_sample", {"num_args": count}, 0, 0, "") for count in ("1", "2")),
+    ("_contrib_dgl_csr_neighbor_non_uniform_sample", {"num_args": "3"}, 4, 4, "output0 output1 output2 output3"),
+    ("_contrib_dgl_csr_neighbor_uniform_sample", {"num_args": "1"}, 0, 0, ""),
+    ("_contrib_dgl_csr_neighbor_uniform_sample", {"num_args": "3"}, 6, 6, "output0 output1 output2 output3 output4 output5"),
+    *(("_contrib_dgl_subgraph", {"num_args": count, "return_mapping": "1"}, 0, 0, "") for count in ("0", "1")),
+    ("_contrib_dgl_subgraph", {"num_args": "2", "return_mapping": "0"}, 1, 1, "output"),
+    ("_contrib_dgl_subgraph", {"num_args": "3", "return_mapping": "1"}, 4, 4, "output0 output1 output2 output3"),
+    ("_contrib_dgl_graph_compact", {"num_args": "2", "return_mapping": "1"}, 2, 2, "output0 output1"),
+    ("_contrib_dgl_graph_compact", {"num_args": "5", "return_mapping": "1"}, 4, 4, "output0 output1 output2 output3"),
+    ("_contrib_dgl_graph_compact", {"num_args": "5", "return_mapping": "0"}, 2, 2, "output0 output1"),
+    ("_split_v2", {"indices": "(0, 2)", "sections": "0"}, 2, 2, "output0 output1"),
+    *(("Pooling", {"kernel": kernel}, 2, 1, "output workspace") for kernel in ("(2,)", "(2,2,2)")),
+    *(("Pooling", {"kernel": kernel}, 1, 1, "output") for kernel in ("()", "(2,2,2,2)")),
+    *(("SliceChannel", {"num_outputs": count}, 0, 0, "") for count in ("0", "-1", "65537")),
+    ("_npi_unique", {"return_index": "1", "return_inverse": "1"}, 3, 3, "output0 output1 output2"),
+    ("_npi_unique", {}, 1, 1, "output"),
+    ("_contrib_quantized_elemwise_mul", {}, 3, 3, "output min_output max_output"),
 ]
 
 
@@ -207,6 +252,12 @@ SLOTS = [
     ("reset_arrays", {"num_arrays": "2"}, 2, (0, 1)),
     ("_foreach", {"num_args": "6"}, 5, ()),
     ("relu", {}, 1, ()),
+    ("_multi_adamw_update", {"num_weights": "2"}, 9, (2, 3, 6, 7)),
+    ("_multi_mp_adamw_update", {"num_weights": "2"}, 11, (2, 3, 4, 7, 8, 9)),
+    ("_multi_lamb_update", {"num_tensors": "2"}, 8, (2, 3, 6, 7)),
+    ("multi_mp_sgd_update", {"num_weights": "2"}, 6, (2, 5)),
+    ("preloaded_multi_sgd_mom_update", {"num_weights": "2"}, 8, (2, 5)),
+    ("multi_sgd_update", {"num_weights": "2"}, 4, ()),
 ]
 
 
@@ -267,6 +318,27 @@ def test_fused_dense_takes_the_inner_names() -> None:
     assert whole == ("i0", "i1", "min_data", "max_data", "min_weight", "max_weight")
     by_unit = dense.input_names({"quantized": "1", "channel_wise_quantize": "1"}, 4, subgraphs=[body])
     assert by_unit == ("i0", "i1", "min_data", "max_data")
+
+
+def test_ranges_and_a_sum_are_inputs_of_a_fused_convolution() -> None:
+    body = graph(VARIABLE, VARIABLE, ("Convolution", {"no_bias": "1"}, (0, 1)))
+    conv = row("_sg_mkldnn_conv")
+    assert conv.input_names({"with_sum": "1"}, 3, subgraphs=[body]) == ("data", "weight", "sum")
+    whole = conv.input_names({"with_sum": "1", "quantized": "1"}, 7, subgraphs=[body])
+    assert whole == ("data", "weight", "sum", "data_min", "data_max", "sum_min", "sum_max")
+    assert conv.input_names({}, 3, subgraphs=[graph(VARIABLE), body]) == ("data", "weight", "bias")
+    assert conv.input_names({}, 3) == ("data", "weight", "bias")
+
+
+def test_a_fused_operator_without_heads_has_all_its_nodes() -> None:
+    body = graph(VARIABLE, VARIABLE, ("FullyConnected", {}, (0, 1)))
+    dense = row("_sg_mkldnn_fully_connected")
+    for heads in (body.heads, ()):
+        one = SimpleNamespace(nodes=(*body.nodes, SimpleNamespace(op="", is_variable=True, name="i9", inputs=())), heads=heads)
+        names = ("i0", "i1") if heads else ("i0", "i1", "i9")
+        assert dense.input_names({}, 9, subgraphs=[one]) == names
+        ranges = ("min_data", "max_data", "min_weight", "max_weight", "min_bias", "max_bias")
+        assert dense.input_names({"quantized": "1"}, 9, subgraphs=[one]) == (*names, *ranges)
 
 
 def test_old_keys_of_fused_operators() -> None:

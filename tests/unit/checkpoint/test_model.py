@@ -1,0 +1,78 @@
+"""What a model is after a rewrite, and one of several: its file, its epoch, its parameters, its notes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphshare as gs
+from tests.symbols import document, operator, variable
+
+ONES = np.ones((2, 2), "float32")
+
+
+def load(folder: Path, name: str) -> gs.Checkpoint:
+    """A product of ``data`` and a weight."""
+    nodes = [variable("data"), variable(f"{name}_weight")]
+    nodes.append(operator("FullyConnected", name, [0, 1], attrs={"num_hidden": "2", "no_bias": "True"}))
+    (folder / f"{name}.json").write_text(json.dumps(document(nodes, [2])))
+    return gs.load(folder / f"{name}.json")
+
+
+def with_weight(model: gs.Checkpoint, name: str) -> gs.Checkpoint:
+    return model.with_params({f"{name}_weight": ONES})
+
+
+def test_a_group_is_named_by_the_first_model_that_has_parameters(tmp_path: Path) -> None:
+    a, b, c = (load(tmp_path, name) for name in "abc")
+    for models, first in (([a, b, c], a), ([a, with_weight(b, "b"), with_weight(c, "c")], b)):
+        joined = gs.group(models, share_inputs=["data"])
+        assert joined.where == first.where
+        assert len(joined.sources) == 3
+        assert joined.needs_params
+        assert (joined.parameter_file is None) is (first is a)
+    assert sorted(joined.params) == ["b_weight", "c_weight"]
+
+
+@pytest.mark.parametrize("missing", ["", "a", "b", "ab"])
+def test_a_group_notes_which_model_has_no_parameter_file(missing: str, tmp_path: Path) -> None:
+    models = [load(tmp_path, name) if name in missing else with_weight(load(tmp_path, name), name) for name in "ab"]
+    notes = [note for note in gs.group(models, share_inputs=["data"]).notes if "no parameter file" in note]
+    expected = {"a": "a_weight", "b": "b_weight"}.get(missing)
+    assert len(notes) == (expected is not None)
+    for note in notes:
+        assert note.startswith(f"{tmp_path}/{missing}.json has no parameter file")
+        assert note.endswith(f"the result's will not hold {expected}")
+
+
+def test_a_rewrite_of_a_rewrite_leads_from_the_file_that_was_loaded(tmp_path: Path) -> None:
+    model = with_weight(load(tmp_path, "a"), "a")
+    once = gs.rename(model, prefix="x-")
+    twice = gs.duplicate(once, ["y-"])
+    assert once.sources == twice.sources == (model,)
+    assert twice.rewrite is not None
+    assert [branch.label for branch in twice.rewrite.branches] == ["", "y-"]
+    assert all(branch.source is model.graph for branch in twice.rewrite.branches)
+    assert sorted(twice.params) == ["x-a_weight", "y-x-a_weight"]
+
+
+def test_a_summary_counts_branches_and_arrays(tmp_path: Path) -> None:
+    model = load(tmp_path, "a")
+    assert "array" not in repr(model)
+    assert "1 array" in repr(with_weight(model, "a"))
+    assert "branch" not in repr(model)
+    for prefixes, words in ((["x-"], "2 branches"), (["x-", "y-"], "3 branches")):
+        assert words in repr(gs.duplicate(model, prefixes))
+    assert "1 branch" in repr(gs.rename(model, prefix="x-"))
+    assert "(original), x-" in gs.duplicate(model, ["x-"])._repr_html_()
+
+
+def test_parameters_of_other_names_are_refused(tmp_path: Path) -> None:
+    model = load(tmp_path, "a")
+    assert model.with_params({}) is model
+    with pytest.raises(gs.GraphshareError, match="the graph has no variable named 'a_weihgt'") as caught:
+        model.with_params({"a_weihgt": ONES})
+    assert caught.value.faults[0].hint == "did you mean 'a_weight'?"
