@@ -126,15 +126,14 @@ class TensorPlace(msgspec.Struct, frozen=True, gc=False):
     external: tuple[tuple[str, str], ...] = ()
 
 
-class NamedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """A message that begins with or contains a name: ``span`` without its tag, and the field of the name in it.
+class NamedMessage(Span, frozen=True, eq=False, gc=False):
+    """A message, without its tag, that begins with or contains a name, and the field of the name in it.
 
     ``number`` is the field number of the name, ``name_start`` to ``name_end`` where that field is (both the place where it
     would be when there is none), ``rank`` its place in the list that it was read from,
     ``place`` where the data of an initializer is, unless that is still to be found.
     """
 
-    span: Span
     name: str
     number: int
     name_start: int
