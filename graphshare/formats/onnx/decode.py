@@ -372,7 +372,8 @@ class _GraphReader:
                     yield self._read_constant(weight, stored, rank, scope, begin)
                     continue
             attributes = {**known.values, OVERLOAD: kind.overload} if kind.overload else known.values
-            stored = Stored(list_messages(outputs, by_output), span, inputs, outputs, label, outer=known.outer)
+            as_read = () if kind.key else inputs
+            stored = Stored(list_messages(outputs, by_output), span, as_read, outputs, label, outer=known.outer)
             details = NodeDetails(kind.domain, outputs, attributes, absent, label, stored=stored, bodies=known.bodies)
             node = Node(kind.op, name, known.texts, entries, len(outputs), subgraphs=known.graphs, details=details)
             for index, output in enumerate(outputs):

@@ -19,7 +19,6 @@ _HEAD = 512  # bytes of a message in which its name is looked for
 _SINGLE = once(GRAPH_NAME, 10)
 _SINGLE_IN = {number: once(1, 2, 3) for number in (INPUT, OUTPUT, VALUE_INFO)} | {ANNOTATION: once(1)}
 _LISTS = {
-    NODE: "a node",
     INITIALIZER: "an initializer",
     INPUT: "a graph input",
     OUTPUT: "a graph output",
@@ -40,79 +39,87 @@ class Lists:
     def __init__(self) -> None:
         self.is_ordered = True
         self.nodes: list[Field] = []
-        self.named: dict[int, list[NamedMessage]] = {number: [] for number in _LISTS if number != NODE}
+        self.named: dict[int, list[NamedMessage]] = {number: [] for number in _LISTS}
         self.rest: list[tuple[int, Span]] = []
 
 
 def scan_graph(file: OnnxFile, start: int, end: int) -> Lists:
     """Return the fields of the GraphProto at ``start``. Raises WireError."""
-    lists = Lists()
-    by_number: dict[int, list[Field]] = {}
-    last = 0
-    for number, run in groupby(scan(file.data, start, end, _SINGLE), itemgetter(0)):
-        by_number.setdefault(number, []).extend(run)
+    lists, reader, last = Lists(), _NamedReader(file), 0
+    for number, fields in groupby(scan(file.data, start, end, _SINGLE), itemgetter(0)):
         lists.is_ordered, last = lists.is_ordered and number > last, number
-    for number, fields in by_number.items():
-        if number in _LISTS:
-            for field in fields:
-                if field[1] != BYTES:
-                    expect(field, BYTES, _LISTS[number])
         if number == NODE:
-            lists.nodes = fields
+            run = list(fields)
+            for field in run:
+                if field[1] != BYTES:
+                    expect(field, BYTES, "a node")
+            lists.nodes += run
         elif number == INITIALIZER:
-            lists.named[number] = _read_tensors(file, fields)
-        elif number == SPARSE:
-            lists.named[number] = [_read_sparse(file, field, rank) for rank, field in enumerate(fields)]
+            reader.read_tensors(fields, lists.named[number])
         elif number in _LISTS:
-            lists.named[number] = _read_values(file, fields)
+            reader.read_values(fields, lists.named[number])
         else:
             lists.rest += [(number, Span(file, field[2], field[4])) for field in fields]
     return lists
 
 
-def _read_values(file: OnnxFile, fields: Sequence[Field]) -> list[NamedMessage]:
-    """Return the messages of a list that have their name in field 1; what several have behind it is scanned once."""
-    data, known, messages = file.data, set[bytes](), list[NamedMessage]()
-    for rank, field in enumerate(fields):
-        start, end = field[3], field[4]
-        head = data[start:end] if end - start <= _HEAD else b""
-        if len(head) < 2 or head[0] != _NAME_TAG or head[1] > 127:
-            messages.append(_read_named(file, field, 1, rank))
-            continue
-        after = 2 + head[1]
-        if head[after:] in known and after <= len(head):
-            name = head[2:after].decode("utf-8", "surrogateescape")
-            messages.append(NamedMessage(file, start, end, name, 1, start, start + after, rank))
-            continue
-        message = _read_named(file, field, 1, rank)
-        if message.name_start == start and message.name_end == start + after:
-            known.add(head[after:])
-        messages.append(message)
-    return messages
+class _NamedReader:
+    """Reads the messages of a graph that have a name; what they have in common with others is scanned once."""
 
+    def __init__(self, file: OnnxFile) -> None:
+        self._file = file
+        self._rests: dict[int, set[bytes]] = {number: set() for number in _LISTS}  # what follows a name that comes first
+        self._forms: dict[bytes, _Form] = {}  # by what is before a name
 
-def _read_tensors(file: OnnxFile, fields: Sequence[Field]) -> list[NamedMessage]:
-    """Return initializers; shape and dtype, where these come first, are read once for all that have them."""
-    data, forms, messages = file.data, dict[bytes, _Form](), list[NamedMessage]()
-    for rank, field in enumerate(fields):
-        start, end = field[3], field[4]
-        head = data[start : min(end, start + _HEAD)]
-        begin = head.find(_TENSOR_NAME_TAG)
-        form = forms.get(head[:begin]) if 0 <= begin < len(head) - 1 else _NO_FORM
-        if form is None:
-            form = forms[head[:begin]] = _read_form(head[:begin])
-        shape, code, size, raw = form
-        after = begin + 2 + head[begin + 1] if size >= 0 else 0
-        at = after + len(raw)
-        if size < 0 or head[begin + 1] > 127 or end - start != at + size or head[after:at] != raw:
-            messages.append(_read_named(file, field, TENSOR_NAME, rank))
-            continue
-        name, place = (
-            head[begin + 2 : after].decode("utf-8", "surrogateescape"),
-            TensorPlace(shape, code, RAW, end - size, end, 1),
-        )
-        messages.append(NamedMessage(file, start, end, name, TENSOR_NAME, start + begin, start + after, rank, place))
-    return messages
+    def read_values(self, fields: Iterable[Field], messages: list[NamedMessage]) -> None:
+        """Add the messages of a list that have their name in field 1, and sparse initializers, to ``messages``."""
+        file, data = self._file, self._file.data
+        for field in fields:
+            number, kind, _, start, end = field
+            if kind != BYTES:
+                expect(field, BYTES, _LISTS[number])
+            head = data[start:end] if end - start <= _HEAD else b""
+            if number == SPARSE:
+                messages.append(_read_sparse(file, field, len(messages)))
+                continue
+            if len(head) < 2 or head[0] != _NAME_TAG or head[1] > 127:
+                messages.append(_read_named(file, field, 1, len(messages)))
+                continue
+            after, known = 2 + head[1], self._rests[number]
+            if head[after:] in known and after <= len(head):
+                name = head[2:after].decode("utf-8", "surrogateescape")
+                messages.append(NamedMessage(file, start, end, name, 1, start, start + after, len(messages)))
+                continue
+            message = _read_named(file, field, 1, len(messages))
+            if message.name_start == start and message.name_end == start + after:
+                known.add(head[after:])
+            messages.append(message)
+
+    def read_tensors(self, fields: Iterable[Field], messages: list[NamedMessage]) -> None:
+        """Add initializers to ``messages``; shape and dtype, where these come first, are read once for all that have them."""
+        file, data, forms = self._file, self._file.data, self._forms
+        for field in fields:
+            _, kind, _, start, end = field
+            if kind != BYTES:
+                expect(field, BYTES, "an initializer")
+            head = data[start : min(end, start + _HEAD)]
+            begin = head.find(_TENSOR_NAME_TAG)
+            form = forms.get(head[:begin]) if 0 <= begin < len(head) - 1 else _NO_FORM
+            if form is None:
+                form = forms[head[:begin]] = _read_form(head[:begin])
+            shape, code, size, raw = form
+            after = begin + 2 + head[begin + 1] if size >= 0 else 0
+            at = after + len(raw)
+            if size < 0 or head[begin + 1] > 127 or end - start != at + size or head[after:at] != raw:
+                messages.append(_read_named(file, field, TENSOR_NAME, len(messages)))
+                continue
+            name, place = (
+                head[begin + 2 : after].decode("utf-8", "surrogateescape"),
+                TensorPlace(shape, code, RAW, end - size, end, 1),
+            )
+            messages.append(
+                NamedMessage(file, start, end, name, TENSOR_NAME, start + begin, start + after, len(messages), place)
+            )
 
 
 _Form = tuple[tuple[int, ...], int, int, bytes]

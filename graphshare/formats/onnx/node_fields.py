@@ -12,7 +12,7 @@ from graphshare.formats.onnx.stored import OnnxFile
 
 _SINGLE = once(3, 4, 6, 7, 8)
 _SHORT = 512  # bytes up to which what a NodeProto says behind its names is shared with others
-_CHUNK = 4096  # nodes that are read at a time
+_CHUNK = 512  # nodes that are read at a time
 _NAME = r"(.)([ !#-~]*)"  # a byte that is the length of a name if it is followed by that many others
 _NAMES = re.compile(
     r"(?:\x0a%s)?(?:\x0a%s)?(?:\x0a%s)?\x12%s(?:\x1a%s)?(\".*)" % ((_NAME,) * 5),  # inputs, an output, a label, all else

@@ -172,8 +172,9 @@ NO_MESSAGES = ValueMessages()
 class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What the file holds of a node.
 
-    An operator has its NodeProto ``node`` with the names in it as they were read: ``inputs``, ``outputs`` and ``label``, and
-    the places of tensors in its attributes whose data is in another file (``outer``), without those in its bodies. A
+    An operator has its NodeProto ``node`` with the names in it as they were read: ``inputs`` (without those of a
+    :class:`NamesSpan`), ``outputs`` and ``label``, and the places of tensors in its attributes whose data is in another file
+    (``outer``), without those in its bodies. A
     variable has a ``tensor`` (an initializer; ``is_sparse`` for a SparseTensorProto) or the ``input`` that declares it, or
     both. ``values`` is what the file says of the outputs of either.
 

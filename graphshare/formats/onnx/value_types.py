@@ -9,7 +9,6 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from msgspec.structs import replace
@@ -131,6 +130,8 @@ def find_refusal(graph: Graph) -> str:
     from onnx import checker  # optional, and slow to import
 
     model = b"".join(_encode_without_data(graph, _DATA).pieces())
+    from tempfile import TemporaryDirectory  # start-up: few models are inferred
+
     with TemporaryDirectory(prefix="graphshare-") as folder:
         path = os.path.join(folder, _MODEL)
         with open(path, "wb") as file, open(os.path.join(folder, _DATA), "wb"):
