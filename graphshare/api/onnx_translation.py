@@ -130,7 +130,7 @@ def list_parameters(instance: Instance, source: ParameterFile | None) -> Paramet
             origin = record.origin or Origin(record.key, source)
             records.append(msgspec.structs.replace(record, key=node.name, tied_to=None, origin=origin))
         elif stored.tensor is not None and stored.place is not None:
-            content = memoryview(stored.tensor.span.read())[stored.place.start : stored.place.end]
+            content = memoryview(stored.tensor.read())[stored.place.start : stored.place.end]
             records.append(record_of_bytes(node.name, dtype_name(stored.place.code), stored.place.shape, content))
     if not records:
         return None

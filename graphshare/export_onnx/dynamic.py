@@ -291,7 +291,7 @@ def _list_constants(graph: Graph) -> Iterator[tuple[Node, Tensor]]:
     for node in graph.variables():
         stored = find_stored(node.details)
         if stored.tensor is not None and stored.place is not None and not stored.data_in_record:
-            content = stored.tensor.span.file.data[stored.place.start : stored.place.end]
+            content = stored.tensor.file.data[stored.place.start : stored.place.end]
             yield node, Tensor(dtype_name(stored.place.code), stored.place.shape, content)
 
 

@@ -125,7 +125,7 @@ def prefix_node(node: Node, prefix: str) -> Node:
     details = node.details
     if not details.outputs and not details.label:
         return replace(node, name=name)
-    outputs = tuple([prefix + text if text else "" for text in details.outputs])
+    outputs = (name,) if details.outputs == (node.name,) else tuple([prefix + t if t else "" for t in details.outputs])
     label = prefix + details.label if details.label else ""
     return replace(node, name=name, details=replace(details, outputs=outputs, label=label))
 

@@ -57,7 +57,8 @@ def plan_rename(
         new = {node: name for node, name in names.items() if node in chosen}
     else:
         new = {node: prefix + node.name.removeprefix(strip_prefix) for node in chosen if node.name}
-        stored = {node: _replace_prefix(node.details, strip_prefix, prefix) for node in new if node.details.outputs}
+        if strip_prefix:  # a prefix alone is added to the other names of a node without being told
+            stored = {node: _replace_prefix(node.details, strip_prefix, prefix) for node in new if node.details.outputs}
     new = {node: name for node, name in new.items() if name != node.name or _differs(node, stored.get(node))}
     _check_names(new, strip_prefix)
     rewrite = set_names(graph, new, stored=stored, repeats=repeats)
@@ -137,12 +138,9 @@ def set_names(
     """
     implied = [(variable, names.get(variable.node, variable.node.name)) for variable in list_implied_variables(graph)]
     implied_pairs = [(variable.name, name_implied(node_name, variable.formal)) for variable, node_name in implied]
-    renamed = [(node.name, names[node]) for node in graph.nodes if node in names and names[node] != node.name]
-    renamed += [pair for pair in implied_pairs if pair[0] != pair[1]]
-    kept = [node.name for node in graph.nodes if names.get(node, node.name) == node.name]
-    kept += [old for old, new in implied_pairs if old == new]
     if not repeats:
-        check_collisions(kept, renamed)
+        pairs = [(node.name, names.get(node, node.name)) for node in graph.nodes] + implied_pairs
+        check_collisions([old for old, new in pairs if old == new], [(old, new) for old, new in pairs if old != new])
 
     def change(node: Node) -> Node:
         name = names.get(node, node.name)

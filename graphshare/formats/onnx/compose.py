@@ -102,7 +102,7 @@ def make_initializer(name: str, tensor: Tensor, rank: int) -> Node:
     span = keep_message(message)
     code = DTYPE_CODES[tensor.dtype]
     place = TensorPlace(tensor.shape, code) if tensor.content is None else locate_tensor(span.file, span.start, span.end)
-    named = NamedMessage(span, name, TENSOR_NAME, *_find_field(span, TENSOR_NAME), rank)
+    named = NamedMessage(span.file, span.start, span.end, name, TENSOR_NAME, *_find_field(span, TENSOR_NAME), rank)
     stored = Stored(tensor=named, place=place, data_in_record=tensor.content is None)
     return Node("", name, num_outputs=1, details=NodeDetails("", (name,), holds_value=True, stored=stored))
 
@@ -273,7 +273,7 @@ def add_metadata(source: OnnxSource, metadata: Mapping[str, str]) -> OnnxSource:
 def _declare(name: str, type_bytes: bytes) -> NamedMessage:
     """Return a ValueInfoProto in memory."""
     span = keep_message(describe_value(name, type_bytes))
-    return NamedMessage(span, name, 1, *_find_field(span, 1), 0)
+    return NamedMessage(span.file, span.start, span.end, name, 1, *_find_field(span, 1), 0)
 
 
 def _find_field(span: Span, number: int) -> tuple[int, int]:

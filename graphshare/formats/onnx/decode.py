@@ -6,7 +6,7 @@ Nothing is copied from the file but names and texts of attributes; every message
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
 import msgspec
@@ -196,7 +196,7 @@ def read_function(span: Span) -> Function:
         Node("", name, details=NodeDetails("", (name,), {"position": i}, holds_value=False)) for i, name in enumerate(texts[4])
     ]
     scope.values.update({node.name: Entry(node) for node in variables})
-    operators = [reader.read_node(field, scope, ({}, {}, {})) for field in nodes]
+    operators = list(reader.read_operators(nodes, scope, ({}, {}, {})))
     heads = tuple([scope.values[name] for name in texts[5] if name in scope.values])
     if len(heads) < len(texts[5]):
         raise WireError("an output of a function is a value that nothing defines", span.start)
@@ -260,8 +260,7 @@ class _GraphReader:
         infos, results, annotations = (index_by_name(lists.named[number]) for number in (VALUE_INFO, OUTPUT, ANNOTATION))
         by_output = (infos, results, annotations)
         nodes, placed = self._read_variables(lists, scope, by_output, home), 0
-        for rank, field in enumerate(lists.nodes):
-            node = self.read_node(field, scope, by_output, rank, home)
+        for node in self.read_operators(lists.nodes, scope, by_output, home):
             if home is None and len(self.lifted) > placed:  # before the operator whose bodies they are in
                 nodes += self.lifted[placed:]
                 placed = len(self.lifted)
@@ -272,7 +271,7 @@ class _GraphReader:
         for message in lists.named[OUTPUT]:
             entry = scope.find(message.name)
             if entry is None:
-                raise WireError(f"graph output {message.name!r} is a value that nothing defines", message.span.start)
+                raise WireError(f"graph output {message.name!r} is a value that nothing defines", message.start)
             heads.append(Entry(entry.node, entry.index))
         orphans = [
             (number, message)
@@ -307,7 +306,7 @@ class _GraphReader:
         for position, name in enumerate(dict.fromkeys((*inputs, *tensors))):
             tensor = tensors.get(name)
             if not name:
-                raise WireError("a graph input or an initializer has no name", (tensor or inputs[name]).span.start)
+                raise WireError("a graph input or an initializer has no name", (tensor or inputs[name]).start)
             place = None
             if tensor is not None and name not in sparse:
                 place = tensor.place or self._locate(tensor)
@@ -324,7 +323,7 @@ class _GraphReader:
                 scope.values[name] = Entry(node)
                 nodes.append(node)
             else:
-                self._lift(node, scope, (tensor or inputs[name]).span.start)
+                self._lift(node, scope, (tensor or inputs[name]).start)
         return nodes
 
     def _lift(self, node: Node, scope: _Scope, at: int) -> None:
@@ -343,37 +342,49 @@ class _GraphReader:
 
     def _locate(self, tensor: NamedMessage) -> TensorPlace:
         try:
-            return locate_tensor(self._file, tensor.span.start, tensor.span.end)
+            return locate_tensor(self._file, tensor.start, tensor.end)
         except WireError as error:
             raise InputError(Fault(str(error), node=tensor.name, path=f"byte {error.position}")) from None
 
-    def read_node(self, field: Field, scope: _Scope, by_output: ByOutput, rank: int = 0, home: Span | None = None) -> Node:
-        """Return the operator of a NodeProto, number ``rank`` of its graph; of a weight in a Constant the variable."""
-        start, end = field[3], field[4]
-        inputs, outputs, label, kind = self._nodes.read(start, end)
-        name = (outputs[0] if outputs else "") or next(filter(None, outputs), "") or label
-        if not kind.op:
-            raise WireError(f"node {name!r} has no operator", field[2])
-        read = tuple(outputs)
-        span = NamesSpan(self._file, start, end, end - len(kind.key)) if kind.key else Span(self._file, start, end)
-        entries, absent = self._find_inputs(inputs, scope, name, field)
-        known = kind.known
-        if kind.fields:
-            known = self._nodes.read_attributes(kind, self._subgraph_reader(scope, entries))
-            is_constant = kind.op == "Constant" and not kind.domain and [*known.texts] in (["value"], ["sparse_value"])
-            weight = known.weight if is_constant and len(read) == len(kind.fields) == 1 else None
-            # A body cannot return a value of the graph around it.
-            if weight is not None and not inputs and (home is None or name not in by_output[1]):
-                stored = Stored(list_messages(read, by_output), span, (), (name,), label, home=home)
-                return self._read_constant(weight, stored, rank, scope, field[2])
-        values = {**known.values, OVERLOAD: kind.overload} if kind.overload else known.values
-        stored = Stored(list_messages(read, by_output), span, tuple(inputs), read, label, outer=known.outer)
-        details = NodeDetails(kind.domain, read, values, absent, label, stored=stored, bodies=known.bodies)
-        node = Node(kind.op, name, known.texts, tuple(entries), len(read), subgraphs=known.graphs, details=details)
-        for index, output in enumerate(read):
-            if output:
-                self._define(output, Entry(node, index), scope, field[2])
-        return node
+    def read_operators(
+        self, fields: Sequence[Field], scope: _Scope, by_output: ByOutput, home: Span | None = None
+    ) -> Iterator[Node]:
+        """Yield the operators of NodeProtos, one after the other; of a weight in a Constant the variable."""
+        file, values, refused, find = self._file, scope.values, scope.lifted, scope.values.__getitem__
+        for rank, (field, (inputs, outputs, label, kind)) in enumerate(zip(fields, self._nodes.read(fields), strict=True)):
+            _, _, begin, start, end = field
+            absent: tuple[int, ...] = ()
+            name = (outputs[0] if outputs else "") or next(filter(None, outputs), label)
+            if not kind.op:
+                raise WireError(f"node {name!r} has no operator", begin)
+            span = NamesSpan(file, start, end, end - len(kind.key)) if kind.key else Span(file, start, end)
+            try:
+                entries = tuple(map(find, inputs))
+            except KeyError:  # a capture, an absent input, or a fault
+                entries, absent = self._find_inputs(inputs, scope, name, begin)
+            known = kind.known
+            if kind.fields:
+                captured: list[Entry] = []
+                known = self._nodes.read_attributes(kind, self._subgraph_reader(scope, captured))
+                entries = (*entries, *captured)
+                is_constant = kind.op == "Constant" and not kind.domain and [*known.texts] in (["value"], ["sparse_value"])
+                weight = known.weight if is_constant and len(outputs) == len(kind.fields) == 1 else None
+                # A body cannot return a value of the graph around it.
+                if weight is not None and not inputs and (home is None or name not in by_output[1]):
+                    stored = Stored(list_messages(outputs, by_output), span, (), (name,), label, home=home)
+                    yield self._read_constant(weight, stored, rank, scope, begin)
+                    continue
+            attributes = {**known.values, OVERLOAD: kind.overload} if kind.overload else known.values
+            as_read = () if kind.key else inputs
+            stored = Stored(list_messages(outputs, by_output), span, as_read, outputs, label, outer=known.outer)
+            details = NodeDetails(kind.domain, outputs, attributes, absent, label, stored=stored, bodies=known.bodies)
+            node = Node(kind.op, name, known.texts, entries, len(outputs), subgraphs=known.graphs, details=details)
+            for index, output in enumerate(outputs):
+                if output:
+                    if output in values or output in refused:
+                        self._refuse_second(node, output, begin)
+                    values[output] = Entry(node, index)
+            yield node
 
     def _define(self, name: str, entry: Entry, scope: _Scope, at: int) -> None:
         if name in scope.values or name in scope.lifted:
@@ -387,7 +398,7 @@ class _GraphReader:
     def _read_constant(self, weight: Weight, stored: Stored, rank: int, scope: _Scope, at: int) -> Node:
         """Return the variable of a Constant, which is a value of its graph, or is lifted to the main graph."""
         (name,), number = stored.outputs, TENSOR_NAME if weight.place is not None else 1
-        message = NamedMessage(Span(self._file, weight.start, weight.end), name, number, weight.end, weight.end, rank)
+        message = NamedMessage(self._file, weight.start, weight.end, name, number, weight.end, weight.end, rank)
         stored = msgspec.structs.replace(stored, tensor=message, place=weight.place, is_sparse=weight.place is None)
         values = describe_variable(stored, 0) if not self._lifts else EMPTY
         details = NodeDetails("", (name,), values, label=stored.label, holds_value=True, stored=stored)
@@ -398,12 +409,10 @@ class _GraphReader:
             self._define(name, Entry(node), scope, at)
         return node
 
-    def _find_inputs(self, names: Sequence[str], scope: _Scope, node: str, field: Field) -> tuple[list[Entry], tuple[int, ...]]:
-        values = scope.values
-        try:
-            return [values[name] for name in names], ()
-        except KeyError:
-            pass  # a capture, an absent input, or a fault
+    def _find_inputs(
+        self, names: Sequence[str], scope: _Scope, node: str, at: int
+    ) -> tuple[tuple[Entry, ...], tuple[int, ...]]:
+        """Return the entries of inputs that exist, and the positions of those that are absent. Raises InputError."""
         entries: list[Entry] = []
         for name in names:
             if name:
@@ -411,7 +420,7 @@ class _GraphReader:
                 if entry is None:
                     hint = "ONNX needs nodes in an order in which every value is defined before it is read"
                     message = f"reads the value {name!r}, which nothing before it defines"
-                    raise InputError(Fault(message, node=node, path=f"byte {field[2]}", hint=hint))
+                    raise InputError(Fault(message, node=node, path=f"byte {at}", hint=hint))
                 entries.append(entry)
         absent = tuple([position for position, name in enumerate(names) if not name]) if len(entries) < len(names) else ()
-        return entries, absent
+        return tuple(entries), absent

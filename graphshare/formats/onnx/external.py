@@ -141,7 +141,7 @@ class Placement:
                 assert reader is not None
                 return encode_tensor(name, dtype, shape, where or RecordData(reader, record))
             tensor = find_stored(node.details).tensor
-            return None if where is None or tensor is None else replace_data(tensor.span, where, name)
+            return None if where is None or tensor is None else replace_data(tensor, where, name)
 
         return encode
 

@@ -105,7 +105,7 @@ def read_constant(node: Node, largest: int) -> tuple[str, tuple[int, ...], list[
         WireError: its tensor is malformed.
     """
     stored = find_stored(node.details)
-    span = stored.tensor.span if stored.tensor is not None and stored.place is not None else None
+    span: Span | None = stored.tensor if stored.tensor is not None and stored.place is not None else None
     if node.op == "Constant" and "value" in node.attrs:
         whole = node.details.values["value"].span
         fields = scan(whole.file.data, whole.start, whole.end)

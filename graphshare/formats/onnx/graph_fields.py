@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.onnx.protobuf import BYTES, Field, WireError, encode_varint, expect, once, scan, text_at
@@ -12,12 +14,18 @@ from graphshare.ir.graph import EMPTY
 
 NODE, GRAPH_NAME, INITIALIZER, INPUT, OUTPUT, VALUE_INFO, ANNOTATION, SPARSE = 1, 2, 5, 11, 12, 13, 14, 15
 TENSOR_NAME = 8
-_TENSOR_NAME_TAG, _RAW_TAG = b"\x42", b"\x4a"
+_NAME_TAG, _TENSOR_NAME_TAG, _RAW_TAG = 0x0A, b"\x42", b"\x4a"
 _HEAD = 512  # bytes of a message in which its name is looked for
-_NAMES = {INITIALIZER: TENSOR_NAME, INPUT: 1, OUTPUT: 1, VALUE_INFO: 1, ANNOTATION: 1}
 _SINGLE = once(GRAPH_NAME, 10)
 _SINGLE_IN = {number: once(1, 2, 3) for number in (INPUT, OUTPUT, VALUE_INFO)} | {ANNOTATION: once(1)}
-_LISTS = {INITIALIZER: "initializer", INPUT: "graph input", OUTPUT: "graph output", SPARSE: "sparse initializer"}
+_LISTS = {
+    INITIALIZER: "an initializer",
+    INPUT: "a graph input",
+    OUTPUT: "a graph output",
+    VALUE_INFO: "a value",
+    ANNOTATION: "an annotation",
+    SPARSE: "a sparse initializer",
+}
 
 Rest = tuple[tuple[tuple[int, Span], ...], tuple[tuple[int, NamedMessage], ...]]
 """Fields that belong to no node, and messages on values that do not exist."""
@@ -31,31 +39,27 @@ class Lists:
     def __init__(self) -> None:
         self.is_ordered = True
         self.nodes: list[Field] = []
-        self.named: dict[int, list[NamedMessage]] = {number: [] for number in (*_NAMES, SPARSE)}
+        self.named: dict[int, list[NamedMessage]] = {number: [] for number in _LISTS}
         self.rest: list[tuple[int, Span]] = []
 
 
 def scan_graph(file: OnnxFile, start: int, end: int) -> Lists:
     """Return the fields of the GraphProto at ``start``. Raises WireError."""
-    lists, last = Lists(), 0
-    nodes, reader = lists.nodes, _NamedReader(file)
-    for field in scan(file.data, start, end, _SINGLE):
-        number = field[0]
-        if number < last:
-            lists.is_ordered = False
-        last = number
+    lists, reader, last = Lists(), _NamedReader(file), 0
+    for number, fields in groupby(scan(file.data, start, end, _SINGLE), itemgetter(0)):
+        lists.is_ordered, last = lists.is_ordered and number > last, number
         if number == NODE:
-            expect(field, BYTES, "a node")
-            nodes.append(field)
-        elif number in _NAMES:
-            expect(field, BYTES, _LISTS.get(number, "a value"))
-            messages = lists.named[number]
-            messages.append(reader.read(field, len(messages)))
-        elif number == SPARSE:
-            expect(field, BYTES, "a sparse initializer")
-            lists.named[SPARSE].append(_read_sparse(file, field, len(lists.named[SPARSE])))
+            run = list(fields)
+            for field in run:
+                if field[1] != BYTES:
+                    expect(field, BYTES, "a node")
+            lists.nodes += run
+        elif number == INITIALIZER:
+            reader.read_tensors(fields, lists.named[number])
+        elif number in _LISTS:
+            reader.read_values(fields, lists.named[number])
         else:
-            lists.rest.append((number, Span(file, field[2], field[4])))
+            lists.rest += [(number, Span(file, field[2], field[4])) for field in fields]
     return lists
 
 
@@ -64,60 +68,77 @@ class _NamedReader:
 
     def __init__(self, file: OnnxFile) -> None:
         self._file = file
-        self._types: dict[int, set[bytes]] = {number: set() for number in _NAMES}  # what follows a name that comes first
-        self._forms: dict[bytes, tuple[tuple[int, ...], int, int]] = {}  # shape, dtype and size by what is before a name
+        self._rests: dict[int, set[bytes]] = {number: set() for number in _LISTS}  # what follows a name that comes first
+        self._forms: dict[bytes, _Form] = {}  # by what is before a name
 
-    def read(self, field: Field, rank: int) -> NamedMessage:
-        """Return the message in a field of the graph. Raises WireError."""
-        number, start, end = field[0], field[3], field[4]
-        head = self._file.data[start : min(end, start + _HEAD)]
-        if number == INITIALIZER:
-            message = self._read_tensor(head, start, end, rank)
-            if message is not None:
-                return message
-        elif end - start <= _HEAD and head[:1] == b"\x0a":
-            length = 2 + head[1] if len(head) > 1 and head[1] < 128 else _HEAD
-            rest, types = head[length:], self._types[number]
-            if length <= len(head) and rest in types:
-                name = head[2:length].decode("utf-8", "surrogateescape")
-                return NamedMessage(Span(self._file, start, end), name, 1, start, start + length, rank)
-            message = _read_named(self._file, field, 1, rank)
+    def read_values(self, fields: Iterable[Field], messages: list[NamedMessage]) -> None:
+        """Add the messages of a list that have their name in field 1, and sparse initializers, to ``messages``."""
+        file, data = self._file, self._file.data
+        for field in fields:
+            number, kind, _, start, end = field
+            if kind != BYTES:
+                expect(field, BYTES, _LISTS[number])
+            head = data[start:end] if end - start <= _HEAD else b""
+            if number == SPARSE:
+                messages.append(_read_sparse(file, field, len(messages)))
+                continue
+            if len(head) < 2 or head[0] != _NAME_TAG or head[1] > 127:
+                messages.append(_read_named(file, field, 1, len(messages)))
+                continue
+            after, known = 2 + head[1], self._rests[number]
+            if head[after:] in known and after <= len(head):
+                name = head[2:after].decode("utf-8", "surrogateescape")
+                messages.append(NamedMessage(file, start, end, name, 1, start, start + after, len(messages)))
+                continue
+            message = _read_named(file, field, 1, len(messages))
             # Only behind a name that comes first can the rest of a message be compared as bytes.
-            if message.name_start == start and message.name_end == start + length:
-                types.add(rest)
-            return message
-        return _read_named(self._file, field, _NAMES[number], rank)
+            if message.name_start == start and message.name_end == start + after:
+                known.add(head[after:])
+            messages.append(message)
 
-    def _read_tensor(self, head: bytes, start: int, end: int, rank: int) -> NamedMessage | None:
-        """Return an initializer that has a shape that was read before, a name and raw data; None for any other."""
-        # The byte may also be inside a number: then the bytes before it end within a field, and have no form.
-        begin = head.find(_TENSOR_NAME_TAG)
-        if begin < 0 or begin + 2 > len(head):
-            return None
-        form = self._forms.get(head[:begin])
-        if form is None:
-            form = self._forms[head[:begin]] = _read_form(head[:begin])
-        shape, code, size = form
-        after = begin + 2 + head[begin + 1]
-        if size < 0 or head[begin + 1] > 127 or end - start < after + size:
-            return None
-        data = _RAW_TAG + encode_varint(size)
-        if end - start != after + len(data) + size or head[after : after + len(data)] != data:
-            return None
-        name = head[begin + 2 : after].decode("utf-8", "surrogateescape")
-        place = TensorPlace(shape, code, RAW, end - size, end, 1)
-        return NamedMessage(Span(self._file, start, end), name, TENSOR_NAME, start + begin, start + after, rank, place)
+    def read_tensors(self, fields: Iterable[Field], messages: list[NamedMessage]) -> None:
+        """Add initializers to ``messages``; shape and dtype, where these come first, are read once for all that have them."""
+        file, data, forms = self._file, self._file.data, self._forms
+        for field in fields:
+            _, kind, _, start, end = field
+            if kind != BYTES:
+                expect(field, BYTES, "an initializer")
+            head = data[start : min(end, start + _HEAD)]
+            # The byte may also be inside a number: then the bytes before it end within a field, and have no form.
+            begin = head.find(_TENSOR_NAME_TAG)
+            form = forms.get(head[:begin]) if 0 <= begin < len(head) - 1 else _NO_FORM
+            if form is None:
+                form = forms[head[:begin]] = _read_form(head[:begin])
+            shape, code, size, raw = form
+            after = begin + 2 + head[begin + 1] if size >= 0 else 0
+            at = after + len(raw)
+            if size < 0 or head[begin + 1] > 127 or end - start != at + size or head[after:at] != raw:
+                messages.append(_read_named(file, field, TENSOR_NAME, len(messages)))
+                continue
+            name, place = (
+                head[begin + 2 : after].decode("utf-8", "surrogateescape"),
+                TensorPlace(shape, code, RAW, end - size, end, 1),
+            )
+            messages.append(
+                NamedMessage(file, start, end, name, TENSOR_NAME, start + begin, start + after, len(messages), place)
+            )
 
 
-def _read_form(head: bytes) -> tuple[tuple[int, ...], int, int]:
-    """Return shape, dtype and size that the first fields of a TensorProto state; a negative size where they state another."""
+_Form = tuple[tuple[int, ...], int, int, bytes]
+"""Shape, dtype and size of a tensor, and what is before its data."""
+_NO_FORM: _Form = (), 0, -1, b""
+
+
+def _read_form(head: bytes) -> _Form:
+    """Return what the first fields of a TensorProto state, which has raw data; a negative size where they state more."""
     try:
         place = locate_tensor(MemoryFile(head), 0, len(head))
         size = data_size(place)
     except WireError:
-        return (), 0, -1
-    is_simple = all(number in (1, 2) for number, *_ in scan(head, 0, len(head)))
-    return place.shape, place.code, size if is_simple and size is not None else -1
+        return _NO_FORM
+    if size is None or any(number not in (1, 2) for number, *_ in scan(head, 0, len(head))):
+        return _NO_FORM
+    return place.shape, place.code, size, _RAW_TAG + encode_varint(size)
 
 
 def _read_named(file: OnnxFile, field: Field, number: int, rank: int) -> NamedMessage:
@@ -129,7 +150,7 @@ def _read_named(file: OnnxFile, field: Field, number: int, rank: int) -> NamedMe
             name, place = text_at(data, inner), (inner[2], inner[4])
         elif field[0] == ANNOTATION and inner[0] == 2:
             _check_pair(file, inner)
-    return NamedMessage(Span(file, field[3], field[4]), name, number, *place, rank)
+    return NamedMessage(file, field[3], field[4], name, number, *place, rank)
 
 
 def _check_pair(file: OnnxFile, field: Field) -> None:
@@ -146,7 +167,7 @@ def _read_sparse(file: OnnxFile, field: Field, rank: int) -> NamedMessage:
     if inner is None:
         raise WireError("a sparse initializer has no values", field[2])
     values = _read_named(file, inner, TENSOR_NAME, 0)
-    return NamedMessage(Span(file, field[3], field[4]), values.name, 1, inner[2], inner[4], rank)
+    return NamedMessage(file, field[3], field[4], values.name, 1, inner[2], inner[4], rank)
 
 
 def index_by_name(messages: Iterable[NamedMessage], *, unique: str = "") -> dict[str, NamedMessage]:
@@ -155,7 +176,7 @@ def index_by_name(messages: Iterable[NamedMessage], *, unique: str = "") -> dict
     for message in messages:
         if unique and message.name in index:
             fault = f"two {unique} are called {message.name!r}, and a name stands for one value"
-            raise InputError(Fault(fault, path=f"byte {message.span.start}"))
+            raise InputError(Fault(fault, path=f"byte {message.start}"))
         index[message.name] = message
     return index
 

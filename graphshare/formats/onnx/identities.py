@@ -129,8 +129,8 @@ class OnnxForm(NormalForm):
         if stored.data_in_record:
             return "unread", node
         if stored.place is None:
-            return "sparse", read_sparse_tensor(stored.tensor.span)
-        code, shape, data = read_tensor(stored.tensor.span)
+            return "sparse", read_sparse_tensor(stored.tensor)
+        code, shape, data = read_tensor(stored.tensor)
         return code, shape, data.content  # type: ignore[attr-defined]
 
     def make_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from graphshare.formats.onnx.graph_fields import TENSOR_NAME
-from graphshare.formats.onnx.protobuf import Blob, Message, encode_field, encode_text, scan, text_at
+from graphshare.formats.onnx.protobuf import Blob, Message, encode_name, encode_text, scan, text_at
 from graphshare.formats.onnx.stored import MemoryFile, NamedMessage, Span
 from graphshare.formats.onnx.tensors import DATA_FIELDS, EXTERNAL, RAW, dtype_code
 from graphshare.ir.graph import Graph
@@ -27,19 +27,17 @@ ExternalRange = tuple[str, int, int]
 
 def rename_message(message: NamedMessage, name: str) -> bytes | Blob | Message:
     """Return a message under another name; its own bytes where it has that name."""
-    span = message.span
-    if span.end - span.start <= SHORT:
-        data = span.file.data
+    data, start, end = message.file.data, message.start, message.end
+    if end - start <= SHORT:
         if message.name == name:
-            return data[span.start : span.end]
-        field = encode_field(message.number, encode_text(name))
-        return data[span.start : message.name_start] + field + data[message.name_end : span.end]
+            return data[start:end]
+        return data[start : message.name_start] + encode_name(message.number, name) + data[message.name_end : end]
     if message.name == name:
-        return span
+        return message
     renamed = Message()
-    renamed.add_encoded(Span(span.file, span.start, message.name_start))
+    renamed.add_encoded(Span(message.file, start, message.name_start))
     renamed.add_bytes(message.number, encode_text(name))
-    renamed.add_encoded(Span(span.file, message.name_end, span.end))
+    renamed.add_encoded(Span(message.file, message.name_end, end))
     return renamed
 
 
@@ -74,9 +72,9 @@ def keep_field(number: int, value: Message) -> Span:
 def rename_sparse(message: NamedMessage, name: str) -> Blob | Message:
     """Return a SparseTensorProto under another name, which is that of its values."""
     if message.name == name:
-        return message.span
+        return message
     new_name = {TENSOR_NAME: lambda _: encode_text(name)}
-    return rewrite_message(message.span, {1: lambda values: rewrite_message(values, new_name)})
+    return rewrite_message(message, {1: lambda values: rewrite_message(values, new_name)})
 
 
 def name_tensor(span: Span, name: str) -> Message:
@@ -100,21 +98,21 @@ def rename_annotation(message: NamedMessage, name: str, new_names: Mapping[str, 
     The values that it refers to have their new names; of several that with the prefix of ``name``.
     """
     if message.name == name:
-        return message.span
+        return message
     prefix = name.removesuffix(message.name) if name.endswith(message.name) else ""
-    span, renamed = message.span, Message()
+    data, renamed = message.file.data, Message()
     renamed.add_bytes(1, encode_text(name))
-    for number, _, begin, start, end in scan(span.file.data, span.start, span.end):
+    for number, _, begin, start, end in scan(data, message.start, message.end):
         if number == 2:
             pair = Message()
-            for inner in scan(span.file.data, start, end):
-                text = text_at(span.file.data, inner)
+            for inner in scan(data, start, end):
+                text = text_at(data, inner)
                 names = new_names.get(text, ()) if inner[0] == 2 else ()
                 new = names[0] if len(names) == 1 else prefix + text if prefix + text in names else text
                 pair.add_bytes(inner[0], encode_text(new))
             renamed.add_message(2, pair)
         elif number != 1:
-            renamed.add_encoded(Span(span.file, begin, end))
+            renamed.add_encoded(Span(message.file, begin, end))
     return renamed
 
 

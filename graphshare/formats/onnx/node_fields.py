@@ -3,46 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from graphshare.formats.onnx.attributes import NO_ATTRIBUTES, AttributeReader, Attributes, ReadGraph
-from graphshare.formats.onnx.protobuf import Field, once, scan, text_at
+from graphshare.formats.onnx.protobuf import LENGTHS, Field, encode_field, encode_text, once, scan, text_at
 from graphshare.formats.onnx.stored import OnnxFile
 
 _SINGLE = once(3, 4, 6, 7, 8)
 _SHORT = 512  # bytes up to which what a NodeProto says behind its names is shared with others
-_NAME = rb"(.[^\x00-\x1f\"]*)"  # the length of a text and the text, up to a byte that may be the tag of the next field
+_CHUNK = 512  # nodes that are read at a time
+_NAME = r"(.)([ !#-~]*)"  # a byte that is the length of a name if it is followed by that many others
 _NAMES = re.compile(
-    rb"(?:\x0a%b)?(?:\x0a%b)?(?:\x0a%b)?\x12%b(?:\x1a%b)?(\".*)" % ((_NAME,) * 5),  # inputs, an output, a label
+    r"(?:\x0a%s)?(?:\x0a%s)?(?:\x0a%s)?\x12%s(?:\x1a%s)?(\".*)" % ((_NAME,) * 5),  # inputs, an output, a label, all else
     re.DOTALL,
 ).fullmatch
+_NO_NAMES = ("",) * 11
+_LENGTHS = {"": 0} | {text: length for length, text in enumerate(LENGTHS)}
+NodeFields = tuple[tuple[str, ...], tuple[str, ...], str, "NodeKind"]
+"""Inputs, outputs and label of a NodeProto, and what it says beside them."""
 
 
 class NodeKind(NamedTuple):
     """What a NodeProto says beside its names.
 
-    ``fields`` are the attributes until they are read, ``known`` what they say then. ``key`` are the bytes of all this where
-    these follow the names and are few.
+    ``fields`` are the attributes until they are read, ``known`` what they say then. ``key`` are the bytes of all this, each as
+    a character, where these follow the names and are few.
     """
 
     op: str
     domain: str
     overload: str
     fields: Sequence[Field]
-    key: bytes
+    key: str
     known: Attributes = NO_ATTRIBUTES
-
-
-class _Texts(dict[bytes, str]):
-    """Texts by a byte that counts their bytes and these, the same object for equal ones: names repeat at every use."""
-
-    def __missing__(self, field: bytes) -> str:
-        """Return the text of a field. Raises KeyError for one of another length: a byte in it was taken for a tag."""
-        if field[0] != len(field) - 1 or field[0] > 127:
-            raise KeyError(field)
-        text = self[field] = field[1:].decode("utf-8", "surrogateescape")
-        return text
 
 
 class NodeReader:
@@ -51,36 +45,39 @@ class NodeReader:
     def __init__(self, file: OnnxFile) -> None:
         self._file = file
         self._attributes = AttributeReader(file)
-        self._texts = _Texts()
-        self._kinds: dict[bytes, NodeKind] = {}
+        self._kinds: dict[str, NodeKind] = {}
 
-    def read(self, start: int, end: int) -> tuple[list[str], list[str], str, NodeKind]:
-        """Return inputs, outputs and label of the NodeProto at ``start``, and what it says beside them. Raises WireError."""
-        head = self._file.data[start:end] if end - start <= _SHORT else b""
-        match, texts = _NAMES(head), self._texts
-        # Long nodes, more than three inputs, several outputs, and names with control characters or quotes.
-        if match is None:
-            return self._read_any(start, end)
-        one, two, three, output, label, rest = match.groups()
-        try:
-            inputs = [] if one is None else [texts[one]]
-            if two is not None:
-                inputs.append(texts[two])
-                if three is not None:
-                    inputs.append(texts[three])
-            outputs, text = [texts[output]], "" if label is None else texts[label]
-        except KeyError:
-            return self._read_any(start, end)
-        kind = self._kinds.get(rest)
-        if kind is None:
-            others, results, name, kind = self._read_any(end - len(rest), end)
-            # A name is among the rest: the fields are in another order than protobuf writes them.
-            if others or results or name or not kind.op:
-                return self._read_any(start, end)
-            kind = kind._replace(key=rest)
-            if not kind.fields:
-                self._kinds[rest] = kind
-        return inputs, outputs, text, kind
+    def read(self, fields: Sequence[Field]) -> Iterator[NodeFields]:
+        """Yield the fields of each NodeProto. Raises WireError."""
+        for place in range(0, len(fields), _CHUNK):
+            yield from self._read_chunk(fields[place : place + _CHUNK])
+
+    def _read_chunk(self, fields: Sequence[Field]) -> Iterator[NodeFields]:
+        """Yield the same of some nodes, the lengths of whose names are compared together."""
+        data, kinds = self._file.data, self._kinds
+        texts = [data[field[3] : field[4]].decode("latin-1") if field[4] - field[3] <= _SHORT else "" for field in fields]
+        rows = [_NO_NAMES if match is None else match.groups("") for match in map(_NAMES, texts)]
+        columns = list(zip(*rows, strict=True))
+        if not all([*map(_LENGTHS.get, columns[i])] == [*map(len, columns[i + 1])] for i in range(0, 10, 2)):
+            rows = [row if all(_LENGTHS.get(row[i]) == len(row[i + 1]) for i in range(0, 10, 2)) else _NO_NAMES for row in rows]
+        for field, (one, input1, two, input2, three, input3, _, output, _, label, rest) in zip(fields, rows, strict=True):
+            kind = kinds.get(rest) or self._read_kind(field, rest)
+            if kind is None:
+                yield self._read_any(field[3], field[4])
+                continue
+            inputs = (input1, input2, input3) if three else (input1, input2) if two else (input1,) if one else ()
+            yield inputs, (output,), label, kind
+
+    def _read_kind(self, field: Field, rest: str) -> NodeKind | None:
+        """Return what a NodeProto says behind its names; None where there are other names, or these were not found."""
+        others, results, name, kind = self._read_any(field[4] - len(rest), field[4])
+        # A name is among the rest: the fields are in another order than protobuf writes them.
+        if others or results or name or not kind.op:
+            return None
+        kind = kind._replace(key=rest)
+        if not kind.fields:
+            self._kinds[rest] = kind
+        return kind
 
     def read_attributes(self, kind: NodeKind, read_graph: ReadGraph) -> Attributes:
         """Return the attributes of a node; those that say nothing of other parts of the file are kept. Raises WireError."""
@@ -91,8 +88,8 @@ class NodeReader:
             self._kinds[kind.key] = kind._replace(known=known, fields=())
         return known
 
-    def _read_any(self, start: int, end: int) -> tuple[list[str], list[str], str, NodeKind]:
-        """Return the same of a NodeProto in which fields stand in any order."""
+    def _read_any(self, start: int, end: int) -> NodeFields:
+        """Return the fields of a NodeProto in which they stand in any order."""
         data, label, op, domain, overload = self._file.data, "", "", "", ""
         inputs: list[str] = []
         outputs: list[str] = []
@@ -113,7 +110,25 @@ class NodeReader:
                 domain = text_at(data, field)
             elif number == 8:
                 overload = text_at(data, field)
-        return inputs, outputs, label, NodeKind(op, name_domain(domain), overload, attributes, b"")
+        return tuple(inputs), tuple(outputs), label, NodeKind(op, name_domain(domain), overload, attributes, "")
+
+
+def encode_names(inputs: Iterable[str], outputs: Iterable[str], label: str) -> bytes:
+    """Return the fields of a NodeProto for its names."""
+    names = ""
+    try:
+        for name in inputs:
+            names += f"\x0a{LENGTHS[len(name)]}{name}"
+        for name in outputs:
+            names += f"\x12{LENGTHS[len(name)]}{name}"
+        if label:
+            names += f"\x1a{LENGTHS[len(label)]}{label}"
+        if names.isascii():  # as nearly always: each length counts bytes
+            return names.encode()
+    except IndexError:
+        pass  # a name of 128 characters or more
+    fields = [*[(1, name) for name in inputs], *[(2, name) for name in outputs], *([(3, label)] if label else ())]
+    return b"".join([encode_field(number, encode_text(name)) for number, name in fields])
 
 
 def name_domain(domain: str) -> str:

@@ -86,10 +86,9 @@ def _make_record(name: str, node: Node) -> Record | None:
     if tensor is None:
         return None
     if place is None:  # a sparse one
-        span = tensor.span
-        size, values = sum(map(len, _read_sparse(span))), locate_sparse(span.file, span.start, span.end)
+        size, values = sum(map(len, _read_sparse(tensor))), locate_sparse(tensor.file, tensor.start, tensor.end)
         kind = f"sparse {dtype_name(values.code)}" if values is not None else ""
-        return Record(name, (size,), "uint8", SPARSE, span.start, span.end - span.start, None, size, stated=kind)
+        return Record(name, (size,), "uint8", SPARSE, tensor.start, tensor.size, None, size, stated=kind)
     stated = ""
     shape, dtype, layout, known = place.shape, DTYPE_NAMES.get(place.code), _NAME, data_size(place)
     size = place.end - place.start if known is None else known
@@ -98,7 +97,7 @@ def _make_record(name: str, node: Node) -> Record | None:
         shape, dtype, layout = (size,), "uint8", f"{_NAME} {dtype_name(place.code)}"
     if place.data == EXTERNAL or known is None:
         return Record(name, shape, dtype, layout, place.start, size, place.start, size, stated=stated)
-    start, end = tensor.span.start, tensor.span.end
+    start, end = tensor.start, tensor.end
     # The file states a shape, and no data.
     if size and not place.pieces:
         return Record(name, None, None, _NAME, start, end - start, None, 0)

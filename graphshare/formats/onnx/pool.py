@@ -388,7 +388,7 @@ def _encode(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, lo
         place, stored = places.get(node), find_stored(node.details)
         if place is None or stored.tensor is None:
             return None
-        return replace_data(stored.tensor.span, place, name if stored.node is None else None)  # a Constant's needs none
+        return replace_data(stored.tensor, place, name if stored.node is None else None)  # a Constant's needs none
 
     return graph, encode_graph_file(graph, encode)
 

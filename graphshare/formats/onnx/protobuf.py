@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from itertools import chain, groupby, repeat
+from typing import Protocol, cast
 
 from graphshare.files.byte_source import SourceBytes
 
@@ -77,21 +78,17 @@ class Message:
 
     def add_list(self, field: int, values: Iterable[bytes | Blob | Message]) -> None:
         """Add each value, bytes together: a graph has one for each node."""
-        tag, small = _tag(field, _BYTES), list[bytes]()
-        for value in values:
-            if isinstance(value, bytes):
-                size = len(value)
-                small += (tag, _SMALL[size] if size < 0x80 else encode_varint(size), value)
+        tag = _tag(field, _BYTES)
+        for kind, run in groupby(values, type):
+            if kind is bytes:
+                pieces = cast("list[bytes]", list(run))
+                self._append(b"".join(chain.from_iterable(zip(repeat(tag), map(_SIZES.__getitem__, map(len, pieces)), pieces))))
                 continue
-            if small:
-                self._append(b"".join(small))
-                small = []
-            if isinstance(value, Message):
-                self.add_message(field, value)
-            else:
-                self.add_data(field, value)
-        if small:
-            self._append(b"".join(small))
+            for value in run:
+                if isinstance(value, Message):
+                    self.add_message(field, value)
+                elif not isinstance(value, bytes):
+                    self.add_data(field, value)
 
     def pieces(self) -> Iterator[bytes | memoryview]:
         """Yield the bytes of the message in order, small pieces together: a graph has one for each name."""
@@ -133,9 +130,30 @@ def encode_varint(value: int) -> bytes:
     return bytes(groups)
 
 
+class _Sizes(dict[int, bytes]):
+    """Numbers as :func:`encode_varint` returns them: many messages have one size."""
+
+    def __missing__(self, size: int) -> bytes:
+        encoded = self[size] = encode_varint(size)
+        return encoded
+
+
+_SIZES = _Sizes()
+LENGTHS = [chr(length) for length in range(0x80)]
+"""Lengths of a byte each as characters."""
+_SHORT_TAGS = [chr(number << 3 | _BYTES) for number in range(0x10)]
+
+
 def encode_field(field: int, value: bytes) -> bytes:
     """Return a field of bytes, with its tag."""
     return _tag(field, _BYTES) + encode_varint(len(value)) + value
+
+
+def encode_name(field: int, name: str) -> bytes:
+    """Return the field of a name, whose number is less than 16."""
+    if len(name) < 0x80 and name.isascii():
+        return f"{_SHORT_TAGS[field]}{LENGTHS[len(name)]}{name}".encode()
+    return encode_field(field, encode_text(name))
 
 
 def pack_float(value: float) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from itertools import zip_longest
 
 from graphshare.errors import Fault, InputError
@@ -11,9 +11,18 @@ from graphshare.files.open_source import open_source
 from graphshare.formats.model_format import refuse_differences
 from graphshare.formats.onnx.decode import decode_model, scan_model
 from graphshare.formats.onnx.graph_fields import INITIALIZER, INPUT, OUTPUT, SPARSE, Lists, index_by_name, scan_graph
-from graphshare.formats.onnx.node_fields import NodeReader
+from graphshare.formats.onnx.node_fields import NodeKind, NodeReader
 from graphshare.formats.onnx.protobuf import WireError
-from graphshare.formats.onnx.stored import FUNCTION, TRAINING, OnnxFile, TensorPlace, find_stored, get_source, list_output_names
+from graphshare.formats.onnx.stored import (
+    FUNCTION,
+    TRAINING,
+    NamesSpan,
+    OnnxFile,
+    TensorPlace,
+    find_stored,
+    get_source,
+    list_output_names,
+)
 from graphshare.formats.onnx.tensors import data_size, locate_tensor
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import Body, list_bodies, own_inputs
@@ -71,16 +80,20 @@ def reads_back(file: OnnxFile, graph: Graph, changed: Collection[str] = ()) -> b
         if any(number in (FUNCTION, TRAINING) for number, _ in model.fields):
             return False
         lists = scan_graph(file, *model.graph)
-        defined = _match_variables(file, lists, graph, changed)
-        if defined is None or not _match_operators(file, lists, graph, defined):
+        values = _match_variables(file, lists, graph, changed)
+        if values is None or not _match_operators(file, lists, graph, values):
             return False
     except (WireError, InputError):
         return False
-    names = [message.name for message in lists.named[OUTPUT]]
-    return names == [_value(entry) for entry in graph.heads] and defined.issuperset(names)
+    names = [name for outputs in values.values() for name in outputs if name]
+    defined, heads = set(names), [message.name for message in lists.named[OUTPUT]]
+    is_whole = len(values) == len(graph.nodes) and len(defined) == len(names) and defined.issuperset(heads)
+    return is_whole and heads == [_value(entry) for entry in graph.heads]
 
 
-def _match_variables(file: OnnxFile, lists: Lists, graph: Graph, changed: Collection[str]) -> set[str] | None:
+def _match_variables(
+    file: OnnxFile, lists: Lists, graph: Graph, changed: Collection[str]
+) -> dict[Node, tuple[str, ...]] | None:
     """Return the names of the variables if a file has those of ``graph``, else None. Raises WireError, InputError."""
     tensors = index_by_name(lists.named[INITIALIZER], unique="initializers")
     inputs = index_by_name(lists.named[INPUT], unique="graph inputs")
@@ -90,54 +103,68 @@ def _match_variables(file: OnnxFile, lists: Lists, graph: Graph, changed: Collec
     for name, node in variables.items():
         tensor, place = tensors.get(name), None
         if tensor is not None:
-            place = tensor.place or locate_tensor(file, tensor.span.start, tensor.span.end)
+            place = tensor.place or locate_tensor(file, tensor.start, tensor.end)
         if name not in changed and _describe_place(place, holds_value=tensor is not None) != _describe_variable(node):
             return None
-    return set(variables)
+    return {node: (name,) for name, node in variables.items()}
 
 
-def _match_operators(file: OnnxFile, lists: Lists, graph: Graph, defined: set[str]) -> bool:
-    """Return whether the nodes of a file are the operators of ``graph``; add their outputs to the names ``defined``.
+def _match_operators(file: OnnxFile, lists: Lists, graph: Graph, values: dict[Node, tuple[str, ...]]) -> bool:
+    """Return whether the nodes of a file are the operators of ``graph``; add the names of their outputs to ``values``.
+
+    An operator reads ``values`` of the nodes before it, which are all that decoding finds.
 
     Raises:
         WireError: a node is malformed, or has a body.
     """
-    reader, as_read = NodeReader(file), set(get_source(graph).nodes)
+    reader, equal = NodeReader(file), dict[int, Mapping[str, str]]()
     operators = [node for node in graph.nodes if node.op]
     if len(operators) != len(lists.nodes):
         return False
-    for node, field in zip(operators, lists.nodes, strict=True):
-        details, start, end = node.details, field[3], field[4]
-        stored = find_stored(details)
-        span = stored.node
+    sources = {id(node.details.stored): node for node in get_source(graph).nodes}
+    for node, (inputs, outputs, label, kind) in zip(operators, reader.read(lists.nodes), strict=True):
+        details, attrs, texts = node.details, node.attrs, kind.known.texts
+        if outputs != details.outputs or label != details.label or kind.op != node.op or kind.domain != details.domain:
+            return False
         if node.subgraphs:
             return False
-        if node in as_read and span is not None and span.read() == file.data[start:end]:  # the bytes that it was read from
-            inputs, outputs = stored.inputs, stored.outputs
-            if stored.outer:
+        if kind.fields:
+            if _keeps_attributes(node, sources.get(id(details.stored)), kind):
+                texts = attrs
+            else:
+                known = reader.read_attributes(kind, _refuse_body)
+                texts = known.texts
+                if known.outer or known.weight is not None:
+                    return False
+        if texts is not attrs and equal.get(id(attrs)) is not texts:
+            if [*texts.items()] != [*attrs.items()]:
                 return False
-        else:
-            names, results, label, kind = reader.read(start, end)
-            known = reader.read_attributes(kind, _refuse_body)
-            if known.outer or known.weight is not None or kind.op != node.op or kind.domain != details.domain:
-                return False
-            if label != details.label or (known.texts is not node.attrs and [*known.texts.items()] != [*node.attrs.items()]):
-                return False
-            wanted = [(e.node.details.outputs if e.node.op else (e.node.name,))[e.index] for e in node.inputs]
-            # In rising order, so that each insertion is at its final place.
-            for position in details.absent:
-                wanted.insert(position, "")
-            if names != wanted or results != [*details.outputs]:
-                return False
-            inputs, outputs = tuple(names), details.outputs
-        if not all(name in defined or not name for name in inputs):
+            equal[id(attrs)] = texts
+        try:
+            names = [values[entry.node][entry.index] for entry in node.inputs]
+        except KeyError:  # it comes after this node
             return False
-        for name in outputs:
-            if name in defined:
-                return False
-            if name:
-                defined.add(name)
+        # In rising order, so that each insertion is at its final place.
+        for position in details.absent:
+            names.insert(position, "")
+        if inputs != tuple(names):
+            return False
+        values[node] = outputs
     return True
+
+
+def _keeps_attributes(node: Node, source: Node | None, kind: NodeKind) -> bool:
+    """Return whether a node has the attributes of its ``source``, and a file the bytes that these were read from.
+
+    Reading these bytes once more finds the same attributes.
+    """
+    if source is None or source.attrs is not node.attrs:
+        return False
+    stored = find_stored(source.details)
+    span = stored.node
+    if not isinstance(span, NamesSpan) or stored.outer or source.subgraphs:
+        return False
+    return bool(kind.key) and span.file.data[span.names_end : span.end] == kind.key.encode("latin-1")
 
 
 def _refuse_body(start: int, end: int) -> Graph:

@@ -250,7 +250,7 @@ def _compare_forms(pairs: list[tuple[Node, Node]]) -> Iterator[Change]:
 
 def _describe_form(stored: Stored) -> str:
     if stored.tensor is None or stored.place is None:
-        return "" if stored.tensor is None else format_sparse(stored.tensor.span)
+        return "" if stored.tensor is None else format_sparse(stored.tensor)
     place = stored.place
     return "" if place.code in DTYPE_NAMES else f"{dtype_name(place.code)} {format_shape(place.shape)}"
 
@@ -311,8 +311,8 @@ def _read_annotation(message: NamedMessage | None) -> dict[str, str]:
     """Return the names of values in a TensorAnnotation by their keys."""
     names: dict[str, str] = {}
     if message is not None:
-        data = message.span.file.data
-        for field in scan(data, message.span.start, message.span.end):
+        data = message.file.data
+        for field in scan(data, message.start, message.end):
             if field[0] == 2:
                 parts = {part[0]: text_at(data, part) for part in scan(data, field[3], field[4])}
                 names[parts.get(1, "")] = parts.get(2, "")

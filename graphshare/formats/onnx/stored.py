@@ -127,15 +127,14 @@ class TensorPlace(msgspec.Struct, frozen=True, gc=False):
     external: tuple[tuple[str, str], ...] = ()
 
 
-class NamedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """A message that begins with or contains a name: ``span`` without its tag, and the field of the name in it.
+class NamedMessage(Span, frozen=True, eq=False, gc=False):
+    """A message, without its tag, that begins with or contains a name, and the field of the name in it.
 
     ``number`` is the field number of the name, ``name_start`` to ``name_end`` where that field is (both the place where it
     would be when there is none), ``rank`` its place in the list that it was read from,
     ``place`` where the data of an initializer is, unless that is still to be found.
     """
 
-    span: Span
     name: str
     number: int
     name_start: int
@@ -174,8 +173,9 @@ NO_MESSAGES = ValueMessages()
 class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The messages of a node in its file, and their places.
 
-    An operator has its NodeProto ``node`` with the names in it as they were read: ``inputs``, ``outputs`` and ``label``, and
-    the places of tensors in its attributes whose data is in another file (``outer``), without those in its bodies. A
+    An operator has its NodeProto ``node`` with the names in it as they were read: ``inputs`` (without those of a
+    :class:`NamesSpan`), ``outputs`` and ``label``, and the places of tensors in its attributes whose data is in another file
+    (``outer``), without those in its bodies. A
     variable has a ``tensor`` (an initializer; ``is_sparse`` for a SparseTensorProto) or the ``input`` that declares it, or
     both. ``values`` are the messages on the outputs of either.
 

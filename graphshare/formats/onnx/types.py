@@ -107,9 +107,9 @@ def is_complete(stated: TensorType | NestedType | None) -> bool:
 
 def read_any_type(message: NamedMessage) -> TensorType | NestedType | None:
     """Return the type in a ValueInfoProto; None for an unknown one, and for a message that is malformed."""
-    data, span = message.span.file.data, message.span
+    data = message.file.data
     try:
-        for field in scan(data, span.start, span.end):
+        for field in scan(data, message.start, message.end):
             if field[0] == _TYPE:
                 expect(field, BYTES, "a type")
                 return parse_type(data, field[3], field[4])

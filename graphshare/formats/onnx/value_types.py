@@ -9,7 +9,6 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from msgspec.structs import replace
@@ -131,6 +130,8 @@ def find_refusal(graph: Graph) -> str:
     from onnx import checker  # optional, and slow to import
 
     model = b"".join(_encode_without_data(graph, _DATA).pieces())
+    from tempfile import TemporaryDirectory  # start-up: few models are inferred
+
     with TemporaryDirectory(prefix="graphshare-") as folder:
         path = os.path.join(folder, _MODEL)
         # The checker wants the file of external data to be there, of whatever size.
@@ -168,8 +169,8 @@ def _read_statement(entry: Entry) -> bytes | None:
     """Return the TypeProto that the file states of a value, or that of an initializer."""
     message, place = _find_statement(entry), find_stored(entry.node.details).place
     if message is not None:
-        data, span = message.span.file.data, message.span
-        return b"".join([data[field[3] : field[4]] for field in scan(data, span.start, span.end) if field[0] == _TYPE])
+        data = message.file.data
+        return b"".join([data[field[3] : field[4]] for field in scan(data, message.start, message.end) if field[0] == _TYPE])
     return None if place is None or entry.node.op else describe_type(dtype_name(place.code), place.shape)
 
 
@@ -247,7 +248,7 @@ def _encode_without_data(graph: Graph, location: str = "") -> Message:
         stored = find_stored(node.details)
         if stored.tensor is None or stored.is_sparse:
             return None
-        return shrink(stored.tensor.span, name, has_data=not stored.data_in_record)
+        return shrink(stored.tensor, name, has_data=not stored.data_in_record)
 
     return encode_model(graph, encode, find_head_types(graph) if location else EMPTY)
 

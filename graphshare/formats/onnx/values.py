@@ -87,9 +87,9 @@ def describe_variable(stored: Stored, position: int) -> Mapping[str, object]:
     facts: dict[str, object] = {"position": position} if stored.input is not None else {}
     if stored.tensor is not None and stored.place is not None:
         text = f"{dtype_name(stored.place.code)} tensor {stored.place.shape}"
-        facts["value"] = StoredValue(stored.tensor.span, read_tensor, text)
+        facts["value"] = StoredValue(stored.tensor, read_tensor, text)
     elif stored.tensor is not None:
-        facts["value"] = StoredValue(stored.tensor.span, read_sparse_tensor, "sparse tensor")
+        facts["value"] = StoredValue(stored.tensor, read_sparse_tensor, "sparse tensor")
     return facts
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import cached_property
-from operator import itemgetter
+from operator import lt
 from typing import TypeVar
 
 from graphshare.errors import Fault, RefusedError
@@ -22,7 +22,8 @@ from graphshare.formats.onnx.messages import (
     rename_sparse,
     rewrite_message,
 )
-from graphshare.formats.onnx.protobuf import Blob, Message, encode_text, encode_varint, scan
+from graphshare.formats.onnx.node_fields import encode_names
+from graphshare.formats.onnx.protobuf import Blob, Message, encode_text, scan
 from graphshare.formats.onnx.stored import (
     FIRST_CONSTANTS,
     NO_MESSAGES,
@@ -173,17 +174,18 @@ Item = TypeVar("Item")
 
 def _order(items: Iterable[tuple[int, int, Item]]) -> dict[int, list[Item]]:
     """Return items by list, each list by rank as in its file; those of copies come after those of the originals."""
-    seen: dict[tuple[int, int], int] = {}
-    rounds: dict[tuple[int, int], list[tuple[int, Item]]] = {}
+    lists: dict[int, list[tuple[int, Item]]] = {}
     for number, rank, item in items:
-        place = number, rank
-        count = seen[place] = seen.get(place, -1) + 1
-        rounds.setdefault((number, count), []).append((rank, item))
-    lists: dict[int, list[Item]] = {}
-    for (number, _), ranked in sorted(rounds.items(), key=itemgetter(0)):
-        ranked.sort(key=itemgetter(0))
-        lists.setdefault(number, []).extend([item for _, item in ranked])
-    return lists
+        lists.setdefault(number, []).append((rank, item))
+    ordered: dict[int, list[Item]] = {}
+    for number, ranked in lists.items():
+        ranks = [rank for rank, _ in ranked]
+        if not all(map(lt, ranks, ranks[1:])):
+            seen: dict[int, int] = {}
+            rounds = [seen.update({rank: seen.get(rank, 0) + 1}) or (seen[rank], rank) for rank in ranks]
+            ranked = [ranked[place] for place in sorted(range(len(ranks)), key=rounds.__getitem__)]
+        ordered[number] = [item for _, item in ranked]
+    return ordered
 
 
 class _GraphWriter:
@@ -219,7 +221,6 @@ class _GraphWriter:
         self._renamed = _find_free_names(self._list_names(), around) if around else {}
         self._is_plain = not (captured or self._own or self._renamed or self._weights)  # names are those that nodes have
         self._as_read = set() if around else set(get_source(graph).nodes)
-        self._fields = _NameFields()
         self._heads = {(head.node, head.index) for head in graph.heads}
 
     @cached_property
@@ -351,17 +352,11 @@ class _GraphWriter:
 
     def _encode_short(self, node: Node, span: NamesSpan) -> bytes:
         """Return an operator whose names come first in its NodeProto, and all else as it was read."""
-        data = span.file.data
+        data, details = span.file.data, node.details
         if node in self._as_read:  # and so are the nodes of its inputs
             return data[span.start : span.end]
-        inputs, outputs, label = self._list_inputs(node), self._own_names(node), node.details.label
-        fields = self._fields
-        # The tags of an input, an output and the label, in the order in which protobuf writes them.
-        names = [b"\x0a" + fields[name] for name in inputs]
-        names += [b"\x12" + fields[name] for name in outputs]
-        if label:
-            names.append(b"\x1a" + fields[label])
-        return b"".join((*names, data[span.names_end : span.end]))
+        outputs = details.outputs if self._is_plain else self._own_names(node)
+        return encode_names(self._list_inputs(node), outputs, details.label) + data[span.names_end : span.end]
 
     def _encode_constant(self, span: Span, stored: Stored, name: str, node: Node) -> Blob | Message:
         tensor, label = self._encode_tensor(node, name), node.details.label
@@ -389,7 +384,7 @@ class _GraphWriter:
             rank = stored.tensor.rank if node in self._weights else _rank_tensor(stored)
             tensor: bytes | Blob | Message
             if stored.node is not None:  # a Constant of a body, which the main graph has for several bodies
-                tensor = self._encode_tensor(node, name) or name_tensor(stored.tensor.span, name)
+                tensor = self._encode_tensor(node, name) or name_tensor(stored.tensor, name)
             elif stored.is_sparse:
                 tensor = rename_sparse(stored.tensor, name)
             else:
@@ -407,23 +402,24 @@ class _GraphWriter:
         return describe_value(name, inferred) if known is None or inferred is not None else rename_message(known, name)
 
     def _list_infos(self) -> Iterator[tuple[int, int, bytes | Blob | Message]]:
+        heads = self._heads
         for node in self._nodes:
             values = find_stored(node.details).values
             if values is NO_MESSAGES:
                 continue
-            names, infos, results = self._own_names(node), values.infos, values.results
-            for index, message in infos.items():
-                if (node, index) not in self._heads or index in results:
+            names, results = node.details.outputs if node.op and self._is_plain else self._own_names(node), values.results
+            for index, message in values.infos.items():
+                if index in results or (node, index) not in heads:
                     yield VALUE_INFO, message.rank, rename_message(message, names[index])
             for index, message in results.items():  # an output no more: its type is known anyway
-                if (node, index) not in self._heads and index not in infos and node.op:
+                if (node, index) not in heads and index not in values.infos and node.op:
                     yield VALUE_INFO, _LAST, rename_message(message, names[index])
             for index, message in values.annotations.items():
                 yield ANNOTATION, message.rank, rename_annotation(message, names[index], self._new_names())
         for number, message in get_source(self._graph).orphans:
             # A message on a value that did not exist must not become one on a new value of that name.
             if not any(message.name in names for names in self._around):
-                yield number, message.rank, message.span
+                yield number, message.rank, message
 
     def _new_names(self) -> dict[str, list[str]]:
         """Return the names that values of the file have now, several where it has copies."""
@@ -438,15 +434,6 @@ class _GraphWriter:
 
 
 _LAST = 1 << 62
-
-
-class _NameFields(dict[str, bytes]):
-    """Names as they are behind the tag of a field: names repeat at every use."""
-
-    def __missing__(self, name: str) -> bytes:
-        encoded = encode_text(name)
-        field = self[name] = encode_varint(len(encoded)) + encoded
-        return field
 
 
 def _is_input(node: Node) -> bool:

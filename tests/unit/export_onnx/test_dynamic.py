@@ -47,7 +47,7 @@ def constants(graph: Graph) -> dict[str, list[int]]:
     for node in graph.variables():
         stored = find_stored(node.details)
         if stored.tensor is not None and stored.place is not None:
-            content = stored.tensor.span.read()[stored.place.start : stored.place.end]
+            content = stored.tensor.read()[stored.place.start : stored.place.end]
             found[node.name] = np.frombuffer(content, "<i8").tolist()
     return found
 
