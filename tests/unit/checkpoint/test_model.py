@@ -45,7 +45,7 @@ def test_a_group_notes_which_model_has_no_parameter_file(missing: str, tmp_path:
     assert len(notes) == (expected is not None)
     for note in notes:
         assert note.startswith(f"{tmp_path}/{missing}.json has no parameter file")
-        assert note.endswith(f"the result's will not hold {expected}")
+        assert note.endswith(f"that of the result will lack {expected}")
 
 
 def test_a_rewrite_of_a_rewrite_leads_from_the_file_that_was_loaded(tmp_path: Path) -> None:
