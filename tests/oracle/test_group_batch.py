@@ -123,7 +123,7 @@ def test_samples_on_another_axis(corpus: Path, oracle: Oracle, tmp_path: Path, a
     names = list(model.feed)
     command = ["duplicate", model.graph, "--params", model.params, "--prefix", "sha-", "--mode", "batch"]
     if not axis:
-        with pytest.raises(AssertionError, match="takes axis 1 of its data for the samples"):
+        with pytest.raises(AssertionError, match="expects the samples on axis 1 of its data"):
             as_command(*command, "-o", tmp_path / "b.json")
         return
     states = [word for name in names[1:] for word in ("--batch-axis", f"{name}=1")]

@@ -87,7 +87,7 @@ OPERATORS = (
 def apply_calibrated_rule(use: Use) -> Outcome:
     """Keep the batch axis of an operator that quantizes, unless its range is that of all samples."""
     if use.first.axis and use.signature.name.startswith("_sg_"):
-        return f"takes axis 0 for the samples, which are on axis {use.first.axis}"
+        return f"expects the samples on axis 0, but they are on axis {use.first.axis}"
     quantizes = not use.signature.name.startswith("_sg_") or use.value("quantized")
     if quantizes and use.value("min_calib_range") is None and use.signature.parameter("min_calib_range") is not None:
         return "takes one range for all samples (it is not calibrated)"

@@ -43,7 +43,7 @@ def _rnn(use: Use) -> Outcome:
             return "has a weight that depends on the batch"
         wanted = 0 if name == "sequence_length" else 1
         if at.axis != wanted:
-            return f"takes axis {wanted} of its {name} for the samples, which are on axis {at.axis}"
+            return f"expects the samples on axis {wanted} of its {name}, but they are on axis {at.axis}"
     return At(1, 3) if "data" in names else "has states that depend on the batch, and data that do not"
 
 
@@ -52,7 +52,7 @@ def _sequence_rule(use: Use) -> Outcome:
     samples = 1 - (axis or 0)
     data, lengths = use.input(0), use.input(1)
     if data is None or data.axis != samples or (lengths is not None and lengths.axis):
-        return f"takes axis {samples} for the samples and axis {1 - samples} for time"
+        return f"expects the samples on axis {samples} and time on axis {1 - samples}"
     return data.with_axis(0, -1) if use.signature.name == "SequenceLast" else data
 
 
