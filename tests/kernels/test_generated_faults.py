@@ -231,6 +231,13 @@ ANSWERS: list[tuple[str, dict[str, str], bool, list[Any], list[Any]]] = [
         [np.array([[0.5, 1, 1, 3, 3], [0.75, 2, 0, 4, 5]], "float32")],
         [np.array([[0.75, 3, 2.5, 2, 5], [0.5, 2, 2, 2, 2]], "float32")],
     ),
+    (
+        "_contrib_box_decode",
+        {"format": "corner"},
+        False,
+        [np.array([[[0.5, 0.5, 0, 0]]], "float32"), np.array([[[0, 1, 4, 3]]], "float32")],
+        [np.array([[[2, 2, 6, 4]]], "float32")],
+    ),
     ("_npi_percentile", {"q_scalar": "25"}, False, [np.array([1, 2], "float64")], [np.array(1.25, "float64")]),
     (
         "_npi_logspace",
@@ -299,7 +306,8 @@ REFUSALS: list[tuple[str, dict[str, str], list[Any]]] = [
     ("scatter_nd", {"shape": "(3, 4)"}, [np.arange(4, dtype=np.float32), np.zeros(1, np.float32)]),
     ("_npi_norm", {"flag": "-2", "axis": "(0, -3)"}, [CUBE]),
     ("_npi_percentile", {"q_scalar": "-1.5", "interpolation": "nearest"}, [ROWS]),
-    *(("_npi_percentile", {"q_scalar": q}, [ROWS]) for q in ("-0.5", "100.5")),
+    ("_npi_percentile", {"q_scalar": "-0.5", "interpolation": "higher"}, [ROWS]),
+    ("_npi_percentile", {"q_scalar": "100.5", "interpolation": "lower"}, [ROWS]),
     ("take", {"mode": "raise"}, [ROWS, np.full(1, -0.5, np.float32)]),
     ("_npi_tensorsolve", {"a_axes": "(1, 1, 2)"}, [np.ones((2, 6, 3), np.float32), np.ones((3, 6), np.float32)]),
     (

@@ -94,13 +94,15 @@ def test_swapped_operands_are_found_as_such(tmp_path: Path) -> None:
     assert list_operators(reduce(pair, tmp_path)) == [["Sub"], ["Sub"]]
 
 
-def test_what_one_side_alone_needs_is_in_its_part(tmp_path: Path) -> None:
-    """A branch that was lost: the original adds a value that the rewrite does not read."""
+@pytest.mark.parametrize("lost", [1, 0])
+def test_what_one_side_alone_needs_is_in_its_part(lost: int, tmp_path: Path) -> None:
+    """A branch that was lost, or is new: one side adds a value that the other does not read."""
     head = "(float[2,4] x, float[2,4] z) => (float[2,4] y, float[2,4] w)"
-    pair = Pair(head, "w = Exp(z) a = Exp(x) b = Add(a, w) y = Neg(b)", "w = Exp(z) p = Exp(x) y = Neg(p)")
-    reduction = reduce(pair, tmp_path)
-    assert list_operators(reduction) == [["Add"], []]
-    assert set(reduction.inputs) == {"a"}
+    texts = ["w = Exp(z) a = Exp(x) b = Add(a, w) y = Neg(b)", "w = Exp(z) p = Exp(x) y = Neg(p)"]
+    reduction = reduce(Pair(head, texts[1 - lost], texts[lost]), tmp_path)
+    operators = list_operators(reduction)
+    assert (operators[1 - lost], operators[lost]) == (["Add"], [])
+    assert set(reduction.inputs) == {"p" if lost == 0 else "a"}
 
 
 def test_both_parts_start_from_one_value_of_several_names(tmp_path: Path) -> None:
