@@ -47,7 +47,7 @@ def summed(x: Array, weight: Array, window: Window, groups: int) -> Array:
         (correlation._BLOCK, correlation._SMALL),
         (200, correlation._SMALL),
         (correlation._BLOCK, 0),
-        (25_000, correlation._SMALL),
+        (12_000, correlation._SMALL),
         (4_000, 0),
     ],
     ids=["whole", "tiles", "one by one", "planes", "rows"],

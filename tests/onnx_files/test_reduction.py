@@ -236,6 +236,7 @@ def test_a_graph_of_mxnet_is_reduced(other: str, tmp_path: Path) -> None:
     assert report.reduced is not None
     last = ["BatchNormalization"] if other == "onnx" else ["BatchNorm"]
     assert list_operators(report.reduced) == [["BatchNorm"], last]
+    assert (tmp_path / "out" / "original-0000.params").exists()
     part = gs.load(tmp_path / "out" / "original")
     assert set(part.params) == {f"bn2_{name}" for name in ("gamma", "beta", "moving_mean", "moving_var")}
     assert graphshare(*shlex.split(report.reduced.command)[1:], cwd=tmp_path).returncode == 1
