@@ -99,9 +99,11 @@ def test_a_full_disk_is_an_output_error(source) -> None:
         FORMAT.copy([(source, identity(source))], out)
 
 
-@pytest.mark.parametrize("answer", [errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP])
+@pytest.mark.parametrize("answer", [errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, 0])
 def test_where_the_system_cannot_copy_python_does(source, tmp_path: Path, monkeypatch, answer: int) -> None:
     def refuse(*_: object) -> int:
+        if not answer:  # as some file systems do
+            return 0
         raise OSError(answer, "no")
 
     monkeypatch.setattr(os, "copy_file_range", refuse, raising=False)
