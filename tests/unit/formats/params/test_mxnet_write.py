@@ -112,6 +112,16 @@ def test_where_the_system_cannot_copy_python_does(source, tmp_path: Path, monkey
     assert (tmp_path / "out").read_bytes() == Path(source.path).read_bytes()
 
 
+def test_an_answer_of_0_at_the_end_of_a_file_is_not_a_shorter_file(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(os, "copy_file_range", lambda *_: 0, raising=False)
+    (tmp_path / "in").write_bytes(b"0123456789")
+    with open_source(str(tmp_path / "in")) as file, open(tmp_path / "out", "wb") as out:
+        byte_ranges.copy_ranges(file, [(4, 6)], out)
+        with pytest.raises(InputError):
+            byte_ranges.copy_ranges(file, [(4, 7)], out)
+    assert (tmp_path / "out").read_bytes() == b"456789"
+
+
 def test_short_copies_go_on_where_they_stopped(source, tmp_path: Path, monkeypatch) -> None:
     if not hasattr(os, "copy_file_range"):
         pytest.skip("no copy_file_range here")
