@@ -115,6 +115,8 @@ def is_found(mutant: Mutant, tests: list[str], folder: Path, limit: float) -> bo
         return True
     finally:
         place.write_text(original, encoding="utf-8")
+        # A fault of the same length, planted within the same second, would run from the bytecode of this one.
+        shutil.rmtree(place.parent / "__pycache__", ignore_errors=True)
     if done.returncode and b" failed" not in done.stdout and b" error" not in done.stdout:
         output = (done.stdout + done.stderr).decode(errors="replace")
         raise SystemExit(f"the tests of {mutant.path} did not run: {output[-2000:]}")

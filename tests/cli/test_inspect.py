@@ -212,3 +212,17 @@ def test_one_model_of_a_folder_is_in_memory_at_a_time(tmp_path: Path) -> None:
         assert run.returncode == 0, run.stderr
         peaks.append(int(run.stderr.split()[-1]))
     assert peaks[1] < 1.5 * peaks[0]
+
+
+def test_weights_inside_functions_are_parameters(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    helper = onnx.helper
+    weight = helper.make_tensor("", onnx.TensorProto.FLOAT, [64, 64], [1.0] * 4096)
+    nodes = [helper.make_node("Constant", [], ["c"], value=weight), helper.make_node("Mul", ["in", "c"], ["out"])]
+    function = helper.make_function("own", "F", ["in"], ["out"], nodes, [helper.make_opsetid("", 17)])
+    x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [64, 64]) for name in "xy")
+    calls = [helper.make_node("F", ["x"], ["h"], domain="own"), helper.make_node("Add", ["h", "w"], ["y"])]
+    graph = helper.make_graph(calls, "g", [x], [y], [helper.make_tensor("w", onnx.TensorProto.FLOAT, [64, 64], [1.0] * 4096)])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, functions=[function], ir_version=9), tmp_path / "f.onnx")
+    assert gs.inspect(tmp_path / "f.onnx").parameters == ["w", "own.F/c"]

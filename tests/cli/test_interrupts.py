@@ -178,3 +178,20 @@ def test_two_outputs_to_one_place_are_refused(folder: Path, options: str, words:
     assert run.returncode == 2
     assert words in run.stderr.decode()
     assert run.stdout == b""
+
+
+@pytest.mark.parametrize(("before", "code"), [("signal.SIG_IGN", 0), ("signal.SIG_DFL", 130)])
+def test_a_signal_that_the_shell_has_the_command_ignore_is_ignored(before: str, code: int, folder: Path) -> None:
+    """A shell does so for what it runs in the background."""
+    change = f"""
+signal.signal(signal.SIGINT, {before})
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "graphshare.cli.main":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+"""
+    run = run_changed(folder, change, *DUPLICATE)
+    assert run.returncode == code
+    assert (folder / "out.json").read_text().startswith("{" if code == 0 else "old")
+    assert (b"error: interrupted; nothing was changed" in run.stderr) == bool(code)

@@ -366,6 +366,9 @@ def test_rules_explain(folder: Path) -> None:
         found = json.loads(done(graphshare("rules", "explain", name, *options, cwd=folder)).stdout)
         assert explain(found, "rules-explain") == []
         assert (found["kind"], found["effect"], found["result"]) == (kind, effect, result)
+    third = ["--override", "right=third", *options[2:]]
+    for name, effect in (("right/fc_weight", "renamed"), ("left/fc_weight", "kept")):
+        assert json.loads(done(graphshare("rules", "explain", name, *third, cwd=folder)).stdout)["effect"] == effect
     refused(graphshare("rules", "explain", "rihgt/fc", *options, cwd=folder), "did you mean 'right/fc'")
     refused(graphshare("rules", "explain", "a/w", "--override", "a=b", "--override", "b=a", cwd=folder), "cycle: a -> b -> a")
 

@@ -150,3 +150,15 @@ def test_a_group_of_both_formats_needs_no_temporary_file(tmp_path: Path, monkeyp
     gs.save(pair, tmp_path / "pair.onnx")
     assert files_in(tmp_path) == ["one.onnx", "pair.onnx"]
     assert gs.verify(tmp_path / "pair.onnx", prefixes=["a_", "b_"])
+
+
+@pytest.mark.parametrize(
+    ("heads", "renamed"),
+    [([1], {}), ([0], {"x": "x#1"}), ([1, 1], {"y_output": "y_output#1"}), ([1, 0], {"x": "x#1"}), ([1, 2], {})],
+)
+def test_only_heads_that_get_another_name_are_renamed(heads: list[int], renamed: dict[str, str]) -> None:
+    nodes = [variable("x"), operator("tanh", "y", [0]), operator("sigmoid", "z", [1])]
+    model = Checkpoint(read_symbol(mxnet_text(document(nodes, heads)).encode()))
+    report = export(model, shapes={"x": (2, 3)}).report
+    assert report.renamed == renamed
+    assert set(renamed.values()) <= set(report.outputs)

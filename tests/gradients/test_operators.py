@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from graphshare.errors import RefusedError
+from graphshare.execute.plan import make_plan
+from graphshare.execute.train.tape import Tape
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ops.gradient import Gradient, NoGradient
 from graphshare.ops.registry import canonical, find_kernel, known_gradients
@@ -177,6 +179,25 @@ def test_the_gradient_of_a_symmetric_matrix_is_the_derivative(op: str) -> None:
     nodes = [variable("a"), operator("transpose", "turned", [0]), operator("elemwise_add", "sum", [0, 1])]
     nodes.append(operator(op, "node", [2]))
     graph = read_symbol(json.dumps(document(nodes, [(3, 0, 0)], row_ptr=False)).encode())
+    value = np.array([[3.1, 0.3, -0.4], [0.5, 2.2, 0.2], [-0.6, 0.8, 4.6]])
+    found = check(graph.heads, {graph.nodes[0]: value}, graph.nodes[:1])
+    assert found is not None
+    assert found.apart <= LIMIT
+
+
+def test_outside_training_the_slope_of_rrelu_is_the_middle_of_its_bounds() -> None:
+    attrs = {"act_type": "rrelu", "lower_bound": "0.25", "upper_bound": "0.75"}
+    (data,), heads = graph_of({"op": "LeakyReLU", "attrs": attrs}, 1, 1)
+    value = np.array([-3.0, -0.0, 0.0, 2.0])
+    tape = Tape(make_plan(heads), {data: value}, [data], training=False)
+    np.testing.assert_array_equal(tape.outputs[0], [-1.5, 0, 0, 2])
+    np.testing.assert_array_equal(tape.backward([np.array([1.0, 3.0, 5.0, 7.0])]).gradients[data], [0.5, 1.5, 2.5, 7])
+
+
+def test_the_gradient_of_eigenvectors_and_eigenvalues_is_the_derivative() -> None:
+    nodes = [variable("a"), operator("transpose", "turned", [0]), operator("elemwise_add", "sum", [0, 1])]
+    nodes.append(operator("_linalg_syevd", "node", [2]))
+    graph = read_symbol(json.dumps(document(nodes, [(3, 0, 0), (3, 1, 0)], row_ptr=False)).encode())
     value = np.array([[3.1, 0.3, -0.4], [0.5, 2.2, 0.2], [-0.6, 0.8, 4.6]])
     found = check(graph.heads, {graph.nodes[0]: value}, graph.nodes[:1])
     assert found is not None

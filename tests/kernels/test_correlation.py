@@ -43,8 +43,14 @@ def summed(x: Array, weight: Array, window: Window, groups: int) -> Array:
 
 @pytest.mark.parametrize(
     ("block", "small"),
-    [(correlation._BLOCK, correlation._SMALL), (200, correlation._SMALL), (correlation._BLOCK, 0)],
-    ids=["whole", "tiles", "one by one"],
+    [
+        (correlation._BLOCK, correlation._SMALL),
+        (200, correlation._SMALL),
+        (correlation._BLOCK, 0),
+        (12_000, correlation._SMALL),
+        (4_000, 0),
+    ],
+    ids=["whole", "tiles", "one by one", "planes", "rows"],
 )
 @pytest.mark.parametrize("channels", CHANNELS.values(), ids=CHANNELS)
 @pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)

@@ -196,6 +196,49 @@ ANSWERS: list[tuple[str, dict[str, str], bool, list[Any], list[Any]]] = [
         [np.arange(36, dtype="float32")],
         [np.array(11, "float32")],
     ),
+    *(
+        ("_npi_percentile", {"q_scalar": q, "interpolation": how}, False, [np.array(x, "float32")], [np.array(y, "float32")])
+        for how, q, x, y in (
+            ("nearest", "50", [3, 7], 7),  # halves up, where numpy takes the even place
+            ("nearest", "49", [3, 7], 3),
+            ("lower", "99", [3, 7], 3),
+            ("higher", "1", [3, 7], 7),
+            ("nearest", "50", [3], 3),
+            ("lower", "0", [3, 7], 3),
+            ("lower", "100", [3, 7], 7),
+            ("linear", "50", [3, 7], 5),
+            ("midpoint", "10", [3, 7], 5),
+        )
+    ),
+    (
+        "_contrib_box_iou",
+        {"format": "center"},
+        False,
+        [np.array([[2, 2, 2, 2]], "float32"), np.array([[3, 2, 2, 4], [2, 2, 2, 2], [9, 9, 1, 1]], "float32")],
+        [np.array([[0.2, 1, 0]], "float32")],
+    ),
+    (
+        "_contrib_box_nms",
+        {"in_format": "center", "out_format": "corner", "coord_start": "1", "score_index": "0"},
+        False,
+        [np.array([[0.5, 2, 2, 2, 2], [0.75, 3, 2, 2, 4]], "float32")],
+        [np.array([[0.75, 2, 0, 4, 4], [0.5, 1, 1, 3, 3]], "float32")],
+    ),
+    (
+        "_contrib_box_nms",
+        {"in_format": "corner", "out_format": "center", "coord_start": "1", "score_index": "0"},
+        False,
+        [np.array([[0.5, 1, 1, 3, 3], [0.75, 2, 0, 4, 5]], "float32")],
+        [np.array([[0.75, 3, 2.5, 2, 5], [0.5, 2, 2, 2, 2]], "float32")],
+    ),
+    (
+        "_contrib_box_decode",
+        {"format": "corner"},
+        False,
+        [np.array([[[0.5, 0.5, 0, 0]]], "float32"), np.array([[[0, 1, 4, 3]]], "float32")],
+        [np.array([[[2, 2, 6, 4]]], "float32")],
+    ),
+    ("_npi_percentile", {"q_scalar": "25"}, False, [np.array([1, 2], "float64")], [np.array(1.25, "float64")]),
     (
         "_npi_logspace",
         {"start": "nan", "stop": "2", "num": "2", "base": "2"},
@@ -263,6 +306,8 @@ REFUSALS: list[tuple[str, dict[str, str], list[Any]]] = [
     ("scatter_nd", {"shape": "(3, 4)"}, [np.arange(4, dtype=np.float32), np.zeros(1, np.float32)]),
     ("_npi_norm", {"flag": "-2", "axis": "(0, -3)"}, [CUBE]),
     ("_npi_percentile", {"q_scalar": "-1.5", "interpolation": "nearest"}, [ROWS]),
+    ("_npi_percentile", {"q_scalar": "-0.5", "interpolation": "higher"}, [ROWS]),
+    ("_npi_percentile", {"q_scalar": "100.5", "interpolation": "lower"}, [ROWS]),
     ("take", {"mode": "raise"}, [ROWS, np.full(1, -0.5, np.float32)]),
     ("_npi_tensorsolve", {"a_axes": "(1, 1, 2)"}, [np.ones((2, 6, 3), np.float32), np.ones((3, 6), np.float32)]),
     (

@@ -175,6 +175,31 @@ def test_large_data_is_not_read_for_inference(tmp_path: Path, monkeypatch: pytes
     assert max(sizes) < 4000
 
 
+@pytest.mark.parametrize(("size", "is_kept"), [(4096, True), (4097, False)])
+def test_data_in_another_file_is_read_up_to_a_size(
+    size: int, is_kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = [helper.make_node("Cast", ["c"], ["wide"], to=FLOAT), helper.make_node("Mul", ["x", "wide"], ["z"])]
+    tensor = numpy_helper.from_array(np.ones(size, np.int8), "c")
+    path = write(
+        tmp_path / "a.onnx",
+        [*nodes, helper.make_node("Neg", ["z"], ["y"])],
+        [value("y", (size,))],
+        [value("x", (size,))],
+        [tensor],
+    )
+    onnx.save(onnx.load(path), path, save_as_external_data=True, location="a.bin", size_threshold=0)
+    seen: list[onnx.ModelProto] = []
+    infer = onnx.shape_inference.infer_shapes
+    monkeypatch.setattr(onnx.shape_inference, "infer_shapes", lambda data, **more: seen.append(data) or infer(data, **more))
+    part = save(gs.extract(path, "y", cuts="z"), tmp_path / "part.onnx")
+    assert read_dtype(part.graph.input[0]) == (FLOAT, [size])
+    for data in seen:
+        model = data if isinstance(data, onnx.ModelProto) else onnx.load_from_string(data)
+        assert [len(each.raw_data) for each in model.graph.initializer] == [size if is_kept else 0]
+    assert seen
+
+
 def ends(folder: Path, name: str, shape: Sequence[int | str], dtype: int = FLOAT) -> Path:
     node = helper.make_node("Identity", ["in"], ["out"], "last")
     return write(folder / name, [node], [value("out", shape, dtype)], [value("in", shape, dtype)])

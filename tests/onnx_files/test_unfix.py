@@ -580,6 +580,16 @@ def test_the_command_says_what_it_did(tmp_path: Path) -> None:
     assert b"NOT PROVED" in run.stderr
 
 
+def test_the_command_lists_the_sizes_of_the_proof(tmp_path: Path) -> None:
+    text = "g (float[1,3,8,8] x) => (float[1,3,64] y) <int64[3] s = {1, 3, 64}> { y = Reshape(x, s) }"
+    run = done(graphshare("unfix", write(tmp_path, text), "--dynamic", "x=n,3,h,w", "-o", tmp_path / "free.onnx"))
+    lines = run.stderr.decode().splitlines()
+    assert lines[:2] == ["input x nx3xhxw", "output y nx3x?"]
+    (proof,) = (line for line in lines if line.startswith("proved: "))
+    assert proof.endswith("; computed with n 1, h 200, w 200; computed with n 1, h 41, w 41")
+    assert "of the largest value; computed with n 1, h 72, w 8; " in proof
+
+
 def test_limits_hold_for_the_proof(tmp_path: Path) -> None:
     path = write(tmp_path, "g (float[1,4000,5000] x) => (float[1,4000,5000] y) { y = Relu(x) }")
     out = tmp_path / "out.onnx"

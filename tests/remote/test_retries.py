@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
+
 import pytest
 
 from graphshare.cli import main
@@ -61,6 +64,30 @@ def _no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "key")
     monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda self, context: 0)
+
+
+@pytest.mark.parametrize(
+    ("headers", "size"),
+    [
+        ({}, 0),
+        ({"Content-Length": "70000"}, 70000),
+        ({"Content-Length": "12", "X-Amz-Decoded-Content-Length": "70000"}, 70000),
+        ({"Content-Length": "much"}, 0),
+    ],
+)
+def test_a_request_to_s3_has_time_for_its_bytes(headers: dict[str, str], size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    httpsession = pytest.importorskip("aiobotocore.httpsession")
+    asked = []
+
+    async def answer(self: object, request: SimpleNamespace) -> str:
+        return f"answer to {request.url}"
+
+    monkeypatch.setattr(httpsession.AIOHTTPSession, "send", answer)
+    monkeypatch.setattr(retries, "allow_seconds", lambda size: asked.append(size) or 60.0)
+    session = retries._make_session_class()()
+    request = SimpleNamespace(url="https://host/a", headers=headers)
+    assert asyncio.run(session.send(request)) == "answer to https://host/a"
+    assert asked == [size]
 
 
 @pytest.mark.large

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from graphshare.builder import (
@@ -17,6 +19,7 @@ from graphshare.builder import (
     Naming,
     Session,
     Var,
+    fully_connected,
     placeholder,
     variable_scope,
 )
@@ -74,3 +77,18 @@ def test_layers_in_one_scope_differ_and_layers_of_one_name_share_parameters() ->
         made = [Layer("fc", name).parameter("weight", (2, 2)) for name in (None, None, "a", "a")]
     assert [weight.name for weight in made] == ["s/fc/weights", "s/fc_1/weights", "s/a/weights", "s/a/weights"]
     assert made[2] is made[3]
+
+
+@pytest.mark.parametrize(
+    ("options", "operators"),
+    [
+        ({"bias": False}, ["t"]),
+        ({"bias": True}, ["t.tmp_0", "t"]),
+        ({"bias": True, "activation": "relu"}, ["t.tmp_0", "t.tmp_1", "t"]),
+    ],
+)
+def test_the_last_operator_of_a_layer_has_its_name(options: dict[str, Any], operators: list[str]) -> None:
+    with Session(naming=PADDLE_PER_KIND) as session:
+        made = fully_connected(placeholder("x", (2, 3)), 4, name="t", **options)
+        assert made.node.name == "t"
+        assert [node.name for node in session.root.registry.outputs if not node.is_variable] == operators

@@ -15,9 +15,10 @@ from graphshare.checkpoint.save import Outputs, resolve_outputs, write_outputs
 from graphshare.files.paths import is_stem
 from graphshare.formats.model_format import refuse_differences
 from graphshare.resources import time_limit
-from tests.processes import files_in
+from tests.processes import files_in, write_json, write_params
 from tests.processes import graphshare as command
 from tests.surroundings import ROOT
+from tests.symbols import document, operator, variable
 
 LENET = ROOT / "fixtures" / "lenet"
 
@@ -68,6 +69,34 @@ def test_parameters_with_new_names_need_a_place(lenet: gs.Checkpoint, tmp_path: 
     assert files_in(tmp_path) == []
     tied = gs.duplicate(lenet, "x-", mode="tie")
     assert gs.save(tied, tmp_path / "tied.json").files() == [str(tmp_path / "tied.json")]
+
+
+SHARED = {
+    "tied": {"overrides": {"right": "left"}},
+    "renamed": {"overrides": {"right": "third"}},
+    "copied": {"untie": ["shared"]},
+    "told apart": {"doctor": "separate"},
+}
+
+
+@pytest.mark.parametrize("what", SHARED)
+def test_sharing_that_changes_names_needs_a_place_for_parameters(what: str, tmp_path: Path) -> None:
+    """Each change alone does."""
+    names = {"copied": ["shared", "shared"], "told apart": ["w", "w"]}.get(what, ["left/w", "right/w"])
+    nodes = [variable("x"), *map(variable, names[: 1 if what == "copied" else 2])]
+    first = len(nodes)
+    dense = {"num_hidden": "2", "no_bias": "True"}
+    nodes += [
+        operator("FullyConnected", f"{side}/fc", [0, place], attrs=dense) for side, place in (("left", 1), ("right", first - 1))
+    ]
+    write_json(tmp_path / "net-symbol.json", document(nodes, [first, first + 1]))
+    write_params(tmp_path / "net-0000.params", [f"arg:{name}" for name in dict.fromkeys(names)])
+    before = files_in(tmp_path)
+    shared = gs.share(tmp_path / "net", **SHARED[what])
+    with pytest.raises(gs.GraphshareError, match="the parameters get new names, so they need an output"):
+        gs.save(shared, tmp_path / "graph.json")
+    assert files_in(tmp_path) == before
+    gs.save(shared, tmp_path / "out")
 
 
 def test_a_stem_has_no_suffix_and_is_no_file(tmp_path: Path) -> None:

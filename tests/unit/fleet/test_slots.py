@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import signal
@@ -135,6 +136,10 @@ def raise_bug(words: Sequence[str]) -> Captured:
     raise ZeroDivisionError("by zero")
 
 
+def raise_full(words: Sequence[str]) -> Captured:
+    raise OSError(errno.ENOSPC, "No space left on device", "out.json")
+
+
 def test_no_exception_of_a_command_ends_the_run(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text("{}")
@@ -143,6 +148,9 @@ def test_no_exception_of_a_command_ends_the_run(tmp_path: Path) -> None:
     assert (result.result, result.error) == ("failed", "refused: https://host/a?... is gone")
     result = work(raise_bug, task)
     assert (result.result, result.error) == ("failed", "this is a bug in graphshare: ZeroDivisionError: by zero")
+    result = work(raise_full, task)
+    assert (result.result, result.error) == ("failed", "No space left on device: out.json")
+    assert {result.code, work(raise_refusal, task).code, work(raise_bug, task).code} == {2}
     path.unlink()
     result = work(run, task)
     assert result.result == "failed"

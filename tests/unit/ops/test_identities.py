@@ -239,3 +239,14 @@ def test_rounds_are_those_of_the_options(tmp_path: Path) -> None:
     report = gs.verify(left, against=right, shapes={"data": (1, 2, 6, 6)}, rounds=3)
     assert report
     assert len(report.branches[0].rounds) == 3
+
+
+@pytest.mark.parametrize("value", [["int", 1], ["int", 0], None])
+def test_operators_under_np_shape_are_not_those_without(value: list[Any] | None, tmp_path: Path) -> None:
+    """A size of 0 is a size there, and unknown elsewhere."""
+    left, _ = build_pair(EXACT["defaults of a pooling"], tmp_path)
+    content = json.loads((tmp_path / "model-symbol.json").read_text())
+    content["attrs"].update({} if value is None else {"is_np_shape": value})
+    (tmp_path / "other-symbol.json").write_text(json.dumps(content))
+    report = verify(left, gs.load(tmp_path / "other-symbol.json"))
+    assert bool(report) is (value != ["int", 1]), report.verdict

@@ -58,6 +58,13 @@ def test_casts_are_removed_unless_a_head_names_them() -> None:
     assert heads(both.graph) == ["r", "c"]
 
 
+@pytest.mark.parametrize(("written", "version"), [([0, 0], 0), ([0, 0, 0], 0), ([0, 0, 3], 3)])
+def test_an_input_without_a_version_has_version_0(written: list[int], version: int) -> None:
+    relu = {**operator("relu", "r", [0]), "inputs": [written]}
+    (entry,) = named(upgraded([variable("x"), relu]), "r").inputs
+    assert (entry.node.name, entry.index, entry.version) == ("x", 0, version)
+
+
 def test_unreachable_nodes_have_no_image() -> None:
     nodes = [variable("x"), operator("tanh", "idle", [0]), operator("relu", "r", [0])]
     graph = read(document(nodes, [2]))

@@ -258,3 +258,31 @@ def test_modules_in_the_current_folder_are_not_imported(tmp_path: Path) -> None:
 def path() -> str:
     """Where the package and its needs are, also where they lie in a folder of the environment."""
     return os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+_PRINTS = """
+import os
+from graphshare.execute.engines import confined_session
+def measure():
+    os.write(1, b"native words")
+    return 0
+confined_session._measure_data = measure
+confined_session.serve("")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it prints on a file descriptor")
+def test_what_native_code_prints_goes_to_stderr() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _PRINTS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as process:
+        assert process.stderr is not None
+        assert process.stdin is not None
+        assert process.stderr.read(12) == b"native words"
+        process.stdin.close()
+        assert process.stdout is not None
+        assert process.stdout.read() == b""

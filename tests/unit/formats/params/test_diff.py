@@ -1,0 +1,52 @@
+"""Which records of two parameter files are compared, and what a difference of their names is called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphshare.formats.params.diff import diff_parameters
+from graphshare.formats.params.format import read_index
+from graphshare.formats.params.records import ParameterFile
+
+
+def write(path: Path, *names: str) -> ParameterFile:
+    """Arrays of 1, by name; 2 where the name ends with an exclamation mark."""
+    np.savez(path, **{name.rstrip("!"): np.full(2, 2 if name.endswith("!") else 1, "float32") for name in names})
+    return read_index(path)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "details"),
+    [
+        (["arg:a"], ["arg:a"], []),
+        (["arg:a"], ["aux:a"], ["arg prefix became aux"]),
+        (["a"], ["aux:a"], ["no prefix became aux"]),
+        (["arg:a"], ["a"], ["arg prefix became none"]),
+    ],
+)
+def test_a_prefix_that_changed_is_a_change_of_name(
+    left: list[str], right: list[str], details: list[str], tmp_path: Path
+) -> None:
+    found = diff_parameters(write(tmp_path / "a.npz", *left), write(tmp_path / "b.npz", *right), {})
+    assert [(change.how, change.detail) for change in found.changes] == [("renamed", detail) for detail in details]
+    assert found.equal == (not details)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "changed"),
+    [
+        (None, ["values", "removed", "added"]),
+        ({"arg:a"}, ["values"]),
+        ({"arg:old"}, ["removed"]),
+        ({"arg:new"}, ["added"]),
+        ({"arg:same"}, []),
+    ],
+)
+def test_only_chosen_records_are_compared(chosen: set[str] | None, changed: list[str], tmp_path: Path) -> None:
+    left = write(tmp_path / "a.npz", "arg:a", "arg:same", "arg:old")
+    right = write(tmp_path / "b.npz", "arg:a!", "arg:same", "arg:new")
+    found = diff_parameters(left, right, {}, chosen=chosen)
+    assert [change.how for change in found.changes] == changed

@@ -1,0 +1,39 @@
+"""Where a kernel fails, an attribute that cannot be computed with is named; all else is a bug of this package."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from graphshare.errors import BugError, RefusedError
+from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.ops.node_errors import explain_failure
+from graphshare.ops.registry import find_kernel, lookup
+from tests.symbols import document, operator, variable
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "words"),
+    [
+        ("slice", {"begin": "(None, 1)", "end": "(2, 2)"}, "begin is '(None, 1)'"),
+        ("slice", {"begin": "(0, 1)", "end": "(2, None)"}, "end is '(2, None)'"),
+        ("slice", {"begin": "(0, 1)", "end": "(2, 2)"}, None),  # step is None, and was not read
+        ("tile", {"reps": "None"}, "reps is 'None'"),
+        ("LeakyReLU", {"slope": "nan"}, "slope is 'nan'"),
+        ("LeakyReLU", {"slope": "-inf"}, "slope is '-inf'"),
+        ("LeakyReLU", {"slope": "0.5", "act_type": "leaky"}, None),
+        ("softmax", {"temperature": "None"}, None),
+        ("sum", {"axis": "None"}, None),
+    ],
+)
+def test_an_attribute_that_cannot_be_used_is_named(op: str, attrs: dict[str, str], words: str | None) -> None:
+    graph = read_symbol(json.dumps(document([variable("x"), operator(op, "y", [0], attrs=attrs)], [1])).encode())
+    signature, kernel = lookup(op), find_kernel(op)
+    assert signature is not None
+    assert kernel is not None
+    values, faults = signature.parse(attrs)
+    assert not faults
+    error = explain_failure(graph.nodes[1], "kernel", ValueError("odd"), kernel, values, [(3, 4)], ["float32"])
+    assert isinstance(error, BugError if words is None else RefusedError)
+    assert (words or "the kernel of") in str(error)
