@@ -23,8 +23,8 @@ from graphshare.ir.walk import post_order
 from graphshare.ops.bodies import inner_operators, inner_variables
 from graphshare.ops.inference import Inference, infer
 from graphshare.ops.kernel import Attrs, KernelError, Shape
-from graphshare.ops.node_errors import find_faults
-from graphshare.ops.registry import canonical, find_translation, lookup, total_outputs
+from graphshare.ops.node_errors import explain_failure
+from graphshare.ops.registry import canonical, find_kernel, find_translation, lookup, total_outputs
 from graphshare.ops.translation import NoTranslation, Translation, TranslationError, Value
 from graphshare.ops.unification import is_known
 from graphshare.text.format import format_count
@@ -136,11 +136,17 @@ class GraphTranslation:
                 return
             # What the translation emitted before it failed is dropped: _custom begins the node anew.
             results = self._custom(node)
-        except Exception:  # a translation relies on the number of inputs that its operator has
-            counted = find_faults(node)
-            if not counted:
+        except Exception as error:  # a translation relies on the inputs and attributes that a kernel may refuse
+            kernel = find_kernel(node.op)
+            if kernel is None:
                 raise
-            self._refuse(node, *(fault.message for fault in counted))
+            types = [self._find_type(entry) for entry in node.inputs]
+            cause = explain_failure(
+                node, "translation", error, kernel, attrs, [shape for shape, _ in types], [dtype for _, dtype in types]
+            )
+            if not isinstance(cause, RefusedError):
+                raise cause from error
+            self._refuse(node, *(fault.message for fault in cause.faults))
             return
         wanted = [self.name_result(Entry(node, index)) for index in range(len(results))]
         for index, final in enumerate(self.writer.end(results, wanted)):

@@ -8,6 +8,8 @@ import pytest
 from onnx import helper
 
 from graphshare.errors import BugError, RefusedError
+from graphshare.export_onnx import translate
+from graphshare.ops.translation import Translator
 from graphshare.verification.onnx_checker import check_model
 from tests.elementwise import Tolerance
 from tests.export.judge import export_operator
@@ -193,3 +195,32 @@ def test_a_deformable_convolution_of_booleans() -> None:
 def test_more_inputs_than_the_operator_has() -> None:
     assert "_npi_arcsinh has 2 inputs, expected 1 (x)" in refusal("_npi_arcsinh", {}, zeros(2), zeros(2))
     assert "_hypot has 1 input, expected 2 (lhs, rhs)" in refusal("_hypot", {}, zeros(2))
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "dtype", "inputs"),
+    [
+        ("clip", {"a_min": "0", "a_max": "1"}, "bool", 1),
+        ("_contrib_dequantize", {}, "float16", 1),
+        ("_contrib_quantized_concat", {"num_args": "2", "dim": "1"}, "float16", 2),
+        ("_contrib_quantized_elemwise_add", {}, "float16", 2),
+    ],
+)
+def test_dtypes_that_the_kernel_refuses(op: str, attrs: dict[str, str], dtype: str, inputs: int) -> None:
+    data = [zeros(2, 3, dtype=dtype)] * inputs
+    ranges = [zeros(1)] * (0 if op == "clip" else 2 * inputs)
+    assert f"{dtype} is not supported, expected" in refusal(op, attrs, *data, *ranges)
+
+
+def test_images_of_booleans_are_not_brightened() -> None:
+    image = zeros(4, 4, 3, dtype="bool")
+    assert "bool is not supported" in refusal("_image_adjust_lighting", {"alpha": "(0.1, 0.1, 0.1)"}, image)
+
+
+def test_a_translation_that_fails_on_what_its_kernel_takes_is_a_bug_at_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(t: object) -> str:
+        raise KeyError("float16")
+
+    monkeypatch.setattr(translate, "find_translation", lambda op: Translator(op, fail))
+    with pytest.raises(BugError, match=r"the translation of relu \(node 'node'\) failed on in0 float32 \(2\)"):
+        export_operator("relu", {}, [zeros(2)], 1)

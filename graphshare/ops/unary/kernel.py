@@ -229,7 +229,7 @@ def _make_clip(attrs: Attrs) -> Operation | None:
 KERNELS = with_limits(
     Limits(dtypes=NUMBERS),
     *(unary_kernel(name, name) for name in FORWARD),
-    Kernel("clip", clip, same_shapes, same_dtypes, epilogue=_make_clip),
+    Kernel("clip", clip, same_shapes, same_dtypes, limits=Limits(dtypes=NUMBERS), epilogue=_make_clip),
     Kernel("hard_sigmoid", hard_sigmoid, same_shapes, same_dtypes),
     Kernel("_contrib_quadratic", quadratic, same_shapes, same_dtypes),
     Kernel("smooth_l1", smooth_l1, same_shapes, same_dtypes),
