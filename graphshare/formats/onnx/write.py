@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import cached_property
-from operator import lt
+from operator import itemgetter, lt
 from typing import TypeVar
 
 from graphshare.errors import Fault, RefusedError
@@ -180,10 +180,13 @@ def _order(items: Iterable[tuple[int, int, Item]]) -> dict[int, list[Item]]:
     ordered: dict[int, list[Item]] = {}
     for number, ranked in lists.items():
         ranks = [rank for rank, _ in ranked]
-        if not all(map(lt, ranks, ranks[1:])):
-            seen: dict[int, int] = {}
-            rounds = [seen.update({rank: seen.get(rank, 0) + 1}) or (seen[rank], rank) for rank in ranks]
-            ranked = [ranked[place] for place in sorted(range(len(ranks)), key=rounds.__getitem__)]
+        if not all(map(lt, ranks, ranks[1:])):  # a rank that comes again is that of a copy
+            copies: dict[int, list[tuple[int, Item]]] = {}
+            counts: Counter[int] = Counter()
+            for pair in ranked:
+                copies.setdefault(counts[pair[0]], []).append(pair)
+                counts[pair[0]] += 1
+            ranked = [pair for copy in copies.values() for pair in sorted(copy, key=itemgetter(0))]
         ordered[number] = [item for _, item in ranked]
     return ordered
 

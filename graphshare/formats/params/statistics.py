@@ -85,7 +85,7 @@ class _Moments:
         row = row[finite] if not finite.all() else row
         if row.size:
             self.low, self.high = min(self.low, float(row.min())), max(self.high, float(row.max()))
-            # np.dot starts a thread for each short row, and the threads wait for each other on a busy machine.
+            # np.dot would wake BLAS's threads for every row, and on a busy machine these wait for each other.
             self.length += float(np.square(row).sum())
             mean = float(row.mean())
             self._join(row.size, mean, float(((row - mean) ** 2).sum()))
