@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.request import urlopen
 
 Request = tuple[str, str, str]
 """Method, path with its query, and Range."""
@@ -32,9 +33,12 @@ class S3Server:
 @contextmanager
 def serve_s3() -> Iterator[S3Server]:
     """Serve S3 until the end of the block."""
+    import s3fs
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app  # slow to import
     from werkzeug.serving import make_server
 
+    # fsspec keeps file systems: one of an earlier test would still ask the server of that test.
+    s3fs.S3FileSystem.clear_instance_cache()
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     site = S3Server()
     backend = DomainDispatcherApplication(create_backend_app)
@@ -63,6 +67,9 @@ def serve_s3() -> Iterator[S3Server]:
     site.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
+    # The objects of all servers of a process are in one place: those of an earlier test go.
+    with urlopen(f"{site.url}/moto-api/reset", data=b""):  # data make it a POST
+        site.reset()
     try:
         yield site
     finally:
