@@ -27,7 +27,8 @@ Identity = tuple[int | str, ...]
 """Equal for as long as the content of a source is the same."""
 
 BUSY = "another process is writing this file"
-_BLOCK = 1 << 16
+BLOCK = 1 << 16
+"""The bytes of a :class:`SourceBytes` that are read at a time."""
 SAMPLE = 1 << 16
 """The bytes from the start of a file, and from its end, by which its kind is recognized."""
 _PIECE = 8 << 20
@@ -130,7 +131,7 @@ class SourceBytes:
         start, stop, _ = key.indices(self._source.size)
         if start >= stop:
             return b""
-        if stop - start > _BLOCK:
+        if stop - start > BLOCK:
             return self._read(start, stop - start)
         if not (self._start <= start and stop <= self._start + len(self._block)):
             self._read_block(start)
@@ -139,7 +140,7 @@ class SourceBytes:
     def _read_block(self, start: int) -> None:
         if start >= self._source.size:
             raise IndexError(start)
-        self._start, self._block = start, self._read(start, min(_BLOCK, self._source.size - start))
+        self._start, self._block = start, self._read(start, min(BLOCK, self._source.size - start))
 
     def _read(self, start: int, length: int) -> bytes:
         # Offsets come from earlier reads, and mean nothing in another content.

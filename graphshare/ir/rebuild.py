@@ -96,10 +96,12 @@ def rename_node(node: Node, name: str, stored: StoredNames | None = None) -> Nod
         return replace(node, name=name)
     if stored is not None:
         return replace(node, name=name, details=replace(details, outputs=stored.outputs, label=stored.label))
-    outputs = tuple([name if text == node.name else follow_name(text, node.name, name) for text in details.outputs])
-    return replace(
-        node, name=name, details=replace(details, outputs=outputs, label=follow_name(details.label, node.name, name))
-    )
+    old, outputs, label = node.name, details.outputs, details.label
+    if outputs == (old,):  # as nearly always, and a large graph has many
+        outputs = (name,)
+    else:
+        outputs = tuple([name if text == old else follow_name(text, old, name) for text in outputs])
+    return replace(node, name=name, details=replace(details, outputs=outputs, label=follow_name(label, old, name)))
 
 
 def follow_name(text: str, old: str, new: str) -> str:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
-from operator import itemgetter
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.onnx.protobuf import BYTES, Field, WireError, encode_varint, expect, once, scan, text_at
+from graphshare.formats.onnx.protobuf import BYTES, Field, WireError, encode_varint, expect, once, scan, scan_runs, text_at
 from graphshare.formats.onnx.stored import NO_MESSAGES, MemoryFile, NamedMessage, OnnxFile, Span, TensorPlace, ValueMessages
 from graphshare.formats.onnx.tensors import RAW, data_size, locate_sparse, locate_tensor
 from graphshare.ir.graph import EMPTY
@@ -46,14 +44,14 @@ class Lists:
 def scan_graph(file: OnnxFile, start: int, end: int) -> Lists:
     """Return the fields of the GraphProto at ``start``. Raises WireError."""
     lists, reader, last = Lists(), _NamedReader(file), 0
-    for number, fields in groupby(scan(file.data, start, end, _SINGLE), itemgetter(0)):
-        lists.is_ordered, last = lists.is_ordered and number > last, number
+    for fields in scan_runs(file.data, start, end, _SINGLE):
+        number = fields[0][0]
+        lists.is_ordered, last = lists.is_ordered and number >= last, number
         if number == NODE:
-            run = list(fields)
-            for field in run:
+            for field in fields:
                 if field[1] != BYTES:
                     expect(field, BYTES, "a node")
-            lists.nodes += run
+            lists.nodes += fields
         elif number == INITIALIZER:
             reader.read_tensors(fields, lists.named[number])
         elif number in _LISTS:

@@ -6,12 +6,13 @@ message to be written is a list of pieces with its size, so that a tensor's byte
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Iterable, Iterator
 from itertools import chain, groupby, repeat
 from typing import Protocol, cast
 
-from graphshare.files.byte_source import SourceBytes
+from graphshare.files.byte_source import BLOCK, SourceBytes
 
 _VARINT, _BYTES, _FLOAT = 0, 2, 5
 _LITTLE, _JOINED = 1 << 12, 1 << 18  # bytes of a piece that is joined with others, and of what is joined
@@ -245,6 +246,50 @@ def scan(data: Data, position: int, end: int, single: int = 0) -> Iterator[Field
         else:
             raise WireError(f"field {number} has the unknown wire type {kind}", begin)
         yield number, kind, begin, value, position
+
+
+def scan_runs(data: Data, position: int, end: int, single: int = 0) -> Iterator[list[Field]]:
+    """Yield the same fields in lists: fields of one number that follow each other, which a graph has for each node.
+
+    A long list may come in several.
+    """
+    seen = 0
+    while position < end:
+        block, base = (data, 0) if isinstance(data, bytes) else (data[position : min(position + BLOCK, end)], position)
+        run = _scan_run(block, base, position, end) or [next(scan(data, position, end))]
+        number, _, begin, _, _ = run[0]
+        if single >> number & 1:
+            if seen >> number & 1 or len(run) > 1:
+                again = begin if seen >> number & 1 else run[1][2]
+                raise WireError(f"field {number} occurs twice in a message that has it once", again)
+            seen |= 1 << number
+        yield run
+        position = run[-1][4]
+
+
+def _scan_run(block: bytes, base: int, position: int, end: int) -> list[Field]:
+    """Return the first fields of the message from ``position`` to ``end`` that have one number below 16 and are short bytes.
+
+    ``block`` are the bytes from ``base`` on. Fields that begin behind them, and all that :func:`scan` refuses, are left out.
+    """
+    at, last = position - base, end - base
+    tag, run = block[at], list[Field]()
+    number = tag >> 3
+    if tag & 7 != BYTES or not 0 < number < 16:
+        return run
+    with contextlib.suppress(IndexError):  # the end of the block
+        while at < last and block[at] == tag:
+            length, value = block[at + 1], at + 2
+            if length > 127:
+                length, value = length + (block[value] << 7) - 128, value + 1
+                if block[at + 2] > 127:
+                    break
+            stop = value + length
+            if stop > last:
+                break
+            run.append((number, BYTES, at + base, value + base, stop + base))
+            at = stop
+    return run
 
 
 def expect(field: Field, kind: int, what: str) -> None:
