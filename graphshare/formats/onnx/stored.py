@@ -237,6 +237,9 @@ class TakenNames:
         return free
 
 
+_NO_STORED = Stored()
+
+
 def list_output_names(node: Node) -> tuple[str, ...]:
     """Return the names of a node's outputs; a variable is its own output."""
     return node.details.outputs if node.op else (node.name,)
@@ -368,7 +371,8 @@ def _list_repeated(heads: Iterable[Entry]) -> list[tuple[Node, int]]:
 
 def find_stored(details: NodeDetails) -> Stored:
     """Return the messages of a node in its file; empty for a node without a file."""
-    return details.stored if isinstance(details.stored, Stored) else Stored()
+    stored = details.stored
+    return stored if isinstance(stored, Stored) else _NO_STORED
 
 
 def replace_stored(node: Node, /, **changes: Any) -> Node:

@@ -104,12 +104,12 @@ def list_as_read(graph: Graph) -> list[Node]:
     steps = {node for node in graph.nodes if node.op or _is_constant(node, graph) or node in at_home}
     variables = [node for node in graph.nodes if node not in steps]
     inputs = [node for node in variables if _is_input(node)]
-    tensors = [
-        (SPARSE if stored.is_sparse else INITIALIZER, _rank_tensor(stored), node)
-        for node in variables
-        if (stored := find_stored(node.details)).tensor is not None and not _is_input(node)
-    ]
-    others = [node for _, nodes in sorted(_order(tensors).items()) for node in nodes]
+    tensors: Ranked[Node] = {INITIALIZER: [], SPARSE: []}
+    for node in variables:
+        stored = find_stored(node.details)
+        if stored.tensor is not None and not _is_input(node):
+            tensors[SPARSE if stored.is_sparse else INITIALIZER].append((_rank_tensor(stored), node))
+    others = [node for nodes in _order(tensors).values() for node in nodes]
     return [*inputs, *others, *(node for node in graph.nodes if node in steps)]
 
 
@@ -170,13 +170,12 @@ def _rank_tensor(stored: Stored) -> int:
 
 
 Item = TypeVar("Item")
+Ranked = dict[int, list[tuple[int, Item]]]
+"""Lists of a GraphProto by number; each item has its rank, which is its place in the list of its file."""
 
 
-def _order(items: Iterable[tuple[int, int, Item]]) -> dict[int, list[Item]]:
-    """Return items by list, each list by rank as in its file; those of copies come after those of the originals."""
-    lists: dict[int, list[tuple[int, Item]]] = {}
-    for number, rank, item in items:
-        lists.setdefault(number, []).append((rank, item))
+def _order(lists: Ranked[Item]) -> dict[int, list[Item]]:
+    """Return each list by rank as in its file; items of copies come after those of the originals."""
     ordered: dict[int, list[Item]] = {}
     for number, ranked in lists.items():
         ranks = [rank for rank, _ in ranked]
@@ -250,7 +249,7 @@ class _GraphWriter:
         """Return the GraphProto."""
         variables = [node for node in self._nodes if not node.op]
         lists: dict[int, list[bytes | Blob | Message]] = {
-            NODE: [self._encode_node(node) for node in self._list_steps()],
+            NODE: self._encode_steps(),
             INPUT: [self._encode_input(node) for node in variables if _is_input(node)],
             OUTPUT: [self._encode_output(head) for head in self._graph.heads],
             **_order(self._list_tensors(variables)),
@@ -324,12 +323,32 @@ class _GraphWriter:
             names.insert(position, "")
         return names
 
+    def _encode_steps(self) -> list[bytes | Blob | Message]:
+        """Return the NodeProtos of operators and Constants.
+
+        Of an operator whose names come first in its NodeProto all else is copied as it was read.
+        """
+        encoded: list[bytes | Blob | Message] = []
+        as_read, is_plain = self._as_read, self._is_plain
+        for node in self._list_steps():
+            details = node.details
+            span = find_stored(details).node
+            if not isinstance(span, NamesSpan) or node.subgraphs or not node.op:
+                encoded.append(self._encode_node(node))
+                continue
+            data = span.file.data
+            if node in as_read:  # and so are the nodes of its inputs
+                encoded.append(data[span.start : span.end])
+                continue
+            outputs = details.outputs if is_plain else self._own_names(node)
+            names = encode_names(self._list_inputs(node), outputs, details.label)
+            encoded.append(names + data[span.names_end : span.end])
+        return encoded
+
     def _encode_node(self, node: Node) -> bytes | Blob | Message:
         stored, details = find_stored(node.details), node.details
         if stored.node is None:
             raise RefusedError(Fault(f"operator {node.op} comes from no ONNX file", node=node.name))
-        if node.op and isinstance(stored.node, NamesSpan) and not node.subgraphs:
-            return self._encode_short(node, stored.node)
         bodies = list(self._bodies(node)) if node.subgraphs else []
         inputs = self._list_inputs(node)
         outputs = self._own_names(node)
@@ -353,14 +372,6 @@ class _GraphWriter:
                 message.add_encoded(span)
         return message
 
-    def _encode_short(self, node: Node, span: NamesSpan) -> bytes:
-        """Return an operator whose names come first in its NodeProto, and all else as it was read."""
-        data, details = span.file.data, node.details
-        if node in self._as_read:  # and so are the nodes of its inputs
-            return data[span.start : span.end]
-        outputs = details.outputs if self._is_plain else self._own_names(node)
-        return encode_names(self._list_inputs(node), outputs, details.label) + data[span.names_end : span.end]
-
     def _encode_constant(self, span: Span, stored: Stored, name: str, node: Node) -> Blob | Message:
         tensor, label = self._encode_tensor(node, name), node.details.label
         if tensor is None and stored.tensor is not None and name == stored.tensor.name and label == stored.label:
@@ -376,7 +387,8 @@ class _GraphWriter:
                 message.add_encoded(Span(span.file, begin, end))
         return message
 
-    def _list_tensors(self, variables: Iterable[Node]) -> Iterator[tuple[int, int, bytes | Blob | Message]]:
+    def _list_tensors(self, variables: Iterable[Node]) -> Ranked[bytes | Blob | Message]:
+        tensors: Ranked[bytes | Blob | Message] = {INITIALIZER: [], SPARSE: []}
         for node in variables:
             stored = find_stored(node.details)
             if stored.tensor is None:
@@ -392,7 +404,8 @@ class _GraphWriter:
                 tensor = rename_sparse(stored.tensor, name)
             else:
                 tensor = self._encode_tensor(node, name) or rename_message(stored.tensor, name)
-            yield SPARSE if stored.is_sparse else INITIALIZER, rank, tensor
+            tensors[SPARSE if stored.is_sparse else INITIALIZER].append((rank, tensor))
+        return tensors
 
     def _encode_input(self, node: Node) -> bytes | Blob | Message:
         (name,), declared = self._own_names(node), find_stored(node.details).input
@@ -404,25 +417,30 @@ class _GraphWriter:
         inferred = self._types.get(name)
         return describe_value(name, inferred) if known is None or inferred is not None else rename_message(known, name)
 
-    def _list_infos(self) -> Iterator[tuple[int, int, bytes | Blob | Message]]:
-        heads = self._heads
+    def _list_infos(self) -> Ranked[bytes | Blob | Message]:
+        infos: list[tuple[int, bytes | Blob | Message]] = []
+        annotations: list[tuple[int, bytes | Blob | Message]] = []
+        heads, ends = self._heads, {node for node, _ in self._heads}
         for node in self._nodes:
             values = find_stored(node.details).values
             if values is NO_MESSAGES:
                 continue
             names, results = node.details.outputs if node.op and self._is_plain else self._own_names(node), values.results
             for index, message in values.infos.items():
-                if index in results or (node, index) not in heads:
-                    yield VALUE_INFO, message.rank, rename_message(message, names[index])
+                if index in results or node not in ends or (node, index) not in heads:
+                    infos.append((message.rank, rename_message(message, names[index])))
+            if results is EMPTY and values.annotations is EMPTY:  # as nearly always
+                continue
             for index, message in results.items():  # an output no more: its type is known anyway
                 if (node, index) not in heads and index not in values.infos and node.op:
-                    yield VALUE_INFO, _LAST, rename_message(message, names[index])
+                    infos.append((_LAST, rename_message(message, names[index])))
             for index, message in values.annotations.items():
-                yield ANNOTATION, message.rank, rename_annotation(message, names[index], self._new_names())
+                annotations.append((message.rank, rename_annotation(message, names[index], self._new_names())))
         for number, message in get_source(self._graph).orphans:
             # A message on a value that did not exist must not become one on a new value of that name.
             if not any(message.name in names for names in self._around):
-                yield number, message.rank, message
+                (infos if number == VALUE_INFO else annotations).append((message.rank, message))
+        return {VALUE_INFO: infos, ANNOTATION: annotations}
 
     def _new_names(self) -> dict[str, list[str]]:
         """Return the names that values of the file have now, several where it has copies."""
