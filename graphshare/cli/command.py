@@ -84,6 +84,8 @@ class _OneValue(click.Command):
             if option.action in _KEPT_IN_LIST:
                 # Every value is kept, so that parse_args() below sees whether there are several.
                 names[option.dest], option.action = None, _KEPT_IN_LIST[option.action]
+        # click looks among the long options first, and where `-o` is none of them imports difflib for what it might have meant.
+        parser._long_opt.update(parser._short_opt)
         parse = parser.parse_args
 
         def parse_args(args: list[str]) -> tuple[dict[str, Any], list[str], list[click.Parameter]]:

@@ -112,6 +112,14 @@ def test_a_misspelt_command_gets_a_suggestion() -> None:
     refused(graphshare("duplcate"), "did you mean 'duplicate'?")
 
 
+@pytest.mark.parametrize(
+    "words", [["-o", "two.json"], ["-otwo.json"], ["-o=two.json"], ["-qo", "two.json"], ["-q", "-o=two.json"]]
+)
+def test_a_short_option_takes_its_value_in_every_way(folder: Path, words: list[str]) -> None:
+    done(graphshare("duplicate", "siamese.json", "-p", "x-", *words, cwd=folder))
+    assert (folder / "two.json").exists()
+
+
 @pytest.mark.parametrize("command", ["run", "verify"])
 def test_commands_that_compute_import_numpy_before_their_own_modules(command: str) -> None:
     """Below a chain of imports each call in those of numpy may map a piece of the interpreter's stack and unmap it."""
@@ -142,7 +150,7 @@ def test_a_model_that_was_written_is_kept_only_for_a_process_that_ends_next(fold
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="one process is forked for each command")
 def test_commands_on_json_import_nothing_heavy(folder: Path) -> None:
-    """numpy, jsonschema and rich cost more than the work itself."""
+    """numpy, jsonschema and rich cost more than the work itself, and difflib suggests only what was misspelt."""
     script = """if True:
         import json, os, sys
         from graphshare.cli import main
@@ -150,7 +158,7 @@ def test_commands_on_json_import_nothing_heavy(folder: Path) -> None:
             if not os.fork():
                 sys.stdout = open(os.devnull, "w")
                 code = main.run(words)
-                heavy = [m for m in ("numpy", "jsonschema", "rich") if m in sys.modules]
+                heavy = [m for m in ("numpy", "jsonschema", "rich", "difflib") if m in sys.modules]
                 print(words, code, heavy, file=sys.stderr, flush=True)
                 os._exit(0)
             os.wait()
