@@ -30,12 +30,13 @@ STORED, FED, ALL_STORED = "stored", "fed", "all stored"
 class Question(NamedTuple):
     """A node: the case that it is, and what of it is changed.
 
-    ``shapes`` and ``dtypes`` are those of the inputs, whose values are those of the case again and again. ``inputs`` says
+    ``op`` is another operator with the attributes of the case's own. ``shapes`` and ``dtypes`` are those of the inputs, whose values are those of the case again and again. ``inputs`` says
     which of them are initializers; ``outputs`` are the first of the operator that are heads of the graph, 0 for those of the
     case.
     """
 
     case: str
+    op: str = ""
     attrs: Mapping[str, str | None] = {}
     shapes: tuple[tuple[int, ...], ...] = ()
     dtypes: tuple[str, ...] = ()
@@ -129,7 +130,7 @@ def build(question: Question) -> Built:
         values = {node: arrays[int(node.name.removeprefix("in"))] for node in graph.variables()}
         stored: set[Node] = set()
     else:
-        graph, values, stored = graph_of_operator(case.op, attrs, arrays, count)
+        graph, values, stored = graph_of_operator(question.op or case.op, attrs, arrays, count)
     if question.inputs == ALL_STORED:
         stored = set(list(values)[1:])
     return Built(graph, values, set() if question.inputs == FED else stored)
