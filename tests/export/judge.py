@@ -63,7 +63,9 @@ def encode(graph: Graph) -> bytes:
     return b"".join(encode_model(graph).pieces())
 
 
-def translate(graph: Graph, arrays: Mapping[Node, Any], stored: Collection[Node], *, opset: int = OPSET) -> Graph | RefusedError:
+def translate(
+    graph: Graph, arrays: Mapping[Node, Any], stored: Collection[Node], *, opset: int = OPSET
+) -> Graph | RefusedError:
     """Return a graph in ONNX's operators; see :func:`export_graph`."""
     inference = infer(graph, {v: x.shape for v, x in arrays.items()}, {v: str(x.dtype) for v, x in arrays.items()})
     values = {v: Value("", arrays[v].shape, str(arrays[v].dtype), partial(np.asarray, arrays[v])) for v in stored}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from graphshare.ops.inference import infer
 from graphshare.ops.registry import canonical, lookup
 from tests.export.judge import OPSET, graph_of_operator, translate
 from tests.gradients import more_cases
-from tests.kernels.recordings import FAMILIES, WITH_BODIES, cases_of, recorded
+from tests.kernels.recordings import FAMILIES, RECORDED, WITH_BODIES, cases_of
 from tests.kernels.test_bodies import graph_of
 from tests.kernels.unrecorded import UNRECORDED
 from tests.unit.export_onnx.further import FURTHER
@@ -30,9 +31,9 @@ STORED, FED, ALL_STORED = "stored", "fed", "all stored"
 class Question(NamedTuple):
     """A node: the case that it is, and what of it is changed.
 
-    ``op`` is another operator with the attributes of the case's own. ``shapes`` and ``dtypes`` are those of the inputs, whose values are those of the case again and again. ``inputs`` says
-    which of them are initializers; ``outputs`` are the first of the operator that are heads of the graph, 0 for those of the
-    case.
+    ``op`` is another operator with the attributes of the case's own. ``shapes`` and ``dtypes`` are those of the inputs, whose
+    values are those of the case again and again. ``inputs`` says which of them are initializers; ``outputs`` are the first of
+    the operator that are heads of the graph, 0 for those of the case.
     """
 
     case: str
@@ -87,9 +88,10 @@ def read_case(name: str) -> Case:
     source, *op, text = name.split("-")
     number = int(text)
     if source not in _DRAWN:
-        case, kept = cases_of(source)[number], recorded(source)
+        case, kept = cases_of(source)[number], _open_recording(source)
         arrays = tuple(kept[f"{number}_in{i}"] for i in range(len(case["inputs"])))
-        return Case(case["op"], case.get("attrs", {}), arrays, _count(source, number), case)
+        outputs = next(i for i in count() if f"{number}_out{i}" not in kept)
+        return Case(case["op"], case.get("attrs", {}), arrays, outputs, case)
     case = [each for each in _DRAWN[source] if each["op"] == op[0]][number]
     kept = more_cases.drawn([case])
     arrays = tuple(kept[f"0_in{i}"] for i in range(len(case["inputs"])))
@@ -99,11 +101,10 @@ def read_case(name: str) -> Case:
     return Case(case["op"], case.get("attrs", {}), arrays, listed.visible if listed else 1, case)
 
 
-def _count(family: str, number: int) -> int:
-    kept, count = recorded(family), 0
-    while f"{number}_out{count}" in kept:
-        count += 1
-    return count
+@cache
+def _open_recording(family: str) -> Any:
+    """Return the arrays of a family by their names, each of which is read when it is asked for."""
+    return np.load(RECORDED / f"{family}.npz", allow_pickle=False)
 
 
 class Built(NamedTuple):
@@ -124,13 +125,13 @@ def build(question: Question) -> Built:
         arrays = tuple(np.resize(arrays[min(i, len(arrays) - 1)], shape) for i, shape in enumerate(question.shapes))
     if question.dtypes:
         arrays = tuple(map(convert, arrays, question.dtypes))
-    count = question.outputs or case.outputs
+    outputs = question.outputs or case.outputs
     if "subgraphs" in case.whole:
-        graph = graph_of({**case.whole, "attrs": attrs}, count)
+        graph = graph_of({**case.whole, "attrs": attrs}, outputs)
         values = {node: arrays[int(node.name.removeprefix("in"))] for node in graph.variables()}
         stored: set[Node] = set()
     else:
-        graph, values, stored = graph_of_operator(question.op or case.op, attrs, arrays, count)
+        graph, values, stored = graph_of_operator(question.op or case.op, attrs, arrays, outputs)
     if question.inputs == ALL_STORED:
         stored = set(list(values)[1:])
     return Built(graph, values, set() if question.inputs == FED else stored)

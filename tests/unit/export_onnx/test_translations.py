@@ -22,14 +22,14 @@ import pytest
 
 from graphshare.errors import RefusedError
 from graphshare.ops.bodies import draws_numbers
-from graphshare.ops.registry import find_translation, known_translations
+from graphshare.ops.registry import TRANSLATIONS, known_translations, register_translation
 from graphshare.ops.translation import Translation, Translator
 from tests.elementwise import Tolerance, describe_mismatch
 from tests.export.judge import encode, run_onnx, translate
 from tests.export.known_differences import KNOWN
 from tests.export.test_recorded import is_ordinary
 from tests.unit.export_onnx.questions import Question, answer, build, compute, list_cases, read_case
-from tests.unit.export_onnx.translated_text import describe_graph, find_difference
+from tests.unit.export_onnx.translated_text import describe_constant, describe_graph, find_difference
 
 RECORDED = Path(__file__).with_name("translations.json.gz")
 FIRST = 8
@@ -100,15 +100,65 @@ def _tolerance_of(expected: Any) -> Tolerance | None:
 
 @pytest.mark.parametrize("op", list_operators())
 def test_the_text_is_as_recorded(op: str) -> None:
-    rows = read_recorded().get(op, [])
-    assert rows, "not recorded: run python -m tests.unit.export_onnx.test_translations"
-    differences = [f"{question.to_json()}: {find_difference(answer(question), text)}" for question, text in rows]
-    assert [each for each in differences if not each.endswith(": ")] == []
+    assert op in read_recorded(), "not recorded: run python -m tests.unit.export_onnx.test_translations"
+    assert list_differences(op) == []
 
 
 def test_every_operator_has_a_text_that_is_no_refusal() -> None:
     refused = [op for op, rows in read_recorded().items() if all(text.startswith("refused") for _, text in rows)]
     assert refused == []
+
+
+def test_a_changed_translation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(t: Translation) -> str:
+        return t.emit("Softmax", t.inputs[0], axis=0)
+
+    monkeypatch.setattr(TRANSLATIONS, "registered", {})
+    register_translation(Translator("softmax", wrong))
+    assert list_differences("softmax")
+    assert list_differences("log_softmax") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "difference"),
+    [
+        ("%1 = Add(in0, float32[](0.5)) axis=1", ""),
+        ("%1 = Add(in0, float32[](0.5002)) axis=1", ""),
+        ("%1 = Add(in0, float32[](0.51)) axis=1", "instead of"),
+        ("%1 = Add(in0, float32[](0.5)) axis=2", "instead of"),
+        ("%1 = Add(in0, float64[](0.5)) axis=1", "instead of"),
+        ("%1 = Sub(in0, float32[](0.5)) axis=1", "instead of"),
+        ("%1 = Add(in0, float32[](0.5)) axis=1\n-> %1", "2 lines instead of 1"),
+    ],
+)
+def test_texts_differ_in_numbers_by_more_than_rounding(text: str, difference: str) -> None:
+    found = find_difference(text, "%1 = Add(in0, float32[](0.5)) axis=1")
+    assert difference in found
+    assert bool(found) == bool(difference)
+
+
+def test_elements_of_a_long_constant_that_change_places_are_noticed() -> None:
+    numbers = np.arange(1000.0)
+    texts = [describe_constant(np.concatenate([numbers[:i], [500], numbers[i:]])) for i in (5, 700)]
+    assert find_difference(*texts)
+    assert find_difference(describe_constant(numbers * (1 + 1e-7)), describe_constant(numbers)) == ""
+    texts = [describe_constant(np.concatenate([np.zeros(i, int), [1], np.zeros(99 - i, int)])) for i in (5, 7)]
+    assert find_difference(*texts)
+
+
+def test_a_text_that_onnxruntime_disproves_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TRANSLATIONS, "registered", {})
+    (question, *_) = choose_first("tanh")
+    assert prove(question) == answer(question)
+    register_translation(Translator("tanh", lambda t: t.emit("Sigmoid", t.inputs[0])))
+    with pytest.raises(AssertionError, match=r"output 0: .* elements differ"):
+        prove(question)
+
+
+def list_differences(op: str) -> list[str]:
+    """Return the questions of an operator whose text is another than the recorded one, with the difference."""
+    compared = [(question, find_difference(answer(question), text)) for question, text in read_recorded().get(op, [])]
+    return [f"{question.to_json()}: {difference}" for question, difference in compared if difference]
 
 
 def _write() -> int:
