@@ -25,3 +25,36 @@ FURTHER: list[dict[str, Any]] = [
     {"op": "_sample_multinomial", "attrs": {}, "inputs": [_WEIGHTS]},
     {"op": "_shuffle", "attrs": {}, "inputs": [{"shape": [5, 3]}]},
 ]
+
+_LAYOUTS = (("NHWC", [7, 6]), ("NDHWC", [5, 7, 6]))
+FURTHER += [
+    {
+        "op": op,
+        "attrs": {
+            "kernel": str(tuple([3, 2, 2][: len(sizes)])),
+            "stride": str(tuple([2, 1, 3][: len(sizes)])),
+            "pad": str(tuple([1, 0, 1][: len(sizes)])),
+            "num_filter": "4",
+            "num_group": "2",
+            "no_bias": "False",
+            "layout": layout,
+        },
+        "inputs": [
+            {"shape": [2, *sizes, 6], "dtype": dtype},
+            {"shape": [channels, *[3, 2, 2][: len(sizes)], filters], "dtype": dtype},
+            {"shape": [4], "dtype": dtype},
+        ],
+    }
+    for op, channels, filters in (("Convolution", 4, 3), ("Deconvolution", 6, 2))
+    for layout, sizes in _LAYOUTS
+    for dtype in ("float32", "float64")
+]
+FURTHER += [
+    {
+        "op": "Convolution",
+        "attrs": {"kernel": "(3, 2)", "pad": pad, "num_filter": "4", "no_bias": "True"},
+        "inputs": [{"shape": [2, 3, 8, 7], "dtype": dtype}, {"shape": [4, 3, 3, 2], "dtype": dtype}],
+    }
+    for pad in ("(-1, -2)", "(-1, 1)", "(0, 2)")
+    for dtype in ("float32", "float64")
+]
