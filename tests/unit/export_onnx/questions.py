@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from io import BytesIO
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -104,7 +105,8 @@ def read_case(name: str) -> Case:
 @cache
 def _open_recording(family: str) -> Any:
     """Return the arrays of a family by their names, each of which is read when it is asked for."""
-    return np.load(RECORDED / f"{family}.npz", allow_pickle=False)
+    # From memory: processes that are forked from this one would share the place in an open file.
+    return np.load(BytesIO((RECORDED / f"{family}.npz").read_bytes()), allow_pickle=False)
 
 
 class Built(NamedTuple):

@@ -61,9 +61,16 @@ def choose_first(op: str) -> Iterator[Question]:
         case = read_case(question.case)
         types = (*((x.ndim, str(x.dtype)) for x in case.arrays),)
         new = {*case.attrs.items(), types} - seen
-        if new and len(seen) < 1000:
-            seen |= new
+        seen |= new
+        if new:
             yield question
+
+
+def list_questions(op: str) -> list[Question]:
+    """Return the questions of an operator that are recorded, the first where none are, and all its cases in ``further.py``."""
+    asked = [question for question, _ in read_recorded().get(op, [])] or [*choose_first(op)][:FIRST]
+    further = [Question(name) for name in list_cases().get(op, ()) if name.startswith("further-")]
+    return asked + [question for question in further if question not in asked]
 
 
 def prove(question: Question) -> str:
@@ -162,8 +169,7 @@ def list_differences(op: str) -> list[str]:
 
 
 def _write() -> int:
-    questions = {op: [question for question, _ in rows] for op, rows in read_recorded().items()}
-    asked = [(op, question) for op in list_operators() for question in questions.get(op) or [*choose_first(op)][:FIRST]]
+    asked = [(op, question) for op in list_operators() for question in list_questions(op)]
     rows: dict[str, list[tuple[dict[str, Any], str]]] = {}
     wrong = 0
     with ProcessPoolExecutor(2) as pool:
