@@ -105,3 +105,8 @@ def test_parameters_that_mxnet_refuses_are_refused(name: str, end: str, attrs: d
 def test_a_range_of_one_number_is_drawn_from() -> None:
     (got,), _ = run_both("_random_uniform", {**MANY, "low": "2", "high": "2"}, [])
     assert np.array_equal(np.unique(got), [2])
+
+
+def test_integers_in_the_shape_of_an_array_are_refused() -> None:
+    refusal = export_operator("_random_uniform_like", {}, [np.zeros((2, 3), np.int32)], 1)
+    assert "its numbers are int32" in str(refusal)

@@ -42,6 +42,8 @@ def translate_random(t: Translation, name: str) -> str:
     how, out = _DRAWS[name], t.outputs[0]
     dtype = wide_dtype(out.dtype)
     parameters = [float(t.attrs[key]) for key in how.keys]
+    if not dtype.startswith("float"):
+        t.refuse(f"its numbers are {dtype}")
     # As in MXNet; onnxruntime ends the whole process.
     if name == "uniform" and parameters[0] > parameters[1]:
         t.refuse(f"its low is {parameters[0]}, above its high, {parameters[1]}")
@@ -100,6 +102,7 @@ def translate_shuffle(t: Translation) -> str:
     return t.emit("Gather", x, order, axis=0)
 
 
+_POSSIBLE = "its numbers are floating point, of a range or scale that is not negative"
 _NO_SAMPLER = "ONNX has no random numbers of this distribution"
 
 
@@ -130,7 +133,11 @@ def translate_dirichlet(t: Translation) -> str:
 
 TRANSLATIONS = (
     *(
-        Translator(f"_random_{name}{end}", partial(translate_random, name=name), "its range or scale is not negative")
+        Translator(
+            f"_random_{name}{end}",
+            partial(translate_random, name=name),
+            "its numbers are floating point, of a range or scale that is not negative",
+        )
         for name in _DRAWS
         for end in ("", "_like")
     ),

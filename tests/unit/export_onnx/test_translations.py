@@ -22,12 +22,13 @@ import pytest
 
 from graphshare.errors import RefusedError
 from graphshare.ops.bodies import draws_numbers
-from graphshare.ops.registry import TRANSLATIONS, known_translations, register_translation
+from graphshare.ops.registry import TRANSLATIONS, canonical, known_translations, register_translation
 from graphshare.ops.translation import Translation, Translator
 from tests.elementwise import Tolerance, describe_mismatch
 from tests.export.judge import encode, run_onnx, translate
 from tests.export.known_differences import KNOWN
 from tests.export.test_recorded import is_ordinary
+from tests.unit.export_onnx.further import ASKED
 from tests.unit.export_onnx.questions import Question, answer, build, compute, list_cases, read_case
 from tests.unit.export_onnx.translated_text import describe_constant, describe_graph, find_difference
 
@@ -67,9 +68,10 @@ def choose_first(op: str) -> Iterator[Question]:
 
 
 def list_questions(op: str) -> list[Question]:
-    """Return the questions of an operator that are recorded, the first where none are, and all its cases in ``further.py``."""
+    """Return the questions of an operator that are recorded, the first where none are, and those in ``further.py``."""
     asked = [question for question, _ in read_recorded().get(op, [])] or [*choose_first(op)][:FIRST]
     further = [Question(name) for name in list_cases().get(op, ()) if name.startswith("further-")]
+    further += [question for question in map(Question.from_json, ASKED) if canonical(read_case(question.case).op) == op]
     return asked + [question for question in further if question not in asked]
 
 
