@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.kernels.cases import joined
+
 _SHAPE = {"shape": "(3, 4)"}
 _LIKE = {"shape": [3, 4], "value": 0.0}
 _LOW, _HIGH = {"shape": [2], "values": [1.0, 4.0]}, {"shape": [2], "values": [2.0, 9.0]}
@@ -133,6 +135,20 @@ FURTHER += [
     {"op": "_unravel_index", "attrs": {"shape": "(2, 1, 3)"}, "inputs": [{"shape": [4], "values": [0, 2, 3, 5]}]},
     {"op": "_npi_bitwise_not", "attrs": {}, "inputs": [{"shape": [4], "values": [0, 2, 3, 255], "dtype": "uint8"}]},
     {"op": "negative", "attrs": {}, "inputs": [{"shape": [4], "values": [0, 2, 3, 255], "dtype": "uint8"}]},
+]
+
+
+FURTHER += [
+    joined.dense_case(joined.DENSE, data, act, by_unit=by_unit)
+    for data in ("uint8", "int8")
+    for by_unit in (False, True)
+    for act in (("square", {}), ("exp", {}), ("LeakyReLU", {"act_type": "gelu"}))
+]
+FURTHER += [
+    joined.conv_case({**joined.CONV, **conv}, "uint8", other, ends=ends)
+    for conv in ({}, {"num_group": "2", "num_filter": "2"})
+    for other in (None, "int8", "uint8")
+    for ends in (("-1.5", "40.0"), None)
 ]
 
 
