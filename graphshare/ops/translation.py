@@ -105,6 +105,11 @@ class Translation:
         if not self.inputs[0].dtype.startswith("float"):
             self.refuse(f"its data is {self.inputs[0].dtype}")
 
+    def refuse_booleans(self) -> None:
+        """Refuse the node if its data is bool: ONNX has the operators that it needs only for numbers."""
+        if self.inputs[0].dtype == "bool":
+            self.refuse("its data is bool")
+
     def emit(self, op_type: str, *inputs: Value | str, domain: str = "", **attributes: AttributeValue) -> str:
         """Emit an ONNX node with one output and return the output's name; an empty input is left out."""
         return self.emit_several(op_type, 1, *inputs, domain=domain, **attributes)[0]

@@ -30,6 +30,14 @@ def export_operator(
 
     Return the refusal where it has no translation with these attributes, shapes or dtypes.
     """
+    graph, arrays, stored = graph_of_operator(op, attrs, inputs, outputs)
+    return export_graph(graph, arrays, stored, opset=opset)
+
+
+def graph_of_operator(
+    op: str, attrs: Mapping[str, str], inputs: Sequence[Any], outputs: int
+) -> tuple[Graph, dict[Node, Any], set[Node]]:
+    """Return the graph of one operator, the arrays of its inputs ``in0``, ``in1``..., and those that are parameters."""
     signature = lookup(op)
     assert signature is not None
     variables = [Node("", f"in{i}", num_outputs=1) for i in range(len(inputs))]
@@ -39,13 +47,26 @@ def export_operator(
     graph = Graph((*variables, node), tuple(Entry(node, i) for i in range(outputs)), attributes)
     formals = signature.formal_inputs(node.attrs)
     stored = {v for i, v in enumerate(variables) if i < len(formals) and formals[i] in PARAMETER_FORMALS}
-    return export_graph(graph, dict(zip(variables, inputs, strict=True)), stored, opset=opset)
+    return graph, dict(zip(variables, inputs, strict=True)), stored
 
 
 def export_graph(
     graph: Graph, arrays: Mapping[Node, Any], stored: Collection[Node], *, opset: int = OPSET
 ) -> bytes | RefusedError:
     """Return the ONNX model of a graph on arrays for its variables, of which ``stored`` are initializers; or the refusal."""
+    translated = translate(graph, arrays, stored, opset=opset)
+    return translated if isinstance(translated, RefusedError) else encode(translated)
+
+
+def encode(graph: Graph) -> bytes:
+    """Return the bytes of an ONNX model."""
+    return b"".join(encode_model(graph).pieces())
+
+
+def translate(
+    graph: Graph, arrays: Mapping[Node, Any], stored: Collection[Node], *, opset: int = OPSET
+) -> Graph | RefusedError:
+    """Return a graph in ONNX's operators; see :func:`export_graph`."""
     inference = infer(graph, {v: x.shape for v, x in arrays.items()}, {v: str(x.dtype) for v, x in arrays.items()})
     values = {v: Value("", arrays[v].shape, str(arrays[v].dtype), partial(np.asarray, arrays[v])) for v in stored}
     tensors = {v: Tensor(x.dtype, x.shape, encode_array(arrays[v], x.dtype)) for v, x in values.items()}
@@ -54,9 +75,7 @@ def export_graph(
     except RefusedError as refusal:
         return refusal
     faults = refuse_versions(translated.graph, opset)
-    if faults:
-        return RefusedError(faults)
-    return b"".join(encode_model(translated.graph).pieces())
+    return RefusedError(faults) if faults else translated.graph
 
 
 def run_onnx(

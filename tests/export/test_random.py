@@ -83,3 +83,30 @@ def test_other_distributions_are_refused(op: str) -> None:
     refusal = export_operator(op, MANY, [], 1)
     assert isinstance(refusal, RefusedError)
     assert "ONNX has no random numbers of this distribution" in str(refusal)
+
+
+@pytest.mark.parametrize("end", ["", "_like"])
+@pytest.mark.parametrize(
+    ("name", "attrs", "reason"),
+    [
+        ("normal", {"scale": "0"}, "its scale is 0.0, expected a positive number"),
+        ("normal", {"scale": "-1"}, "its scale is -1.0, expected a positive number"),
+        ("exponential", {"lam": "0"}, "its lam is 0.0, expected a positive number"),
+        ("uniform", {"low": "3", "high": "2"}, "its low is 3.0, above its high, 2.0"),
+    ],
+)
+def test_parameters_that_mxnet_refuses_are_refused(name: str, end: str, attrs: dict[str, str], reason: str) -> None:
+    """onnxruntime would end the process."""
+    refusal = export_operator(f"_random_{name}{end}", attrs if end else {**MANY, **attrs}, LIKE if end else [], 1)
+    assert isinstance(refusal, RefusedError)
+    assert reason in str(refusal)
+
+
+def test_a_range_of_one_number_is_drawn_from() -> None:
+    (got,), _ = run_both("_random_uniform", {**MANY, "low": "2", "high": "2"}, [])
+    assert np.array_equal(np.unique(got), [2])
+
+
+def test_integers_in_the_shape_of_an_array_are_refused() -> None:
+    refusal = export_operator("_random_uniform_like", {}, [np.zeros((2, 3), np.int32)], 1)
+    assert "its numbers are int32" in str(refusal)

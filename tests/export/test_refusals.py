@@ -56,6 +56,42 @@ def test_booleans_have_no_places() -> None:
     assert "its data is bool" in refusal("SpatialTransformer", attrs, *arrays)
 
 
+@pytest.mark.parametrize(
+    ("op", "attrs", "shapes", "dtype"),
+    [
+        ("BilinearSampler", {}, [(1, 2, 4, 5), (1, 2, 3, 3)], "int64"),
+        (
+            "SpatialTransformer",
+            {"transform_type": "affine", "sampler_type": "bilinear", "target_shape": "(2, 3)"},
+            [(1, 2, 4, 5), (1, 6)],
+            "int8",
+        ),
+        (
+            "_contrib_DeformableConvolution",
+            {"kernel": "(1, 1)", "num_filter": "3", "no_bias": "True"},
+            [(1, 2, 4, 5), (1, 2, 4, 5), (3, 2, 1, 1)],
+            "int32",
+        ),
+        ("Pooling", {"kernel": "(2, 2)", "pool_type": "max"}, [(1, 2, 4, 5)], "int64"),
+        ("Pooling", {"kernel": "(2, 2)", "pool_type": "avg"}, [(1, 2, 4, 5)], "int8"),
+        ("sort", {}, [(2, 3)], "bool"),
+        ("argsort", {}, [(2, 3)], "bool"),
+        ("topk", {}, [(2, 3)], "bool"),
+        ("_histogram", {"bin_cnt": "2", "range": "(0, 1)"}, [(5,)], "bool"),
+        ("_contrib_quadratic", {}, [(2, 3)], "bool"),
+        ("khatri_rao", {"num_args": "2"}, [(2, 3), (4, 3)], "bool"),
+        ("col2im", {"kernel": "(1, 1)", "output_size": "(2, 2)"}, [(1, 3, 4)], "bool"),
+    ],
+)
+def test_dtypes_that_onnx_does_not_have(op: str, attrs: dict[str, str], shapes: list[tuple[int, ...]], dtype: str) -> None:
+    assert f"its data is {dtype}" in refusal(op, attrs, *(zeros(*shape, dtype=dtype) for shape in shapes))
+
+
+def test_the_maximum_of_bytes_is_pooled() -> None:
+    x = np.random.default_rng(1).integers(-100, 100, (1, 2, 6, 5)).astype(np.int8)
+    compare("Pooling", {"kernel": "(2, 2)", "pool_type": "max"}, x)
+
+
 def test_a_response_over_no_channels() -> None:
     assert "its nsize is 0" in refusal("LRN", {"nsize": "0"}, zeros(1, 2, 2, 2))
 

@@ -73,6 +73,7 @@ def translate_im2col(t: Translation) -> str:
 
 def translate_col2im(t: Translation) -> str:
     """Emit for each axis the sum of the columns that meet at each cell."""
+    t.refuse_booleans()
     x, window, size = t.inputs[0], read_window(t.attrs), tuple(t.attrs["output_size"])
     wide = t.widen(x)
     shape = (x.shape[0], x.shape[1] // prod(window.kernel))
@@ -140,6 +141,6 @@ TRANSLATIONS = (
     Translator("Convolution", translate_convolution, "its data is floating point"),
     Translator("Convolution_v1", translate_convolution, "its data is floating point"),
     Translator("im2col", translate_im2col),
-    Translator("col2im", translate_col2im),
+    Translator("col2im", translate_col2im, "its data is not bool"),
     Translator("Deconvolution", lambda t: emit_deconvolution(t, t.attrs)),
 )

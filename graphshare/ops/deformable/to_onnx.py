@@ -18,8 +18,9 @@ from graphshare.ops.translation import Translation, Translator, Value, wide_dtyp
 def _convolve(t: Translation, mask: Value | None, weight: Value, *bias: Value) -> str:
     """Emit the convolution of samples, which a mask scales; without one a tap beyond the last pixel gives that pixel."""
     x, offset = t.inputs[:2]
-    if 0 in x.shape or x.dtype == "bool":
-        t.refuse("its data is bool" if x.dtype == "bool" else "its data has no elements")
+    t.require_floats()
+    if 0 in x.shape:
+        t.refuse("its data has no elements")
     wide = wide_dtype(x.dtype)
     count, channels, *_ = x.shape
     places, shifts, groups = offset.shape[2] * offset.shape[3], t.attrs["num_deformable_group"], t.attrs["num_group"]
@@ -170,8 +171,9 @@ def _planes(t: Translation) -> str:
     return t.emit("Add", begin, t.constant((channels * pixels)[None, :, :, :, None, None], "int64"))
 
 
+_FLOATS = "its data has elements, and is floating point"
 TRANSLATIONS = (
-    Translator("_contrib_DeformableConvolution", lambda t: _convolve(t, None, *t.inputs[2:]), "its data has elements"),
-    Translator("_contrib_ModulatedDeformableConvolution", lambda t: _convolve(t, *t.inputs[2:]), "its data has elements"),
+    Translator("_contrib_DeformableConvolution", lambda t: _convolve(t, None, *t.inputs[2:]), _FLOATS),
+    Translator("_contrib_ModulatedDeformableConvolution", lambda t: _convolve(t, *t.inputs[2:]), _FLOATS),
     Translator("_contrib_DeformablePSROIPooling", translate_regions, "its data has elements, its sample_per_part is positive"),
 )

@@ -90,6 +90,7 @@ def translate_div_sqrt_dim(t: Translation) -> str:
 
 def translate_khatri_rao(t: Translation) -> str:
     """Emit for each further matrix a product of every row with every row."""
+    t.refuse_booleans()
     first, *others = t.inputs
     out, rows = first.name, first.shape[0]
     for matrix in others:
@@ -147,7 +148,7 @@ TRANSLATIONS = (
     Translator("_linalg_gemm", translate_matrix_product, _FLOATS),
     Translator("_linalg_gemm2", translate_matrix_product, _FLOATS),
     Translator("_contrib_div_sqrt_dim", translate_div_sqrt_dim),
-    Translator("khatri_rao", translate_khatri_rao),
+    Translator("khatri_rao", translate_khatri_rao, "its matrices are not bool"),
     Translator("_contrib_interleaved_matmul_selfatt_qk", translate_scores),
     Translator("_contrib_interleaved_matmul_selfatt_valatt", translate_values),
     Translator("_contrib_interleaved_matmul_encdec_qk", translate_scores),

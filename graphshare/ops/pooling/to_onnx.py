@@ -61,6 +61,9 @@ def translate_pooling(t: Translation) -> str:
     """Emit a pooling over windows, or over all of the spatial axes."""
     x, kind = t.inputs[0], t.attrs["pool_type"]
     power = t.attrs.get("p_value") if kind == "lp" else 1
+    # onnxruntime has the maximum of bytes too.
+    if kind != "max" or x.dtype not in ("int8", "uint8"):
+        t.require_floats()
     if power not in (1, 2, 3):
         t.refuse(f"its p_value is {power}; pool_type lp takes 1, 2 or 3")
     if kind == "lp":
@@ -204,6 +207,6 @@ def _average_by_weight(t: Translation, x: Value, cells: _Cells, *, include: bool
 
 
 TRANSLATIONS = (
-    Translator("Pooling", translate_pooling, "its pad is not negative, and the p_value of lp at most 3"),
+    Translator("Pooling", translate_pooling, "its data is floating point, its pad not negative, the p_value of lp at most 3"),
     Translator("Pooling_v1", translate_pooling_v1, "its pad is not negative"),
 )

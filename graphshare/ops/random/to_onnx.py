@@ -42,6 +42,13 @@ def translate_random(t: Translation, name: str) -> str:
     how, out = _DRAWS[name], t.outputs[0]
     dtype = wide_dtype(out.dtype)
     parameters = [float(t.attrs[key]) for key in how.keys]
+    if not dtype.startswith("float"):
+        t.refuse(f"its numbers are {dtype}")
+    # As in MXNet; onnxruntime ends the whole process.
+    if name == "uniform" and parameters[0] > parameters[1]:
+        t.refuse(f"its low is {parameters[0]}, above its high, {parameters[1]}")
+    if name != "uniform" and parameters[-1] <= 0:
+        t.refuse(f"its {how.keys[-1]} is {parameters[-1]}, expected a positive number")
     known = dict(zip(how.attributes, parameters, strict=False))
     if t.inputs:
         # mypy would take a float in `known` for the domain, so it is stated.
@@ -95,6 +102,7 @@ def translate_shuffle(t: Translation) -> str:
     return t.emit("Gather", x, order, axis=0)
 
 
+_POSSIBLE = "its numbers are floating point, its low is at most its high, and its scale or lam is positive"
 _NO_SAMPLER = "ONNX has no random numbers of this distribution"
 
 
@@ -124,7 +132,11 @@ def translate_dirichlet(t: Translation) -> str:
 
 
 TRANSLATIONS = (
-    *(Translator(f"_random_{name}{end}", partial(translate_random, name=name)) for name in _DRAWS for end in ("", "_like")),
+    *(
+        Translator(f"_random_{name}{end}", partial(translate_random, name=name), _POSSIBLE)
+        for name in _DRAWS
+        for end in ("", "_like")
+    ),
     *(Translator(f"_sample_{name}", partial(translate_sample, name=name)) for name in _DRAWS),
     Translator("_random_randint", translate_integers),
     Translator("_sample_multinomial", translate_multinomial),

@@ -11,6 +11,7 @@ from graphshare.ops.unification import normalize_axis
 def _emit_top(t: Translation, count: int) -> tuple[str, str, int]:
     """Emit the first ``count`` values in order (0: all) and their int64 indices; return these and the axis."""
     x = t.inputs[0]
+    t.refuse_booleans()
     axis = 0 if t.attrs["axis"] is None else normalize_axis(t.attrs["axis"], x.rank)
     shape = (prod(x.shape),) if t.attrs["axis"] is None else x.shape
     data = t.reshape(x, shape)
@@ -46,9 +47,10 @@ def _emit_mask(t: Translation, x: Value, places: str, axis: int) -> str:
     return mask if shape == x.shape else t.reshape(mask, x.shape)
 
 
+_NUMBERS = "its data is not bool"
 TRANSLATIONS = (
-    Translator("sort", lambda t: _emit_top(t, 0)[0]),
-    Translator("argsort", lambda t: t.cast(_emit_top(t, 0)[1], t.attrs["dtype"], "int64")),
-    Translator("topk", translate_topk),
+    Translator("sort", lambda t: _emit_top(t, 0)[0], _NUMBERS),
+    Translator("argsort", lambda t: t.cast(_emit_top(t, 0)[1], t.attrs["dtype"], "int64"), _NUMBERS),
+    Translator("topk", translate_topk, _NUMBERS),
     *(NoTranslation(name, "the shape of its output depends on values") for name in ("_npi_unique", "_npx_nonzero")),
 )

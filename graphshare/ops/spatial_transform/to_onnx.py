@@ -85,6 +85,7 @@ def translate_grid_generator(t: Translation) -> str:
 def translate_bilinear_sampler(t: Translation) -> str:
     """Emit ``GridSample`` at the coordinates of a grid ``(N, 2, h, w)``."""
     x, grid = t.inputs
+    t.require_floats()
     count, height, width = grid.shape[0], *grid.shape[2:]
     rows = t.reshape(grid, (count, 2, height * width))
     return _sample_grid(t, x, rows, (height, width), is_somewhere=False)
@@ -93,8 +94,7 @@ def translate_bilinear_sampler(t: Translation) -> str:
 def translate_spatial_transformer(t: Translation) -> str:
     """Emit ``GridSample`` at the coordinates of affine matrices."""
     x, theta = t.inputs
-    if "bool" in (x.dtype, theta.dtype):
-        t.refuse("its data is bool")
+    t.require_floats()
     height, width = read_target_shape(t.attrs)
     several = 1 not in (height, width)  # MXNet divides by the number of distances between pixels: a single one becomes NaN
     return _sample_grid(t, x, _affine_grid(t, theta, height, width), (height, width), is_somewhere=several)
@@ -181,7 +181,7 @@ def _spans(t: Translation) -> list[int]:
 
 TRANSLATIONS = (
     Translator("GridGenerator", translate_grid_generator, "its data is floating point"),
-    Translator("BilinearSampler", translate_bilinear_sampler),
-    Translator("SpatialTransformer", translate_spatial_transformer, "its data is not bool"),
+    Translator("BilinearSampler", translate_bilinear_sampler, "its data is floating point"),
+    Translator("SpatialTransformer", translate_spatial_transformer, "its data is floating point"),
     Translator("Correlation", translate_correlation),
 )

@@ -98,6 +98,7 @@ def translate_ediff1d(t: Translation) -> str:
 def translate_histogram(t: Translation) -> list[str]:
     """Emit how many elements lie between edges, the last edge included, and the edges."""
     x = t.inputs[0]
+    t.refuse_booleans()
     if len(t.inputs) > 1:
         edges, count = term(t, 1), t.inputs[1].shape[0] - 1
     else:
@@ -226,7 +227,7 @@ TRANSLATIONS = (
     Translator("_npi_percentile", translate_percentile),
     Translator("_npi_diff", translate_diff),
     Translator("_npi_ediff1d", translate_ediff1d),
-    Translator("_histogram", translate_histogram, "without bins, and without bin_cnt or range"),
+    Translator("_histogram", translate_histogram, "its data is not bool, and it has bins, or bin_cnt and range"),
     Translator("_contrib_allclose", translate_allclose),
     Translator("_npi_share_memory", lambda t: t.number(False, "bool")),
     NoTranslation("_npi_bincount", "the shape of its output depends on values"),

@@ -227,6 +227,7 @@ def translate_hard_sigmoid(t: Translation) -> str:
 
 def translate_quadratic(t: Translation) -> str:
     """Emit ``(a x + b) x + c``."""
+    t.refuse_booleans()
     x = term(t)
     a, b, c = (float(conversion.convert(np.asarray(t.attrs[key]), x.dtype)) for key in "abc")
     return ((x * a + b) * x + c).name
@@ -255,7 +256,7 @@ TRANSLATIONS = (
     Translator("ones_like", lambda t: fill_like(t, 1, t.inputs[0].dtype)),
     Translator("clip", translate_clip),
     Translator("hard_sigmoid", translate_hard_sigmoid),
-    Translator("_contrib_quadratic", translate_quadratic),
+    Translator("_contrib_quadratic", translate_quadratic, "its data is not bool"),
     Translator("smooth_l1", translate_smooth_l1),
     Translator("shape_array", lambda t: t.emit("Shape", t.inputs[0])),
     Translator("size_array", lambda t: t.reshape(t.emit("Size", t.inputs[0]), (1,))),
