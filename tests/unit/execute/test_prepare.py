@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from graphshare.analysis.roles import assign_roles
-from graphshare.execute.prepare.prepare import UPGRADED_BEFORE, upgrade_part
-from graphshare.execute.prepare.shape_report import shape_graph
-from graphshare.execute.prepare.variable_values import draw_inputs
+from graphshare.execute.prepare.prepare import UPGRADED_BEFORE, prepare, upgrade_part
+from graphshare.execute.prepare.shape_report import Shaped, shape_graph
+from graphshare.execute.prepare.variable_values import draw_input, draw_inputs, draw_parameter
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
 from graphshare.ops.inference import infer
-from tests.symbols import document, mxnet_text, operator, variable
+from tests.symbols import document, mxnet_text, operator, two_layers, variable
 
 
 def read(nodes: list[dict[str, object]], version: int | None = 10901) -> Graph:
@@ -68,3 +70,64 @@ def test_an_unknown_batch_is_one_sample(
     ]
     shaped = shape_graph(read([*nodes, operator("elemwise_add", "y", [0, 1])]), {}, one_sample=True)
     assert (shaped.samples, shaped.outputs[-1].shape) == (samples, expected)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (None, 3), (5, 3), (0, 2, 3)])
+def test_only_inputs_are_samples_and_the_rest_follows(shape: tuple[int | None, ...]) -> None:
+    """Parameters and labels have unknown shapes too, which follow from the data."""
+    graph = read_symbol(mxnet_text(two_layers()).encode())
+    given = {"data": tuple(size or None for size in shape)}
+    shaped = shape_graph(graph, given, one_sample=True)
+    batch = shape[0] or 1
+    assert shaped.samples == ([] if shape[0] else ["data"])
+    found = {output.name: (output.op, output.shape, output.dtype) for output in shaped.outputs}
+    assert found["data"] == ("null", (batch, *shape[1:]), "float32")
+    assert found["fc1_weight"] == ("null", (4, shape[-1] * (2 if len(shape) > 2 else 1)), "float32")
+    assert found["softmax_label"] == ("null", (batch,), "float32")
+    assert found["softmax_output"] == ("SoftmaxOutput", (batch, 2), "float32")
+    assert shaped.unsupported == []
+    without = shape_graph(graph, given)
+    assert without.samples == []
+    assert (without.outputs[-1].shape or ())[:1] == (shape[0] or None,)
+
+
+def test_a_batch_of_one_that_contradicts_sizes_inside_stays_unknown() -> None:
+    nodes = [variable("x", attrs={"__shape__": "(0, 3)"}), variable("z", attrs={"__shape__": "(2, 3)"})]
+    graph = read([*nodes, operator("Concat", "y", [0, 1], attrs={"dim": "1", "num_args": "2"})])
+    shaped = shape_graph(graph, {}, one_sample=True)
+    assert shaped.outputs[-1].shape == (2, 6)
+
+
+def read_cells(shaped: Shaped) -> list[str]:
+    """Return the texts of the cells that a notebook shows."""
+    return re.findall("<t[hd](?: [^>]*)?>(.*?)</t[hd]>", shaped._repr_html_())
+
+
+def test_the_table_of_shapes_says_what_is_not_known() -> None:
+    nodes = [variable("x"), operator("Unknown", "u", [0]), operator("Mystery", "m", [1]), operator("tanh", "y", [2])]
+    shaped = shape_graph(read(nodes), {"x": (None, 3)}, one_sample=True)
+    assert shaped.unsupported == ["Unknown", "Mystery"]
+    assert [output.shape for output in shaped.outputs] == [(1, 3), None, None, None]
+    assert read_cells(shaped) == [
+        *("parameters", "0", "multiply-adds", "0", "operators of unknown shape", "Unknown, Mystery", "batch of 1", "x"),
+        *("output", "operator", "shape", "dtype"),
+        *("x", "variable", "1x3", "float32"),
+        *("u_output", "Unknown", "?", "?"),
+        *("m_output", "Mystery", "?", "?"),
+        *("y_output", "tanh", "?", "?"),
+    ]
+    layers = shape_graph(read_symbol(mxnet_text(two_layers()).encode()), {"data": (2000, 3)})
+    assert read_cells(layers)[:4] == ["parameters", "32", "multiply-adds", "40,000"]
+
+
+@pytest.mark.parametrize(("seed", "params_seed"), [(0, 0), (0, 1), (1, 0), (7, 5)])
+def test_values_are_drawn_from_the_seed_that_was_given(seed: int, params_seed: int) -> None:
+    graph = read_symbol(mxnet_text(two_layers()).encode())
+    shapes = {"data": (2, 3)}
+    prepared = prepare(graph, params=None, feeds={}, shapes=shapes, targets=[], seed=seed, params_seed=params_seed)
+    values = {node.name: (node, array) for node, array in prepared.values.items()}
+    node, data = values["data"]
+    assert data.tobytes() == draw_input(node, (2, 3), "float32", seed=seed).tobytes()
+    node, weight = values["fc1_weight"]
+    assert weight.tobytes() == draw_parameter(node, (4, 3), "float32", seed=params_seed).tobytes()
+    assert not values["softmax_label"][1].any()
