@@ -137,6 +137,7 @@ def test_renames_are_counted_by_what_they_have_in_common(renames: dict[str, str]
         ([operator("tanh", "a", [0])], "1 node added: tanh 1"),
         ([variable("v")], "1 node added: variable 1"),
         ([operator("tanh", "n_y", [0]), operator("relu", "n_z", [0])], "2 nodes added: all have the prefix n_"),
+        ([operator("tanh", "ny", [0]), operator("relu", "nz", [0])], "2 nodes added: all have the prefix n"),
         ([operator("tanh", "n_y", [0])], "1 node added: tanh 1"),
         (
             [operator("tanh", "n_y", [0]), operator("relu", "n_z", [0]), variable("v"), operator("exp", "w", [0])],
@@ -194,6 +195,7 @@ def test_a_changed_input_has_no_values(tmp_path: Path) -> None:
         ({}, None),
         ({"a": [1.5, 2.0]}, "1 parameter changed: values of 1; max abs 0.5"),
         ({"a": [1.5, 2.0], "b": [3.0, 6.0]}, "2 parameters changed: values of 2; max abs 2"),
+        ({"a": [float("nan"), 2.0]}, "1 parameter changed: values of 1"),
         ({"a": None}, "1 parameter removed"),
         ({"c": [1.0]}, "1 parameter added"),
         ({"a": [1.0, 2.0, 3.0]}, "1 parameter changed: shape, type or storage of 1"),
@@ -217,3 +219,14 @@ def test_the_first_six_names_are_told_where_no_node_has_the_prefix(tmp_path: Pat
     with pytest.raises(gs.RefusedError, match="no node has the prefix 'p_' before a name of") as caught:
         gs.diff(path, path, prefixes=["p_"])
     assert caught.value.faults[0].hint == "its nodes are x, a, b, c, d, e and 2 more"
+
+
+def test_parameters_that_one_side_alone_has_are_not_compared(lenet: gs.Checkpoint) -> None:
+    graph = gs.load(ROOT / "fixtures" / "lenet-symbol.json", params=None)
+    for left, right in ((lenet, graph), (graph, lenet), (graph, graph)):
+        found = gs.diff(left, right)
+        assert found.parameters is None
+        assert found.verdict == "SAME: the graphs"
+    found = gs.diff(lenet, lenet)
+    assert found.parameters is not None
+    assert found.verdict == "SAME: the graphs and their parameters"
