@@ -73,6 +73,8 @@ def test_booleans_have_no_places() -> None:
             "int32",
         ),
         ("Pooling", {"kernel": "(2, 2)", "pool_type": "max"}, [(1, 2, 4, 5)], "int64"),
+        ("Pooling_v1", {"kernel": "(2, 2)", "pool_type": "max"}, [(1, 2, 4, 5)], "int32"),
+        ("Pooling_v1", {"kernel": "(2, 2)", "pool_type": "max"}, [(1, 2, 4, 5)], "int8"),
         ("Pooling", {"kernel": "(2, 2)", "pool_type": "avg"}, [(1, 2, 4, 5)], "int8"),
         ("sort", {}, [(2, 3)], "bool"),
         ("argsort", {}, [(2, 3)], "bool"),
@@ -87,9 +89,11 @@ def test_dtypes_that_onnx_does_not_have(op: str, attrs: dict[str, str], shapes: 
     assert f"its data is {dtype}" in refusal(op, attrs, *(zeros(*shape, dtype=dtype) for shape in shapes))
 
 
-def test_the_maximum_of_bytes_is_pooled() -> None:
-    x = np.random.default_rng(1).integers(-100, 100, (1, 2, 6, 5)).astype(np.int8)
-    compare("Pooling", {"kernel": "(2, 2)", "pool_type": "max"}, x)
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("whole", ["True", "False"])
+def test_the_maximum_of_bytes_is_pooled(dtype: str, whole: str) -> None:
+    x = np.random.default_rng(1).integers(-100, 100, (1, 2, 6, 5)).astype(dtype)
+    compare("Pooling", {"kernel": "(2, 2)", "pool_type": "max", "global_pool": whole}, x)
 
 
 def test_a_response_over_no_channels() -> None:

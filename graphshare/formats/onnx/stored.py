@@ -237,9 +237,6 @@ class TakenNames:
         return free
 
 
-_NO_STORED = Stored()
-
-
 def list_output_names(node: Node) -> tuple[str, ...]:
     """Return the names of a node's outputs; a variable is its own output."""
     return node.details.outputs if node.op else (node.name,)
@@ -367,6 +364,9 @@ def read_metadata(span: Span) -> tuple[str, str]:
 
 def _list_repeated(heads: Iterable[Entry]) -> list[tuple[Node, int]]:
     return [head for head, count in Counter((entry.node, entry.index) for entry in heads).items() if count > 1]
+
+
+_NO_STORED = Stored()
 
 
 def find_stored(details: NodeDetails) -> Stored:

@@ -41,6 +41,7 @@ class _Cells(NamedTuple):
 
 def translate_pooling_v1(t: Translation) -> str:
     """Emit the pooling of MXNet 0.x: padding counts, as zeros for the maximum, and means divide by the whole window."""
+    t.require_floats()
     if t.attrs["global_pool"] or t.attrs["pool_type"] == "sum":
         return translate_pooling(t)
     x, cells = t.inputs[0], _find_windows(t)
@@ -61,7 +62,7 @@ def translate_pooling(t: Translation) -> str:
     """Emit a pooling over windows, or over all of the spatial axes."""
     x, kind = t.inputs[0], t.attrs["pool_type"]
     power = t.attrs.get("p_value") if kind == "lp" else 1
-    # onnxruntime has the maximum of bytes too.
+    # ONNX pools no integers, apart from the maximum of 8 bits.
     if kind != "max" or x.dtype not in ("int8", "uint8"):
         t.require_floats()
     if power not in (1, 2, 3):
@@ -89,7 +90,8 @@ def _root(t: Translation, x: str, power: int, dtype: str) -> str:
 
 def _pool_globally(t: Translation, x: Value, kind: str) -> str:
     last = is_channels_last(t.attrs.get("layout"))
-    if kind in _GLOBAL and not last and x.dtype != "float64":  # onnxruntime has no global pooling of float64
+    # ONNX has no global pooling of integers, and onnxruntime none of float64.
+    if kind in _GLOBAL and not last and x.dtype in ("float16", "float32"):
         return t.emit(_GLOBAL[kind], x)
     axes, _ = axes_and_window(t.attrs, x.shape)
     return t.reduce(_REDUCTIONS[kind], x, list(axes), keepdims=True)
@@ -206,7 +208,8 @@ def _average_by_weight(t: Translation, x: Value, cells: _Cells, *, include: bool
     return t.cast(t.emit("Mul", mean, t.constant(factor, wide)), x.dtype, dtype=wide)
 
 
+_POOLED = "its data is floating point (of max also int8 or uint8), its pad not negative, the p_value of lp at most 3"
 TRANSLATIONS = (
-    Translator("Pooling", translate_pooling, "its data is floating point, its pad not negative, the p_value of lp at most 3"),
-    Translator("Pooling_v1", translate_pooling_v1, "its pad is not negative"),
+    Translator("Pooling", translate_pooling, _POOLED),
+    Translator("Pooling_v1", translate_pooling_v1, "its data is floating point, and its pad not negative"),
 )
