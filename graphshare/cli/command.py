@@ -84,9 +84,13 @@ class _OneValue(click.Command):
             if option.action in _KEPT_IN_LIST:
                 # Every value is kept, so that parse_args() below sees whether there are several.
                 names[option.dest], option.action = None, _KEPT_IN_LIST[option.action]
-        # click looks among the long options first, and where `-o` is none of them imports difflib for what it might have meant.
-        parser._long_opt.update(parser._short_opt)
-        parse = parser.parse_args
+        match_long, parse = parser._match_long_opt, parser.parse_args
+
+        def match_long_opt(opt: str, value: str | None, state: Any) -> None:
+            # click looks for `-o` here first, and without a match imports difflib to suggest a long option that it then drops.
+            if not opt.startswith("--"):
+                raise click.NoSuchOption(opt, ctx=parser.ctx)
+            match_long(opt, value, state)
 
         def parse_args(args: list[str]) -> tuple[dict[str, Any], list[str], list[click.Parameter]]:
             values, rest, order = parse(args)
@@ -96,7 +100,7 @@ class _OneValue(click.Command):
                 raise UsageError(faults)
             return values | {name: each[-1] for name, each in several.items()}, rest, order
 
-        parser.parse_args = parse_args
+        parser._match_long_opt, parser.parse_args = match_long_opt, parse_args
         return parser
 
 
