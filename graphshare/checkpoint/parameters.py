@@ -198,7 +198,8 @@ def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool =
     Raises:
         RefusedError: two records would get one name; all such names are listed.
     """
-    held = frozenset(split_key(record.key or "")[1] for record in params.records)
+    parts = [split_key(record.key or "") for record in params.records]
+    held = frozenset([name for _, name in parts])
     sources = dict.fromkeys(branch.source for branch in rewrite.branches)
     implied = {source: list(list_implied_variables(source)) for source in sources}
     branches = [_list_new_names(branch, rewrite, held, implied[branch.source]) for branch in rewrite.branches]
@@ -206,8 +207,7 @@ def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool =
     taken: dict[str, str] = {}
     faults: dict[str, Fault] = {}
     for number, names in enumerate(branches):
-        for record in params.records:
-            kind, name = split_key(record.key or "")
+        for record, (kind, name) in zip(params.records, parts, strict=True):
             new = names.get(name)
             if new is None:
                 # A record of no variable goes into the result once, with the first branch.

@@ -138,8 +138,9 @@ def set_names(
     """
     implied = [(variable, names.get(variable.node, variable.node.name)) for variable in list_implied_variables(graph)]
     implied_pairs = [(variable.name, name_implied(node_name, variable.formal)) for variable, node_name in implied]
-    if not repeats:
-        pairs = [(node.name, names.get(node, node.name)) for node in graph.nodes] + implied_pairs
+    new_names = [names.get(node, node.name) for node in graph.nodes] + [new for _, new in implied_pairs]
+    if not repeats and len(set(new_names)) < len(new_names):  # without a repeated name nothing collides
+        pairs = [*zip([node.name for node in graph.nodes], new_names, strict=False), *implied_pairs]
         check_collisions([old for old, new in pairs if old == new], [(old, new) for old, new in pairs if old != new])
 
     def change(node: Node) -> Node:

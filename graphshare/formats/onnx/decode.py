@@ -22,11 +22,10 @@ from graphshare.formats.onnx.graph_fields import (
     SPARSE,
     TENSOR_NAME,
     VALUE_INFO,
-    ByOutput,
     Lists,
+    MessagesByName,
     Rest,
     index_by_name,
-    list_messages,
     scan_graph,
 )
 from graphshare.formats.onnx.inner_tensors import list_outside_graph
@@ -196,7 +195,7 @@ def read_function(span: Span) -> Function:
         Node("", name, details=NodeDetails("", (name,), {"position": i}, holds_value=False)) for i, name in enumerate(texts[4])
     ]
     scope.values.update({node.name: Entry(node) for node in variables})
-    operators = list(reader.read_operators(nodes, scope, ({}, {}, {})))
+    operators = list(reader.read_operators(nodes, scope, MessagesByName(Lists())))
     heads = tuple([scope.values[name] for name in texts[5] if name in scope.values])
     if len(heads) < len(texts[5]):
         raise WireError("an output of a function is a value that nothing defines", span.start)
@@ -257,10 +256,9 @@ class _GraphReader:
 
     def read(self, lists: Lists, scope: _Scope, home: Span | None = None) -> tuple[tuple[Node, ...], tuple[Entry, ...], Rest]:
         """Return nodes, heads and other fields of a GraphProto, which is a body's ``home``. Raises WireError, InputError."""
-        infos, results, annotations = (index_by_name(lists.named[number]) for number in (VALUE_INFO, OUTPUT, ANNOTATION))
-        by_output = (infos, results, annotations)
-        nodes, placed = self._read_variables(lists, scope, by_output, home), 0
-        for node in self.read_operators(lists.nodes, scope, by_output, home):
+        by_name = MessagesByName(lists)
+        nodes, placed = self._read_variables(lists, scope, by_name, home), 0
+        for node in self.read_operators(lists.nodes, scope, by_name, home):
             if home is None and len(self.lifted) > placed:  # before the operator whose bodies they are in
                 nodes += self.lifted[placed:]
                 placed = len(self.lifted)
@@ -297,7 +295,7 @@ class _GraphReader:
 
         return read
 
-    def _read_variables(self, lists: Lists, scope: _Scope, by_output: ByOutput, home: Span | None) -> list[Node]:
+    def _read_variables(self, lists: Lists, scope: _Scope, by_name: MessagesByName, home: Span | None) -> list[Node]:
         tensors = index_by_name((*lists.named[INITIALIZER], *lists.named[SPARSE]), unique="initializers")
         sparse = {message.name for message in lists.named[SPARSE]}
         inputs = index_by_name(lists.named[INPUT], unique="graph inputs")
@@ -311,9 +309,9 @@ class _GraphReader:
             if tensor is not None and name not in sparse:
                 place = tensor.place or self._locate(tensor)
             stored = Stored(
-                list_messages((name,), by_output), tensor=tensor, place=place, is_sparse=name in sparse, input=inputs.get(name)
+                by_name.list_messages((name,)), tensor=tensor, place=place, is_sparse=name in sparse, input=inputs.get(name)
             )
-            is_own = home is None or not self._is_weight(stored) or name in by_output[1]
+            is_own = home is None or not self._is_weight(stored) or name in by_name.results
             values = describe_variable(stored, position) if home is not None and is_own else EMPTY
             if not is_own:
                 stored = msgspec.structs.replace(stored, outputs=(name,), home=home)
@@ -347,7 +345,7 @@ class _GraphReader:
             raise InputError(Fault(str(error), node=tensor.name, path=f"byte {error.position}")) from None
 
     def read_operators(
-        self, fields: Sequence[Field], scope: _Scope, by_output: ByOutput, home: Span | None = None
+        self, fields: Sequence[Field], scope: _Scope, by_name: MessagesByName, home: Span | None = None
     ) -> Iterator[Node]:
         """Yield the operators of NodeProtos, one after the other; of a weight in a Constant the variable."""
         file, values, refused, find = self._file, scope.values, scope.lifted, scope.values.__getitem__
@@ -370,13 +368,13 @@ class _GraphReader:
                 is_constant = kind.op == "Constant" and not kind.domain and [*known.texts] in (["value"], ["sparse_value"])
                 weight = known.weight if is_constant and len(outputs) == len(kind.fields) == 1 else None
                 # A body cannot return a value of the graph around it.
-                if weight is not None and not inputs and (home is None or name not in by_output[1]):
-                    stored = Stored(list_messages(outputs, by_output), span, (), (name,), label, home=home)
+                if weight is not None and not inputs and (home is None or name not in by_name.results):
+                    stored = Stored(by_name.list_messages(outputs), span, (), (name,), label, home=home)
                     yield self._read_constant(weight, stored, rank, scope, begin)
                     continue
             attributes = {**known.values, OVERLOAD: kind.overload} if kind.overload else known.values
             as_read = () if kind.key else inputs
-            stored = Stored(list_messages(outputs, by_output), span, as_read, outputs, label, outer=known.outer)
+            stored = Stored(by_name.list_messages(outputs), span, as_read, outputs, label, outer=known.outer)
             details = NodeDetails(kind.domain, outputs, attributes, absent, label, stored=stored, bodies=known.bodies)
             node = Node(kind.op, name, known.texts, entries, len(outputs), subgraphs=known.graphs, details=details)
             for index, output in enumerate(outputs):

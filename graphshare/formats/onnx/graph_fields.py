@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.onnx.protobuf import BYTES, Field, WireError, encode_varint, expect, once, scan, scan_runs, text_at
@@ -27,8 +27,6 @@ _LISTS = {
 
 Rest = tuple[tuple[tuple[int, Span], ...], tuple[tuple[int, NamedMessage], ...]]
 """Fields that belong to no node, and messages on values that do not exist."""
-ByOutput = tuple[dict[str, NamedMessage], dict[str, NamedMessage], dict[str, NamedMessage]]
-"""Messages on values by the name of the value: value_info, graph outputs, quantization annotations."""
 
 
 class Lists:
@@ -41,8 +39,12 @@ class Lists:
         self.rest: list[tuple[int, Span]] = []
 
 
-def scan_graph(file: OnnxFile, start: int, end: int) -> Lists:
-    """Return the fields of the GraphProto at ``start``. Raises WireError."""
+def scan_graph(file: OnnxFile, start: int, end: int, *, dropped: Collection[int] = ()) -> Lists:
+    """Return the fields of the GraphProto at ``start``; those of ``dropped`` lists are read, and few are kept.
+
+    Raises:
+        WireError: one of them is malformed.
+    """
     lists, reader, last = Lists(), _NamedReader(file), 0
     for fields in scan_runs(file.data, start, end, _SINGLE):
         number = fields[0][0]
@@ -55,7 +57,7 @@ def scan_graph(file: OnnxFile, start: int, end: int) -> Lists:
         elif number == INITIALIZER:
             reader.read_tensors(fields, lists.named[number])
         elif number in _LISTS:
-            reader.read_values(fields, lists.named[number])
+            reader.read_values(fields, lists.named[number], keeps=number not in dropped)
         else:
             lists.rest += [(number, Span(file, field[2], field[4])) for field in fields]
     return lists
@@ -69,8 +71,11 @@ class _NamedReader:
         self._rests: dict[int, set[bytes]] = {number: set() for number in _LISTS}  # what follows a name that comes first
         self._forms: dict[bytes, _Form] = {}  # by what is before a name
 
-    def read_values(self, fields: Iterable[Field], messages: list[NamedMessage]) -> None:
-        """Add the messages of a list that have their name in field 1, and sparse initializers, to ``messages``."""
+    def read_values(self, fields: Iterable[Field], messages: list[NamedMessage], *, keeps: bool) -> None:
+        """Add the messages of a list that have their name in field 1, and sparse initializers, to ``messages``.
+
+        Unless it ``keeps`` them, one that says what another said is not added.
+        """
         file, data = self._file, self._file.data
         for field in fields:
             number, kind, _, start, end = field
@@ -85,6 +90,8 @@ class _NamedReader:
                 continue
             after, known = 2 + head[1], self._rests[number]
             if head[after:] in known and after <= len(head):
+                if not keeps:
+                    continue
                 name = head[2:after].decode("utf-8", "surrogateescape")
                 messages.append(NamedMessage(file, start, end, name, 1, start, start + after, len(messages)))
                 continue
@@ -179,17 +186,24 @@ def index_by_name(messages: Iterable[NamedMessage], *, unique: str = "") -> dict
     return index
 
 
-def list_messages(names: Sequence[str], by_output: ByOutput) -> ValueMessages:
-    """Return the messages on outputs of these names by index."""
-    if len(names) == 1:  # as nearly always, and the general way takes time
-        (name,) = names
-        infos, results, annotations = by_output[0].get(name), by_output[1].get(name), by_output[2].get(name)
-        if results is None and annotations is None:
-            return NO_MESSAGES if infos is None else ValueMessages({0: infos})
-        single = [EMPTY if message is None else {0: message} for message in (infos, results, annotations)]
-        return ValueMessages(*single)
-    by_kind = [
-        {index: messages[name] for index, name in enumerate(names) if name in messages} if messages else EMPTY
-        for messages in by_output
-    ]
-    return ValueMessages(*by_kind) if any(by_kind) else NO_MESSAGES
+class MessagesByName:
+    """The messages of a graph on its values, by the name of the value."""
+
+    def __init__(self, lists: Lists) -> None:
+        infos, results, annotations = (index_by_name(lists.named[number]) for number in (VALUE_INFO, OUTPUT, ANNOTATION))
+        self.results = results
+        self._by_kind = (infos, results, annotations)
+        # Nearly every value is the only output of its node, and has value_info alone.
+        self._single = {name: ValueMessages({0: message}) for name, message in infos.items()}
+        self._single.update({name: self._list((name,)) for name in (*results, *annotations)})
+
+    def list_messages(self, names: Sequence[str]) -> ValueMessages:
+        """Return the messages on outputs of these names by index."""
+        return self._single.get(names[0], NO_MESSAGES) if len(names) == 1 else self._list(names)
+
+    def _list(self, names: Sequence[str]) -> ValueMessages:
+        by_kind = [
+            {index: messages[name] for index, name in enumerate(names) if name in messages} if messages else EMPTY
+            for messages in self._by_kind
+        ]
+        return ValueMessages(*by_kind) if any(by_kind) else NO_MESSAGES

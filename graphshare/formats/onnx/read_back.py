@@ -10,7 +10,16 @@ from graphshare.files.byte_source import ByteSource
 from graphshare.files.open_source import open_source
 from graphshare.formats.model_format import refuse_differences
 from graphshare.formats.onnx.decode import decode_model, scan_model
-from graphshare.formats.onnx.graph_fields import INITIALIZER, INPUT, OUTPUT, SPARSE, Lists, index_by_name, scan_graph
+from graphshare.formats.onnx.graph_fields import (
+    INITIALIZER,
+    INPUT,
+    OUTPUT,
+    SPARSE,
+    VALUE_INFO,
+    Lists,
+    index_by_name,
+    scan_graph,
+)
 from graphshare.formats.onnx.node_fields import NodeKind, NodeReader
 from graphshare.formats.onnx.protobuf import WireError
 from graphshare.formats.onnx.stored import (
@@ -79,7 +88,7 @@ def reads_back(file: OnnxFile, graph: Graph, changed: Collection[str] = ()) -> b
         model = scan_model(file)
         if any(number in (FUNCTION, TRAINING) for number, _ in model.fields):
             return False
-        lists = scan_graph(file, *model.graph)
+        lists = scan_graph(file, *model.graph, dropped=(VALUE_INFO,))
         values = _match_variables(file, lists, graph, changed)
         if values is None or not _match_operators(file, lists, graph, values):
             return False

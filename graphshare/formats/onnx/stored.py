@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, ClassVar
 
 import msgspec
@@ -322,7 +323,7 @@ class OnnxSource(Source, frozen=True, eq=False):
         """Yield the names that two values have, and those of two outputs, unless a file that was read has such outputs."""
         taken: set[str] = set()
         hint = "choose another prefix, or rename one of them first"
-        names = [name for node in graph.nodes for name in list_output_names(node) if name]
+        names = [*filter(None, chain.from_iterable(map(list_output_names, graph.nodes)))]
         # Without a repeated name there is nothing to look for.
         for node in graph.nodes if len(set(names)) < len(names) else ():
             for name in filter(None, list_output_names(node)):
