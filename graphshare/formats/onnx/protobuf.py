@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Iterable, Iterator
+from io import BytesIO
 from itertools import chain, groupby, repeat
 from typing import Protocol, cast
 
@@ -83,7 +84,9 @@ class Message:
         for kind, run in groupby(values, type):
             if kind is bytes:
                 pieces = cast("list[bytes]", list(run))
-                self._append(b"".join(chain.from_iterable(zip(repeat(tag), map(_SIZES.__getitem__, map(len, pieces)), pieces))))
+                joined = BytesIO()  # bytes.join takes 80 bytes for each piece
+                joined.writelines(chain.from_iterable(zip(repeat(tag), map(_SIZES.__getitem__, map(len, pieces)), pieces)))
+                self._append(joined.getvalue())
                 continue
             for value in run:
                 if isinstance(value, Message):
