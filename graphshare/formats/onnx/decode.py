@@ -351,32 +351,33 @@ class _GraphReader:
         file, values, refused, find = self._file, scope.values, scope.lifted, scope.values.__getitem__
         for rank, (field, (inputs, outputs, label, kind)) in enumerate(zip(fields, self._nodes.read(fields), strict=True)):
             _, _, begin, start, end = field
+            op, domain, overload, stated, key, known = kind
             absent: tuple[int, ...] = ()
             name = (outputs[0] if outputs else "") or next(filter(None, outputs), label)
-            if not kind.op:
+            if not op:
                 raise WireError(f"node {name!r} has no operator", begin)
-            span = NamesSpan(file, start, end, end - len(kind.key)) if kind.key else Span(file, start, end)
+            span = NamesSpan(file, start, end, end - len(key)) if key else Span(file, start, end)
             try:
                 entries = tuple(map(find, inputs))
             except KeyError:  # a capture, an absent input, or a fault
                 entries, absent = self._find_inputs(inputs, scope, name, begin)
-            known = kind.known
-            if kind.fields:
+            if stated:
                 captured: list[Entry] = []
                 known = self._nodes.read_attributes(kind, self._subgraph_reader(scope, captured))
                 entries = (*entries, *captured)
-                is_constant = kind.op == "Constant" and not kind.domain and [*known.texts] in (["value"], ["sparse_value"])
-                weight = known.weight if is_constant and len(outputs) == len(kind.fields) == 1 else None
+                is_constant = op == "Constant" and not domain and [*known.texts] in (["value"], ["sparse_value"])
+                weight = known.weight if is_constant and len(outputs) == len(stated) == 1 else None
                 # A body cannot return a value of the graph around it.
                 if weight is not None and not inputs and (home is None or name not in by_name.results):
                     stored = Stored(by_name.list_messages(outputs), span, (), (name,), label, home=home)
                     yield self._read_constant(weight, stored, rank, scope, begin)
                     continue
-            attributes = {**known.values, OVERLOAD: kind.overload} if kind.overload else known.values
-            as_read = () if kind.key else inputs
-            stored = Stored(by_name.list_messages(outputs), span, as_read, outputs, label, outer=known.outer)
-            details = NodeDetails(kind.domain, outputs, attributes, absent, label, stored=stored, bodies=known.bodies)
-            node = Node(kind.op, name, known.texts, entries, len(outputs), subgraphs=known.graphs, details=details)
+            texts, attributes, graphs, bodies, outer, _ = known
+            if overload:
+                attributes = {**attributes, OVERLOAD: overload}
+            stored = Stored(by_name.list_messages(outputs), span, () if key else inputs, outputs, label, outer=outer)
+            details = NodeDetails(domain, outputs, attributes, absent, label, stored=stored, bodies=bodies)
+            node = Node(op, name, texts, entries, len(outputs), subgraphs=graphs, details=details)
             for index, output in enumerate(outputs):
                 if output:
                     if output in values or output in refused:

@@ -50,9 +50,8 @@ def scan_graph(file: OnnxFile, start: int, end: int, *, dropped: Collection[int]
         number = fields[0][0]
         lists.is_ordered, last = lists.is_ordered and number >= last, number
         if number == NODE:
-            for field in fields:
-                if field[1] != BYTES:
-                    expect(field, BYTES, "a node")
+            if fields[0][1] != BYTES:  # several have one type
+                expect(fields[0], BYTES, "a node")
             lists.nodes += fields
         elif number == INITIALIZER:
             reader.read_tensors(fields, lists.named[number])

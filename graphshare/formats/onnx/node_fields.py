@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from graphshare.formats.onnx.attributes import NO_ATTRIBUTES, AttributeReader, Attributes, ReadGraph
@@ -49,8 +50,8 @@ class NodeReader:
 
     def read(self, fields: Sequence[Field]) -> Iterator[NodeFields]:
         """Yield the fields of each NodeProto. Raises WireError."""
-        for place in range(0, len(fields), _CHUNK):
-            yield from self._read_chunk(fields[place : place + _CHUNK])
+        chunks = [fields[place : place + _CHUNK] for place in range(0, len(fields), _CHUNK)]
+        return chain.from_iterable(map(self._read_chunk, chunks))
 
     def _read_chunk(self, fields: Sequence[Field]) -> Iterator[NodeFields]:
         """Yield the same of some nodes, the lengths of whose names are compared together."""

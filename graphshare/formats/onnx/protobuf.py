@@ -252,7 +252,7 @@ def scan(data: Data, position: int, end: int, single: int = 0) -> Iterator[Field
 
 
 def scan_runs(data: Data, position: int, end: int, single: int = 0) -> Iterator[list[Field]]:
-    """Yield the fields that :func:`scan` yields in lists, each of fields with one number that follow each other.
+    """Yield the fields that :func:`scan` yields in lists, each of fields with one number and wire type that follow each other.
 
     A graph has such fields for each node, and a loop over them takes half the time of a generator. In a file that is not in
     memory a list ends with the block that was read, and the next one may have the same number.

@@ -130,14 +130,15 @@ def _match_operators(file: OnnxFile, lists: Lists, graph: Graph, values: dict[No
     operators = [node for node in graph.nodes if node.op]
     if len(operators) != len(lists.nodes):
         return False
-    sources = {id(node.details.stored): node for node in get_source(graph).nodes}
+    sources = {id(node.details.stored): node for node in get_source(graph).nodes if node.attrs}
     for node, (inputs, outputs, label, kind) in zip(operators, reader.read(lists.nodes), strict=True):
-        details, attrs, texts = node.details, node.attrs, kind.known.texts
-        if outputs != details.outputs or label != details.label or kind.op != node.op or kind.domain != details.domain:
+        op, domain, _, stated, _, known = kind
+        details, attrs, texts = node.details, node.attrs, known.texts
+        if outputs != details.outputs or label != details.label or op != node.op or domain != details.domain:
             return False
         if node.subgraphs:
             return False
-        if kind.fields:
+        if stated:
             if _keeps_attributes(node, sources.get(id(details.stored)), kind):
                 texts = attrs
             else:

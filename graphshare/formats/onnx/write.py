@@ -314,11 +314,10 @@ class _GraphWriter:
 
     def _list_inputs(self, node: Node) -> list[str]:
         """Return the names of a node's own inputs, those that are absent included."""
-        entries = own_inputs(node)
         if self._is_plain:
-            names = [(e.node.details.outputs if e.node.op else (e.node.name,))[e.index] for e in entries]
+            names = [e.node.details.outputs[e.index] if e.node.op else e.node.name for e in own_inputs(node)]
         else:
-            names = [self._name(entry) for entry in entries]
+            names = [self._name(entry) for entry in own_inputs(node)]
         for position in node.details.absent:
             names.insert(position, "")
         return names
