@@ -279,7 +279,7 @@ def _scan_run(block: bytes, base: int, position: int, end: int) -> list[Field]:
 
     ``block`` are the bytes from ``base`` on. Fields that begin behind them, and all that :func:`scan` refuses, are left out.
     """
-    at, last = position - base, end - base
+    at, last, begin = position - base, end - base, position
     tag, run = block[at], list[Field]()
     number = tag >> 3
     if tag & 7 != BYTES or not 0 < number < 16:
@@ -291,11 +291,12 @@ def _scan_run(block: bytes, base: int, position: int, end: int) -> list[Field]:
                 length, value = length + (block[value] << 7) - 128, value + 1
                 if block[at + 2] > 127:
                     break
-            stop = value + length
-            if stop > last:
+            at = value + length
+            if at > last:
                 break
-            run.append((number, BYTES, at + base, value + base, stop + base))
-            at = stop
+            stop = at + base
+            run.append((number, BYTES, begin, value + base, stop))
+            begin = stop
     return run
 
 
