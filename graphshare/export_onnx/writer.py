@@ -209,8 +209,11 @@ class GraphWriter:
 def encode_array(array: Array, dtype: str) -> bytes:
     """Return an array's bytes in ``dtype``, little endian and in C order. bfloat16 keeps the upper half, rounded to even."""
     if dtype == "bfloat16":
-        bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
+        values = np.ascontiguousarray(array, np.float32)
+        bits = values.view(np.uint32)
         rounded = (bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)
-        return bytes(rounded.astype("<u2").data)
+        # Rounding up would carry the digits of a NaN into its exponent and sign.
+        halves = np.where(np.isnan(values), bits >> np.uint32(16) | np.uint32(0x40), rounded)
+        return bytes(halves.astype("<u2").data)
     little: Array = np.asarray(array).astype(np.dtype(dtype).newbyteorder("<"), order="C")
     return little.tobytes()
