@@ -109,6 +109,12 @@ def test_a_contradiction_inside_of_a_body_names_both_nodes() -> None:
         (6, {"cond_input_locs": "[0, 9]"}),
         (6, {"cond_input_locs": "[0]"}),
         (7, {"then_input_locs": "[1, -1]"}),
+        (0, {"num_out_data": "0"}),
+        (0, {"num_out_data": "2"}),
+        (0, {"num_out_data": "-1"}),
+        (6, {"num_out_data": "0"}),
+        (6, {"num_out_data": "4"}),
+        (6, {"func_var_locs": "[]"}),
     ],
 )
 def test_places_that_are_not_there_are_refused(number: int, change: dict[str, str]) -> None:
@@ -116,6 +122,11 @@ def test_places_that_are_not_there_are_refused(number: int, change: dict[str, st
     case["attrs"].update(change)
     with pytest.raises(RefusedError, match="node"):
         bare(case, in0=(4, 2))
+
+
+def test_data_without_axes_has_no_steps() -> None:
+    with pytest.raises(RefusedError, match="data without axes has no steps"):
+        bare(case_of("flow", 0), in0=())
 
 
 def test_what_integers_cannot_go_through_is_said_before_anything_runs() -> None:
