@@ -177,3 +177,21 @@ def test_a_loop_is_never_a_node_of_another_domain(tmp_path: Path) -> None:
     options: Any = {"shapes": {"i": (1,), "n": (1,)}, "as_input": ["i", "n"], "custom_domain": "mine"}
     with pytest.raises(RefusedError, match="_while_loop cannot be exported: its condition is not one number"):
         export(Checkpoint(graph), tmp_path / "x.onnx", **options)
+
+
+@pytest.mark.parametrize(("number", "dtype"), [(50, "int32"), (57, "float32"), (5, "int32"), (23, "bool")])
+def test_quantized_layers_of_other_data_than_bytes(number: int, dtype: str) -> None:
+    case, kept = next(c.values[2] for c in cases(WITH_BODIES) if c.values[:2] == ("joined", number)), recorded("joined")
+    graph = graph_of(case, 3)
+    arrays = {node: kept[f"{number}_{node.name}"] for node in graph.variables()}
+    arrays = {node: x.astype(dtype) if node.name == "in0" else x for node, x in arrays.items()}
+    refused = export_graph(graph, arrays, ())
+    assert isinstance(refused, RefusedError)
+    assert f"its data is {dtype}, expected int8 or uint8" in str(refused)
+
+
+def test_scores_of_heads_without_width() -> None:
+    case = next(c.values[2] for c in cases(WITH_BODIES) if c.values[:2] == ("joined", 75))
+    graph = graph_of(case, 1)
+    arrays = dict(zip(graph.variables(), (np.zeros((3, 2, 0), np.int8), *np.ones((2, 1), np.float32)), strict=True))
+    assert "its heads have the width 0" in str(export_graph(graph, arrays, ()))
