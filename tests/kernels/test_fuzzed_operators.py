@@ -71,6 +71,25 @@ REFUSED = [
     ("_scatter_elemwise_div", {}, (array("bool", 2, 3), array("bool", 2, 3)), "booleans cannot be divided"),
     ("Crop", {"h_w": "(2, 2)", "offset": "(-1, -1)", "num_args": "1"}, (array("float32", 1, 1, 4, 4),), "at least 0"),
     ("im2col", {"kernel": "None", "stride": "(4, 2)"}, (array("float32", 1, 1, 4, 4),), "kernel"),
+    ("_sample_multinomial", {"shape": "(6,)"}, (array("float32", 2, 0),), "there are no classes"),
+    ("_sample_multinomial", {"shape": "(6,)"}, (array("float32"),), "probabilities have no axes"),
+    ("_sample_multinomial", {"get_prob": "True"}, (array("int32", 2, 3),), "are int32, expected floating point"),
+    ("_sample_uniform", {"shape": "(5,)"}, (array("bool", 2),) * 2, "parameters are bool, expected numbers"),
+    ("_random_randint", {"shape": "(2,)", "low": "-3", "high": "-3"}, (), "low is -3, expected less than high"),
+    ("_linalg_inverse", {}, (array("int64", 3, 3),), "int64 is not supported, expected float32 or float64"),
+    ("_linalg_gelqf", {}, (array("int32", 2, 2),), "int32 is not supported, expected float32 or float64"),
+    ("_linalg_syevd", {}, (array("int32", 2, 2),), "int32 is not supported, expected float32 or float64"),
+    ("_npi_cholesky", {}, (array("int32", 2, 2),), "int32 is not supported, expected float32 or float64"),
+    ("_npi_tensorinv", {"ind": "1"}, (array("uint8", 6, 2, 3),), "uint8 is not supported, expected float32 or float64"),
+    (
+        "_contrib_hawkesll",
+        {},
+        (
+            *(array("float32", *shape) for shape in ((1, 2), (2,), (2,), (1, 2), (1, 3))),
+            *(array("int32", 1, 3), array("int64", 1), array("float32", 1)),
+        ),
+        "input 6 is int64, expected float32",
+    ),
 ]
 
 
@@ -132,6 +151,24 @@ def test_batch_normalization_of_nothing(fixed: str, shape: tuple[int, ...], axis
     assert found[0].shape == shape
     assert found[2].tolist() == [0, 0, 0]
     assert found[1].tolist() == [0, 0, 0] if fixed == "True" else np.isnan(found[1]).all()  # recorded with MXNet 1.9.1
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "outputs", "x"),
+    [
+        ("_sample_multinomial", {"shape": "(6,)", "get_prob": "True"}, [(0, 6), (0, 6)], array("float32", 0, 3)),
+        ("_sample_multinomial", {"get_prob": "True"}, [(0,), (0,)], array("float32", 0, 3)),
+        ("_linalg_inverse", {}, [(0, 3, 3)], array("int64", 0, 3, 3)),
+        ("_linalg_inverse", {}, [(0, 0)], array("bool", 0, 0)),
+        ("_linalg_gelqf", {}, [(0, 2, 2), (0, 2, 2)], array("int32", 0, 2, 2)),
+        ("_linalg_syevd", {}, [(0, 2, 2), (0, 2)], array("int32", 0, 2, 2)),
+    ],
+)
+def test_results_without_elements(op: str, attrs: dict[str, str], outputs: list[tuple[int, ...]], x: Any) -> None:
+    """MXNet takes matrices of any dtype that have no elements."""
+    found = ask(op, attrs, x)
+    assert [y.shape for y in found] == outputs
+    assert found[-1].dtype == x.dtype
 
 
 def suppress_one_by_one(

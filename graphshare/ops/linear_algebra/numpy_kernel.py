@@ -9,7 +9,7 @@ import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shape, Shapes, TypeRule, Types
 from graphshare.ops.limits import LAPACK, Limits, refuse_invalid_call, require, with_limits
-from graphshare.ops.linear_algebra.kernel import check_finite, infer_matrix_shapes, square
+from graphshare.ops.linear_algebra.kernel import check_finite, infer_matrix_shapes, require_lapack, square
 from graphshare.ops.unification import (
     broadcast_shapes,
     count_elements,
@@ -118,6 +118,7 @@ def _einsum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 
 def _cholesky(attrs: Attrs, a: Array) -> Any:
     """Return L of L L^T from the lower triangle, or U of U^T U from the upper one."""
+    require_lapack(a)
     if attrs["lower"]:
         return np.linalg.cholesky(a)
     return np.linalg.cholesky(a.swapaxes(-1, -2)).swapaxes(-1, -2)
@@ -143,6 +144,7 @@ def _broadcasts_to(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 
 
 def _tensorinv(attrs: Attrs, a: Array) -> Any:
+    require_lapack(a)
     with refuse_invalid_call():
         return np.linalg.tensorinv(a, attrs["ind"])
 

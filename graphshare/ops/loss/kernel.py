@@ -20,7 +20,15 @@ from graphshare.ops.limits import LAPACK, Limits, require, with_limits
 from graphshare.ops.loss.ctc import GRADIENTS as CTC_GRADIENTS
 from graphshare.ops.loss.ctc import KERNELS as CTC_KERNELS
 from graphshare.ops.loss.value import shape_classes, view_labels
-from graphshare.ops.unification import count_elements, dims_of_rank, is_known, same_floating_dtypes, same_shapes, unify
+from graphshare.ops.unification import (
+    count_elements,
+    demand_dtypes,
+    dims_of_rank,
+    is_known,
+    same_floating_dtypes,
+    same_shapes,
+    unify,
+)
 from graphshare.text.format import format_count, format_shape
 
 
@@ -227,7 +235,10 @@ KERNELS = with_limits(
     _kernel("MakeLoss", lambda context, attrs, x: x, same_shapes),
     _kernel("softmax_cross_entropy", softmax_cross_entropy, _infer_cross_entropy_shapes),
     *CTC_KERNELS,
-    *with_limits(Limits(first=LAPACK, finite=True), Kernel("_contrib_hawkesll", log_likelihood, _infer_shapes, _infer_dtypes)),
+    *with_limits(
+        Limits(first=LAPACK, finite=True),
+        Kernel("_contrib_hawkesll", log_likelihood, _infer_shapes, demand_dtypes(_infer_dtypes)),
+    ),
 )
 
 

@@ -138,6 +138,7 @@ def _column(x: Term) -> Term:
 
 def translate_log_likelihood(t: Translation) -> list[str]:
     """Emit the log likelihood of each sequence ``(N,)`` and the memory of each mark at the end ``(N, K)``."""
+    t.require_floats()
     rates, ratios, decays, memory, lags, marks, counts, ends = terms(t)
     (samples, number), steps, dtype = t.inputs[0].shape, t.inputs[4].shape[1], rates.dtype
     if not steps or not number:
@@ -185,5 +186,5 @@ TRANSLATIONS = (
     Translator("LogisticRegressionOutput", lambda t: t.emit("Sigmoid", t.inputs[0])),
     Translator("softmax_cross_entropy", translate_softmax_cross_entropy),
     Translator("CTCLoss", translate_ctc_loss),
-    Translator("_contrib_hawkesll", translate_log_likelihood, "its sequences have elements"),
+    Translator("_contrib_hawkesll", translate_log_likelihood, "its sequences have elements and its dtype is floating point"),
 )
