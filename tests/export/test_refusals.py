@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import onnx
 import pytest
@@ -9,7 +11,8 @@ from onnx import helper
 
 from graphshare.errors import BugError, RefusedError
 from graphshare.export_onnx import translate
-from graphshare.ops.translation import Translator
+from graphshare.export_onnx.opsets import FIRST, IR_VERSIONS
+from graphshare.ops.translation import TAKES, TAKES_LATER, Translator
 from graphshare.verification.onnx_checker import check_model
 from tests.elementwise import Tolerance
 from tests.export.judge import export_operator, run_onnx
@@ -323,6 +326,83 @@ def test_windows_of_no_channels() -> None:
     arrays = zeros(1, 0, 6, 7, dtype="int8"), zeros(1), zeros(1)
     refused = export_operator("_contrib_quantized_pooling", {"kernel": "(2, 2)", "pool_type": "avg"}, arrays, 3)
     assert "its data has no elements" in str(refused)
+
+
+def test_the_dtypes_of_operators_are_those_of_onnx() -> None:
+    names = {"float16": "float16", "float32": "float", "float64": "double", "bool": "bool"}
+    names |= {name: name for name in ("int8", "uint8", "int32", "int64")}
+    for opset in IR_VERSIONS:
+        for op_type, dtypes in TAKES.items():
+            (first, *_) = onnx.defs.get_schema(op_type, max(opset, FIRST.get(op_type, 0)), "").inputs
+            taken = {dtype for dtype, name in names.items() if f"tensor({name})" in first.types}
+            stated = {dtype for dtype in dtypes if TAKES_LATER.get((op_type, dtype), 0) <= opset}
+            assert stated == taken, f"{op_type} in version {opset}"
+
+
+@pytest.mark.parametrize(
+    "op", "relu sign erf _npi_sign _npx_relu _contrib_sign_ste _contrib_div_sqrt_dim add_n _npi_copysign".split()
+)
+def test_booleans_that_onnx_does_not_compute_with(op: str) -> None:
+    count = {"add_n": 4, "_npi_copysign": 2}.get(op, 1)
+    attrs = {"num_args": "4"} if op == "add_n" else {}
+    message = refusal(op, attrs, *[zeros(2, 3, dtype="bool")] * count)
+    assert re.search(r"ONNX's \w+ takes no bool", message)
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "shapes"),
+    [
+        ("Deconvolution", {"kernel": "(2,)", "num_filter": "1", "no_bias": "True"}, [(1, 1, 4), (1, 1, 2)]),
+        ("RNN", {"mode": "rnn_tanh", "state_size": "4", "num_layers": "1"}, [(1, 2, 3), (36,), (1, 2, 4)]),
+        ("ROIPooling", {"pooled_size": "(2, 2)", "spatial_scale": "0.5"}, [(1, 1, 4, 4), (1, 5)]),
+        (
+            "_contrib_RROIAlign",
+            {"pooled_size": "(2, 2)", "spatial_scale": "0.5", "sampling_ratio": "2"},
+            [(1, 1, 4, 4), (1, 6)],
+        ),
+        (
+            "_contrib_DeformablePSROIPooling",
+            {"spatial_scale": "1", "no_trans": "1", "output_dim": "2", "group_size": "1", "pooled_size": "3"},
+            [(1, 2, 4, 4), (1, 5)],
+        ),
+        ("col2im", {"kernel": "(1, 1)", "output_size": "(2, 2)"}, [(1, 3, 4)]),
+    ],
+)
+def test_integers_that_mxnet_refuses(op: str, attrs: dict[str, str], shapes: list[tuple[int, ...]]) -> None:
+    assert "its data is int32" in refusal(op, attrs, *(zeros(*shape, dtype="int32") for shape in shapes))
+
+
+@pytest.mark.parametrize("mode", ["maximum", "minimum"])
+def test_booleans_padded_with_their_extremes(mode: str) -> None:
+    x = np.array([[True, False], [False, False]])
+    compare("_npi_pad", {"mode": mode, "pad_width": "((1, 2), (2, 1))"}, x)
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "inputs"),
+    [
+        ("_np_roll", {"shift": "()"}, 1),
+        ("_np_roll", {"shift": "None"}, 1),
+        ("_np_roll", {"shift": "(1, -1)", "axis": "()"}, 1),
+        ("_npi_delete", {"int_ind": "2", "axis": "1"}, 1),
+        ("_npi_insert_scalar", {"int_ind": "3", "axis": "1"}, 2),
+        ("_npi_insert_slice", {"int_ind": "-3", "axis": "1"}, 2),
+    ],
+)
+def test_places_that_are_not_there(op: str, attrs: dict[str, str], inputs: int) -> None:
+    assert "cannot be exported: " in refusal(op, attrs, *[zeros(2, 2, 3)] * inputs)
+
+
+def test_single_numbers() -> None:
+    one = np.array(0.5, np.float32)
+    compare("SoftmaxActivation", {}, one)
+    compare("_contrib_quantize_v2", {"out_type": "int8"}, one, count=3)
+    compare("_contrib_quantize_asym", {"min_calib_range": "0", "max_calib_range": "2"}, one, count=3)
+    compare("_contrib_requantize", {}, np.array(5, np.int32), -np.ones(1, np.float32), np.ones(1, np.float32), count=3)
+
+
+def test_norms_of_matrices_without_elements() -> None:
+    assert "its data has no elements" in refusal("_npi_norm", {"axis": "(1, 2)", "flag": "0", "ord": "inf"}, zeros(1, 0, 3, 4))
 
 
 def test_images_of_booleans_are_not_brightened() -> None:

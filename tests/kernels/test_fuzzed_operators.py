@@ -10,8 +10,9 @@ import pytest
 from graphshare.ops.creation import kernel as creation
 from graphshare.ops.detection import boxes as box_kernels
 from graphshare.ops.detection.boxes import compute_iou, find_neighbours, suppress_overlaps
+from graphshare.ops.inference import infer
 from graphshare.ops.rnn import kernel as rnn
-from tests.oracle.probed import Refusal, backward, forward
+from tests.oracle.probed import Refusal, backward, forward, graph_of
 
 
 def probe(op: str, attrs: dict[str, str], count: int, *, np_shape: bool = False) -> dict[str, Any]:
@@ -71,6 +72,9 @@ REFUSED = [
     ("_scatter_elemwise_div", {}, (array("bool", 2, 3), array("bool", 2, 3)), "booleans cannot be divided"),
     ("Crop", {"h_w": "(2, 2)", "offset": "(-1, -1)", "num_args": "1"}, (array("float32", 1, 1, 4, 4),), "at least 0"),
     ("im2col", {"kernel": "None", "stride": "(4, 2)"}, (array("float32", 1, 1, 4, 4),), "kernel"),
+    ("elemwise_div", {}, (array("bool", 3), array("bool", 3)), "booleans cannot be divided"),
+    ("broadcast_mod", {}, (array("bool", 3), array("bool", 3)), "booleans cannot be divided"),
+    ("_npi_mod", {}, (array("bool", 3), array("bool", 3)), "booleans cannot be divided"),
     ("_sample_multinomial", {"shape": "(6,)"}, (array("float32", 2, 0),), "there are no classes"),
     ("_sample_multinomial", {"shape": "(6,)"}, (array("float32"),), "probabilities have no axes"),
     ("_sample_multinomial", {"get_prob": "True"}, (array("int32", 2, 3),), "are int32, expected floating point"),
@@ -151,6 +155,31 @@ def test_batch_normalization_of_nothing(fixed: str, shape: tuple[int, ...], axis
     assert found[0].shape == shape
     assert found[2].tolist() == [0, 0, 0]
     assert found[1].tolist() == [0, 0, 0] if fixed == "True" else np.isnan(found[1]).all()  # recorded with MXNet 1.9.1
+
+
+def test_means_of_the_least_number() -> None:
+    mean, variance = ask("moments", {"axes": "(0,)"}, np.array([[8, 3], [-8, 5]], np.int8))
+    assert (mean.tolist(), variance.tolist()) == ([0, 4], [-64, 1])  # recorded with MXNet 1.9.1: 64 + 64 is -128
+    assert ask("mean", {"axis": "(0,)"}, np.full((2, 1), 64, np.int8))[0].tolist() == [-64]
+    assert ask("mean", {"axis": "(0,)"}, np.full((300, 1), 1, np.int8))[0].tolist() == [0]  # 300 is 44
+
+
+def test_percentiles_of_float16_are_float32() -> None:
+    x = np.array([[-0.828, -0.445, 0.31, 0.7]], np.float16)
+    (result,) = ask("_npi_percentile", {"q_scalar": "30", "axis": "(1,)"}, x)
+    assert result[0] == pytest.approx(float(x[0, 0]) * 0.1 + float(x[0, 1]) * 0.9, rel=1e-6)
+
+
+def test_further_arrays_of_differences_are_not_counted() -> None:
+    attrs = {"to_begin_arr_given": "True", "to_end_arr_given": "False"}
+    graph = graph_of(probe("_npi_ediff1d", attrs, 3), 1)
+    shapes = dict(zip(graph.nodes, ((2, 3, 4), (2,), (3,)), strict=False))
+    assert infer(graph, shapes, {}).shapes[graph.nodes[-1]] == [(25,)]
+
+
+def test_one_equation_has_the_axes_of_its_factor() -> None:
+    graph = graph_of(probe("_npi_tensorsolve", {}, 2), 1)
+    assert infer(graph, dict.fromkeys(graph.nodes[:2], (1,)), {}).shapes[graph.nodes[-1]] == [(1,)]
 
 
 @pytest.mark.parametrize(

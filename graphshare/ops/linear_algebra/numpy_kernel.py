@@ -269,7 +269,8 @@ def _tensorsolve_shape(attrs: Attrs, a: Dims, b: Dims) -> Shape:
     rows, columns = count_elements(tuple(order[: len(b)])), count_elements(tuple(order[len(b) :]))
     if rows is not None and columns is not None and rows != columns:
         raise KernelError(f"{format_shape(a)} has {rows} equations for {columns} unknowns, expected the same number")
-    return tuple(order[len(b) :])
+    # With as many axes as the right side, numpy takes all of them, which have one element, for those of the unknowns.
+    return tuple(order[len(b) :] if len(order) > len(b) else order)
 
 
 KERNELS = with_limits(

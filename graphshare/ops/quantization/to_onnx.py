@@ -108,7 +108,7 @@ def translate_quantize_asymmetric(t: Translation) -> list[str]:
         low, high = _ends_of_data(x, t.inputs[0].rank)
     scale = 255 / (high - low)
     shift = 255 - high * scale
-    return [round_to(x * scale + shift, "uint8", may_be_nan=True).name, scale.name, shift.name]
+    return [_without_axis(t, round_to(x * scale + shift, "uint8", may_be_nan=True)), scale.name, shift.name]
 
 
 def translate_add(t: Translation) -> list[str]:
@@ -203,7 +203,7 @@ def translate_quantize(t: Translation) -> list[str]:
     whole = round_to(x * divide_or(LEVELS[dtype], widest, np.inf), dtype, may_be_nan=True)
     if dtype == "int8":
         low, high = -widest, widest
-    return [whole.name, low.name, high.name]
+    return [_without_axis(t, whole), low.name, high.name]
 
 
 def translate_dequantize(t: Translation) -> str:
@@ -225,7 +225,7 @@ def translate_requantize(t: Translation) -> list[str]:
         reach = largest(low, high)
     scaled = x * (unit * (ENDS[dtype][1] / reach))
     begin = reach * 0.0 if dtype == "uint8" else -reach
-    return [round_to(scaled, dtype, may_be_nan=True).name, begin.name, reach.name]
+    return [_without_axis(t, round_to(scaled, dtype, may_be_nan=True)), begin.name, reach.name]
 
 
 def translate_act(t: Translation) -> list[str]:
