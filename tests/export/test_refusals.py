@@ -263,10 +263,10 @@ def test_dtypes_that_the_kernel_refuses(op: str, attrs: dict[str, str], dtype: s
 
 def test_integers_in_a_process_of_events() -> None:
     inputs = (zeros(1, 2), zeros(2), zeros(2), zeros(1, 2), zeros(1, 3), zeros(1, 3), zeros(1), zeros(1))
-    assert "its data is int64" in refusal(
+    assert "dtypes int64, expected one floating-point dtype" in refusal(
         "_contrib_hawkesll", {}, *(x.astype("int32" if i == 5 else "int64") for i, x in enumerate(inputs))
     )
-    assert "input 6 is int64, expected float32" in refusal(
+    assert "dtypes float32, int64, expected one floating-point dtype" in refusal(
         "_contrib_hawkesll", {}, *(x.astype({5: "int32", 6: "int64"}.get(i, "float32")) for i, x in enumerate(inputs))
     )
 
@@ -399,6 +399,16 @@ def test_single_numbers() -> None:
     compare("_contrib_quantize_v2", {"out_type": "int8"}, one, count=3)
     compare("_contrib_quantize_asym", {"min_calib_range": "0", "max_calib_range": "2"}, one, count=3)
     compare("_contrib_requantize", {}, np.array(5, np.int32), -np.ones(1, np.float32), np.ones(1, np.float32), count=3)
+
+
+def test_proposals_of_float16_in_an_old_version() -> None:
+    stream = np.random.default_rng(0)
+    arrays = [stream.uniform(0, 1, shape).astype("float16") for shape in ((1, 24, 4, 4), (1, 48, 4, 4))]
+    info = np.array([[64, 64, 1]], np.float16)
+    attrs = {"feature_stride": "16", "rpn_post_nms_top_n": "8", "rpn_pre_nms_top_n": "40"}
+    model = export_operator("_contrib_Proposal", attrs, [*arrays, info], 1, opset=13)
+    assert isinstance(model, bytes)
+    onnx.checker.check_model(onnx.load_from_string(model), full_check=True)
 
 
 def test_norms_of_matrices_without_elements() -> None:

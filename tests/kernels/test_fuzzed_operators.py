@@ -72,6 +72,14 @@ REFUSED = [
     ("_scatter_elemwise_div", {}, (array("bool", 2, 3), array("bool", 2, 3)), "booleans cannot be divided"),
     ("Crop", {"h_w": "(2, 2)", "offset": "(-1, -1)", "num_args": "1"}, (array("float32", 1, 1, 4, 4),), "at least 0"),
     ("im2col", {"kernel": "None", "stride": "(4, 2)"}, (array("float32", 1, 1, 4, 4),), "kernel"),
+    ("gather_nd", {}, (array("float64", 3, 4), array("int64", 0, 5)), "there are no coordinates"),
+    ("_contrib_dequantize", {}, (array("int32", 3), array("float32", 1), array("float32", 1)), "int32 is not supported"),
+    (
+        "_contrib_MultiBoxTarget",
+        {},
+        (array("float32", 1, 2, 4), array("float32", 2, 0, 5), array("float32", 2, 3, 2)),
+        "there are no labels",
+    ),
     ("elemwise_div", {}, (array("bool", 3), array("bool", 3)), "booleans cannot be divided"),
     ("broadcast_mod", {}, (array("bool", 3), array("bool", 3)), "booleans cannot be divided"),
     ("_npi_mod", {}, (array("bool", 3), array("bool", 3)), "booleans cannot be divided"),
@@ -92,7 +100,7 @@ REFUSED = [
             *(array("float32", *shape) for shape in ((1, 2), (2,), (2,), (1, 2), (1, 3))),
             *(array("int32", 1, 3), array("int64", 1), array("float32", 1)),
         ),
-        "input 6 is int64, expected float32",
+        "dtypes float32, int64, expected one floating-point dtype",
     ),
 ]
 
@@ -168,6 +176,11 @@ def test_percentiles_of_float16_are_float32() -> None:
     x = np.array([[-0.828, -0.445, 0.31, 0.7]], np.float16)
     (result,) = ask("_npi_percentile", {"q_scalar": "30", "axis": "(1,)"}, x)
     assert result[0] == pytest.approx(float(x[0, 0]) * 0.1 + float(x[0, 1]) * 0.9, rel=1e-6)
+
+
+def test_standardized_integers_stay_integers() -> None:
+    (result,) = ask("InstanceNorm", {}, np.array([[[0, 10]]]), np.full(1, 3), np.full(1, 2))
+    assert (result.dtype, result.tolist()) == (np.int64, [[[-1, 5]]])
 
 
 def test_further_arrays_of_differences_are_not_counted() -> None:

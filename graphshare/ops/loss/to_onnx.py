@@ -11,6 +11,7 @@ from math import prod
 
 import numpy as np
 
+from graphshare.ops.loss.kernel import require_one_dtype
 from graphshare.ops.onnx_terms import Term, term, terms
 from graphshare.ops.translation import FAR, Translation, Translator, Value, keep_input
 
@@ -138,7 +139,7 @@ def _column(x: Term) -> Term:
 
 def translate_log_likelihood(t: Translation) -> list[str]:
     """Emit the log likelihood of each sequence ``(N,)`` and the memory of each mark at the end ``(N, K)``."""
-    t.require_floats()
+    require_one_dtype([x.dtype for x in t.inputs])
     rates, ratios, decays, memory, lags, marks, counts, ends = terms(t)
     (samples, number), steps, dtype = t.inputs[0].shape, t.inputs[4].shape[1], rates.dtype
     if not steps or not number:

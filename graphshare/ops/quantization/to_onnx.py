@@ -208,6 +208,7 @@ def translate_quantize(t: Translation) -> list[str]:
 
 def translate_dequantize(t: Translation) -> str:
     """Emit ``DequantizeLinear``."""
+    _require_bytes(t, 1)
     x = t.inputs[0]
     step = (find_magnitude(t, 1) / LEVELS[x.dtype]).reshape(())
     return t.emit("DequantizeLinear", x, step.name, t.number(0, x.dtype))
