@@ -45,7 +45,7 @@ class Term:
             wide = [x.cast("int32") if isinstance(x, Term) else x for x in others]
             return self.cast("int32").apply(op_type, *wide).cast(self.dtype)
         names = [x.name if isinstance(x, Term) else self.number(x).name for x in others]
-        (out,) = self.t.emit_several(op_type, 1, self.name, *names, domain="", **attributes)
+        (out,) = self.t.emit_several(op_type, 1, Value(self.name, (), self.dtype), *names, domain="", **attributes)
         return Term(self.t, out, dtype or self.dtype)
 
     def cast(self, dtype: str) -> Term:
@@ -97,7 +97,7 @@ class Term:
 
     def reduce(self, op_type: str, axes: Sequence[int], *, keepdims: bool = False) -> Term:
         """Emit a reduction over ``axes``."""
-        return Term(self.t, self.t.reduce(op_type, self.name, axes, keepdims=keepdims), self.dtype)
+        return Term(self.t, self.t.reduce(op_type, Value(self.name, (), self.dtype), axes, keepdims=keepdims), self.dtype)
 
     def reshape(self, shape: Sequence[int]) -> Term:
         """Return the term with a shape in which every size is known."""

@@ -24,6 +24,30 @@ FAR = (1 << 63) - 1
 """An end of a slice beyond any axis; ``-FAR`` is before any."""
 
 
+_REAL = ("float16", "float32", "float64")
+_SUMMED = (*_REAL, "int32", "int64")
+_NUMBERS = (*_SUMMED, "int8", "uint8")
+_TAKES: dict[tuple[str, ...], str] = {
+    _REAL: "Acos Acosh Asin Asinh Atan Atanh AveragePool BatchNormalization Ceil Conv ConvTranspose Cos Cosh Dropout Elu Erf "
+    "Exp Floor GRU GlobalAveragePool GlobalMaxPool HardSigmoid InstanceNormalization IsInf IsNaN LRN LSTM LayerNormalization "
+    "LeakyRelu Log LogSoftmax MaxRoiPool Multinomial RNN Reciprocal RoiAlign Round Selu Sigmoid Sin Sinh Softmax Softplus "
+    "Softsign Sqrt Tan Tanh",
+    _SUMMED: "CumSum Gemm MatMul PRelu Pow ReduceL2 ReduceLogSumExp ReduceMean ReduceProd ReduceSum ReduceSumSquare",
+    (*_SUMMED, "int8"): "Neg Relu",
+    (*_REAL, "int8", "uint8"): "MaxPool",
+    _NUMBERS: "Abs Add ArgMax ArgMin Clip Div Einsum Greater GreaterOrEqual Less LessOrEqual Max Min Mod Mul Sign Sub TopK",
+}
+TAKES = {op_type: dtypes for dtypes, names in _TAKES.items() for op_type in names.split()}
+"""The dtypes of the first input of operators that do not take every one, in the latest version of the operator set."""
+TAKES_LATER = {
+    ("CumSum", "float16"): 14,
+    ("IsInf", "float16"): 20,
+    **{("Relu", dtype): 14 for dtype in ("int8", "int32", "int64")},
+    **{(op_type, dtype): 14 for op_type in ("Add", "Div", "Mul", "Sub") for dtype in ("int8", "uint8")},
+}
+"""The first version in which an operator takes a dtype, where it is later than 13."""
+
+
 class TranslationError(Exception):
     """A node has no translation with these attributes, shapes or dtypes; the message says why, as the end of a sentence."""
 
@@ -118,11 +142,18 @@ class Translation:
         self, op_type: str, count: int, *inputs: Value | str, domain: str = "", **attributes: AttributeValue
     ) -> list[str]:
         """Emit an ONNX node with ``count`` outputs and return their names."""
+        if inputs and isinstance(inputs[0], Value) and not domain:
+            self._check_dtype(op_type, inputs[0].dtype)
         names = [x.name if isinstance(x, Value) else x for x in inputs]
         # An absent input keeps its place only in front of others.
         while names and not names[-1]:
             names.pop()
         return self._writer.add_node(op_type, names, count, attributes, domain)
+
+    def _check_dtype(self, op_type: str, dtype: str) -> None:
+        """Refuse the node where ONNX's operator does not take a dtype as its first input: checkers refuse such a model."""
+        if dtype not in TAKES.get(op_type, (dtype,)) or self.opset < TAKES_LATER.get((op_type, dtype), 0):
+            self.refuse(f"ONNX's {op_type} takes no {dtype}")
 
     def body(self, inputs: Sequence[Value], build: BuildBody) -> Graph:
         """Return the body of a loop or branch that ``build`` emits, for an attribute of an ONNX node.

@@ -145,12 +145,21 @@ def demand_dtypes(rule: TypeRule) -> TypeRule:
 
     def infer(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
         wanted, results = rule(attrs, inputs, outputs)
-        for number, (dtype, other) in enumerate(zip(inputs, wanted, strict=True)):
-            if dtype is not None and other is not None and dtype != other:
-                raise KernelError(f"input {number} is {dtype}, expected {other}")
+        require_dtypes(inputs, wanted)
         return wanted, results
 
     return infer
+
+
+def require_dtypes(inputs: Types, wanted: Types) -> None:
+    """Refuse inputs whose dtypes differ from those that a rule infers for them.
+
+    Raises:
+        KernelError: for the first such input.
+    """
+    for number, (dtype, other) in enumerate(zip(inputs, wanted, strict=True)):
+        if dtype is not None and other is not None and dtype != other:
+            raise KernelError(f"input {number} is {dtype}, expected {other}")
 
 
 def dtype_rule(dtype: str) -> TypeRule:

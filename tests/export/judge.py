@@ -67,10 +67,10 @@ def translate(
     graph: Graph, arrays: Mapping[Node, Any], stored: Collection[Node], *, opset: int = OPSET
 ) -> Graph | RefusedError:
     """Return a graph in ONNX's operators; see :func:`export_graph`."""
-    inference = infer(graph, {v: x.shape for v, x in arrays.items()}, {v: str(x.dtype) for v, x in arrays.items()})
     values = {v: Value("", arrays[v].shape, str(arrays[v].dtype), partial(np.asarray, arrays[v])) for v in stored}
     tensors = {v: Tensor(x.dtype, x.shape, encode_array(arrays[v], x.dtype)) for v, x in values.items()}
     try:
+        inference = infer(graph, {v: x.shape for v, x in arrays.items()}, {v: str(x.dtype) for v, x in arrays.items()})
         translated = translate_graph(graph, inference, values, tensors, opset=opset, name="test")
     except RefusedError as refusal:
         return refusal

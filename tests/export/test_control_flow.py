@@ -70,6 +70,7 @@ def agrees(found: dict[str, Any], arrays: dict[str, Any], stored: tuple[str, ...
 
 FOREACH = {"num_args": "3", "num_outputs": "2", "num_out_data": "1", "in_data_locs": "[0]", "in_state_locs": "[1]"}
 FOREACH["remain_locs"] = "[]"
+NP_SHAPE = {"is_np_shape": ["int", 1]}
 BELOW = body(["i", "n"], operator("broadcast_lesser", "less", [0, 1]), heads=[2])
 NEXT = body(["i"], operator("_plus_scalar", "next", [0], attrs={"scalar": "1"}), heads=[0, 1])
 WHILE = {"num_args": "4", "num_outputs": "2", "num_out_data": "1", "max_iterations": "5", "cond_input_locs": "[0, 1]"}
@@ -85,6 +86,19 @@ def a_loop(op: str, attrs: dict[str, str], inputs: list[str], subgraphs: list[di
 def test_a_loop_that_stops_early_or_never_begins(limit: int) -> None:
     arrays = {"i": np.zeros(1, "float32"), "n": np.full(1, limit, "float32")}
     agrees(a_loop("_while_loop", WHILE, ["i", "n"], [BELOW, NEXT]), arrays)
+
+
+def test_a_loop_over_nothing() -> None:
+    step = body(["x", "s"], operator("elemwise_add", "next", [0, 1]), heads=[2, 2])
+    arrays = {"x": np.zeros((0, 2), "float32"), "s": np.ones(2, "float32")}
+    agrees({**(found := a_loop("_foreach", FOREACH, ["x", "s"], [step])), "attrs": found["attrs"] | NP_SHAPE}, arrays)
+
+
+def test_variables_of_a_loop_that_start_from_one_input() -> None:
+    next_ = [operator("_plus_scalar", "next", [0], attrs={"scalar": "1"}), operator("elemwise_add", "sum", [1, 0])]
+    attrs = WHILE | {"num_outputs": "3", "cond_input_locs": "[0, 1]", "func_input_locs": "[0, 0]", "func_var_locs": "[0, 1]"}
+    arrays = {"i": np.full(1, 2, "float32"), "n": np.full(1, 9, "float32")}
+    agrees(a_loop("_while_loop", attrs, ["i", "n"], [BELOW, body(["i", "s"], *next_, heads=[0, 2, 3])]), arrays)
 
 
 def a_recurrent_layer() -> dict[str, Any]:
@@ -163,3 +177,21 @@ def test_a_loop_is_never_a_node_of_another_domain(tmp_path: Path) -> None:
     options: Any = {"shapes": {"i": (1,), "n": (1,)}, "as_input": ["i", "n"], "custom_domain": "mine"}
     with pytest.raises(RefusedError, match="_while_loop cannot be exported: its condition is not one number"):
         export(Checkpoint(graph), tmp_path / "x.onnx", **options)
+
+
+@pytest.mark.parametrize(("number", "dtype"), [(50, "int32"), (57, "float32"), (5, "int32"), (23, "bool")])
+def test_quantized_layers_of_other_data_than_bytes(number: int, dtype: str) -> None:
+    case, kept = next(c.values[2] for c in cases(WITH_BODIES) if c.values[:2] == ("joined", number)), recorded("joined")
+    graph = graph_of(case, 3)
+    arrays = {node: kept[f"{number}_{node.name}"] for node in graph.variables()}
+    arrays = {node: x.astype(dtype) if node.name == "in0" else x for node, x in arrays.items()}
+    refused = export_graph(graph, arrays, ())
+    assert isinstance(refused, RefusedError)
+    assert f"its data is {dtype}, expected int8 or uint8" in str(refused)
+
+
+def test_scores_of_heads_without_width() -> None:
+    case = next(c.values[2] for c in cases(WITH_BODIES) if c.values[:2] == ("joined", 75))
+    graph = graph_of(case, 1)
+    arrays = dict(zip(graph.variables(), (np.zeros((3, 2, 0), np.int8), *np.ones((2, 1), np.float32)), strict=True))
+    assert "its heads have the width 0" in str(export_graph(graph, arrays, ()))

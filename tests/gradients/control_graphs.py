@@ -72,6 +72,17 @@ def while_loop() -> dict[str, Any]:
     return _whole(names, _op("_while_loop", "loop", [0, 1, 2, 3], **attrs, **places), 3, [condition, step])
 
 
+def variables_of_one_input() -> dict[str, Any]:
+    """Three steps of a, b = a * b, b + w, which begin as the same array; output a."""
+    condition = _body([_var("i"), _op("norm", "size", [0]), _op("_greater_scalar", "more", [1], scalar="0")], [2])
+    step = _body(
+        [_var("a"), _var("b"), _var("w"), _op("elemwise_mul", "ab", [0, 1]), _op("elemwise_add", "bw", [1, 2])], [0, 3, 4]
+    )
+    attrs = {"num_args": "4", "num_outputs": "3", "num_out_data": "1", "max_iterations": "3"}
+    places = {"cond_input_locs": "(1,)", "func_input_locs": "(0, 0, 1)", "func_var_locs": "(0, 1)"}
+    return _whole(["x", "weight"], _op("_while_loop", "loop", [0, 1], **attrs, **places), 3, [condition, step])
+
+
 def single_step() -> dict[str, Any]:
     """One step: output s * w, and s passed on as it is."""
     condition = _body([_var("s"), _op("norm", "size", [0]), _op("_greater_scalar", "more", [1], scalar="0")], [2])
@@ -98,6 +109,7 @@ GRAPHS: dict[str, tuple[dict[str, Any], dict[str, list[float]], dict[str, tuple[
     "while_loop to its end": (while_loop(), {"i": [0.0], "limit": [9.0]}, {"s": (3,), "weight": (3,)}),
     "while_loop that never ran": (while_loop(), {"i": [4.0], "limit": [3.0]}, {"s": (3,), "weight": (3,)}),
     "while_loop of one step": (single_step(), {}, {"s": (3,), "weight": (3,)}),
+    "while_loop, variables of one input": (variables_of_one_input(), {}, {"x": (3,), "weight": (3,)}),
     "cond, then": (cond(), {"p": [1.0]}, {"x": (3,), "y": (3,)}),
     "cond, else": (cond(), {"p": [-1.0]}, {"x": (3,), "y": (3,)}),
 }

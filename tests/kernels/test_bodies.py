@@ -19,6 +19,7 @@ from graphshare.ops.inference import infer
 from graphshare.ops.onednn import convolution, products
 from graphshare.ops.onednn.products import sum_by_channel
 from tests.elementwise import describe_mismatch
+from tests.export.judge import export_graph
 from tests.kernels.recordings import WITH_BODIES, cases, recorded, recorded_outputs, tolerance_of
 from tests.symbols import document, operator, variable
 
@@ -109,6 +110,12 @@ def test_a_contradiction_inside_of_a_body_names_both_nodes() -> None:
         (6, {"cond_input_locs": "[0, 9]"}),
         (6, {"cond_input_locs": "[0]"}),
         (7, {"then_input_locs": "[1, -1]"}),
+        (0, {"num_out_data": "0"}),
+        (0, {"num_out_data": "2"}),
+        (0, {"num_out_data": "-1"}),
+        (6, {"num_out_data": "0"}),
+        (6, {"num_out_data": "4"}),
+        (6, {"func_var_locs": "[]"}),
     ],
 )
 def test_places_that_are_not_there_are_refused(number: int, change: dict[str, str]) -> None:
@@ -116,6 +123,11 @@ def test_places_that_are_not_there_are_refused(number: int, change: dict[str, st
     case["attrs"].update(change)
     with pytest.raises(RefusedError, match="node"):
         bare(case, in0=(4, 2))
+
+
+def test_data_without_axes_has_no_steps() -> None:
+    with pytest.raises(RefusedError, match="data without axes has no steps"):
+        bare(case_of("flow", 0), in0=())
 
 
 def test_what_integers_cannot_go_through_is_said_before_anything_runs() -> None:
@@ -132,6 +144,84 @@ def test_what_integers_cannot_go_through_is_said_before_anything_runs() -> None:
     del case["subgraphs"][0]
     (fault,) = missing_kernels(graph_of(case, 3).nodes)
     assert "0 subgraphs" in fault.message
+
+
+def infer_joined(case: dict[str, Any], *dtypes: str, **shapes: tuple[int, ...]) -> None:
+    """Infer from the shapes and dtypes of a case of fused layers, with other dtypes and shapes."""
+    graph = graph_of(case, 1)
+    found = {node: case["inputs"][int(node.name[2:])] for node in graph.variables()}
+    known = {node: shapes.get(node.name, tuple(x["shape"])) for node, x in found.items()}
+    infer(graph, known, {node: dtypes[int(node.name[2:])] for node in graph.variables()} if dtypes else {})
+
+
+END = "float32"
+DTYPES_OF_LAYERS = [  # each with the dtype that MXNet 1.9.1 names
+    (75, ("uint8", END, END), "input 0 is uint8, expected int8"),
+    (75, ("int8", "float64", END), "input 1 is float64, expected float32"),
+    (78, ("uint8", "uint8", *[END] * 4), "input 0 is uint8, expected int8"),
+    (78, ("int8", "int8", *[END] * 4), "input 1 is int8, expected uint8"),
+    (57, ("int8", "int32", "int8", *[END] * 6), "input 1 is int32, expected int8"),
+    (57, ("int8", "int8", "int8", "float64", *[END] * 5), "input 3 is float64, expected float32"),
+    (23, ("uint8", "float32", "float32", "int8", "float64", *[END] * 3), "input 4 is float64, expected float32"),
+]
+
+
+@pytest.mark.parametrize(("number", "dtypes", "message"), DTYPES_OF_LAYERS)
+def test_dtypes_that_a_quantized_layer_does_not_take(number: int, dtypes: tuple[str, ...], message: str) -> None:
+    case = case_of("joined", number)
+    assert case["attrs"]["quantized"].lower() == "true"
+    with pytest.raises(RefusedError, match=message):
+        infer_joined(case, *dtypes)
+
+
+@pytest.mark.parametrize("number", [75, 78])
+@pytest.mark.parametrize("heads", ["0", "-2", "1", "3", "5"])
+def test_heads_that_do_not_divide_or_differ_from_the_subgraph(number: int, heads: str) -> None:
+    case = case_of("joined", number)
+    infer_joined(case)
+    case["attrs"]["heads"] = heads
+    with pytest.raises(RefusedError, match=r"heads is|not a multiple of|does not fit"):
+        infer_joined(case)
+
+
+def test_attention_of_other_ranks() -> None:
+    for number in (75, 78):
+        with pytest.raises(RefusedError):
+            infer_joined(case_of("joined", number), in0=(3, 24))
+
+
+def test_weights_quantized_by_unit_need_a_range_of_the_result() -> None:
+    case = case_of("joined", 50)
+    infer_joined(case)
+    del case["attrs"]["max_calib_range"]
+    with pytest.raises(RefusedError, match="channel_wise_quantize needs min_calib_range and max_calib_range"):
+        infer_joined(case)
+
+
+@pytest.mark.parametrize("number", [11, 44])
+@pytest.mark.parametrize(
+    ("op", "act_type"), [("LeakyReLU", "rrelu"), ("LeakyReLU", "prelu"), ("LeakyReLU", "selu"), ("Activation", "softsign")]
+)
+def test_activations_that_onednn_does_not_have(number: int, op: str, act_type: str) -> None:
+    case = case_of("joined", number)
+    for node in case["subgraphs"][0]["nodes"]:
+        if node["op"] in ("LeakyReLU", "Activation"):
+            node.update(op=op, attrs={"act_type": act_type})
+    (fault,) = missing_kernels(graph_of(case, 3).nodes)
+    assert f"{op} of act_type {act_type} in its subgraph cannot be computed in integers" in fault.message
+    graph = graph_of(case, 1)
+    refused = export_graph(graph, {node: recorded("joined")[f"{number}_{node.name}"] for node in graph.variables()}, ())
+    assert isinstance(refused, RefusedError)
+    assert f"{op} of act_type {act_type} in its subgraph" in str(refused)
+
+
+def test_a_fused_convolution_without_elements() -> None:
+    case = case_of("joined", 30)
+    graph = graph_of(case, 1)
+    values = {node: recorded("joined")[f"30_{node.name}"] for node in graph.variables()}
+    values = {node: x[:0] if x.ndim == 4 and node.name != "in1" else x for node, x in values.items()}
+    with pytest.raises(RefusedError, match="no elements"):
+        run_plan(make_plan(graph.heads), values)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,27 @@ def test_faults_in_words() -> None:
     bodies: list[Body] = [lambda i, lim: [i < lim], lambda i, s: [i, i, np.ones((2, 2))]]
     with pytest.raises(KernelError, match="shape of a loop variable changed"):
         run("_while_loop", WHILE, bodies, one(0), one(3), one(1))
+
+
+@pytest.mark.parametrize(("count", "length"), [("0", 3), ("2", 3), ("0", 0)])
+def test_heads_that_are_neither_stacked_nor_states(count: str, length: int) -> None:
+    data = np.ones((length, 2), "float32")
+    expected = f"the body has 2 heads, expected {int(count) + 1}: num_out_data is {count}, and 1 state follow"
+    with pytest.raises(KernelError, match=expected):
+        run("_foreach", {**FOREACH, "num_out_data": count}, [lambda s, r, d: [d, s]], data, one(1), one(2))
+    bodies: list[Body] = [lambda i, lim: [i < lim], lambda i, s: [i + 1, s]]
+    with pytest.raises(KernelError, match=f"the body has 2 heads, expected {int(count) + 2}") if int(count) else nullcontext():
+        run("_while_loop", {**WHILE, "num_out_data": count}, bodies, one(0), one(3), one(1))
+
+
+def test_variables_that_start_from_one_input_part_in_the_first_step() -> None:
+    attrs = {**WHILE, "cond_input_locs": "[1, 2]", "func_input_locs": "[1, 1]"}
+    bodies: list[Body] = [lambda s, lim: [s < lim], lambda i, s: [i * 10 + s, i + 1, s + i]]
+    stacked, i, s = run("_while_loop", attrs, bodies, one(0), one(9), one(11))
+    # Recorded with MXNet 1.9.1: the condition reads the last variable of an input.
+    assert (stacked[:1].tolist(), i.tolist(), s.tolist()) == ([[99]], [10], [18])
+    stacked, i, s = run("_while_loop", {**attrs, "cond_input_locs": "[0, 2]"}, bodies, one(0), one(9), one(11))
+    assert (stacked[:, 0].tolist(), i.tolist(), s.tolist()) == ([99, 118, 138, 159, 181], [14], [64])
 
 
 @pytest.mark.corpus

@@ -10,8 +10,9 @@ import pytest
 from graphshare.ops.creation import kernel as creation
 from graphshare.ops.detection import boxes as box_kernels
 from graphshare.ops.detection.boxes import compute_iou, find_neighbours, suppress_overlaps
+from graphshare.ops.inference import infer
 from graphshare.ops.rnn import kernel as rnn
-from tests.oracle.probed import Refusal, backward, forward
+from tests.oracle.probed import Refusal, backward, forward, graph_of
 
 
 def probe(op: str, attrs: dict[str, str], count: int, *, np_shape: bool = False) -> dict[str, Any]:
@@ -71,6 +72,36 @@ REFUSED = [
     ("_scatter_elemwise_div", {}, (array("bool", 2, 3), array("bool", 2, 3)), "booleans cannot be divided"),
     ("Crop", {"h_w": "(2, 2)", "offset": "(-1, -1)", "num_args": "1"}, (array("float32", 1, 1, 4, 4),), "at least 0"),
     ("im2col", {"kernel": "None", "stride": "(4, 2)"}, (array("float32", 1, 1, 4, 4),), "kernel"),
+    ("gather_nd", {}, (array("float64", 3, 4), array("int64", 0, 5)), "there are no coordinates"),
+    ("_contrib_dequantize", {}, (array("int32", 3), array("float32", 1), array("float32", 1)), "int32 is not supported"),
+    (
+        "_contrib_MultiBoxTarget",
+        {},
+        (array("float32", 1, 2, 4), array("float32", 2, 0, 5), array("float32", 2, 3, 2)),
+        "there are no labels",
+    ),
+    ("elemwise_div", {}, (array("bool", 3), array("bool", 3)), "booleans cannot be divided"),
+    ("broadcast_mod", {}, (array("bool", 3), array("bool", 3)), "booleans cannot be divided"),
+    ("_npi_mod", {}, (array("bool", 3), array("bool", 3)), "booleans cannot be divided"),
+    ("_sample_multinomial", {"shape": "(6,)"}, (array("float32", 2, 0),), "there are no classes"),
+    ("_sample_multinomial", {"shape": "(6,)"}, (array("float32"),), "probabilities have no axes"),
+    ("_sample_multinomial", {"get_prob": "True"}, (array("int32", 2, 3),), "are int32, expected floating point"),
+    ("_sample_uniform", {"shape": "(5,)"}, (array("bool", 2),) * 2, "parameters are bool, expected numbers"),
+    ("_random_randint", {"shape": "(2,)", "low": "-3", "high": "-3"}, (), "low is -3, expected less than high"),
+    ("_linalg_inverse", {}, (array("int64", 3, 3),), "int64 is not supported, expected float32 or float64"),
+    ("_linalg_gelqf", {}, (array("int32", 2, 2),), "int32 is not supported, expected float32 or float64"),
+    ("_linalg_syevd", {}, (array("int32", 2, 2),), "int32 is not supported, expected float32 or float64"),
+    ("_npi_cholesky", {}, (array("int32", 2, 2),), "int32 is not supported, expected float32 or float64"),
+    ("_npi_tensorinv", {"ind": "1"}, (array("uint8", 6, 2, 3),), "uint8 is not supported, expected float32 or float64"),
+    (
+        "_contrib_hawkesll",
+        {},
+        (
+            *(array("float32", *shape) for shape in ((1, 2), (2,), (2,), (1, 2), (1, 3))),
+            *(array("int32", 1, 3), array("int64", 1), array("float32", 1)),
+        ),
+        "dtypes float32, int64, expected one floating-point dtype",
+    ),
 ]
 
 
@@ -132,6 +163,54 @@ def test_batch_normalization_of_nothing(fixed: str, shape: tuple[int, ...], axis
     assert found[0].shape == shape
     assert found[2].tolist() == [0, 0, 0]
     assert found[1].tolist() == [0, 0, 0] if fixed == "True" else np.isnan(found[1]).all()  # recorded with MXNet 1.9.1
+
+
+def test_means_of_the_least_number() -> None:
+    mean, variance = ask("moments", {"axes": "(0,)"}, np.array([[8, 3], [-8, 5]], np.int8))
+    assert (mean.tolist(), variance.tolist()) == ([0, 4], [-64, 1])  # recorded with MXNet 1.9.1: 64 + 64 is -128
+    assert ask("mean", {"axis": "(0,)"}, np.full((2, 1), 64, np.int8))[0].tolist() == [-64]
+    assert ask("mean", {"axis": "(0,)"}, np.full((300, 1), 1, np.int8))[0].tolist() == [0]  # 300 is 44
+
+
+def test_percentiles_of_float16_are_float32() -> None:
+    x = np.array([[-0.828, -0.445, 0.31, 0.7]], np.float16)
+    (result,) = ask("_npi_percentile", {"q_scalar": "30", "axis": "(1,)"}, x)
+    assert result[0] == pytest.approx(float(x[0, 0]) * 0.1 + float(x[0, 1]) * 0.9, rel=1e-6)
+
+
+def test_standardized_integers_stay_integers() -> None:
+    (result,) = ask("InstanceNorm", {}, np.array([[[0, 10]]]), np.full(1, 3), np.full(1, 2))
+    assert (result.dtype, result.tolist()) == (np.int64, [[[-1, 5]]])
+
+
+def test_further_arrays_of_differences_are_not_counted() -> None:
+    attrs = {"to_begin_arr_given": "True", "to_end_arr_given": "False"}
+    graph = graph_of(probe("_npi_ediff1d", attrs, 3), 1)
+    shapes = dict(zip(graph.nodes, ((2, 3, 4), (2,), (3,)), strict=False))
+    assert infer(graph, shapes, {}).shapes[graph.nodes[-1]] == [(25,)]
+
+
+def test_one_equation_has_the_axes_of_its_factor() -> None:
+    graph = graph_of(probe("_npi_tensorsolve", {}, 2), 1)
+    assert infer(graph, dict.fromkeys(graph.nodes[:2], (1,)), {}).shapes[graph.nodes[-1]] == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "outputs", "x"),
+    [
+        ("_sample_multinomial", {"shape": "(6,)", "get_prob": "True"}, [(0, 6), (0, 6)], array("float32", 0, 3)),
+        ("_sample_multinomial", {"get_prob": "True"}, [(0,), (0,)], array("float32", 0, 3)),
+        ("_linalg_inverse", {}, [(0, 3, 3)], array("int64", 0, 3, 3)),
+        ("_linalg_inverse", {}, [(0, 0)], array("bool", 0, 0)),
+        ("_linalg_gelqf", {}, [(0, 2, 2), (0, 2, 2)], array("int32", 0, 2, 2)),
+        ("_linalg_syevd", {}, [(0, 2, 2), (0, 2)], array("int32", 0, 2, 2)),
+    ],
+)
+def test_results_without_elements(op: str, attrs: dict[str, str], outputs: list[tuple[int, ...]], x: Any) -> None:
+    """MXNet takes matrices of any dtype that have no elements."""
+    found = ask(op, attrs, x)
+    assert [y.shape for y in found] == outputs
+    assert found[-1].dtype == x.dtype
 
 
 def suppress_one_by_one(

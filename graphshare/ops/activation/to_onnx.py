@@ -156,11 +156,20 @@ def _round(t: Translation, out: str, wide: str) -> str:
 
 _POSITIVE = "its temperature is positive"
 
+
+def translate_softmax_activation(t: Translation) -> str:
+    """Emit ``Softmax`` over the channels or the last axis; that of a single number is 1."""
+    x = t.inputs[0]
+    if not x.rank:
+        return t.number(1, x.dtype)
+    return t.emit("Softmax", x, axis=1 if t.attrs["mode"] == "channel" else -1)
+
+
 TRANSLATIONS = (
     *(Translator(name, translate_activation) for name in ("Activation", "relu", "sigmoid", "tanh", "softsign")),
     Translator("LeakyReLU", translate_leaky_relu),
     Translator("softmax", translate_softmax, _POSITIVE),
     Translator("log_softmax", lambda t: _emit(t, "LogSoftmax", _data(t)), _POSITIVE),
     Translator("softmin", lambda t: _emit(t, "Softmax", t.emit("Neg", _data(t))), _POSITIVE),
-    Translator("SoftmaxActivation", lambda t: t.emit("Softmax", t.inputs[0], axis=1 if t.attrs["mode"] == "channel" else -1)),
+    Translator("SoftmaxActivation", translate_softmax_activation),
 )

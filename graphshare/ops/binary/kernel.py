@@ -18,7 +18,7 @@ from graphshare.ops.arrays import Array, Attrs, Types
 from graphshare.ops.conversion import convert
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, Vjp, no_gradient, sum_to_shape
 from graphshare.ops.kernel import Add, Context, Direct, Forward, Kernel, result_buffer, reuse_buffer
-from graphshare.ops.limits import FLOATS, NUMBERS, Limits, with_limits
+from graphshare.ops.limits import FLOATS, NUMBERS, Limits, require, with_limits
 from graphshare.ops.unification import broadcast_shapes, same_dtypes, same_shapes
 from graphshare.ops.windows import to_compute_dtype
 
@@ -75,10 +75,16 @@ def power(context: Context, x: Array, y: Array) -> Array:
     return root
 
 
+def _refuse_booleans(x: Array) -> None:
+    # numpy makes their quotients int8.
+    require(x.dtype != np.bool_, "booleans cannot be divided")
+
+
 def divide(context: Context, x: Array, y: Array) -> Array:
     """Return ``x / y``; for integers truncated, and 0 where ``y`` is 0."""
     if x.dtype.kind == "f":
         return _in_place(np.divide)(context, x, y)
+    _refuse_booleans(x)
     with np.errstate(all="ignore"):
         # numpy rounds quotients of integers down, C truncates them: without the remainder both agree.
         rest = np.fmod(x, y)
@@ -88,6 +94,7 @@ def divide(context: Context, x: Array, y: Array) -> Array:
 
 def mod(context: Context, x: Array, y: Array) -> Array:
     """Return the remainder of ``x / y`` with the sign of ``y``; 0 where ``y`` is 0."""
+    _refuse_booleans(x)
     with np.errstate(all="ignore"):
         rest: Array = np.mod(x, y)
     return np.where(y == 0, x.dtype.type(0), rest)

@@ -78,7 +78,9 @@ def translate_pad(t: Translation) -> str:
         t.refuse(f"it has the reflect_type {t.attrs['reflect_type']}")
     if mode != "edge" and min(map(min, widths), default=0) < 0:
         t.refuse(f"it has a negative pad_width with the mode {mode}")
-    result, shape = x.name, list(x.shape)
+    # ONNX has extremes of booleans from opset 20 on.
+    is_bool = x.dtype == "bool" and mode in ("maximum", "minimum")
+    result, shape = t.cast(x, "uint8") if is_bool else x.name, list(x.shape)
     for axis, pair in enumerate(widths):
         if pair == (0, 0):
             continue
@@ -89,7 +91,7 @@ def translate_pad(t: Translation) -> str:
                 places = np.pad(np.arange(x.shape[axis])[find_kept_part([pair], [x.shape[axis]])], np.maximum(pair, 0), mode)
             result = t.emit("Gather", result, t.integers(places.tolist()), axis=axis)
         shape[axis] += sum(pair)
-    return result
+    return t.cast(result, "bool", "uint8") if is_bool else result
 
 
 def _pad_with_constant(t: Translation, x: Value, widths: Sequence[tuple[int, int]]) -> str:
@@ -123,7 +125,8 @@ def translate_delete(t: Translation) -> str:
     if len(t.inputs) > 1:
         t.refuse("it has an array of positions, and the shape of its output depends on their values")
     data, shape, axis = _flatten_without_axis(t, t.inputs[0])
-    places = np.delete(np.arange(shape[axis]), positions(t.attrs))
+    with refuse_invalid_call():
+        places = np.delete(np.arange(shape[axis]), positions(t.attrs))
     return t.emit("Gather", data, t.integers(places.tolist()), axis=axis)
 
 
@@ -141,7 +144,8 @@ def _emit_insertion(t: Translation, attrs: Attrs) -> str:
     if len(t.inputs) > 2:
         return t.emit("Gather", both, _emit_order(t, t.inputs[2], size, count), axis=axis)
     at = positions(attrs)
-    order = np.insert(np.arange(size), _places(at, size), np.arange(size, size + count))
+    with refuse_invalid_call():
+        order = np.insert(np.arange(size), _places(at, size), np.arange(size, size + count))
     return t.emit("Gather", both, t.integers(order.tolist()), axis=axis)
 
 

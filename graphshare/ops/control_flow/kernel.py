@@ -27,6 +27,9 @@ def foreach_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     operands, results = list(inputs), list(outputs)
     _places(attrs, len(operands))
     data, count = len(attrs["in_data_locs"]), attrs["num_out_data"]
+    # MXNet's signature has no lower bound here; it crashes on a negative number.
+    require(count >= 0, f"num_out_data is {count}, expected at least 0")
+    require(() not in operands[:data], "data without axes has no steps")
     length: Dim = None
     for shape in (*operands[:data], *results[:count]):
         if shape:
@@ -95,6 +98,7 @@ def foreach_body_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: B
     steps = [_infer_step_shape(x) for x in operands[:data]]
     heads = [*(None if x is None else x[1:] for x in results[:count]), *results[count:]]
     variables, heads = map(list, _infer_body(bodies.shapes, 0, places, [*steps, *operands[data:]], heads))
+    _split_heads(heads, count, len(attrs["in_state_locs"]))
     for i, place in enumerate(places):
         if i >= data:
             operands[i] = unify(operands[i], variables[place])
@@ -150,6 +154,16 @@ def _infer_body(infer: Any, number: int, places: Sequence[int], values: Sequence
     return infer(number, variables, heads)
 
 
+def _split_heads(heads: Sequence[Any], count: int, states: int) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Return the heads of a step that are stacked, of which there are ``count``, and those that are the next states."""
+    if len(heads) != count + states:
+        raise KernelError(
+            f"the body has {format_count(len(heads), 'head')}, expected {count + states}: num_out_data is {count}, and "
+            f"{format_count(states, 'state')} follow"
+        )
+    return heads[:count], heads[count:]
+
+
 def _unify_heads(results: list[Shape], heads: Shapes, count: int, length: Dim) -> None:
     """Unify the outputs with the heads of a body, of which the first ``count`` are stacked."""
     for i, head in enumerate(heads[: len(results)]):
@@ -168,6 +182,7 @@ def while_body_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bod
     heads: list[Shape] = [*(None if x is None else x[1:] for x in results[:count]), *results[count:]]
     variables, step_heads = bodies.shapes(1, [operands[i] for i in _inputs(attrs, "func_input_locs", operands)], heads)
     _unify_variables(operands, attrs["func_input_locs"], variables)
+    _split_heads(step_heads, count, len(attrs["func_var_locs"]))
     _unify_heads(results, step_heads, count, attrs["max_iterations"])
     return while_shapes(attrs, operands, results)
 
@@ -247,15 +262,14 @@ def foreach(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]
     # Without a step only a run of the body, here on zeros, gives the shapes of its outputs.
     if not length:
         current[:data] = [np.zeros(x.shape[1:] or (1,), x.dtype) for x in inputs[:data]]
-        heads = _run(context, 0, _order_inputs(places, current))
-        return (*(_pad_steps([head], 0, 0) for head in heads[:count]), *inputs[data : data + states])
+        heads, _ = _split_heads(_run(context, 0, _order_inputs(places, current)), count, states)
+        return (*(_pad_steps([head], 0, 0) for head in heads), *inputs[data : data + states])
     for step in range(length):
         # Without NumPy shapes an array has at least one axis, so a step of a single axis keeps it.
         current[:data] = [x[step] if x.ndim > 1 else x[step : step + 1] for x in inputs[:data]]
-        heads = _run(context, 0, _order_inputs(places, current))
-        for kept, head in zip(collected, heads[:count], strict=True):
+        heads, current[data : data + states] = _split_heads(_run(context, 0, _order_inputs(places, current)), count, states)
+        for kept, head in zip(collected, heads, strict=True):
             kept.append(head)
-        current[data : data + states] = heads[count:]
     return (*map(np.stack, collected), *current[data : data + states])
 
 
@@ -272,27 +286,27 @@ def while_loop(context: Context, attrs: Attrs, *inputs: Array) -> KernelResult:
     Return the first ``num_out_data`` heads of the body, stacked to ``max_iterations`` (zeros after the last step, where MXNet
     leaves memory uninitialised), then the loop variables. The residual is the number of steps.
     """
-    values = list(inputs)  # loop variables replace the inputs that they start from
-    variables = [attrs["func_input_locs"][place] for place in attrs["func_var_locs"]]
+    values = list(inputs)  # loop variables replace the inputs that they start from, for the condition
+    fed = [inputs[place] for place in attrs["func_input_locs"]]  # variables that start from one input part in the first step
     count: int = attrs["num_out_data"]
     collected: list[list[Array]] = [[] for _ in range(count)]
     steps = 0
     while steps < attrs["max_iterations"]:
         if not _is_true(_run(context, 0, [values[place] for place in attrs["cond_input_locs"]])):
             break
-        heads = _run(context, 1, [values[place] for place in attrs["func_input_locs"]])
-        for kept, head in zip(collected, heads[:count], strict=True):
+        stacked, states = _split_heads(_run(context, 1, fed), count, len(attrs["func_var_locs"]))
+        for kept, head in zip(collected, stacked, strict=True):
             kept.append(head)
-        for place, head in zip(variables, heads[count:], strict=True):
-            if head.shape != values[place].shape:
-                raise KernelError(f"the shape of a loop variable changed from {values[place].shape} to {head.shape}")
-            values[place] = head
+        for position, head in zip(attrs["func_var_locs"], states, strict=True):
+            if head.shape != fed[position].shape:
+                raise KernelError(f"the shape of a loop variable changed from {fed[position].shape} to {head.shape}")
+            fed[position] = values[attrs["func_input_locs"][position]] = head
         steps += 1
     # Without a step only a run of the body gives the shapes of its outputs.
     if count and not steps:
-        collected = [[head] for head in _run(context, 1, [values[place] for place in attrs["func_input_locs"]])[:count]]
-    stacked = (_pad_steps(kept, steps, attrs["max_iterations"]) for kept in collected)
-    return KernelResult((*stacked, *(values[place] for place in variables)), residuals=steps)
+        collected = [[head] for head in _run(context, 1, fed)[:count]]
+    filled = (_pad_steps(kept, steps, attrs["max_iterations"]) for kept in collected)
+    return KernelResult((*filled, *(fed[position] for position in attrs["func_var_locs"])), residuals=steps)
 
 
 def _pad_steps(heads: Sequence[Array], steps: int, length: int) -> Array:
@@ -402,7 +416,7 @@ def while_loop_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
     """Return the gradients of loop variables, passed back from step to step, and of all others summed over steps."""
     attrs, inputs = entry.attrs, entry.inputs
     count = attrs["num_out_data"]
-    variables = [attrs["func_input_locs"][place] for place in attrs["func_var_locs"]]
+    places, variables = attrs["func_input_locs"], attrs["func_var_locs"]
     runs = [backward for number, backward in entry.subruns if number == 1]
     if not entry.residuals:
         runs = []  # the body ran only to give the shapes
@@ -410,15 +424,12 @@ def while_loop_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
     current = [*dys[count:], *[None] * len(variables)][: len(variables)]
     for step in reversed(range(len(runs))):
         gradients = runs[step]([*_slice_step(dys[:count], step), *current])
-        here: dict[int, Array | None] = {}
-        for place, gradient in zip(attrs["func_input_locs"], gradients, strict=True):
-            # One input may feed several variables of the body.
-            here[place] = _add(here.get(place), gradient)
-        current = [here.pop(place, None) for place in variables]
-        for place, gradient in here.items():
-            totals[place] = _add(totals[place], gradient)
-    for place, gradient in zip(variables, current, strict=True):
-        totals[place] = _add(totals[place], gradient)
+        current = [gradients[position] for position in variables]
+        for position, gradient in enumerate(gradients):
+            if position not in variables:
+                totals[places[position]] = _add(totals[places[position]], gradient)
+    for position, gradient in zip(variables, current, strict=True):
+        totals[places[position]] = _add(totals[places[position]], gradient)
     return totals
 
 

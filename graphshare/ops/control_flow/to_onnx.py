@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 
 from graphshare.ops.control_flow.kernel import foreach_places
 from graphshare.ops.translation import Translation, Translator, Value
@@ -23,6 +24,8 @@ def translate_foreach(t: Translation) -> list[str]:
         t.refuse("it has no data to run along")
     data, states = [_with_steps(t, x) for x in t.inputs[:data_count]], t.inputs[data_count : data_count + state_count]
     rest = t.inputs[data_count + state_count :]
+    if not data[0].shape[0]:  # onnxruntime has no Scan without steps
+        return [*(t.constant(np.zeros(x.shape), x.dtype) for x in t.outputs[:out_count]), *(x.name for x in states)]
 
     def step(inputs: Sequence[Value]) -> list[Value]:
         # Scan passes states first, MXNet's attributes number data first.
@@ -53,22 +56,22 @@ def _make_state(x: Value) -> Value:
 def translate_while(t: Translation) -> list[str]:
     """Emit ``Loop``; the outputs of its steps are filled up with zeros to ``max_iterations``."""
     limit, out_count = t.attrs["max_iterations"], t.attrs["num_out_data"]
-    variables = [t.attrs["func_input_locs"][place] for place in t.attrs["func_var_locs"]]
+    places, positions = t.attrs["func_input_locs"], t.attrs["func_var_locs"]
 
     def is_true(values: Sequence[Value]) -> Value:
         return _condition(t, t.inline(0, [values[place] for place in t.attrs["cond_input_locs"]]))
 
     def step(inputs: Sequence[Value]) -> list[Value]:
         # The first two inputs of a Loop's body are the iteration and the condition, which MXNet's body does not take.
-        values = list(t.inputs)
-        for place, x in zip(variables, inputs[2:], strict=True):
-            values[place] = x
-        heads = t.inline(1, [values[place] for place in t.attrs["func_input_locs"]])
-        for place, head in zip(variables, heads[out_count:], strict=True):
-            values[place] = head
-        return [is_true(values), *heads[out_count:], *heads[:out_count]]
+        values, fed = list(t.inputs), [t.inputs[place] for place in places]
+        for position, x in zip(positions, inputs[2:], strict=True):
+            fed[position] = x
+        heads = t.inline(1, fed)
+        for position, head in zip(positions, heads[out_count:], strict=True):
+            fed[position] = values[places[position]] = head
+        return [is_true(values), *(fed[position] for position in positions), *heads[:out_count]]
 
-    begins = [t.inputs[place] for place in variables]
+    begins = [t.inputs[places[position]] for position in positions]
     counter = [Value("iteration", (), "int64"), Value("condition", (), "bool")]
     body = t.body([*counter, *map(_make_state, begins)], step)
     count = len(body.heads) - 1

@@ -73,7 +73,7 @@ def translate_im2col(t: Translation) -> str:
 
 def translate_col2im(t: Translation) -> str:
     """Emit for each axis the sum of the columns that meet at each cell."""
-    t.refuse_booleans()
+    t.require_floats()
     x, window, size = t.inputs[0], read_window(t.attrs), tuple(t.attrs["output_size"])
     wide = t.widen(x)
     shape = (x.shape[0], x.shape[1] // prod(window.kernel))
@@ -92,6 +92,7 @@ def emit_deconvolution(t: Translation, attrs: Attrs) -> str:
 
     It is between transposes where the channels come last.
     """
+    t.require_floats()
     x = t.inputs[0]
     last, rank = is_channels_last(attrs["layout"]), len(attrs["kernel"])
     window, extra = fit_window(attrs, x.shape[1:-1] if last else x.shape[2:])

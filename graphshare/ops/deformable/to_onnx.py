@@ -82,6 +82,7 @@ def _taps(t: Translation, dtype: str) -> tuple[str, str]:
 
 def translate_regions(t: Translation) -> list[str]:
     """Emit the means and the numbers of points (R, output_dim, p, p)."""
+    t.require_floats()
     x = t.inputs[0]
     if 0 in x.shape:
         t.refuse("its data has no elements")

@@ -201,6 +201,7 @@ def _hard_negatives(attrs: Attrs, best: Array, positive: Array, scores: Array) -
 def _infer_target_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     anchors = dims_of_rank(unify(inputs[0], (1, None, 4)), 3)
     labels, scores = dims_of_rank(inputs[1], 3), dims_of_rank(inputs[2], 3)
+    require(labels[1] != 0, "there are no labels, expected at least one for each sample, which may be -1")
     last = outputs[2] if len(outputs) > 2 else None
     batch, n = dims_of_rank(unify(unify((labels[0], anchors[1]), (scores[0], scores[2])), last), 2)
     wide = None if n is None else 4 * n

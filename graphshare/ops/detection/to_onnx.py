@@ -24,7 +24,7 @@ from graphshare.ops.detection.boxes_to_onnx import (
 from graphshare.ops.detection.kernel import PREFIXES, make_anchors, multi_box_prior, variances
 from graphshare.ops.kernel import Array, Context
 from graphshare.ops.onnx_terms import TERMS, Term, term
-from graphshare.ops.translation import Translation, Translator, Value
+from graphshare.ops.translation import Translation, Translator, Value, wide_dtype
 
 
 def translate_multi_box_prior(t: Translation) -> str:
@@ -189,9 +189,10 @@ def translate_proposals(t: Translation) -> str | list[str]:
     first, is_left = emit_compact_order(t, left, top)
     numbers = t.reduce("ReduceSum", t.cast(is_left, "int64", "bool"), (1,), keepdims=True)
     chosen = t.emit("GatherElements", first, t.emit("Mod", t.integers(range(count)), numbers), axis=1)
-    ones = t.emit("Expand", t.number(1, dtype), t.integers((batch, count, 1)))
+    wide = wide_dtype(dtype) if t.opset < 14 else dtype  # CumSum takes float16 from opset 14 on
+    ones = t.emit("Expand", t.number(1, wide), t.integers((batch, count, 1)))
     # Numbers 0, 1, 2... of as many images as the batch has, which the caller may choose.
-    images = t.emit("CumSum", ones, t.number(0, "int64"), exclusive=1)
+    images = t.cast(t.emit("CumSum", ones, t.number(0, "int64"), exclusive=1), dtype, wide)
     rows = t.emit("Concat", images, emit_rows(t, boxes, chosen, (batch, count)), axis=-1)
     result = t.reshape(rows, (batch * count, 5))
     if not attrs["output_score"]:

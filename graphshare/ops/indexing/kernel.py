@@ -134,6 +134,7 @@ def _infer_gather_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     if data is None or indices is None or indices[0] is None:
         return inputs, outputs
     require(len(indices) >= 2, f"indices {format_shape(indices)} need at least two axes: coordinates, then elements")
+    require(indices[0] > 0, "there are no coordinates, expected at least one")
     require(indices[0] <= len(data), f"{indices[0]} coordinates for an array with {format_count(len(data), 'axis')}")
     return inputs, [unify((*indices[1:], *data[indices[0] :]) or (1,), outputs[0])]
 

@@ -37,7 +37,7 @@ def inverse(context: Context, attrs: Attrs, a: Array) -> Array:
     Raises:
         KernelError: a matrix is singular.
     """
-    return _call_lapack(np.linalg.inv, a)
+    return np.asarray(_call_lapack(np.linalg.inv, a))
 
 
 def potrf(context: Context, attrs: Attrs, a: Array) -> Array:
@@ -55,12 +55,23 @@ def potri(context: Context, attrs: Attrs, a: Array) -> Array:
     return np.asarray(_call_lapack(np.linalg.inv, whole.astype(np.float64)).astype(a.dtype))
 
 
-def _call_lapack(function: Callable[..., Any], *arrays: Array) -> Array:
+def _call_lapack(function: Callable[..., Any], *arrays: Array) -> Any:
+    require_lapack(*arrays)
     try:
-        result: Array = function(*arrays)
+        results = function(*arrays)
     except np.linalg.LinAlgError as error:
         raise KernelError(str(error)) from None
-    return result
+    # MXNet takes any dtype where there are no elements; numpy makes it float64.
+    dtype = arrays[-1].dtype
+    return (
+        tuple(x.astype(dtype, copy=False) for x in results) if isinstance(results, tuple) else results.astype(dtype, copy=False)
+    )
+
+
+def require_lapack(*arrays: Array) -> None:
+    """Refuse arrays of another dtype than LAPACK's that have elements."""
+    for x in arrays:
+        require(str(x.dtype) in LAPACK or not x.size, f"{x.dtype} is not supported, expected {' or '.join(LAPACK)}")
 
 
 def check_finite(a: Array) -> Array:
@@ -75,13 +86,13 @@ def check_finite(a: Array) -> Array:
 
 def gelqf(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
     """Return Q (orthonormal rows) and L of A = L Q, with signs as from LAPACK."""
-    q, r = np.linalg.qr(a.swapaxes(-1, -2))
+    q, r = _call_lapack(np.linalg.qr, a.swapaxes(-1, -2))
     return np.ascontiguousarray(q.swapaxes(-1, -2)), np.ascontiguousarray(r.swapaxes(-1, -2))
 
 
 def syevd(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
     """Return eigenvectors of a symmetric matrix in rows, their largest number positive, and ascending eigenvalues."""
-    values, vectors = np.linalg.eigh(a)
+    values, vectors = _call_lapack(np.linalg.eigh, a)
     rows = np.ascontiguousarray(vectors.swapaxes(-1, -2))
     largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=-1, keepdims=True), axis=-1)
     return rows * np.where(largest < 0, -1, 1).astype(a.dtype), values
@@ -119,7 +130,7 @@ def trsm(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
     if attrs["rightside"]:
         solution = _call_lapack(np.linalg.solve, factor.swapaxes(-1, -2), right.swapaxes(-1, -2))
         return np.ascontiguousarray(solution.swapaxes(-1, -2))
-    return _call_lapack(np.linalg.solve, factor, right)
+    return np.asarray(_call_lapack(np.linalg.solve, factor, right))
 
 
 def extractdiag(context: Context, attrs: Attrs, a: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shape, Shapes, TypeRule, Types
 from graphshare.ops.limits import LAPACK, Limits, refuse_invalid_call, require, with_limits
-from graphshare.ops.linear_algebra.kernel import check_finite, infer_matrix_shapes, square
+from graphshare.ops.linear_algebra.kernel import check_finite, infer_matrix_shapes, require_lapack, square
 from graphshare.ops.unification import (
     broadcast_shapes,
     count_elements,
@@ -118,6 +118,7 @@ def _einsum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 
 def _cholesky(attrs: Attrs, a: Array) -> Any:
     """Return L of L L^T from the lower triangle, or U of U^T U from the upper one."""
+    require_lapack(a)
     if attrs["lower"]:
         return np.linalg.cholesky(a)
     return np.linalg.cholesky(a.swapaxes(-1, -2)).swapaxes(-1, -2)
@@ -143,6 +144,7 @@ def _broadcasts_to(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 
 
 def _tensorinv(attrs: Attrs, a: Array) -> Any:
+    require_lapack(a)
     with refuse_invalid_call():
         return np.linalg.tensorinv(a, attrs["ind"])
 
@@ -267,7 +269,8 @@ def _tensorsolve_shape(attrs: Attrs, a: Dims, b: Dims) -> Shape:
     rows, columns = count_elements(tuple(order[: len(b)])), count_elements(tuple(order[len(b) :]))
     if rows is not None and columns is not None and rows != columns:
         raise KernelError(f"{format_shape(a)} has {rows} equations for {columns} unknowns, expected the same number")
-    return tuple(order[len(b) :])
+    # With as many axes as the right side, numpy takes all of them, which have one element, for those of the unknowns.
+    return tuple(order[len(b) :] if len(order) > len(b) else order)
 
 
 KERNELS = with_limits(

@@ -233,18 +233,27 @@ def translate_cholesky(t: Translation) -> str:
 def translate_determinant(t: Translation) -> list[str]:
     """Emit the product of the pivots of an elimination."""
     _check_outputs(t, 1)
+    if not t.inputs[0].shape[-1]:
+        return [_constant(t, 1)]
     return [_finish(t, pivots(t, matrices(t, t.inputs[0])).reduce("ReduceProd", [0]))]
 
 
 def translate_log_determinant(t: Translation) -> list[str]:
     """Emit the product of the signs of the pivots, and the sum of the logarithms of their sizes."""
     _check_outputs(t, 2)
+    if not t.inputs[0].shape[-1]:
+        return [_constant(t, 1), _constant(t, 0)]
     diagonal = pivots(t, matrices(t, t.inputs[0]))
     sign, logarithm = (
         diagonal.apply("Sign").reduce("ReduceProd", [0]),
         diagonal.apply("Abs").apply("Log").reduce("ReduceSum", [0]),
     )
     return [_finish(t, sign), _finish(t, logarithm)]
+
+
+def _constant(t: Translation, number: float) -> str:
+    """Return ``number`` for each matrix: matrices without rows have the determinant 1."""
+    return t.constant(np.full(t.outputs[0].shape, number), t.outputs[0].dtype)
 
 
 def _check_outputs(t: Translation, count: int) -> None:
@@ -292,6 +301,17 @@ def translate_contraction(t: Translation) -> str:
     rows = t.reshape(t.transpose(a, (*rest_a, *first)), (prod(a.shape[i] for i in rest_a), inner))
     columns = t.reshape(t.transpose(b, (*second, *rest_b)), (inner, prod(b.shape[i] for i in rest_b)))
     return t.cast(t.reshape(t.emit("MatMul", rows, columns), t.outputs[0].shape), t.outputs[0].dtype, a.dtype)
+
+
+def translate_einsum(t: Translation) -> str:
+    """Emit ``Einsum``; sums of nothing are zeros, where onnxruntime ends the process."""
+    dtype = t.outputs[0].dtype
+    if any(0 in x.shape for x in t.inputs):
+        return t.constant(np.zeros(t.outputs[0].shape), dtype)
+    # ONNX has no sums of booleans; those of zeros and ones are not 0 where a product is true.
+    wide = "float32" if dtype == "bool" else dtype
+    total = t.emit("Einsum", *(t.cast(x, wide) for x in t.inputs), equation=t.attrs["subscripts"])
+    return t.cast(total, dtype, wide)
 
 
 def translate_solve(t: Translation) -> str:
@@ -346,10 +366,10 @@ TRANSLATIONS = (
         Translator(name, translate_contraction, _ACCUMULATED)
         for name in ("_np_dot", "_npi_tensordot", "_npi_tensordot_int_axes")
     ),
-    Translator("_npi_einsum", lambda t: t.emit("Einsum", *t.inputs, equation=t.attrs["subscripts"])),
-    Translator("_npi_cholesky", translate_cholesky),
+    Translator("_npi_einsum", translate_einsum),
+    Translator("_npi_cholesky", _of_floats(translate_cholesky), _FLOATS),
     Translator("_npi_solve", translate_solve, "sides of different batches are refused"),
-    Translator("_npi_tensorinv", translate_tensorinv),
+    Translator("_npi_tensorinv", _of_floats(translate_tensorinv), _FLOATS),
     Translator("_npi_tensorsolve", translate_tensorsolve),
     *(NoTranslation(f"_npi_{name}", _NO_SPECTRUM) for name in "pinv pinv_scalar_rcond eigh eigvalsh eig eigvals svd".split()),
 )

@@ -20,8 +20,23 @@ from graphshare.ops.limits import LAPACK, Limits, require, with_limits
 from graphshare.ops.loss.ctc import GRADIENTS as CTC_GRADIENTS
 from graphshare.ops.loss.ctc import KERNELS as CTC_KERNELS
 from graphshare.ops.loss.value import shape_classes, view_labels
-from graphshare.ops.unification import count_elements, dims_of_rank, is_known, same_floating_dtypes, same_shapes, unify
+from graphshare.ops.unification import (
+    count_elements,
+    dims_of_rank,
+    is_known,
+    same_floating_dtypes,
+    same_shapes,
+    unify,
+)
 from graphshare.text.format import format_count, format_shape
+
+
+def require_one_dtype(dtypes: Sequence[str]) -> None:
+    """Refuse dtypes of the inputs of a log likelihood that MXNet does not take."""
+    real = {dtype for i, dtype in enumerate(dtypes) if i != 5}
+    names = ", ".join(sorted(real))
+    require(len(real) == 1 and dtypes[0].startswith("float"), f"dtypes {names}, expected one floating-point dtype")
+    require(dtypes[5] == "int32", f"marks are {dtypes[5]}, expected int32")
 
 
 def log_likelihood(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, Array]:
@@ -30,11 +45,8 @@ def log_likelihood(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Arra
     Inputs are rates ``(N, K)``, branching ratios and decays ``(K,)``, memories at the start ``(N, K)``, waiting times and marks
     ``(N, T)``, and for each sequence the number of events and the end of the observation.
     """
+    require_one_dtype([str(x.dtype) for x in inputs])
     rates, ratios, decays, state, lags, marks, counts, ends = inputs
-    real = {x.dtype for x in (*inputs[:5], ends)}
-    names = ", ".join(sorted(map(str, real)))
-    require(len(real) == 1 and rates.dtype.kind == "f", f"dtypes {names}, expected one floating-point dtype")
-    require(marks.dtype == np.int32, f"marks are {marks.dtype}, expected int32")
     number = lags.dtype.type
     memory, likelihood = state.copy(), np.zeros(len(lags), lags.dtype)
     for i in range(len(lags)):
@@ -227,7 +239,10 @@ KERNELS = with_limits(
     _kernel("MakeLoss", lambda context, attrs, x: x, same_shapes),
     _kernel("softmax_cross_entropy", softmax_cross_entropy, _infer_cross_entropy_shapes),
     *CTC_KERNELS,
-    *with_limits(Limits(first=LAPACK, finite=True), Kernel("_contrib_hawkesll", log_likelihood, _infer_shapes, _infer_dtypes)),
+    *with_limits(
+        Limits(first=LAPACK, finite=True),
+        Kernel("_contrib_hawkesll", log_likelihood, _infer_shapes, _infer_dtypes),
+    ),
 )
 
 

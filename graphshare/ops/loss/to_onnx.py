@@ -11,6 +11,7 @@ from math import prod
 
 import numpy as np
 
+from graphshare.ops.loss.kernel import require_one_dtype
 from graphshare.ops.onnx_terms import Term, term, terms
 from graphshare.ops.translation import FAR, Translation, Translator, Value, keep_input
 
@@ -138,6 +139,7 @@ def _column(x: Term) -> Term:
 
 def translate_log_likelihood(t: Translation) -> list[str]:
     """Emit the log likelihood of each sequence ``(N,)`` and the memory of each mark at the end ``(N, K)``."""
+    require_one_dtype([x.dtype for x in t.inputs])
     rates, ratios, decays, memory, lags, marks, counts, ends = terms(t)
     (samples, number), steps, dtype = t.inputs[0].shape, t.inputs[4].shape[1], rates.dtype
     if not steps or not number:
@@ -185,5 +187,5 @@ TRANSLATIONS = (
     Translator("LogisticRegressionOutput", lambda t: t.emit("Sigmoid", t.inputs[0])),
     Translator("softmax_cross_entropy", translate_softmax_cross_entropy),
     Translator("CTCLoss", translate_ctc_loss),
-    Translator("_contrib_hawkesll", translate_log_likelihood, "its sequences have elements"),
+    Translator("_contrib_hawkesll", translate_log_likelihood, "its sequences have elements and its dtype is floating point"),
 )

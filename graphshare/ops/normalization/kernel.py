@@ -30,7 +30,7 @@ def instance_norm(context: Context, attrs: Attrs, x: Array, gamma: Array, beta: 
     tail = (-1, *(1,) * (x.ndim - 2))
     out *= gamma.reshape(tail)
     out += beta.reshape(tail)
-    return out
+    return out.astype(x.dtype, copy=False)
 
 
 def layer_norm(context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array) -> tuple[Array, Array, Array]:

@@ -16,7 +16,21 @@ import numpy as np
 from graphshare.ops.activation.kernel import activation, leaky_relu
 from graphshare.ops.convolution.correlation import convolution
 from graphshare.ops.convolution.kernel import convolution_cost
-from graphshare.ops.kernel import Array, Attrs, Bodies, BodyTypeRule, Context, Cost, Forward, Kernel, KernelError, Shapes, Types
+from graphshare.ops.kernel import (
+    Array,
+    Attrs,
+    Bodies,
+    BodyTypeRule,
+    Context,
+    Cost,
+    Forward,
+    Kernel,
+    KernelError,
+    ShapeRule,
+    Shapes,
+    Types,
+)
+from graphshare.ops.limits import Limits
 from graphshare.ops.onednn.products import (
     Filters,
     Inner,
@@ -27,11 +41,13 @@ from graphshare.ops.onednn.products import (
     sum_products,
 )
 from graphshare.ops.quantization.kernel import ENDS, find_magnitude, product_range, range_end, round_to, with_ranges
-from graphshare.ops.unification import infer_nothing
+from graphshare.ops.unification import infer_nothing, require_dtypes
 
 _LARGEST = float(np.finfo(np.float32).max)
 
 _ACTIVATIONS = ("Activation", "LeakyReLU", "clip")
+_ACT_TYPES = {"Activation": ("relu", "sigmoid", "softrelu", "tanh"), "LeakyReLU": ("leaky", "elu", "gelu")}
+"""What oneDNN has; MXNet ends with "unknown activation type" for any other."""
 
 
 def is_calibrated(attrs: Attrs) -> bool:
@@ -69,12 +85,16 @@ def make_fused_kernel(
     count_arrays: Callable[[Attrs, Shapes, Bodies], int],
     types: BodyTypeRule,
     cost: Cost,
-    refuses: Callable[[Attrs, Bodies], str | None] | None = None,
+    refuses: Callable[[Attrs, Inner], str | None] = lambda attrs, inner: None,
+    *,
+    shapes: ShapeRule | None = None,
 ) -> Kernel:
     """Return the kernel of a fused layer, which is its subgraph in floats, or where it is quantized ``integers``.
 
     ``count_arrays(attrs, inputs, bodies)`` is the number of inputs before the ends of ranges, which have one element.
-    ``types`` infers the dtypes of a quantized layer.
+    ``types`` infers the dtypes of a quantized layer, which MXNet demands. ``shapes`` is a rule by the attributes of the layer,
+    with which the subgraph must agree. ``refuses(attrs, inner)`` says why the operators of the subgraph cannot be computed in
+    integers.
     """
 
     def forward(context: Context, attrs: Attrs, *inputs: Array) -> Any:
@@ -85,12 +105,23 @@ def make_fused_kernel(
         return context.run_subgraph(0, inputs)[0]
 
     def body_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bodies) -> tuple[Shapes, Shapes]:
-        return with_ranges(bodies.shapes(0, inputs[: count_arrays(attrs, inputs, bodies)], outputs[:1]), inputs, outputs)
+        arrays, results = inputs[: count_arrays(attrs, inputs, bodies)], outputs[:1]
+        if shapes is not None:
+            arrays, results = shapes(attrs, arrays, results)
+        return with_ranges(bodies.shapes(0, arrays, results), inputs, outputs)
 
     def body_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies) -> tuple[Types, Types]:
-        return types(attrs, inputs, outputs, bodies) if attrs["quantized"] else bodies.types(0, inputs, outputs)
+        if not attrs["quantized"]:
+            return bodies.types(0, inputs, outputs)
+        wanted, results = types(attrs, inputs, outputs, bodies)
+        require_dtypes(inputs, wanted)
+        return wanted, results
 
-    return Kernel(operator, forward, infer_nothing, infer_nothing, body_shapes, body_types, refuses, cost)
+    def refuses_node(attrs: Attrs, bodies: Bodies) -> str | None:
+        return refuses(attrs, bodies.operators(0)) if attrs["quantized"] else None
+
+    limits = Limits(elements=True)  # oneDNN has no layer without elements
+    return Kernel(operator, forward, infer_nothing, infer_nothing, body_shapes, body_types, refuses_node, cost, limits=limits)
 
 
 class _Layer(NamedTuple):
@@ -237,20 +268,23 @@ def convolution_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodie
     return [*known, *["float32"] * (len(inputs) - count)], [dtype, *["float32"] * (len(outputs) - 1)]
 
 
-def convolution_refusal(attrs: Attrs, bodies: Bodies) -> str | None:
+def convolution_refusal(attrs: Attrs, inner: Inner) -> str | None:
     """Return why a fused convolution cannot be run: operators in its subgraph that its flags do not state."""
     known = {"Convolution", *_ACTIVATIONS}
     known |= {"BatchNorm"} if attrs["with_bn"] else set()
     known |= {"elemwise_add"} if attrs["with_sum"] else set()
-    return refusal(attrs, bodies, "Convolution", known)
+    return refusal(inner, "Convolution", known)
 
 
-def refusal(attrs: Attrs, bodies: Bodies, layer: str, known: Collection[str]) -> str | None:
+def refusal(inner: Inner, layer: str, known: Collection[str]) -> str | None:
     """Return why the subgraph cannot compute integers: it lacks its ``layer``, or has operators that are not ``known``."""
-    if not attrs["quantized"]:
-        return None
-    operators = [name for name, _ in bodies.operators(0)]
+    operators = [name for name, _ in inner]
     unknown = sorted(set(operators) - set(known))
+    unknown += [
+        f"{name} of act_type {attrs.get('act_type')}"
+        for name, attrs in inner
+        if name in _ACT_TYPES and attrs.get("act_type") not in _ACT_TYPES[name]
+    ]
     if unknown:
         return f"{', '.join(unknown)} in its subgraph cannot be computed in integers"
     return None if layer in operators else f"its subgraph has no {layer}"

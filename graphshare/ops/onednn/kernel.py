@@ -12,8 +12,15 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.gradient import no_gradient
-from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Cost, Forward, Kernel, Types
-from graphshare.ops.matmul.attention import self_scores_cost, split_interleaved, values_cost
+from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Cost, Forward, Kernel, ShapeRule, Shapes, Types
+from graphshare.ops.limits import require
+from graphshare.ops.matmul.attention import (
+    self_scores_cost,
+    self_scores_shapes,
+    self_values_shapes,
+    split_interleaved,
+    values_cost,
+)
 from graphshare.ops.matmul.kernel import fully_connected_cost
 from graphshare.ops.onednn.convolution import KERNELS as CONVOLUTION_KERNELS
 from graphshare.ops.onednn.convolution import activate, is_calibrated, make_fused_kernel, refusal
@@ -116,19 +123,25 @@ def _layer_inputs(bodies: Bodies) -> int:
 
 def _dense_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies) -> tuple[Types, Types]:
     """Infer int8 weights and bias, float32 where the operator quantizes them."""
+    ranged = is_calibrated(attrs) or attrs["enable_float_output"]
+    require(
+        ranged or not is_by_unit(attrs), "channel_wise_quantize needs min_calib_range and max_calib_range, or floats as output"
+    )
     layer = _layer_inputs(bodies) - 1
     weights = ["float32" if is_by_unit(attrs) else "int8"] * layer
     dtypes = [inputs[0], *weights, *["float32"] * (len(inputs) - layer - 1)]
     return dtypes, [_output_dtype(attrs, bodies.operators(0)), *["float32"] * (len(outputs) - 1)]
 
 
-def _dense_refusal(attrs: Attrs, bodies: Bodies) -> str | None:
-    return refusal(attrs, bodies, "FullyConnected", ("FullyConnected", *ACTIVATIONS))
+def dense_refusal(attrs: Attrs, inner: Inner) -> str | None:
+    """Return why a fused dense layer cannot compute integers."""
+    return refusal(inner, "FullyConnected", ("FullyConnected", *ACTIVATIONS))
 
 
 def scores(context: Context, attrs: Attrs, projected: Array, low: Array, high: Array) -> Array | tuple[Array, ...]:
     """Return the products of queries and keys: (batch * heads, length, length)."""
     queries, keys, _ = split_interleaved(attrs, projected.astype(np.float64), 3)
+    require(queries.shape[-1], "heads of width 0 have no scores")
     unit = per_unit("int8", low, high)
     products = np.matmul(queries, keys.swapaxes(1, 2)).astype(np.float32)
     factor = np.float32(1) / np.sqrt(np.float32(queries.shape[-1]))
@@ -164,16 +177,20 @@ def _requantize(attrs: Attrs, products: Array, unit: Any, factor: Any, *ranged: 
     return round_to(scaled, dtype), range_end(low), range_end(high)
 
 
-def _attention_kernel(operator: str, integers: Forward, arrays: int, cost: Cost) -> Kernel:
-    """Return the kernel of an operator of ``arrays`` arrays; integers have two ends of a range each."""
+def _attention_kernel(operator: str, integers: Forward, arrays: Types, shapes: ShapeRule, cost: Cost) -> Kernel:
+    """Return the kernel of an operator; quantized ``arrays`` have these dtypes and are followed by both ends of each range."""
 
     def types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies) -> tuple[Types, Types]:
-        known = [*inputs[:arrays], *["float32"] * (2 * arrays)]
+        known = [*arrays, *["float32"] * (2 * len(arrays))]
         if attrs["enable_float_output"]:
             return known, ["float32"]
         return known, ["int8" if is_calibrated(attrs) else "int32", "float32", "float32"]
 
-    return make_fused_kernel(operator, integers, lambda *_: arrays, types, cost)
+    def own_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+        require(attrs["heads"] > 0, f"heads is {attrs['heads']}, expected at least 1")
+        return shapes(attrs, inputs, outputs)
+
+    return make_fused_kernel(operator, integers, lambda *_: len(arrays), types, cost, shapes=own_shapes)
 
 
 KERNELS = (
@@ -184,10 +201,10 @@ KERNELS = (
         lambda attrs, inputs, bodies: _layer_inputs(bodies),
         _dense_types,
         fully_connected_cost,
-        _dense_refusal,
+        dense_refusal,
     ),
-    _attention_kernel("_sg_mkldnn_selfatt_qk", scores, 1, self_scores_cost),
-    _attention_kernel("_sg_mkldnn_selfatt_valatt", apply_attention, 2, values_cost),
+    _attention_kernel("_sg_mkldnn_selfatt_qk", scores, ["int8"], self_scores_shapes, self_scores_cost),
+    _attention_kernel("_sg_mkldnn_selfatt_valatt", apply_attention, ["int8", "uint8"], self_values_shapes, values_cost),
 )
 
 GRADIENTS = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
@@ -10,9 +10,9 @@ import numpy as np
 from graphshare.ops.activation.to_onnx import activate, translate_leaky_relu
 from graphshare.ops.kernel import Attrs
 from graphshare.ops.matmul.to_onnx import split_interleaved
-from graphshare.ops.onednn.convolution import is_calibrated, split_activations
-from graphshare.ops.onednn.kernel import ACTIVATIONS, ROOM, is_by_unit
-from graphshare.ops.onednn.products import LEVELS, find_attributes
+from graphshare.ops.onednn.convolution import convolution_refusal, is_calibrated, split_activations
+from graphshare.ops.onednn.kernel import ACTIVATIONS, ROOM, dense_refusal, is_by_unit
+from graphshare.ops.onednn.products import LEVELS, Inner, find_attributes
 from graphshare.ops.onednn.products import per_unit as kernel_per_unit
 from graphshare.ops.onnx_terms import Term, term
 from graphshare.ops.quantization.to_onnx import (
@@ -49,6 +49,8 @@ def calibration_unit(t: Translation, dtype: str) -> float:
 
 def per_unit(dtype: str, low: Term, high: Term) -> Term:
     """Return how many integer steps represent 1.0, in a range from ``low`` to ``high``."""
+    if dtype not in LEVELS:
+        low.t.refuse(f"its data is {dtype}, expected {' or '.join(LEVELS)}")
     return divide_or(float(LEVELS[dtype]), largest(low, high), _LARGEST)
 
 
@@ -74,6 +76,12 @@ def quantize_bias(bias: Term, units: Term, data_unit: Term) -> Term:
     return (bias * (units * data_unit)).apply("Round")
 
 
+def _check(t: Translation, refuses: Callable[[Attrs, Inner], str | None]) -> None:
+    """Refuse a layer whose subgraph cannot be computed in integers."""
+    if (reason := refuses(t.attrs, t.inner)) is not None:
+        t.refuse(reason)
+
+
 def apply_activations(t: Translation, operators: Sequence[tuple[str, Attrs]], x: Term) -> Term:
     """Apply the activations in order."""
     for name, attrs in operators:
@@ -85,25 +93,17 @@ def apply_activations(t: Translation, operators: Sequence[tuple[str, Attrs]], x:
             x = x * x
         elif name in _FUNCTIONS:
             x = x.apply(_FUNCTIONS[name])
-        elif attrs["act_type"] == "prelu":
-            t.refuse("its subgraph has a PReLU, which cannot be computed in integers")
         else:
             outputs = translate_leaky_relu(t.derive(attrs, [Value(x.name, (), x.dtype)], []))
             x = Term(t, outputs if isinstance(outputs, str) else outputs[0], x.dtype)
     return x
 
 
-def require_ranges(t: Translation, ends: Sequence[Value]) -> None:
-    """Refuse a node whose ranges are not float32, which MXNet requires."""
-    for end in ends:
-        if end.dtype != "float32":
-            t.refuse(f"it has a range of {end.dtype}, expected float32")
-
-
 def translate_convolution(t: Translation) -> str | list[str]:
     """Emit the subgraph; for integers a convolution of integers in floats, and the fused operators after it."""
     if not t.attrs["quantized"]:
         return translate_subgraph(t)
+    _check(t, convolution_refusal)
     conv, dtype = find_attributes(t.inner, "Convolution"), t.outputs[0].dtype
     (x, weight), rest = t.inputs[:2], [term(t, value) for value in t.inputs[2:]]
     kernel, bias = term(t, weight), None if conv["no_bias"] else rest.pop(0)
@@ -164,12 +164,13 @@ def translate_scores(t: Translation) -> str | list[str]:
     """Emit the subgraph, or the scaled products of integer queries and keys."""
     if not t.attrs["quantized"]:
         return translate_subgraph(t)
-    require_ranges(t, t.inputs[1:])
     x = t.inputs[0]
     queries, keys, _ = split_interleaved(t, Value(t.cast(x, "float32"), x.shape, "float32"), 3)
     products = Term(t, t.emit("MatMul", queries, t.transpose(keys, (0, 2, 1))), "float32").apply("Round")
     unit = per_unit("int8", term(t, 1), term(t, 2))
     depth = x.shape[2] // 3 // t.attrs["heads"]
+    if not depth:
+        t.refuse("its heads have the width 0")
     ends = [constant_end(t, 0)] * 2  # MXNet does not read the range: 32-bit scores have the range 0
     return _requantize(t, products, unit * unit, float(np.float32(1) / np.sqrt(np.float32(depth))), ends)
 
@@ -178,7 +179,6 @@ def translate_values(t: Translation) -> str | list[str]:
     """Emit the subgraph, or integer attention applied to integer values."""
     if not t.attrs["quantized"]:
         return translate_subgraph(t)
-    require_ranges(t, t.inputs[2:])
     x, attention = t.inputs[:2]
     values = split_interleaved(t, Value(t.cast(x, "float32"), x.shape, "float32"), 3)[2]
     weighted = t.transpose(t.emit("MatMul", t.cast(attention, "float32"), values), (1, 0, 2))
@@ -202,16 +202,15 @@ def _requantize(t: Translation, products: Term, unit: Term, factor: float, ends:
     return scaled.name if floats else [round_to(scaled, dtype).name, *ends]
 
 
-_RANGES = "ranges of another dtype than float32 are refused"
-_REFUSED = "integers with a PReLU in the subgraph are refused"
+_REFUSED = "integers with activations in the subgraph that oneDNN does not compute are refused"
 
 
 def translate_dense(t: Translation) -> str | list[str]:
     """Emit the subgraph; for integers products of integers in floats, and the fused operators after them."""
     if not t.attrs["quantized"]:
         return translate_subgraph(t)
+    _check(t, dense_refusal)
     dense, dtype = find_attributes(t.inner, "FullyConnected"), t.outputs[0].dtype
-    require_ranges(t, t.inputs[2 if dense["no_bias"] else 3 :])
     (x, weight), rest = t.inputs[:2], [term(t, value) for value in t.inputs[2:]]
     bias = None if dense["no_bias"] else rest.pop(0)
     data_unit = per_unit(x.dtype, *rest[:2])
@@ -264,7 +263,7 @@ def _scale_weights(weight: Term, bias: Term | None, data_unit: Term, ends: Seque
 
 TRANSLATIONS = (
     Translator("_sg_mkldnn_conv", translate_convolution, _REFUSED),
-    Translator("_sg_mkldnn_fully_connected", translate_dense, f"{_REFUSED}, {_RANGES}"),
-    Translator("_sg_mkldnn_selfatt_qk", translate_scores, _RANGES),
-    Translator("_sg_mkldnn_selfatt_valatt", translate_values, _RANGES),
+    Translator("_sg_mkldnn_fully_connected", translate_dense, _REFUSED),
+    Translator("_sg_mkldnn_selfatt_qk", translate_scores),
+    Translator("_sg_mkldnn_selfatt_valatt", translate_values),
 )

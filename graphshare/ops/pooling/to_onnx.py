@@ -42,6 +42,7 @@ class _Cells(NamedTuple):
 def translate_pooling_v1(t: Translation) -> str:
     """Emit the pooling of MXNet 0.x: padding counts, as zeros for the maximum, and means divide by the whole window."""
     t.require_floats()
+    _require_elements(t)
     if t.attrs["global_pool"] or t.attrs["pool_type"] == "sum":
         return translate_pooling(t)
     x, cells = t.inputs[0], _find_windows(t)
@@ -62,6 +63,7 @@ def translate_pooling(t: Translation) -> str:
     """Emit a pooling over windows, or over all of the spatial axes."""
     x, kind = t.inputs[0], t.attrs["pool_type"]
     power = t.attrs.get("p_value") if kind == "lp" else 1
+    _require_elements(t)
     # ONNX pools no integers, apart from the maximum of 8 bits.
     if kind != "max" or x.dtype not in ("int8", "uint8"):
         t.require_floats()
@@ -77,6 +79,12 @@ def translate_pooling(t: Translation) -> str:
     value = Value(data, x.shape, wide)
     out = _pool_globally(t, value, kind) if t.attrs["global_pool"] else _pool_windows(t, value, kind)
     return t.cast(_root(t, out, power, wide), x.dtype, dtype=wide)
+
+
+def _require_elements(t: Translation) -> None:
+    """Refuse a pooling of padding alone, which onnxruntime does not run."""
+    if 0 in t.inputs[0].shape:
+        t.refuse("its data has no elements")
 
 
 def _root(t: Translation, x: str, power: int, dtype: str) -> str:

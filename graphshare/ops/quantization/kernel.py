@@ -200,6 +200,7 @@ def quantize(context: Context, attrs: Attrs, x: Array) -> Ranged:
 
 def dequantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Array:
     """Return the floats that integers represent."""
+    require(str(x.dtype) in QUANTIZED, f"{x.dtype} is not supported, expected {', '.join(QUANTIZED)}")
     return np.asarray(x * np.float32(find_magnitude(low, high) / LEVELS[str(x.dtype)]))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from graphshare.ops.convolution.to_onnx import translate_convolution
 from graphshare.ops.indexing.to_onnx import translate_embedding
 from graphshare.ops.kernel import Attrs
+from graphshare.ops.limits import QUANTIZED
 from graphshare.ops.onnx_terms import Term, term
 from graphshare.ops.pooling.kernel import axes_and_window
 from graphshare.ops.pooling.to_onnx import translate_pooling
@@ -107,7 +108,7 @@ def translate_quantize_asymmetric(t: Translation) -> list[str]:
         low, high = _ends_of_data(x, t.inputs[0].rank)
     scale = 255 / (high - low)
     shift = 255 - high * scale
-    return [round_to(x * scale + shift, "uint8", may_be_nan=True).name, scale.name, shift.name]
+    return [_without_axis(t, round_to(x * scale + shift, "uint8", may_be_nan=True)), scale.name, shift.name]
 
 
 def translate_add(t: Translation) -> list[str]:
@@ -123,11 +124,16 @@ def translate_add(t: Translation) -> list[str]:
         unit = LEVELS[dtype] / high
     parts = []
     mixed = t.inputs[0].dtype != t.inputs[1].dtype
+    _require_bytes(t, 2)
     for x, reach in zip(t.inputs, (first, second), strict=False):
         scaled = term(t, x).cast("float32") * (unit * reach / LEVELS[x.dtype])
         parts.append(round_to(scaled, "int8").cast("float32") if mixed and x.dtype == "uint8" else scaled)
-    whole = round_to(parts[0] + parts[1], dtype)
-    return [whole.name if t.outputs[0].rank else whole.reshape(()).name, *ends]  # ranges have one axis
+    return [_without_axis(t, round_to(parts[0] + parts[1], dtype)), *ends]
+
+
+def _without_axis(t: Translation, x: Term) -> str:
+    """Return a result that got the axis of a range, where it has none of its own, without that axis."""
+    return x.name if t.outputs[0].rank else x.reshape(()).name
 
 
 def translate_multiply(t: Translation) -> str | list[str]:
@@ -138,14 +144,14 @@ def translate_multiply(t: Translation) -> str | list[str]:
     if t.attrs["enable_float_output"]:
         factor = a.number(1) / units[0] / units[1]
         # numpy multiplies int32 and float32 in float64, too.
-        return (products.cast("float64") * factor.cast("float64")).cast("float32").name
+        return _without_axis(t, (products.cast("float64") * factor.cast("float64")).cast("float32"))
     calibrated = calibration_range(t.attrs)
     if calibrated is None:
         level = a / 127 * (b / 127) * LEVELS["int32"]
         return [products.name, (-level).name, level.name]
     unit = a.number(float(np.float32(127.5) / np.float32(max(map(abs, calibrated)))))
     scaled = products.cast("float32") * (unit / units[0] / units[1])
-    return [scaled.cast("int64").cast("int8").name, *(constant_end(t, end) for end in calibrated)]
+    return [_without_axis(t, scaled.cast("int64").cast("int8")), *(constant_end(t, end) for end in calibrated)]
 
 
 def translate_normalize(t: Translation) -> list[str]:
@@ -197,11 +203,12 @@ def translate_quantize(t: Translation) -> list[str]:
     whole = round_to(x * divide_or(LEVELS[dtype], widest, np.inf), dtype, may_be_nan=True)
     if dtype == "int8":
         low, high = -widest, widest
-    return [whole.name, low.name, high.name]
+    return [_without_axis(t, whole), low.name, high.name]
 
 
 def translate_dequantize(t: Translation) -> str:
     """Emit ``DequantizeLinear``."""
+    _require_bytes(t, 1)
     x = t.inputs[0]
     step = (find_magnitude(t, 1) / LEVELS[x.dtype]).reshape(())
     return t.emit("DequantizeLinear", x, step.name, t.number(0, x.dtype))
@@ -219,14 +226,15 @@ def translate_requantize(t: Translation) -> list[str]:
         reach = largest(low, high)
     scaled = x * (unit * (ENDS[dtype][1] / reach))
     begin = reach * 0.0 if dtype == "uint8" else -reach
-    return [round_to(scaled, dtype, may_be_nan=True).name, begin.name, reach.name]
+    return [_without_axis(t, round_to(scaled, dtype, may_be_nan=True)), begin.name, reach.name]
 
 
 def translate_act(t: Translation) -> list[str]:
     """Emit ``Clip`` from 0 to 127, as int8."""
     if t.attrs["act_type"] != "relu":
         t.refuse(f"it has the act_type {t.attrs['act_type']}, and MXNet computes only relu of integers")
-    return [term(t).apply("Clip", 0, 127).cast("int8").name, *_ranges(t)]
+    x = term(t).cast("int8") if t.inputs[0].dtype == "bool" else term(t)  # ONNX clips no booleans
+    return [x.apply("Clip", 0, 127).cast("int8").name, *_ranges(t)]
 
 
 def _ranges(t: Translation) -> list[str]:
@@ -260,6 +268,7 @@ def translate_pool(t: Translation) -> list[str]:
 def translate_concat(t: Translation) -> list[str]:
     """Emit ``Concat`` of integers in steps of the widest of the ranges."""
     count, dtype = t.attrs["num_args"], t.outputs[0].dtype
+    _require_bytes(t, count)
     lows, highs = ([term(t, i) for i in range(count + side, len(t.inputs), 2)] for side in (0, 1))
     low, high = lows[0].apply("Min", 0, *lows[1:]), highs[0].apply("Max", 0, *highs[1:])
     wide = largest(low, high).cast("float64") / LEVELS[dtype]
@@ -298,6 +307,13 @@ def translate_dense(t: Translation) -> list[str]:
         sums = sums + (term(t, 2).cast("float32") * scale).cast("int32")
     out = sums if len(shape) == 2 else sums.reshape(t.outputs[0].shape)
     return [out.name, *product_range(data, 127 if x.dtype == "int8" else 255, other, 127)]
+
+
+def _require_bytes(t: Translation, count: int) -> None:
+    """Refuse a node of which one of the first ``count`` inputs is not one of 8-bit integers."""
+    for x in t.inputs[:count]:
+        if x.dtype not in QUANTIZED:
+            t.refuse(f"{x.dtype} is not supported, expected {' or '.join(QUANTIZED)}")
 
 
 def _check_sums(t: Translation, count: int) -> None:

@@ -211,6 +211,11 @@ DISTRIBUTIONS: dict[str, Distribution] = {
 }
 
 
+def _draw_integers(rng: np.random.Generator, size: Any, low: int, high: int) -> Array:
+    require(low < high, f"low is {low}, expected less than high, which is {high}")
+    return np.asarray(rng.integers(low, high, size))
+
+
 def _choose_dtype(attrs: Attrs, otherwise: str) -> str:
     dtype: str = attrs["dtype"]
     return otherwise if dtype == "None" else dtype
@@ -266,6 +271,7 @@ def _sample_kernel(operator: str, draw: Draw) -> Kernel:
         return [shape] * len(inputs), [output]
 
     def types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+        require("bool" not in inputs, "its parameters are bool, expected numbers")
         return same_dtypes(attrs, inputs, [])[0], same_dtypes(attrs, [_choose_dtype(attrs, "float32")], outputs)[1]
 
     return Kernel(operator, forward, shapes, types)
@@ -274,12 +280,15 @@ def _sample_kernel(operator: str, draw: Draw) -> Kernel:
 def sample_multinomial(context: Context, attrs: Attrs, x: Array) -> Array | tuple[Array, ...]:
     """Draw ``shape`` classes by the probabilities of each row (last axis); with ``get_prob`` return their logarithms too."""
     inner = tuple(attrs["shape"] or ())
+    require(x.shape[-1], "there are no classes")
     rows = x.reshape(-1, x.shape[-1])
     count = int(np.prod(inner))
     sums = np.cumsum(rows.astype(np.float64), axis=1)
     require((sums[:, -1] > 0).all(), "the probabilities of a row sum to 0")
     drawn = _generator(context).random((len(rows), count)) * sums[:, -1:]
-    chosen = np.stack([np.searchsorted(row, numbers, side="right") for row, numbers in zip(sums, drawn, strict=True)])
+    chosen = np.zeros((len(rows), count), np.intp)
+    for places, row, numbers in zip(chosen, sums, drawn, strict=True):
+        places[:] = np.searchsorted(row, numbers, side="right")
     # Rounding can bring a drawn number up to the whole sum, which is beyond the last class.
     chosen = chosen.clip(0, x.shape[-1] - 1)
     shape = (*x.shape[:-1], *inner) or (1,)
@@ -292,8 +301,15 @@ def sample_multinomial(context: Context, attrs: Attrs, x: Array) -> Array | tupl
 
 def _multinomial_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     x = inputs[0]
+    require(x != (), "probabilities have no axes, expected at least one")
     shape: Shape = None if x is None else (*x[:-1], *(attrs["shape"] or ())) or (1,)
     return inputs, [unify(shape, output) for output in outputs]
+
+
+def _multinomial_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    x = inputs[0]
+    require(x is None or x.startswith("float"), f"the probabilities are {x}, expected floating point")
+    return inputs, [attrs["dtype"], x][: len(outputs)]
 
 
 def shuffle(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -307,14 +323,12 @@ KERNELS = (
     *(_random_kernel(f"_random_{name}", how.draw, how.keys) for name, how in DISTRIBUTIONS.items()),
     *(_random_like_kernel(f"_random_{name}_like", how.draw, how.keys) for name, how in DISTRIBUTIONS.items()),
     *(_sample_kernel(f"_sample_{name}", how.draw) for name, how in DISTRIBUTIONS.items()),
-    _random_kernel(
-        "_random_randint", lambda rng, size, low, high: np.asarray(rng.integers(low, high, size)), ("low", "high"), "int32"
-    ),
+    _random_kernel("_random_randint", _draw_integers, ("low", "high"), "int32"),
     Kernel(
         "_sample_multinomial",
         sample_multinomial,
         _multinomial_shapes,
-        lambda attrs, inputs, outputs: (inputs, [attrs["dtype"], *inputs][: len(outputs)]),
+        _multinomial_types,
     ),
     Kernel("_shuffle", shuffle, same_shapes, same_dtypes),
 )

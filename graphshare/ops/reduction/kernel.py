@@ -93,8 +93,9 @@ def reduce_mean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     total = _add(x, axes, keepdims)
     count = x.size // total.size if total.size else 1
     if x.dtype.kind in "iu":
-        # C truncates towards 0, where // would round down.
-        return np.asarray(np.sign(total) * (np.abs(total) // count)).astype(x.dtype)
+        # C truncates towards 0, where // would round down; the least number has no absolute value in its own dtype.
+        wide = total.astype(np.int64)
+        return np.asarray((wide - np.fmod(wide, count)) // count).astype(x.dtype)
     return convert(total / np.float64(count), x.dtype)
 
 

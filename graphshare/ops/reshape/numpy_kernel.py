@@ -58,18 +58,28 @@ def _diagonal(attrs: Attrs, x: Array) -> Array:
     return np.diagonal(x, clamp_offset(attrs, x.shape), attrs["axis1"], attrs["axis2"])
 
 
-def roll(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Move elements cyclically along axes, or through the flattened array."""
+def read_roll(attrs: Attrs, rank: int) -> tuple[tuple[int, ...], list[int] | None]:
+    """Return the shifts and the axes, None for the flattened array.
+
+    Raises:
+        KernelError: they do not fit together.
+    """
     if attrs["shift"] is None:
         raise KernelError("roll needs a shift")
     shift: tuple[int, ...] = attrs["shift"]
     if attrs["axis"] is None:
         require(len(shift) == 1, f"shift is {shift}, expected one number for the flattened array")
-    else:
-        axes = [normalize_axis(axis, x.ndim) for axis in attrs["axis"]]
-        require(axes, "axis is (), expected an axis, or None for the flattened array")
-        require(len(shift) in (1, len(axes)), f"shift {shift} and axis {attrs['axis']} must have the same length")
-        require(len(set(axes)) == len(axes), f"axis {attrs['axis']} names an axis twice")
+        return shift, None
+    axes = [normalize_axis(axis, rank) for axis in attrs["axis"]]
+    require(axes, "axis is (), expected an axis, or None for the flattened array")
+    require(len(shift) in (1, len(axes)), f"shift {shift} and axis {attrs['axis']} must have the same length")
+    require(len(set(axes)) == len(axes), f"axis {attrs['axis']} names an axis twice")
+    return shift, axes
+
+
+def roll(context: Context, attrs: Attrs, x: Array) -> Array:
+    """Move elements cyclically along axes, or through the flattened array."""
+    shift, _ = read_roll(attrs, x.ndim)
     with refuse_invalid_call():
         return np.roll(x, shift if attrs["axis"] is not None else shift[0], attrs["axis"])
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphshare.ops.indexing.to_onnx import emit_where
 from graphshare.ops.reshape.kernel import Order, np_transpose_axes, swap_axes, transpose_axes
-from graphshare.ops.reshape.numpy_kernel import clamp_offset
+from graphshare.ops.reshape.numpy_kernel import clamp_offset, read_roll
 from graphshare.ops.translation import FAR, Translate, Translation, Translator, Value, copy_input
 from graphshare.ops.unification import normalize_axis
 
@@ -81,11 +81,10 @@ def translate_rot90(t: Translation) -> str:
 
 def translate_roll(t: Translation) -> str:
     """Emit ``Concat`` of the end and the beginning along each axis, or of the flattened array."""
-    x, shift = t.inputs[0], t.attrs["shift"]
-    if t.attrs["axis"] is None:
+    x, (shift, axes) = t.inputs[0], read_roll(t.attrs, t.inputs[0].rank)
+    if axes is None:
         flat = t.reshape(x, (prod(x.shape),))
         return t.reshape(_roll_along(t, flat, 0, shift[0], prod(x.shape)), x.shape)
-    axes = [normalize_axis(axis, x.rank) for axis in t.attrs["axis"]]
     result = x.name
     for axis, places in zip(axes, shift * len(axes) if len(shift) == 1 else shift, strict=True):
         result = _roll_along(t, result, axis, places, x.shape[axis])
@@ -155,7 +154,7 @@ def translate_trace(t: Translation) -> str:
     x = t.inputs[0]
     first, second = (normalize_axis(t.attrs[key], x.rank) for key in ("axis1", "axis2"))
     diagonal, rank = emit_diagonal(t, x, clamp_offset(t.attrs, x.shape), first, second)
-    dtype = "int32" if x.dtype in ("int8", "uint8") else x.dtype
+    dtype = "int32" if x.dtype in ("int8", "uint8", "bool") else x.dtype
     return t.cast(t.reduce("ReduceSum", t.cast(diagonal, dtype, x.dtype), (rank - 1,)), x.dtype, dtype)
 
 

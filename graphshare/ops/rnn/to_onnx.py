@@ -117,6 +117,7 @@ _GATE_ORDER = {"rnn_relu": (0,), "rnn_tanh": (0,), "lstm": (0, 3, 1, 2), "gru": 
 
 def translate_rnn(t: Translation) -> list[str]:
     """Emit the layers, and between them the results of both directions side by side."""
+    t.require_floats()
     mode, layers, sides = t.attrs["mode"], t.attrs["num_layers"], directions(t.attrs)
     x, _, *states = map(t.widen, t.inputs[: 4 if mode == "lstm" else 3])
     if t.attrs["projection_size"] or x.dtype == "float64":

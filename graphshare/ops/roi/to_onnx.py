@@ -18,6 +18,7 @@ from graphshare.ops.translation import Translation, Translator, Value, wide_dtyp
 
 def translate_roi_pooling(t: Translation) -> str:
     """Emit ``MaxRoiPool``; a region of a sample that does not exist gives 0."""
+    t.require_floats()
     x, rois = t.inputs
     if x.dtype == "float64":
         return pool_by_masks(t)
@@ -151,6 +152,7 @@ def translate_rotated(t: Translation) -> str:
     Without a positive ratio the number of samples depends on the regions: each bin gets as many as the largest region needs,
     and those beyond a region's own number lie at infinity, where they do not count.
     """
+    t.require_floats()
     x, rois = t.inputs
     wide = wide_dtype(x.dtype)
     n, channels, height, width = x.shape

@@ -159,8 +159,9 @@ def percentile(context: Context, attrs: Attrs, x: Array, q: Array | None = None)
         # numpy rounds half to even and MXNet up, so the place is rounded here and passed as an exact percentage.
         place = (np.asarray(percent) * np.float64(steps) / 100).astype(np.float32).astype(np.float64)
         percent, method = _TO_ELEMENTS[method](place) * 100 / steps, "nearest"
+    wide = x.astype(np.float32) if x.dtype == np.float16 else x
     with refuse_invalid_call():
-        result = np.percentile(x, percent, axes, method=method, keepdims=attrs["keepdims"])
+        result = np.percentile(wide, percent, axes, method=method, keepdims=attrs["keepdims"])
     return np.asarray(result).astype(x.dtype if x.dtype == np.float64 else np.float32)
 
 
@@ -203,7 +204,8 @@ def _ediff1d_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     sizes = [count_elements(shape) for shape in inputs]
     if None in sizes:
         return inputs, outputs
-    count = max(0, (sizes[0] or 0) - 1) + sum(size or 0 for size in sizes[1:])
+    arrays = sizes[1 : 1 + sum(attrs[f"{k}_arr_given"] for k in ("to_begin", "to_end"))]  # MXNet ignores further ones
+    count = max(0, (sizes[0] or 0) - 1) + sum(size or 0 for size in arrays)
     count += sum(attrs[f"{k}_scalar"] is not None and not attrs[f"{k}_arr_given"] for k in ("to_begin", "to_end"))
     return inputs, [unify((count,), outputs[0])]
 

@@ -136,6 +136,8 @@ def translate_norm(t: Translation) -> list[str]:
     """Emit a norm of vectors along one axis or of matrices over two; the other outputs are empty."""
     x, out = term(t), t.outputs[0]
     axes, flag, keep = norm_axes(t.attrs, t.inputs[0].rank), t.attrs["flag"], t.attrs["keepdims"]
+    if 0 in t.inputs[0].shape:
+        t.refuse("its data has no elements")
     wide = x.cast("float64")
     if flag == -2 or (flag == 1 and len(axes) == 2):
         result = (wide * wide).reduce("ReduceSum", axes, keepdims=True).apply("Sqrt")
