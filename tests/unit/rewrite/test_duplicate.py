@@ -51,6 +51,15 @@ def test_mutations_of_a_shared_state_are_numbered_branch_by_branch() -> None:
     assert versions == [[1, 1], [2, 2], [3, 3]]
 
 
+def test_a_name_is_taken_only_by_a_copy() -> None:
+    nodes = [variable("data"), variable("w"), operator("dot", "mul", [0, 1]), variable("a-w"), operator("dot", "out", [2, 3])]
+    graph = read(document(nodes, [4]))
+    shared = {named(graph, "w")}
+    assert "a-a-w" in wiring(add_branches(graph, ["a-"], shared=shared).graph)
+    with pytest.raises(RefusedError, match="a-w"):
+        add_branches(graph, ["a-"])
+
+
 def test_without_the_original_only_the_copies_are_left() -> None:
     graph = read(siamese())
     rewrite = add_branches(graph, ["a-"], shared={named(graph, "conv_weight")}, drop_original=True)
