@@ -177,6 +177,20 @@ def test_formats_and_inverse_renames_give_the_bytes_of_the_source(lenet: gs.Chec
     assert (tmp_path / "laid-symbol.json").read_bytes() == lenet.data
 
 
+def test_extract_needs_a_target_where_no_branch_is_taken(lenet: gs.Checkpoint) -> None:
+    with pytest.raises(gs.GraphshareError):
+        gs.extract(lenet)
+    assert gs.extract(lenet, "fc1").graph.heads[0].node.name == "fc1"
+
+
+def test_fold_says_that_there_was_nothing_and_proves_only_models_of_onnx(lenet: gs.Checkpoint) -> None:
+    folded = gs.fold(lenet)
+    assert (folded.report.count > 0, folded.report.proof) == (True, None)
+    assert "no BatchNorm was folded" not in folded.notes
+    again = gs.fold(folded)
+    assert (again.report.count, again.notes) == (0, ("no BatchNorm was folded",))
+
+
 def test_help_shows_signatures_options_and_errors() -> None:
     functions = [name for name in gs.__all__ if name[0].islower() and not name.startswith("_")]
     assert len(functions) > 20

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from graphshare.checks.config import read_config
 from graphshare.checks.document import BOM
 from graphshare.checks.engine import run_rules, select_codes
 from graphshare.checks.rule import DENSE_RECORDS, Example, ExampleRecord, batch_norm, dense, operator, symbol, variable
-from graphshare.errors import UsageError
+from graphshare.errors import InputError, UsageError
 from graphshare.reports.model import Finding
 from tests.unit.checks.examples import read_context
 
@@ -135,3 +136,9 @@ def test_a_wrong_selection_says_what_there_is(text: str, hint: str) -> None:
     assert caught.value.faults[0].message == f"there is no rule {text!r}"
     assert caught.value.faults[0].hint.startswith(hint)
     assert select_codes(["ALL"], ["GS"]) == frozenset()
+
+
+def test_a_configuration_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: No such file or directory") as caught:
+        read_config(str(tmp_path / "none.toml"))
+    assert caught.value.faults[0].where == str(tmp_path / "none.toml")

@@ -31,6 +31,12 @@ def test_nodes_and_entries_are_what_they_are_not_what_they_say() -> None:
     assert len({X, Node("", "x")}) == 2
 
 
+def test_a_node_in_one_line_has_its_operator_and_its_name() -> None:
+    assert "variable 'x'" in repr(X)
+    assert "relu 'r'" in repr(relu("r", X))
+    assert (X.operator_text, relu("r").operator_text) == ("null", "relu")
+
+
 @pytest.mark.parametrize(
     ("value", "field"), [(X, "name"), (Entry(X), "index"), (Graph((X,), ()), "nodes"), (Source(), "anything")]
 )
