@@ -172,3 +172,8 @@ def test_faults_say_where_and_keep_their_kind() -> None:
     assert str(error) == 'a: $.nodes[1] (node "n"): is wrong\n  hint: mend it\nb: too'
     assert RefusedError("text", hint="h").faults == (Fault("text", hint="h"),)
     assert issubclass(RefusedError, GraphshareError)
+
+
+def test_a_hint_that_repeats_is_there_once() -> None:
+    faults = [Fault("a", hint="x"), Fault("b", hint="x"), Fault("c"), Fault("d", hint="y"), Fault("e")]
+    assert str(GraphshareError(faults)) == "a\nb\n  hint: x\nc\nd\n  hint: y\ne"
