@@ -106,3 +106,22 @@ def test_all_patterns_without_a_match_are_listed() -> None:
     with pytest.raises(RefusedError) as refused:
         duplicate(read(siamese()), ["a-"], choices=[("tie", "none"), ("copy", "data")])
     assert len(refused.value.faults) == 2
+
+
+def test_inputs_that_cannot_be_shared_are_explained() -> None:
+    with pytest.raises(RefusedError) as caught:
+        duplicate(read(siamese()), ["a-"], share_inputs=["conv_w*", "dat"])
+    hints = [(fault.message, fault.hint) for fault in caught.value.faults]
+    assert hints == [
+        ("`share_inputs` 'conv_w*' matches no input", "parameters are shared with `choices=[('tie', PATTERN)]`"),
+        ("`share_inputs` 'dat' matches no input", "did you mean 'data'?"),
+    ]
+
+
+def test_a_variable_of_unknown_role_is_noted_and_not_tied() -> None:
+    graph = read(document([variable("data"), variable("odd_weight"), operator("MyOp", "my", [0, 1])], [2]))
+    with pytest.raises(RefusedError, match="cannot tell whether '(data|odd_weight)' is a parameter"):
+        duplicate(graph, ["a-"], mode="tie")
+    notes = duplicate(graph, ["a-"], mode="copy").notes
+    assert [note for note in notes if "may be an input or a parameter" in note]
+    assert not [note for note in duplicate(read(siamese()), ["a-"]).notes if "may be an input" in note]
