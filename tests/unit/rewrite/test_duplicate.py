@@ -120,7 +120,7 @@ def test_inputs_that_cannot_be_shared_are_explained() -> None:
 
 def test_a_variable_of_unknown_role_is_noted_and_not_tied() -> None:
     graph = read(document([variable("data"), variable("odd_weight"), operator("MyOp", "my", [0, 1])], [2]))
-    with pytest.raises(RefusedError, match="cannot tell whether '(data|odd_weight)' is a parameter"):
+    with pytest.raises(RefusedError, match=r"cannot tell whether '(data|odd_weight)' is a parameter"):
         duplicate(graph, ["a-"], mode="tie")
     notes = duplicate(graph, ["a-"], mode="copy").notes
     assert [note for note in notes if "may be an input or a parameter" in note]
