@@ -276,3 +276,9 @@ def test_every_real_graph_is_drawn(corpus: Path) -> None:
     resnets = {name: count for name, count in counts.items() if RESNET.search(name)}
     assert len(resnets) >= 5
     assert max(resnets.values()) <= 40, resnets
+
+
+def test_a_page_has_the_shape_of_each_parameter_that_is_known() -> None:
+    for graph, shape in ((graphshare.load(ROOT / "fixtures" / "lenet"), "8\\u00d71\\u00d75\\u00d75"), (lenet(), "")):
+        text = graphshare.draw(graph, to="html").text
+        assert f'"conv1_weight":{{"shape":"{shape}","users":["conv1"],"count":1,' in text
