@@ -293,6 +293,7 @@ def test_format_check_reports(tmp_path: Path) -> None:
         run = graphshare("format", "a.json", "--layout", "mxnet", "--check", "--format", format_, cwd=tmp_path)
         assert run.returncode == 1
         assert explain(json.loads(run.stdout), "report" if format_ == "json" else "sarif") == []
+        assert b"is not laid out as mxnet" in run.stdout
     assert graphshare("format", "a.json", "--check", "--format", "junit", cwd=tmp_path).returncode == 0
 
 

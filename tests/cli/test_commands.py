@@ -656,3 +656,12 @@ def test_an_option_may_repeat_its_value_and_lists_take_several() -> None:
     done(in_process("run", "lenet", "--seed", "1", "--seed", "1", "--shape", "data=1,1,28,28", cwd=ROOT / "fixtures"))
     plan = ("duplicate", "lenet", "-p", "a-", "-p", "b-", "--strict", "--strict", "--dry-run")
     assert b"a-conv1" in done(in_process(*plan, cwd=ROOT / "fixtures")).stdout
+
+
+def test_an_extract_needs_a_target_or_a_branch_with_a_value(folder: Path) -> None:
+    refused(graphshare("extract", "siamese.json", "-o", "out.json", cwd=folder), "nothing to extract: --target is missing")
+    for text in ("=true", "flag", "flag=maybe", "="):
+        run = graphshare("extract", "siamese.json", "--branch", text, "-o", "out.json", cwd=folder)
+        refused(run, f"--branch '{text}' is not an input with a value", "write --branch NAME=true or NAME=false")
+    run = graphshare("extract", "siamese.json", "--branch", "flag=true", "-o", "out.json", cwd=folder)
+    assert "nothing to extract" not in refused(run)

@@ -50,6 +50,7 @@ def test_a_model_is_written_and_proved(folder: Path) -> None:
     assert run.stdout == b""
     assert b"EQUAL in onnxruntime" in run.stderr
     assert b"left out: softmax_label" in run.stderr
+    assert b"\ninput data 1x1x28x28\noutput softmax_output 1x10\nwrote lenet.onnx: " in run.stderr
     model = onnx.load(folder / "lenet.onnx")
     onnx.checker.check_model(model, full_check=True)
     assert (model.ir_version, model.opset_import[0].version) == (8, 17)

@@ -476,3 +476,15 @@ def test_options_that_no_purpose_uses_are_refused(purpose: list[str], folder: Pa
     told = refused(graphshare("share", "net", *purpose, *options, *([] if "--detect" in purpose else ["-o", "o"]), cwd=folder))
     assert all(f"{option} has no effect with" in told for option in options if option.startswith("--"))
     assert files_in(folder) == before
+
+
+@pytest.mark.parametrize(("count", "shown"), [(8, 8), (9, 8), (11, 8)])
+def test_many_ties_are_counted(count: int, shown: int, tmp_path: Path) -> None:
+    nodes = [variable(name) for i in range(count) for name in (f"a{i}_weight", f"b{i}_weight")]
+    nodes.append(operator("add_n", "sum", range(2 * count), attrs={"num_args": str(2 * count)}))
+    write_json(tmp_path / "g.json", document(nodes, [2 * count]))
+    words = [word for i in range(count) for word in ("--alias", f"b{i}_weight=a{i}_weight")]
+    said = done(graphshare("share", "g.json", *words, "-o", "out.json", cwd=tmp_path)).stderr.decode()
+    assert f"tied: {count}\n" in said
+    assert said.count(" -> ") == shown
+    assert (f"and {count - 8} more (all with --dry-run)" in said, " more (" in said) == (count > 8, count > 8)

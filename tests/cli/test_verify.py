@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import graphshare as gs
 from graphshare.files.schema import explain
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.format import read_index
@@ -265,4 +266,9 @@ def test_a_page_shows_both_models(tmp_path: Path) -> None:
     run = done(graphshare("verify", lenet, "--against", lenet, "--shape", "data=1,1,28,28", "--format", "html", cwd=tmp_path))
     assert run.stdout.startswith(b"<!doctype html>")
     assert b"EQUAL: other and the original, bit for bit" in run.stdout
+    changed = gs.load(lenet)
+    gs.save(changed.with_params({**changed.params, "fc1_bias": changed.params["fc1_bias"] + 1}), tmp_path / "changed")
+    words = ("verify", lenet, "--against", "changed", "--shape", "data=1,1,28,28", "--format", "html")
+    run = graphshare(*words, cwd=tmp_path)
+    assert (run.returncode, run.stdout[:15]) == (1, b"<!doctype html>")
     refused(graphshare("verify", lenet, "--format", "html"), "--format html needs --against", "graphshare draw")

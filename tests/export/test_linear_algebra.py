@@ -63,3 +63,10 @@ def test_integers_are_refused(op: str) -> None:
     refusal = export_operator(op, {}, [np.ones((2, 2), "uint8")], 1)
     assert isinstance(refusal, RefusedError)
     assert "its data is uint8, and MXNet computes it only in float32 and float64" in str(refusal)
+
+
+@pytest.mark.parametrize(("op", "count"), [("_linalg_det", 2), ("_linalg_slogdet", 3)])
+def test_factors_that_are_read_are_refused(op: str, count: int) -> None:
+    refusal = export_operator(op, {}, [WIDE], count)
+    assert isinstance(refusal, RefusedError)
+    assert "its shapes do not follow" in str(refusal)

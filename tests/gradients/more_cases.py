@@ -169,6 +169,7 @@ CHECKED: list[dict[str, Any]] = [
         {"op": op, "attrs": {"axis": "1"}, "inputs": [{"shape": [3, 4, 2]}]}
         for op in ("_np_sum", "_npi_mean", "_np_prod", "_np_cumsum")
     ),
+    *({"op": "_np_cumsum", "attrs": attrs, "inputs": [{"shape": [3, 4]}]} for attrs in ({"axis": "0"}, {"axis": "-1"}, {})),
 ]
 _MATRIX = {"shape": [3, 3], "values": [2.1, 0.3, -0.4, 0.5, 1.7, 0.2, -0.6, 0.8, 2.6]}
 CHECKED += [

@@ -15,7 +15,7 @@ from graphshare.errors import RefusedError
 from graphshare.execute.plan import make_plan
 from graphshare.execute.train.tape import Tape
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.ops.gradient import Gradient, NoGradient
+from graphshare.ops.gradient import Gradient, NoGradient, sum_to_shape
 from graphshare.ops.registry import canonical, find_kernel, known_gradients
 from tests.gradients.checker import STEP, Check, check, slightly_wrong
 from tests.gradients.more_cases import CHECKED, drawn
@@ -219,3 +219,16 @@ def test_every_kernel_has_a_gradient_or_the_reason_why_not() -> None:
     assert set(GRADIENTS) == set(known_kernels())
     assert all(g.reason for g in GRADIENTS.values() if isinstance(g, NoGradient))
     assert find_kernel("Convolution") is not None
+
+
+@pytest.mark.parametrize(
+    ("shape", "broadcast"),
+    [((1, 4, 1), (2, 5, 4, 1)), ((3, 1), (3, 4)), ((), (2, 3)), ((1, 1), (1, 1)), ((2, 1, 1), (2, 1, 3))],
+)
+def test_a_gradient_is_summed_over_the_axes_of_a_broadcast(shape: tuple[int, ...], broadcast: tuple[int, ...]) -> None:
+    gradient = np.random.default_rng(0).integers(-9, 9, broadcast).astype(np.float64)
+    wanted = np.zeros(shape)
+    for index in np.ndindex(broadcast):
+        at = index[len(broadcast) - len(shape) :]
+        wanted[tuple(i if size > 1 else 0 for i, size in zip(at, shape, strict=True))] += gradient[index]
+    assert np.array_equal(sum_to_shape(gradient, shape), wanted)

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from graphshare.cli import main
+from graphshare.errors import InputError
 from graphshare.formats import model_file
+from graphshare.formats.mxnet.symbol import read_symbol
 from tests.processes import files_in, graphshare, refused
 from tests.surroundings import size_of_day
 from tests.symbols import Document, document, mxnet_text, operator, siamese, two_layers, variable
@@ -333,3 +335,12 @@ def test_a_sample_of_refusals_in_processes_of_their_own(path: Path) -> None:
     for data in samples:
         path.write_bytes(data)
         refused(graphshare("duplicate", str(path), "--prefix", "x-"), f"error: {path}: ")
+
+
+def test_all_texts_with_half_a_character_are_named_in_order() -> None:
+    text = json.dumps(
+        {"nodes": [{"op": "null", "name": f"{i}\ud800", "inputs": []} for i in range(3)], "arg_nodes": [], "heads": []}
+    )
+    with pytest.raises(InputError) as caught:
+        read_symbol(text.encode())
+    assert [fault.path for fault in caught.value.faults] == [f"$.nodes[{i}].name" for i in range(3)]

@@ -231,3 +231,17 @@ def test_division_by_zero_is_silent() -> None:
         assert run("_mod_scalar", {"scalar": "0"}, one).tolist() == [0, 0, 0]
         assert np.isinf(run("rsqrt", {}, zero)).all()
         assert np.isneginf(run("log", {}, zero)).all()
+
+
+@pytest.mark.parametrize(
+    ("attrs", "labels", "message"),
+    [
+        ({}, [[1, 7]], "label 0 has classes outside of 0 to 2"),
+        ({"blank_label": "last"}, [[0, 2], [3, -1]], "label 1 has classes outside of 0 to 2"),
+        ({"use_data_lengths": "True"}, [[1, 2]], "data lengths are 5 to 5, expected 0 to 4"),
+    ],
+)
+def test_a_label_that_does_not_fit_is_named(attrs: Any, labels: Any, message: str) -> None:
+    lengths = [np.full(1, 5.0, np.float32)] if attrs.get("use_data_lengths") else []
+    with pytest.raises(KernelError, match=message):
+        run("CTCLoss", attrs, np.ones((4, len(labels), 3), np.float32), np.array(labels), *lengths)

@@ -136,7 +136,7 @@ def test_an_unknown_rank_is_named(tmp_path: Path) -> None:
 def test_on_the_command_line(tmp_path: Path) -> None:
     write(tmp_path / "a.onnx", language())
     said = done(graphshare("share", "a.onnx", "--transposed", "-o", "b.onnx", cwd=tmp_path)).stderr.decode()
-    assert "tied: 1\n  table -> head\n" in said
+    assert "tied: 1\n  table -> head\nseparate: 0 (none)\n" in said
     assert (tmp_path / "b.onnx").stat().st_size < 0.6 * (tmp_path / "a.onnx").stat().st_size
     refused(
         graphshare("share", "a.onnx", "--transposed", "--untie", "head", cwd=tmp_path), "several purposes cannot be combined"

@@ -266,6 +266,14 @@ def test_a_size_of_one_name_is_one_number(tmp_path: Path) -> None:
     assert shapes_of(path, {"x": (5, 4)})["other"] == (("m", 5), "float32")
 
 
+def test_an_input_without_a_shape_gets_one_only_for_itself(tmp_path: Path) -> None:
+    inputs = [value("x", None), value("other", None)]
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Relu", ["other"], ["z"])]
+    types = shapes_of(write(tmp_path / "two.onnx", nodes, [value("y", None), value("z", None)], inputs), {"x": (2, 3)})
+    assert (types["x"], types["y"]) == (((2, 3), "float32"), ((2, 3), "float32"))
+    assert types["other"] == (None, "float32")
+
+
 def test_unknown_types_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = inner(tmp_path)
     shown = in_process("inspect", path, "--names")

@@ -109,6 +109,12 @@ def test_sizes_that_are_open_are_chosen(tmp_path: Path) -> None:
     assert "`shapes=" in raised.value.faults[0].hint
 
 
+def test_a_graph_of_mxnet_takes_the_sizes_that_the_model_declares(tmp_path: Path) -> None:
+    lenet = gs.load(ROOT / "fixtures" / "lenet")
+    gs.export(lenet, tmp_path / "lenet.onnx", shapes={"data": (2, 1, 28, 28)})
+    assert gs.verify(lenet, against=str(tmp_path / "lenet.onnx"), values_only=True)
+
+
 def test_without_onnxruntime_there_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_session, "find_spec", lambda name: None)
     model = siamese(tmp_path, "dense", "copy")

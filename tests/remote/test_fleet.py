@@ -39,6 +39,8 @@ def relatives(*patterns: str) -> list[str]:
 
 def test_what_a_url_matches(store: str) -> None:
     assert relatives(f"{store}/a/*") == ["blog-symbol.json", "lenet-symbol.json", "nin-symbol.json"]
+    assert relatives(f"{store}/a/*net") == ["lenet-symbol.json"]
+    assert relatives(f"{store}/a/*.json") == ["blog-symbol.json", "lenet-symbol.json", "nin-symbol.json"]
     assert relatives(f"{store}/**/l*") == ["a/lenet-symbol.json", "b/c/lenet-symbol.json"]
     assert relatives(f"{store}/b") == [f"c/{name}-symbol.json" for name in ("blog", "lenet", "nin")]
     assert relatives(f"{store}/a/lenet", f"{store}/a/nin-symbol.json") == ["lenet-symbol.json", "nin-symbol.json"]

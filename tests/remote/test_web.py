@@ -416,3 +416,11 @@ def test_a_file_url_is_a_path(lenet: Path, monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.setitem(sys.modules, "fsspec", None)
     assert inspect(f"file://{lenet}/lenet") == 0
     assert str(lenet / "lenet-0000.params") in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("error", [TimeoutError(), asyncio.TimeoutError(), type("ReadTimeoutError", (Exception,), {})(),
+                                   type("ConnectTimeoutError", (Exception,), {})()])  # fmt: skip
+def test_limits_that_a_server_did_not_keep_are_told(error: Exception) -> None:
+    assert retries.describe_timeout(error).startswith("Timeout: no connection in ")
+    assert retries.describe_timeout(error).endswith(f"or less than {retries.PACE / 1000:g} kB per second")
+    assert retries.describe_timeout(ValueError()) == retries.describe_timeout(OSError()) == ""

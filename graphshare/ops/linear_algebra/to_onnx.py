@@ -232,7 +232,6 @@ def translate_cholesky(t: Translation) -> str:
 
 def translate_determinant(t: Translation) -> list[str]:
     """Emit the product of the pivots of an elimination."""
-    _check_outputs(t, 1)
     if not t.inputs[0].shape[-1]:
         return [_constant(t, 1)]
     return [_finish(t, pivots(t, matrices(t, t.inputs[0])).reduce("ReduceProd", [0]))]
@@ -240,7 +239,6 @@ def translate_determinant(t: Translation) -> list[str]:
 
 def translate_log_determinant(t: Translation) -> list[str]:
     """Emit the product of the signs of the pivots, and the sum of the logarithms of their sizes."""
-    _check_outputs(t, 2)
     if not t.inputs[0].shape[-1]:
         return [_constant(t, 1), _constant(t, 0)]
     diagonal = pivots(t, matrices(t, t.inputs[0]))
@@ -254,11 +252,6 @@ def translate_log_determinant(t: Translation) -> list[str]:
 def _constant(t: Translation, number: float) -> str:
     """Return ``number`` for each matrix: matrices without rows have the determinant 1."""
     return t.constant(np.full(t.outputs[0].shape, number), t.outputs[0].dtype)
-
-
-def _check_outputs(t: Translation, count: int) -> None:
-    if max(t.used, default=0) >= count:
-        t.refuse("its factors are read, but MXNet keeps them only for the gradient")
 
 
 def _finish(t: Translation, x: Term) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from graphshare.analysis.branches import pair_by_prefix
 from graphshare.analysis.name_lists import NameLists, list_implied_variables, output_name, resolve_targets
 from graphshare.analysis.roles import Kind, assign_roles
 from graphshare.errors import RefusedError
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.ir.graph import Graph
+from graphshare.ir.graph import Entry, Graph, Node
 from tests.symbols import Document, document, mxnet_text, old_batch_norm, operator, siamese, two_layers, variable
 
 
@@ -116,3 +117,18 @@ def test_an_expression_that_matches_nowhere_gets_no_other() -> None:
     with pytest.raises(RefusedError) as caught:
         resolve_targets(["re:pool"], read(CONV).nodes, option="--target")
     assert "whole name" not in caught.value.faults[0].hint
+
+
+def test_outputs_of_an_operator_that_is_unknown_are_numbered() -> None:
+    one, two = Node("Mine", "n", num_outputs=1), Node("Mine", "n", num_outputs=2)
+    assert [output_name(entry) for entry in (Entry(one), Entry(one, 1))] == ["n_output", "n_output1"]
+    assert [output_name(entry) for entry in (Entry(two), Entry(two, 1))] == ["n_output0", "n_output1"]
+
+
+def test_a_variable_that_is_an_output_of_all_branches_is_paired_with_itself() -> None:
+    nodes = [variable("y"), variable("x"), variable("b-x"), operator("relu", "r", [1]), operator("relu", "b-r", [2])]
+    (pairs,) = pair_by_prefix(read(document(nodes, [0, 3, 0, 4])), ["b-"])
+    names = [[output_name(entry) for entry in entries] for entries in (pairs.left, pairs.right)]
+    assert [sorted(each) for each in names] == [["r_output", "y"], ["b-r_output", "y"]]
+    with pytest.raises(RefusedError, match="output 'y' is listed 3 times for 2 branches"):
+        pair_by_prefix(read(document(nodes, [0, 3, 0, 4, 0])), ["b-"])

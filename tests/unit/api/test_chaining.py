@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from tests.processes import done, files_in
 from tests.processes import graphshare as command
 from tests.surroundings import ROOT
-from tests.symbols import mxnet_text, old_batch_norm
+from tests.symbols import document, mxnet_text, old_batch_norm, operator, variable
 
 LENET = ROOT / "fixtures" / "lenet"
 
@@ -175,6 +176,43 @@ def test_formats_and_inverse_renames_give_the_bytes_of_the_source(lenet: gs.Chec
     assert (tmp_path / "back-symbol.json").read_bytes() == lenet.data
     gs.save(gs.format(gs.format(lenet, "indent:4"), "mxnet"), tmp_path / "laid-symbol.json")
     assert (tmp_path / "laid-symbol.json").read_bytes() == lenet.data
+
+
+def test_extract_needs_a_target_where_no_branch_is_taken(lenet: gs.Checkpoint) -> None:
+    with pytest.raises(gs.GraphshareError):
+        gs.extract(lenet)
+    assert gs.extract(lenet, "fc1").graph.heads[0].node.name == "fc1"
+
+
+def test_fold_says_that_there_was_nothing_and_proves_only_models_of_onnx(lenet: gs.Checkpoint) -> None:
+    folded = gs.fold(lenet)
+    assert (folded.report.count > 0, folded.report.proof) == (True, None)
+    assert "no BatchNorm was folded" not in folded.notes
+    again = gs.fold(folded)
+    assert (again.report.count, again.notes) == (0, ("no BatchNorm was folded",))
+
+
+def test_the_escapes_of_a_source_are_found_again(tmp_path: Path) -> None:
+    text = mxnet_text(document([variable("data"), operator("relu", "caf\u00e9", [0])], [1]))
+    for spelling in (text.replace("\u00e9", "\\u00e9"), text.replace("\\u00e9", "\u00e9")):
+        (tmp_path / "a.json").write_text(spelling, encoding="utf-8")
+        gs.save(gs.rename(tmp_path / "a.json", prefix="x_"), tmp_path / "b.json", map=tmp_path / "map")
+        back = gs.rename(tmp_path / "b.json", map=tmp_path / "map", inverse=True)
+        gs.save(back, tmp_path / "c.json")
+        assert (tmp_path / "c.json").read_text(encoding="utf-8") == spelling
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"untie": "conv1_weight", "reuse": "forbid"}, "`reuse` has no effect without rules"),
+        ({"transposed": True, "reuse": "forbid"}, "`reuse` has no effect with `transposed`"),
+        ({"transposed": True, "as_input": "data"}, "`as_input` has no effect with `transposed`"),
+    ],
+)
+def test_options_that_sharing_would_not_use_are_refused(lenet: gs.Checkpoint, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(gs.GraphshareError, match=message):
+        gs.share(lenet, **options)
 
 
 def test_help_shows_signatures_options_and_errors() -> None:

@@ -159,6 +159,9 @@ def test_long_tables_and_cells_are_cut() -> None:
     assert len(text) < (MOST_ROWS + 2) * (LONGEST_CELL + 100)
     assert f"and {10_000 - MOST_ROWS:,} more" in text
     assert "x" * (LONGEST_CELL + 1) not in text
+    for count, more in ((MOST_ROWS, False), (MOST_ROWS + 1, True)):
+        text = format_html("t", tables=[Table(("n",), [("x",)] * count)])
+        assert ("and 1 more" in text, "more" in text) == (more, more)
 
 
 _SHOW = """

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import graphshare as gs
+from graphshare.errors import RefusedError
 from graphshare.text.format import format_shape
-from tests.params_bytes import container, dense, every_form
+from tests.params_bytes import V2, V3, container, dense, every_form
 from tests.processes import environment
 from tests.surroundings import ROOT
 
@@ -134,3 +135,34 @@ def test_loading_and_rewriting_import_no_numpy() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
+
+
+def test_a_conversion_into_a_folder_keeps_the_name(tmp_path: Path) -> None:
+    source = f"{LENET}-0000.params"
+    for to, name in ((None, "lenet-0000.params"), ("npz", "lenet-0000.npz"), ("safetensors", "lenet-0000.safetensors")):
+        (tmp_path / str(to)).mkdir()
+        gs.convert(source, tmp_path / str(to), to=to)
+        assert [path.name for path in (tmp_path / str(to)).iterdir()] == [name]
+
+
+def test_another_dtype_keeps_the_form_of_records_that_only_v3_holds(tmp_path: Path) -> None:
+    for magic in (V2, V3):
+        source, target = tmp_path / f"{magic}.params", tmp_path / f"{magic}-narrow.params"
+        source.write_bytes(container([dense((2,), magic=magic)], ["arg:w"]))
+        gs.convert(source, target, dtype="float16")
+        assert target.read_bytes()[24:28] == magic.to_bytes(4, "little")
+    # A copy of records keeps theirs, and another format gets V2 unless `np_shape` asks for V3.
+    gs.convert(tmp_path / f"{V3}.params", tmp_path / "w.npz")
+    for np_shape, magic in ((False, V2), (True, V3)):
+        gs.convert(tmp_path / "w.npz", tmp_path / "w.params", np_shape=np_shape)
+        assert (tmp_path / "w.params").read_bytes()[24:28] == magic.to_bytes(4, "little")
+
+
+def test_parameters_are_compared_behind_a_prefix(lenet: gs.Checkpoint, tmp_path: Path) -> None:
+    gs.save(gs.rename(lenet, prefix="sha-", only="parameters"), tmp_path / "sha")
+    names = f"{LENET}-0000.params", tmp_path / "sha-0000.params"
+    assert not gs.diff_params(*names, extra_prefix="sha-")
+    assert gs.diff_params(*names)
+    with pytest.raises(RefusedError, match="matches no parameter") as caught:
+        gs.diff_params(*names, select="conv1_wieght")
+    assert "conv1_weight" in str(caught.value)

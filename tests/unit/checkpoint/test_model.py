@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import graphshare as gs
+from graphshare.checkpoint.folder import Sieve, find_models
 from tests.symbols import document, operator, variable
 
 ONES = np.ones((2, 2), "float32")
@@ -76,3 +77,17 @@ def test_parameters_of_other_names_are_refused(tmp_path: Path) -> None:
     with pytest.raises(gs.GraphshareError, match="the graph has no variable named 'a_weihgt'") as caught:
         model.with_params({"a_weihgt": ONES})
     assert caught.value.faults[0].hint == "did you mean 'a_weight'?"
+
+
+def test_the_models_of_a_folder_without_those_that_are_left_out(tmp_path: Path) -> None:
+    first, second = (str(tmp_path / folder / "m-symbol.json") for folder in "ab")
+    for path in (first, second):
+        Path(path).parent.mkdir()
+        Path(path).write_text("{}")
+    assert [model.graph for model in find_models(str(tmp_path))] == [first, second]
+    sieve = Sieve(["b"])
+    assert [model.graph for model in find_models(str(tmp_path), sieve)] == [first]
+    assert list(sieve.notes()) == ["excluded 1 path"]
+    (tmp_path / "none").mkdir()
+    with pytest.raises(gs.GraphshareError, match=r"contains no \*-symbol\.json or \*\.onnx"):
+        find_models(str(tmp_path / "none"))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import graphshare as gs
+from graphshare.checks.config import read_config
 from graphshare.checks.document import BOM
 from graphshare.checks.engine import run_rules, select_codes
 from graphshare.checks.rule import DENSE_RECORDS, Example, ExampleRecord, batch_norm, dense, operator, symbol, variable
-from graphshare.errors import UsageError
+from graphshare.errors import InputError, UsageError
 from graphshare.reports.model import Finding
 from tests.unit.checks.examples import read_context
 
@@ -135,3 +138,28 @@ def test_a_wrong_selection_says_what_there_is(text: str, hint: str) -> None:
     assert caught.value.faults[0].message == f"there is no rule {text!r}"
     assert caught.value.faults[0].hint.startswith(hint)
     assert select_codes(["ALL"], ["GS"]) == frozenset()
+
+
+def test_a_configuration_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: No such file or directory") as caught:
+        read_config(str(tmp_path / "none.toml"))
+    assert caught.value.faults[0].where == str(tmp_path / "none.toml")
+
+
+def test_a_compressed_record_that_is_damaged_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a-symbol.json").write_text(dense())
+    arrays = {"arg:fc_weight": np.arange(6, dtype=np.float32).reshape(2, 3), "arg:fc_bias": np.full(50_000, np.nan, np.float32)}
+    np.savez_compressed(tmp_path / "a-0000.npz", **arrays)
+    content = bytearray((tmp_path / "a-0000.npz").read_bytes())
+
+    def find(data: bytes) -> list[tuple[str, str | None]]:
+        (tmp_path / "a-0000.npz").write_bytes(data)
+        report = gs.check(tmp_path / "a-symbol.json", params=tmp_path / "a-0000.npz", select=["GS408", "GS410"])
+        return [(finding.code, finding.path) for finding in report.findings]
+
+    assert [code for code, _ in find(bytes(content))] == ["GS408"]
+    content[content.rindex(b"PK\x01\x02") + 16] ^= 1  # the checksum of the second array
+    # A record that cannot be decoded is reported once, and the others are still looked at.
+    (finding,) = find(bytes(content))
+    assert finding[0] == "GS410"
+    assert "arg:fc_bias" in str(finding[1])

@@ -168,6 +168,23 @@ def test_svg_has_every_box_with_its_kind_and_a_dark_style() -> None:
     assert "<style>" not in draw(siam(), to="svg", theme="dark").text
 
 
+def test_the_texts_of_a_box_are_in_its_middle() -> None:
+    space = "{http://www.w3.org/2000/svg}"
+    checked = set()
+    for group in ET.fromstring(draw(siam(), to="svg", shapes={"data": (1, 1, 28, 28)}).text).iter(f"{space}g"):
+        rect, texts = group.find(f"{space}rect"), group.findall(f"{space}text")
+        if rect is None or not (group.get("class") or "").startswith("node "):
+            continue
+        top, height = float(rect.get("y", "")), float(rect.get("height", ""))
+        heights = [float(text.get("y", "")) for text in texts]
+        assert top < heights[0] <= heights[-1] < top + height
+        # A text is above its line by most of its size.
+        assert abs((heights[0] - 8.5 - top) - (top + height - heights[-1] - 2)) < 4
+        assert {float(text.get("x", "")) for text in texts} == {float(rect.get("x", "")) + float(rect.get("width", "")) / 2}
+        checked.add(len(texts))
+    assert {2, 3} <= checked
+
+
 @HAS_DOT
 def test_a_refusal_of_graphviz_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     from graphshare.drawing import languages
@@ -259,3 +276,9 @@ def test_every_real_graph_is_drawn(corpus: Path) -> None:
     resnets = {name: count for name, count in counts.items() if RESNET.search(name)}
     assert len(resnets) >= 5
     assert max(resnets.values()) <= 40, resnets
+
+
+def test_a_page_has_the_shape_of_each_parameter_that_is_known() -> None:
+    for graph, shape in ((graphshare.load(ROOT / "fixtures" / "lenet"), "8\\u00d71\\u00d75\\u00d75"), (lenet(), "")):
+        text = graphshare.draw(graph, to="html").text
+        assert f'"conv1_weight":{{"shape":"{shape}","users":["conv1"],"count":1,' in text

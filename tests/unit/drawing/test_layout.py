@@ -11,6 +11,7 @@ from graphshare.drawing.draw import draw
 from graphshare.drawing.layout.arrange import MOST_POINTS, arrange, count_crossings
 from graphshare.drawing.layout.levels import Layout, build_levels, find_paths
 from graphshare.drawing.layout.placement import Rect, VertexPlacement, fit_in_order, place
+from graphshare.drawing.layout.text_size import estimate_width
 from graphshare.drawing.picture import Picture
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.rewrite.duplicate import duplicate
@@ -240,3 +241,10 @@ def test_a_picture_without_scopes_has_one_level() -> None:
     picture = Picture([], [], [""], None)
     assert len(build_levels(picture).levels) == 1
     assert place(arrange(picture)).routes == []
+
+
+def test_the_width_of_a_text_grows_with_its_letters_and_their_size() -> None:
+    assert estimate_width("", 12) == 0
+    assert estimate_width("ab", 12) == pytest.approx(2 * estimate_width("a", 12)) == pytest.approx(estimate_width("ab", 6) * 2)
+    narrow, usual, capital, wide, double = (estimate_width(text, 10) for text in ("i", "a", "A", "W", "\u5c42"))
+    assert narrow < usual < capital < wide < double

@@ -198,3 +198,10 @@ def test_a_body_that_two_operators_have_is_drawn_twice(tmp_path: Path) -> None:
 def test_a_graph_without_bodies_is_its_own_image() -> None:
     graph = gs.load(Path(__file__).parents[3] / "fixtures" / "lenet-symbol.json").graph
     assert unfold(graph).graph is graph
+
+
+def test_values_of_unknown_type_are_noted(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Neg", ["x"], ["known"]), helper.make_node("Mine", ["known"], ["odd"], domain="own")]
+    draw_nodes([*nodes, helper.make_node("Relu", ["odd"], ["y"])], tmp_path)
+    (note,) = gs.draw(gs.load(tmp_path / "m.onnx"), to="dot", depth=1).notes
+    assert note.startswith("unknown dtype or rank of 2 values (odd, y): ")

@@ -78,6 +78,17 @@ def test_what_does_not_fit_is_refused(feeds: dict[str, Any], message: str) -> No
     assert net(data=picture(1))["softmax_output"].shape == (1, 10)
 
 
+def test_an_array_without_a_name_is_for_the_only_input(tmp_path: Path) -> None:
+    assert gs.bind(gs.load(LENET))(picture(1))["softmax_output"].shape == (1, 10)  # a label is not an input
+    for count, example in ((2, "{'x0': ..., 'x1': ...}"), (4, "{'x0': ..., 'x1': ..., 'x2': ...}")):
+        nodes = [variable(f"x{i}") for i in range(count)]
+        nodes.append(operator("add_n", "sum", range(count), attrs={"num_args": str(count)}))
+        (tmp_path / "g.json").write_text(mxnet_text(document(nodes, [count])))
+        with pytest.raises(RefusedError, match=f"there are {count} inputs") as caught:
+            gs.bind(gs.load(tmp_path / "g.json"))(np.zeros(2, np.float32))
+        assert caught.value.faults[0].hint == f"name them: net({example})"
+
+
 def test_parameters_that_are_missing_are_all_listed() -> None:
     source = gs.load(LENET)
     with pytest.raises(RefusedError) as caught:

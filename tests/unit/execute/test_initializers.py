@@ -75,3 +75,10 @@ def test_shapes_that_do_not_go_with_it() -> None:
     for init in (initializers.xavier(), '["bilinear", {}]'):
         with pytest.raises(RefusedError, match="cannot fill"):
             value(init, shape=(3,))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(4, 4), (3, 3), (2, 4), (5, 4)])
+def test_bilinear_weights_stretch_an_image(rows: int, columns: int) -> None:
+    found = value('["bilinear", {}]', shape=(2, 1, rows, columns))
+    weights = np.array([0.25, 0.75, 0.75, 0.25, -0.25], np.float32)  # of a stretch to twice the size
+    assert np.array_equal(found, np.broadcast_to(np.outer(weights[:rows], weights[:columns]), found.shape))

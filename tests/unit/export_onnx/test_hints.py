@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from graphshare.errors import Fault
+from graphshare.export_onnx.opsets import list_versions, refuse_versions
 from graphshare.export_onnx.translate import add_hint
-from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.graph import Entry, Graph, Node, NodeDetails
 
 FAULTS = [Fault("one"), Fault("two")]
 COMMAND = "operators can be exported: graphshare extract GRAPH"
@@ -91,3 +93,19 @@ def test_at_most_six_ends_are_named() -> None:
 def test_there_is_no_hint_without_a_fault() -> None:
     nodes = chain("a", "b")
     assert add_hint(Graph(tuple(nodes), (Entry(nodes[-1]),)), [], []) == []
+
+
+def test_operators_that_an_opset_lacks_are_listed() -> None:
+    nodes = [node("HardSwish", f"n{i}") for i in range(8)]
+    graph = Graph(tuple(replace(each, details=NodeDetails(domain="", label=each.name)) for each in nodes), ())
+    (fault,) = refuse_versions(graph, 13)
+    assert fault.message == "opset 13 has no HardSwish in this form: n0, n1, n2, n3, n4, n5 and 2 more"
+    assert refuse_versions(graph, 14) == []
+    own = replace(node("Mine", "m"), details=NodeDetails(domain="own"))
+    assert list_versions(Graph((*graph.nodes, own), ()), 15) == {"": 15, "own": 1}
+
+
+def test_an_attribute_may_need_a_later_opset_than_its_operator() -> None:
+    reshape = replace(node("Reshape", "r"), attrs={"allowzero": ""}, details=NodeDetails(domain="", label="r"))
+    assert [bool(refuse_versions(Graph((reshape,), ()), opset)) for opset in (13, 14)] == [True, False]
+    assert refuse_versions(Graph((replace(reshape, attrs={}),), ()), 13) == []

@@ -447,6 +447,14 @@ def test_what_is_in_place_without_a_commit_is_put_back(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == b"old"
 
 
+def test_what_another_program_wrote_meanwhile_stays(tmp_path: Path) -> None:
+    with OutputTransaction() as stage:
+        stage.open(tmp_path / "a").write(b"new")
+        (tmp_path / "a").write_bytes(b"theirs")
+    assert names(tmp_path) == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"theirs"
+
+
 @posix
 def test_more_outputs_than_files_may_be_open(tmp_path: Path) -> None:
     code = (

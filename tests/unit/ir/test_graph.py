@@ -31,6 +31,12 @@ def test_nodes_and_entries_are_what_they_are_not_what_they_say() -> None:
     assert len({X, Node("", "x")}) == 2
 
 
+def test_a_node_in_one_line_has_its_operator_and_its_name() -> None:
+    assert "variable 'x'" in repr(X)
+    assert "relu 'r'" in repr(relu("r", X))
+    assert (X.operator_text, relu("r").operator_text) == ("null", "relu")
+
+
 @pytest.mark.parametrize(
     ("value", "field"), [(X, "name"), (Entry(X), "index"), (Graph((X,), ()), "nodes"), (Source(), "anything")]
 )
@@ -166,3 +172,8 @@ def test_faults_say_where_and_keep_their_kind() -> None:
     assert str(error) == 'a: $.nodes[1] (node "n"): is wrong\n  hint: mend it\nb: too'
     assert RefusedError("text", hint="h").faults == (Fault("text", hint="h"),)
     assert issubclass(RefusedError, GraphshareError)
+
+
+def test_a_hint_that_repeats_is_there_once() -> None:
+    faults = [Fault("a", hint="x"), Fault("b", hint="x"), Fault("c"), Fault("d", hint="y"), Fault("e")]
+    assert str(GraphshareError(faults)) == "a\nb\n  hint: x\nc\nd\n  hint: y\ne"

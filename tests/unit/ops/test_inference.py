@@ -10,7 +10,7 @@ import pytest
 from graphshare.analysis.cost import multiply_adds
 from graphshare.errors import RefusedError
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.ir.graph import Graph, Node
+from graphshare.ir.graph import Graph, Node, NodeDetails
 from graphshare.ir.walk import post_order
 from graphshare.ops.inference import Inference, infer
 from graphshare.ops.node_errors import find_faults
@@ -137,3 +137,9 @@ def costs(op: str, attrs: dict[str, str], **shapes: tuple[int, ...]) -> int | No
 )  # fmt: skip
 def test_multiply_adds(op: str, attrs: dict[str, str], shapes: list[tuple[int, ...]], wanted: int) -> None:
     assert costs(op, attrs, **{f"v{i}": shape for i, shape in enumerate(shapes)}) == wanted
+
+
+def test_multiply_adds_of_what_has_no_kernel() -> None:
+    node = graph_of(document([variable("x"), operator("Mine", "n", [0])], [1])).nodes[-1]
+    assert multiply_adds(node, [(2, 3)], [(2, 3)]) == 0
+    assert multiply_adds(Node("Mine", "n", details=NodeDetails(domain="own")), [(2, 3)], [(2, 3)]) is None

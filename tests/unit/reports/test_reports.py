@@ -193,3 +193,29 @@ def test_github_is_the_default_inside_github_actions() -> None:
 def test_a_path_is_parsed_as_formatted(steps: tuple[str | int, ...]) -> None:
     assert parse_path(format_path(steps)) == steps
     assert parse_path("line 3 column 1") is None
+
+
+def test_junit_names_each_failure_by_its_place_and_has_the_rest_as_text() -> None:
+    findings = (
+        Finding(code="GS0", level=Level.ERROR, message="is wrong", where="a.json", path="$.nodes[3]", node="n"),
+        Finding(code="GS0", level=Level.ERROR, message="is wrong", where="a.json", node="only"),
+        Finding(code="GS0", level=Level.ERROR, message="is wrong", where="a.json"),
+        Finding(code="GS1", level=Level.WARNING, message="is odd", where="a.json", hint="change it"),
+        Finding(code="GS2", level=Level.NOTE, message="is there", where="a.json"),
+    )
+    text = render(FindingsReport(command="check", files=("a.json",), findings=findings, rules=RULES), "junit")
+    (suite,) = ElementTree.fromstring(text.encode())
+    assert [case.attrib["name"] for case in suite.iter("testcase")] == ["GS0 $.nodes[3]", "GS0 only", "GS0"]
+    notes = "a.json: warning GS1 is odd\nhint: change it\na.json: note GS2 is there"
+    assert [each.text for each in suite.iter("system-out")] == [notes]
+
+
+def test_characters_that_xml_does_not_have_are_escaped() -> None:
+    finding = Finding(code="GS0", level=Level.ERROR, message="a\x01b\ud800", where="a.json")
+    text = render(FindingsReport(command="check", files=("a.json",), findings=(finding,), rules=RULES), "junit")
+    (failure,) = ElementTree.fromstring(text.encode()).iter("failure")
+    assert failure.attrib["message"] == "a\\x01b\\ud800"
+
+
+def test_sarif_is_indented_by_two() -> None:
+    assert render(empty(), "sarif").startswith('{\n  "')

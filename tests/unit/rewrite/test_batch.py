@@ -6,6 +6,7 @@ import pytest
 
 from graphshare.errors import RefusedError
 from graphshare.ir.compare import compare_structure
+from graphshare.ir.graph import Entry, Graph
 from graphshare.rewrite.batched_graph import find_batch, single_run
 from graphshare.rewrite.duplicate import duplicate
 from tests.symbols import document, operator, siamese, variable
@@ -52,6 +53,14 @@ def test_each_branch_can_be_read_back_alone() -> None:
 
 def test_a_graph_without_marks_is_not_a_batch() -> None:
     assert find_batch(read(siamese())) is None
+
+
+def test_what_is_left_of_a_batch_is_known_by_one_mark() -> None:
+    graph = duplicate(read(siamese()), ["sha-"], mode="batch").graph
+    (join,) = (node for node in graph.nodes if node.name == "data_batch")
+    batched = find_batch(Graph(graph.nodes, (Entry(join, 0),), graph.attrs, graph.source))
+    assert batched is not None
+    assert (batched.labels, batched.joins, batched.splits) == (("", "sha-"), (join,), ())
 
 
 def test_an_operator_that_mixes_samples_is_refused_or_noted() -> None:

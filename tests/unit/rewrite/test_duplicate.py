@@ -51,6 +51,15 @@ def test_mutations_of_a_shared_state_are_numbered_branch_by_branch() -> None:
     assert versions == [[1, 1], [2, 2], [3, 3]]
 
 
+def test_a_name_is_taken_only_by_a_copy() -> None:
+    nodes = [variable("data"), variable("w"), operator("dot", "mul", [0, 1]), variable("a-w"), operator("dot", "out", [2, 3])]
+    graph = read(document(nodes, [4]))
+    shared = {named(graph, "w")}
+    assert "a-a-w" in wiring(add_branches(graph, ["a-"], shared=shared).graph)
+    with pytest.raises(RefusedError, match="a-w"):
+        add_branches(graph, ["a-"])
+
+
 def test_without_the_original_only_the_copies_are_left() -> None:
     graph = read(siamese())
     rewrite = add_branches(graph, ["a-"], shared={named(graph, "conv_weight")}, drop_original=True)
@@ -97,3 +106,22 @@ def test_all_patterns_without_a_match_are_listed() -> None:
     with pytest.raises(RefusedError) as refused:
         duplicate(read(siamese()), ["a-"], choices=[("tie", "none"), ("copy", "data")])
     assert len(refused.value.faults) == 2
+
+
+def test_inputs_that_cannot_be_shared_are_explained() -> None:
+    with pytest.raises(RefusedError) as caught:
+        duplicate(read(siamese()), ["a-"], share_inputs=["conv_w*", "dat"])
+    hints = [(fault.message, fault.hint) for fault in caught.value.faults]
+    assert hints == [
+        ("`share_inputs` 'conv_w*' matches no input", "parameters are shared with `choices=[('tie', PATTERN)]`"),
+        ("`share_inputs` 'dat' matches no input", "did you mean 'data'?"),
+    ]
+
+
+def test_a_variable_of_unknown_role_is_noted_and_not_tied() -> None:
+    graph = read(document([variable("data"), variable("odd_weight"), operator("MyOp", "my", [0, 1])], [2]))
+    with pytest.raises(RefusedError, match=r"cannot tell whether '(data|odd_weight)' is a parameter"):
+        duplicate(graph, ["a-"], mode="tie")
+    notes = duplicate(graph, ["a-"], mode="copy").notes
+    assert [note for note in notes if "may be an input or a parameter" in note]
+    assert not [note for note in duplicate(read(siamese()), ["a-"]).notes if "may be an input" in note]

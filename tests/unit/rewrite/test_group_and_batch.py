@@ -163,3 +163,12 @@ def test_files_of_different_formats_are_joined_one_array_at_a_time(tmp_path: Pat
     from graphshare.formats.params.arrays import read_array
 
     assert [float(read_array(written, record)[0]) for record in written.records] == [0, 1, 2, 3, 7, 8, 9, 10]
+
+
+def test_an_output_that_is_an_input_is_not_connected_with_itself() -> None:
+    through = document([variable("x"), operator("relu", "act", [0])], [0, 1])
+    first, second = read(through), read(through)
+    with pytest.raises(RefusedError, match="connects an input with itself"):
+        graphshare.group([first, second], prefixes=["a-", "b-"], connect=[("a-x", "a-x")])
+    grouped = graphshare.group([first, second], prefixes=["a-", "b-"], connect=[("a-x", "b-x")]).graph
+    assert [node.name for node in grouped.variables()] == ["a-x"]

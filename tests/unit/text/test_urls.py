@@ -85,6 +85,7 @@ def test_other_packages_quote_secrets_in_other_forms() -> None:
     url = "s3://key:hidden@bucket/x"
     assert hide_secrets('bucket "key:hidden@bucket" or hidden', url) == 'bucket "...@bucket" or ...'
     assert hide_secrets("sig=abcdef", "https://h/x?sig=abcdef") == "..."
+    assert hide_secrets("read by abcd, of abc", "https://abc:abcd@h/x") == "read by ..., of abc"
 
 
 @pytest.mark.parametrize(

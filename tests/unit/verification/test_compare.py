@@ -19,7 +19,8 @@ from graphshare.verification.compare import (
     tolerate_export,
     tolerate_other_program,
 )
-from graphshare.verification.report import value_stage
+from graphshare.verification.regions import Region, RegionReport
+from graphshare.verification.report import add_regions, value_stage
 from graphshare.verification.runners import ABSENT, PartRunner, RecordRunner
 
 LARGE_AND_SMALL = np.array([100.0, 0.0], "float64")
@@ -106,3 +107,14 @@ def test_models_without_outputs_are_not_equal() -> None:
     assert not values
     stage = value_stage([values])
     assert (stage.verdict, stage.summary) == ("fails", "there are no outputs to compare")
+
+
+def test_a_body_counts_as_compared_where_any_round_takes_it() -> None:
+    same = compare_values(LARGE_AND_SMALL, LARGE_AND_SMALL, EXACT)
+    region = Region((("y", "y"),), (), (), same, 0.0, switches=("if",))
+    rounds = [RegionReport(1, 2, {}, (region,), {"if": taken}) for taken in (True, False)]
+    hidden = "'if': one of its bodies was compared with nothing"
+    for some, is_hidden in ((rounds[:1], True), ([rounds[0], rounds[0]], True), (rounds, False)):
+        stages = add_regions((), some)
+        assert [stage.name for stage in stages] == ["regions", *(["changes"] if is_hidden else [])]
+        assert (hidden in stages[-1].details) == is_hidden

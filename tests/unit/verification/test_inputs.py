@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import graphshare as gs
 from graphshare.formats.params.arrays import ArrayReader
+from graphshare.verification.other_inputs import draw_other_inputs
 
 LENET = Path(__file__).parents[3] / "fixtures/lenet"
 
@@ -34,3 +36,11 @@ def test_a_parameter_is_read_once_for_both_branches_where_it_is_equal(
     monkeypatch.setattr(ArrayReader, "read", note)
     assert bool(gs.verify(siamese, shapes={"data": (1, 1, 28, 28)})) is not differs
     assert len(read) == len(set(read)) == count + differs
+
+
+def test_other_inputs_have_one_more_of_each_size_that_is_free() -> None:
+    values = {0: np.ones((2, 3), np.float32), 1: np.ones((3, 5), np.float32)}
+    *same, first, second = draw_other_inputs(values, {1: (None, 5)})
+    assert [[array.shape for array in each.values()] for each in same] == [[(2, 3), (3, 5)]] * 3
+    assert [array.shape for array in first.values()] == [(3, 3), (3, 5)]
+    assert [array.shape for array in second.values()] == [(2, 4), (4, 5)]

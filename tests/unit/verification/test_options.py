@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import graphshare as gs
+from graphshare.verification import onnx_checker
 from tests.processes import ROOT
 
 
@@ -86,3 +87,23 @@ def test_a_rewrite_in_memory_names_its_branches(mode: Any, verdict: str, lenet: 
 def test_a_rewrite_of_one_branch_has_none_to_compare(lenet: gs.Checkpoint) -> None:
     with pytest.raises(gs.GraphshareError, match="branch"):
         gs.verify(gs.rename(lenet, prefix="net1_"))
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [({"onnx"}, "onnx is not installed"), ({"onnx", "onnxruntime"}, "onnx and onnxruntime are not installed"), (set(), "")],
+)
+def test_packages_that_a_proof_needs_are_named(missing: set[str], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_checker, "find_spec", lambda name: None if name in missing else object())
+    if not words:
+        onnx_checker.require_onnx()
+        return
+    with pytest.raises(gs.GraphshareError, match=f"^{words}, so nothing can be proved"):
+        onnx_checker.require_onnx()
+
+
+@pytest.mark.parametrize(
+    ("place", "name"), [("conv1", "conv1"), ("conv1/Add/x", "conv1"), ("a/b/Mul", "a/b"), ("a/c/Mul", "a"), ("other/x", None)]
+)
+def test_what_the_checker_of_onnx_names_belongs_to_an_operator(place: str, name: str | None) -> None:
+    assert onnx_checker._find_node(place, {"conv1", "a", "a/b"}) == name

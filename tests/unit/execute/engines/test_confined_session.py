@@ -110,6 +110,17 @@ def test_without_files_in_memory_a_model_goes_beside_its_message(monkeypatch: py
         assert ConfinedSession(model).run({"x": np.ones(1, "float32")})[0].tolist() == [2]
 
 
+def test_the_streams_of_a_process_are_closed_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confined_session, "_kept", [])
+    ConfinedSession(doubling())
+    process = confined_session._kept[0]
+    inner = process._process
+    process._end()
+    assert inner.stdin is not None
+    assert inner.stdout is not None
+    assert (inner.poll() is not None, inner.stdin.closed, inner.stdout.closed) == (True, True, True)
+
+
 def test_a_time_limit_ends_what_runs_there() -> None:
     body_inputs = [value("i", 7, []), value("c", 9, []), value("s", shape=[])]
     body = onnx.helper.make_graph(

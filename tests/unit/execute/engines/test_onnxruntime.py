@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 
 import graphshare as gs
@@ -14,6 +16,7 @@ from graphshare.errors import InputError, RefusedError, UsageError
 from graphshare.execute.engines import onnx_session
 from graphshare.execute.engines.confined_session import ConfinedSession
 from graphshare.execute.engines.engine import NodesRefusedError, Part
+from graphshare.execute.engines.onnx_session import OnnxSession
 from graphshare.execute.engines.onnxruntime_engine import OnnxRuntime, translate_part
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import Entry, Graph, Node
@@ -183,3 +186,57 @@ def test_a_dimension_whose_name_is_not_utf_8_is_an_error_of_the_model() -> None:
     assert onnx_session.OnnxSession(data).inputs == {"x": ("size",)}
     with pytest.raises(InputError, match="refuses the model"):
         onnx_session.OnnxSession(data.replace(b"size", b"si\xffe"))
+
+
+@pytest.mark.parametrize(
+    ("variables", "count"),
+    [
+        ({"OPENBLAS_NUM_THREADS": "3", "OMP_NUM_THREADS": "5"}, 3),
+        ({"OPENBLAS_NUM_THREADS": "0", "OMP_NUM_THREADS": "5"}, 5),
+        ({"OPENBLAS_NUM_THREADS": "many", "OMP_NUM_THREADS": "1"}, 1),
+        ({"OPENBLAS_NUM_THREADS": "-1"}, 7),
+        ({}, 7),
+    ],
+)
+def test_a_session_has_as_many_threads_as_blas(variables: dict[str, str], count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: range(7 if process == 0 else 1), raising=False)
+    assert onnx_session.count_threads() == count
+    monkeypatch.delattr("os.sched_getaffinity")
+    for cores, known in ((7, 7), (None, 1)):
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        assert onnx_session.count_threads() == (known if count == 7 else count)
+
+
+def test_options_of_a_session_are_set_where_they_are_asked_for() -> None:
+    def make(
+        *, optimize: bool = True, awake: bool = True, threads: int = 2, prepack: bool = True
+    ) -> tuple[bool, bool, int, bool]:
+        options = onnx_session._make_options("", optimize=optimize, awake=awake, threads=threads, prepack=prepack)
+        entries = [("session.intra_op.allow_spinning", "0"), ("session.disable_prepacking", "1")]
+        off = []
+        for name, value in entries:
+            try:
+                off.append(options.get_session_config_entry(name) == value)
+            except RuntimeError:  # it was not set
+                off.append(False)
+        is_plain = options.graph_optimization_level == onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        return not is_plain, not off[0], options.intra_op_num_threads, not off[1]
+
+    assert make() == (True, True, 2, True)
+    assert make(optimize=False) == (False, True, 2, True)
+    assert make(awake=False) == (True, False, 2, True)
+    assert make(prepack=False, threads=1) == (True, True, 1, False)
+    assert make(threads=0)[2] == onnx_session.count_threads()
+
+
+def test_a_model_that_is_refused_is_named(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(b"no model")
+    path = str(tmp_path / "m.onnx")
+    for model, where, name in ((path, "", path), (path, "here", "here"), (b"no model", "", ""), (b"no model", "here", "here")):
+        with pytest.raises(InputError, match="refuses the model") as caught:
+            OnnxSession(model, where=where)
+        assert caught.value.faults[0].where == name

@@ -159,6 +159,13 @@ def test_sizes_that_differ_are_all_named(tmp_path: Path) -> None:
 def test_limits(photo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RefusedError, match=r"after the resize; at most 16,777,216 pixels"):
         gs.open_images(photo, resize=5000)
+    for limit, fits in ((24 * 32, True), (24 * 32 - 1, False)):
+        monkeypatch.setattr(images, "MAX_RESIZED", limit)
+        if fits:
+            gs.open_images(photo, resize=24)
+            continue
+        with pytest.raises(RefusedError, match=f"would be 32 wide, 24 high after the resize; at most {limit} pixels"):
+            gs.open_images(photo, resize=24)
     monkeypatch.setattr(images, "MAX_BATCH_BYTES", 30 * 40 * 3 * 4 * 2)
     np.asarray(gs.open_images([photo, photo]))
     with pytest.raises(RefusedError, match="a batch may take") as caught:
