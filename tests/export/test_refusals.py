@@ -303,6 +303,17 @@ def test_quantized_layers_on_32_bits(op: str, attrs: dict[str, str], shapes: lis
     assert "int32 is not supported, expected int8 or uint8" in refusal(op, attrs, data.astype("int32"), *weights, *ranges)
 
 
+def test_rows_of_bytes_are_multiplied_in_an_old_version() -> None:
+    a, b = np.array([[1, -2], [3, 50]], np.int8), np.array([[5, 7]], np.int8)
+    model = export_operator("khatri_rao", {"num_args": "2"}, (a, b), 1, opset=13)
+    assert isinstance(model, bytes)
+    assert run_onnx(model, {"in0": a, "in1": b})[0][0].tolist() == [[5, -14], [15, 94]]  # 350 is 94
+
+
+def test_logarithms_of_factorials_of_booleans() -> None:
+    compare("gammaln", {}, np.array([True, False]))
+
+
 def test_images_of_bytes_are_added_in_an_old_version() -> None:
     images = np.full((1, 2, 2, 2), 100, np.int8), np.full((1, 2, 4, 4), 27, np.int8)
     attrs = {"scale": "2", "sample_type": "nearest", "num_args": "2", "multi_input_mode": "sum"}
