@@ -310,6 +310,15 @@ def test_rows_of_bytes_are_multiplied_in_an_old_version() -> None:
     assert run_onnx(model, {"in0": a, "in1": b})[0][0].tolist() == [[5, -14], [15, 94]]  # 350 is 94
 
 
+@pytest.mark.parametrize("blank", ["first", "last"])
+def test_labels_without_elements(blank: str) -> None:
+    data = np.random.default_rng(0).normal(size=(5, 2, 4)).astype(np.float32)
+    near = Tolerance(1e-5, 1e-5)
+    compare("CTCLoss", {"blank_label": blank}, data, zeros(2, 0), tolerance=near)
+    attrs = {"blank_label": blank, "use_label_lengths": "True"}
+    compare("CTCLoss", attrs, data, zeros(2, 0, dtype="int32"), zeros(2), tolerance=near)
+
+
 def test_logarithms_of_factorials_of_booleans() -> None:
     compare("gammaln", {}, np.array([True, False]))
 
