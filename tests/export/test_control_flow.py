@@ -94,6 +94,26 @@ def test_a_loop_over_nothing() -> None:
     agrees({**(found := a_loop("_foreach", FOREACH, ["x", "s"], [step])), "attrs": found["attrs"] | NP_SHAPE}, arrays)
 
 
+@pytest.mark.parametrize("op", ["_foreach", "_while_loop"])
+def test_a_state_whose_dtype_a_step_changes(op: str) -> None:
+    """onnxruntime returned its bytes in the other dtype."""
+    more = operator("_plus_scalar", "next", [1], attrs={"scalar": "1.5", "is_int": "False"})
+    if op == "_foreach":
+        found = a_loop(op, FOREACH, ["x", "s"], [body(["x", "s"], more, heads=[0, 2])])
+        arrays = {"x": np.ones((3, 2), "int8"), "s": np.ones(2, "int8")}
+    else:
+        attrs = WHILE | {"num_outputs": "2", "cond_input_locs": "[1]", "func_input_locs": "[1, 0]", "func_var_locs": "[1]"}
+        condition = body(["n"], operator("_greater_scalar", "more", [0], attrs={"scalar": "0"}), heads=[1])
+        found = a_loop(op, attrs, ["i", "n"], [condition, body(["n", "i"], more, heads=[0, 2])])
+        arrays = {"i": np.zeros(1, "int8"), "n": np.ones(1, "int8")}
+    graph = read_symbol(mxnet_text(found).encode())
+    with pytest.raises(RefusedError, match="a step turns a state of int8 into float64"):
+        run(graph, feeds=arrays)
+    assert "a step turns a state of int8 into float64" in str(
+        export_graph(graph, {n: arrays[n.name] for n in graph.variables()}, ())
+    )
+
+
 def test_variables_of_a_loop_that_start_from_one_input() -> None:
     next_ = [operator("_plus_scalar", "next", [0], attrs={"scalar": "1"}), operator("elemwise_add", "sum", [1, 0])]
     attrs = WHILE | {"num_outputs": "3", "cond_input_locs": "[0, 1]", "func_input_locs": "[0, 0]", "func_var_locs": "[0, 1]"}

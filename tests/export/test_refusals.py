@@ -288,6 +288,50 @@ def test_a_second_array_that_is_not_of_bytes(op: str, attrs: dict[str, str], dty
     assert f"{dtypes[1]} is not supported, expected int8 or uint8" in refusal(op, attrs, *arrays, *[zeros(1)] * 4)
 
 
+@pytest.mark.parametrize(
+    ("op", "attrs", "shapes"),
+    [
+        ("_contrib_quantized_fully_connected", {"num_hidden": "2", "no_bias": "True"}, [(3, 4), (2, 4)]),
+        ("_contrib_quantized_conv", {"num_filter": "2", "kernel": "(1, 1)", "no_bias": "True"}, [(1, 4, 2, 2), (2, 4, 1, 1)]),
+        ("_contrib_quantized_pooling", {"kernel": "(1, 1)"}, [(1, 4, 2, 2)]),
+        ("_contrib_dequantize", {}, [(3, 4)]),
+    ],
+)
+def test_quantized_layers_on_32_bits(op: str, attrs: dict[str, str], shapes: list[tuple[int, ...]]) -> None:
+    data, *weights = (zeros(*shape, dtype="int8") for shape in shapes)
+    ranges = [zeros(1)] * (2 * len(shapes))
+    assert "int32 is not supported, expected int8 or uint8" in refusal(op, attrs, data.astype("int32"), *weights, *ranges)
+
+
+def test_rows_of_bytes_are_multiplied_in_an_old_version() -> None:
+    a, b = np.array([[1, -2], [3, 50]], np.int8), np.array([[5, 7]], np.int8)
+    model = export_operator("khatri_rao", {"num_args": "2"}, (a, b), 1, opset=13)
+    assert isinstance(model, bytes)
+    assert run_onnx(model, {"in0": a, "in1": b})[0][0].tolist() == [[5, -14], [15, 94]]  # 350 is 94
+
+
+@pytest.mark.parametrize("blank", ["first", "last"])
+def test_labels_without_elements(blank: str) -> None:
+    data = np.random.default_rng(0).normal(size=(5, 2, 4)).astype(np.float32)
+    near = Tolerance(1e-5, 1e-5)
+    compare("CTCLoss", {"blank_label": blank}, data, zeros(2, 0), tolerance=near)
+    attrs = {"blank_label": blank, "use_label_lengths": "True"}
+    compare("CTCLoss", attrs, data, zeros(2, 0, dtype="int32"), zeros(2), tolerance=near)
+
+
+def test_logarithms_of_factorials_of_booleans() -> None:
+    compare("gammaln", {}, np.array([True, False]))
+
+
+def test_images_of_bytes_are_added_in_an_old_version() -> None:
+    images = np.full((1, 2, 2, 2), 100, np.int8), np.full((1, 2, 4, 4), 27, np.int8)
+    attrs = {"scale": "2", "sample_type": "nearest", "num_args": "2", "multi_input_mode": "sum"}
+    model = export_operator("UpSampling", attrs, images, 1, opset=13)
+    assert isinstance(model, bytes)
+    outputs, _ = run_onnx(model, {"in0": images[0], "in1": images[1]})
+    assert outputs[0].tolist() == np.full((1, 2, 4, 4), 127).tolist()
+
+
 @pytest.mark.parametrize("attrs", [{}, {"enable_float_output": "True"}, {"min_calib_range": "-1", "max_calib_range": "2.5"}])
 def test_products_of_single_integers_keep_their_axes(attrs: dict[str, str]) -> None:
     one, ends = np.array(3, np.int8), [np.ones(1, np.float32)] * 4

@@ -178,6 +178,13 @@ def test_percentiles_of_float16_are_float32() -> None:
     assert result[0] == pytest.approx(float(x[0, 0]) * 0.1 + float(x[0, 1]) * 0.9, rel=1e-6)
 
 
+def test_lengths_that_are_booleans() -> None:
+    data, label = array("float32", 2, 2, 4), np.ones((2, 2), np.float32)
+    attrs = {"use_data_lengths": "True", "use_label_lengths": "True"}
+    wanted, found = (ask("CTCLoss", attrs, data, label, np.ones(2, dtype), np.ones(2, dtype))[0] for dtype in ("int32", "bool"))
+    assert np.array_equal(wanted, found)
+
+
 def test_standardized_integers_stay_integers() -> None:
     (result,) = ask("InstanceNorm", {}, np.array([[[0, 10]]]), np.full(1, 3), np.full(1, 2))
     assert (result.dtype, result.tolist()) == (np.int64, [[[-1, 5]]])

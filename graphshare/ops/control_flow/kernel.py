@@ -123,7 +123,18 @@ def foreach_body_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodi
     places = _places(attrs, len(inputs))
     variables, heads = _infer_body(bodies.types, 0, places, operands, results)
     operands = [variables[place] or x for place, x in zip(places, operands, strict=True)]
+    _check_states(bodies, 0, variables, attrs["in_state_locs"], attrs["num_out_data"])
     return foreach_types(attrs, operands, _fill_dtypes(results, heads))
+
+
+def _check_states(bodies: Bodies, number: int, variables: Types, positions: Sequence[int], count: int) -> None:
+    """Refuse states, the variables at ``positions``, of which a step gives another dtype; ``count`` heads come before them."""
+    if None in variables:
+        return
+    _, heads = bodies.types(number, variables, [])  # known heads would keep their dtypes, whatever the body computes
+    for position, dtype in zip(positions, heads[count:], strict=False):
+        if dtype not in (None, variables[position]):
+            raise KernelError(f"a step turns a state of {variables[position]} into {dtype}")
 
 
 def foreach_places(attrs: Attrs) -> tuple[int, ...]:
@@ -194,6 +205,8 @@ def while_body_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies
         variables, step_heads = bodies.types(number, [operands[i] for i in _inputs(attrs, key, operands)], heads)
         for i, dtype in zip(attrs[key], variables, strict=True):
             operands[i] = operands[i] or dtype
+        if number:
+            _check_states(bodies, 1, variables, attrs["func_var_locs"], attrs["num_out_data"])
         results = _fill_dtypes(results, step_heads) if number else results
     return while_types(attrs, operands, results)
 

@@ -52,7 +52,7 @@ def read_labels(attrs: Attrs, data: Array, label: Array, *lengths: Array) -> tup
 
 def _round_half_away(x: Array) -> Array:
     """Return the nearest whole numbers, as MXNet rounds labels and lengths."""
-    return x if x.dtype.kind != "f" else convert(np.trunc(x + np.copysign(x.dtype.type(0.5), x)), np.int64)
+    return x.astype(np.int64) if x.dtype.kind != "f" else convert(np.trunc(x + np.copysign(x.dtype.type(0.5), x)), np.int64)
 
 
 def extend_label(word: Array, blank: int) -> tuple[Array, Array]:

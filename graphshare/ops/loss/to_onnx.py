@@ -48,6 +48,10 @@ def translate_ctc_loss(t: Translation) -> str:
     """Emit minus the logarithm of the probability of each label over all alignments, 0 if the label is too long."""
     steps, samples, _ = t.inputs[0].shape
     width = t.inputs[1].shape[1]
+    if not width:  # as labels of padding alone
+        padding = t.constant(np.full((samples, 1), 0 if t.attrs["blank_label"] == "first" else -1), "int32")
+        labels = Value(padding, (samples, 1), "int32")
+        return translate_ctc_loss(t.derive(t.attrs, [t.inputs[0], labels, *t.inputs[2:]], t.outputs))
     size = 2 * width + 1
     times, label, lengths, blank = _read_labels(t)
     inside = _constant(t, np.arange(width)[None]) < _column(lengths)

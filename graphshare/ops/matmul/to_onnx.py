@@ -6,6 +6,7 @@ from math import prod, sqrt
 
 import numpy as np
 
+from graphshare.ops.onnx_terms import term
 from graphshare.ops.translation import Translation, Translator, Value
 from graphshare.ops.unification import normalize_axis
 
@@ -92,12 +93,12 @@ def translate_khatri_rao(t: Translation) -> str:
     """Emit for each further matrix a product of every row with every row."""
     t.refuse_booleans()
     first, *others = t.inputs
-    out, rows = first.name, first.shape[0]
+    out, rows = term(t, first), first.shape[0]
     for matrix in others:
-        product = t.emit("Mul", t.emit("Unsqueeze", out, t.integers([1])), matrix)
+        product = out.unsqueeze(1) * term(t, matrix)
         rows *= matrix.shape[0]
-        out = t.reshape(product, (rows, matrix.shape[1]))
-    return out if others else t.emit("Identity", out)
+        out = product.reshape((rows, matrix.shape[1]))
+    return out.name if others else t.emit("Identity", out.name)
 
 
 _FLOATS = "8-bit integers, booleans and matrices without elements are refused"

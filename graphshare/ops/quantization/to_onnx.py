@@ -243,6 +243,7 @@ def _ranges(t: Translation) -> list[str]:
 
 def translate_pool(t: Translation) -> list[str]:
     """Emit the pooling of float32, which holds the integers; means are rounded."""
+    _require_bytes(t, 1)
     x, kind = t.inputs[0], t.attrs["pool_type"]
     if kind not in ("max", "avg"):
         t.refuse(f"it has the pool_type {kind}, and MXNet computes only max and avg of integers")
@@ -284,6 +285,7 @@ def translate_quantized_convolution(t: Translation) -> list[str]:
     """Emit ``Conv`` of integers in floats, to int32; the integers of a bias are added without scaling."""
     x, weight = t.inputs[:2]
     first = 2 if t.attrs["no_bias"] else 3
+    _require_bytes(t, 2)
     _check_sums(t, prod(weight.shape[1:]))
     shapes = {"x": x.shape, "weight": weight.shape, "out": t.outputs[0].shape}
     sums = convolve(t, t.attrs, term(t, 0), term(t, 1), shapes).cast("int32")
@@ -296,6 +298,7 @@ def translate_dense(t: Translation) -> list[str]:
     """Emit ``Gemm`` of integers in floats, to int32; the bias is rescaled to the steps of the products and truncated."""
     x, weight = t.inputs[:2]
     first = 2 if t.attrs["no_bias"] else 3
+    _require_bytes(t, 2)
     _check_sums(t, weight.shape[1])
     shape = (x.shape[0], prod(x.shape[1:])) if t.attrs["flatten"] else x.shape
     rows = term(t).reshape(shape) if shape != x.shape else term(t)

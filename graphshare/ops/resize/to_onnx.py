@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from graphshare.ops.convolution.to_onnx import emit_deconvolution
 from graphshare.ops.kernel import Array
+from graphshare.ops.onnx_terms import Term
 from graphshare.ops.resize.kernel import averaging_matrix, bilinear_attrs, bin_counts, interpolation_matrix
 from graphshare.ops.translation import Translation, Translator, Value, wide_dtype
 
@@ -22,10 +23,10 @@ def translate_upsampling(t: Translation) -> str:
         return images[0]
     if t.attrs["multi_input_mode"] == "concat":
         return t.emit("Concat", *images, axis=1)
-    total = images[0]
-    for image in images[1:]:
-        total = t.emit("Add", total, image)
-    return total
+    total, *rest = (Term(t, image, x.dtype) for image, x in zip(images, t.inputs, strict=True))
+    for image in rest:
+        total = total + image
+    return total.name
 
 
 def _repeat(t: Translation, x: Value, factor: int) -> str:

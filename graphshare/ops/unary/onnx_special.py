@@ -158,6 +158,8 @@ def _lanczos(x: Term) -> Term:
 
 def gammaln(x: Term) -> Term:
     """Return the logarithm of the absolute value of the gamma function."""
+    if x.dtype == "bool":
+        return ~x  # infinity at 0, 0 at 1, which the series only comes near
     return gammaln_of_double(x.cast("float64")).convert(x.dtype)
 
 
