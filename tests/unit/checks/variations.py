@@ -94,6 +94,7 @@ VARIATIONS: dict[str, Example | str | bytes] = {
     "a wrong value deep inside": dense().replace("[1, 0, 0]", '[1, "0", 0]'),
     "escapes and no JSON": dense().replace("fc_bias", "\\u00e4")[:-20],
     "escapes of both lengths": dense().replace("fc_bias", "\\u00e4\\b\\u0041\\\\u0041"),
+    "an escaped NUL and no JSON": dense().replace("fc_bias", "fc\\u0000bias")[:-20],
     "a raw line break and no JSON": dense().replace("fc_bias", "fc\nbias")[:-20],
     "nothing": "",
     "white space": " \n",
