@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -72,6 +73,21 @@ def test_a_broken_graph_is_a_finding(folder: Path) -> None:
     (folder / "empty.json").write_text("")
     assert codes(check("empty.json", "--format", "json", cwd=folder, code=1)) == ["GS001"]
     assert codes(check("-", "--format", "json", cwd=folder, code=1, data=b"{}")) == ["GS002"]
+
+
+def test_a_finding_of_several_parameter_files_is_reported_once(tmp_path: Path) -> None:
+    """The newest comes first; what another one adds to the graph's findings names that file."""
+    (tmp_path / "a-symbol.json").write_bytes(graph_bytes(RULES["GS108"].fails))
+    lacks, holds = RULES["GS402"].fails, RULES["GS402"].passes
+    more = (*(holds.params or ()), ExampleRecord("arg:more"))
+    for epoch, example in enumerate((lacks, msgspec.structs.replace(holds, params=more), holds)):
+        (tmp_path / f"a-{epoch:04}.params").write_bytes(params_file(example))
+    found = json.loads(check(".", "--format", "json", cwd=tmp_path, code=1))["findings"]
+    assert [(finding["code"], finding["file"], finding["message"].partition(" (")[2]) for finding in found] == [
+        ("GS108", "./a-symbol.json", ""),
+        ("GS403", "./a-0001.params", ""),
+        ("GS402", "./a-symbol.json", "./a-0000.params)"),
+    ]
 
 
 def test_selection(folder: Path) -> None:
@@ -191,6 +207,24 @@ def test_a_fix_keeps_to_what_is_selected(tmp_path: Path) -> None:
     check("a.json", "--fix", "--select", "GS003", cwd=tmp_path)
     assert (tmp_path / "a.json").read_bytes() == graph_bytes(RULES["GS108"].fails)
     refused(graphshare("check", "-", "--fix", cwd=tmp_path), "standard input")
+
+
+def test_files_without_a_fix_stay_as_they_are(tmp_path: Path) -> None:
+    """ONNX models, packed ones too, and parameter files of no graph."""
+    (tmp_path / "a.onnx").write_bytes(graph_bytes(RULES["GS603"].fails))
+    (tmp_path / "b.onnx.gz").write_bytes(gzip.compress(graph_bytes(RULES["GS603"].fails)))
+    (tmp_path / "c.params").write_bytes(params_file(RULES["GS409"].fails))
+    before = {name: (tmp_path / name).read_bytes() for name in files_in(tmp_path)}
+    found = check(*before, "--format", "json", cwd=tmp_path)
+    assert codes(found) == ["GS603", "GS603", "GS409"]
+    assert check(*before, "--fix", "--format", "json", cwd=tmp_path) == found
+    assert {name: (tmp_path / name).read_bytes() for name in files_in(tmp_path)} == before
+
+
+def test_a_diff_shows_the_byte_order_mark_that_goes(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(BOM + graph_bytes(RULES["GS003"].passes))
+    shown = check("a.json", "--diff", "--select", "GS003", cwd=tmp_path, code=1).splitlines()
+    assert shown[3:5] == ['-\\ufeff{"nodes": [', '+{"nodes": [']
 
 
 @pytest.mark.parametrize("words", [["-o", "none/report.txt"], ["--baseline", "good"], ["--write-baseline", "none/b"]])
