@@ -33,7 +33,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 def find_targets(
-    arguments: Iterable[str], *, params: str | None = None, epoch: int | None = None, sieve: Sieve | None = None
+    arguments: Iterable[str], *, params: str | None, epoch: int | None, sieve: Sieve
 ) -> list[Target]:
     """Return the files to check, each once, in order.
 
@@ -44,7 +44,6 @@ def find_targets(
         InputError: arguments that name no file; all are listed.
         UsageError: ``params`` or ``epoch`` with several graphs; a stem with several parameter files and no ``epoch``.
     """
-    sieve = sieve or Sieve()
     targets: dict[tuple[str, str], Target] = {}
     faults: list[Fault] = []
     graphs: dict[str, dict[str, str]] = {}

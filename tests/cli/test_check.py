@@ -14,7 +14,7 @@ import pytest
 
 from graphshare.checks.document import BOM
 from graphshare.checks.engine import RULES, run_rules
-from graphshare.checks.rule import Example, ExampleRecord
+from graphshare.checks.rule import Example, ExampleRecord, operator, symbol, variable
 from graphshare.files.schema import explain
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.compare import compare_structure
@@ -273,6 +273,33 @@ def test_a_parameter_file_of_two_graphs_is_fixed_once(tmp_path: Path) -> None:
     (tmp_path / "b-0000.params").symlink_to("a-0000.params")
     check("a", "b", "--fix", cwd=tmp_path)
     assert keys_of(tmp_path / "b-0000.params") == ["arg:bn_gamma", "arg:bn_beta", "aux:bn_moving_mean", "aux:bn_moving_var"]
+
+
+@pytest.mark.parametrize(("op", "counts"), [("relu", [0, 1, 2]), ("Mine", None)])
+def test_a_fix_counts_outputs_where_every_operator_is_known(op: str, counts: list[int] | None, tmp_path: Path) -> None:
+    text = symbol(variable("data"), operator(op, "a", 0), node_row_ptr=[0, 1])
+    (tmp_path / "a.json").write_text(text)
+    check("a.json", "--fix", "--select", "GS109", cwd=tmp_path)
+    assert json.loads((tmp_path / "a.json").read_bytes()).get("node_row_ptr") == counts
+
+
+@pytest.mark.parametrize(("rules", "keeps"), [("GS108", True), ("GS003,GS108", False)])
+def test_a_fix_keeps_the_byte_order_mark_unless_it_is_selected(rules: str, keeps: bool, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(BOM + graph_bytes(RULES["GS108"].fails))
+    check("a.json", "--fix", "--select", rules, cwd=tmp_path)
+    assert (tmp_path / "a.json").read_bytes().startswith(BOM) is keeps
+
+
+def test_an_epoch_is_of_a_stem(tmp_path: Path) -> None:
+    example = RULES["GS402"]
+    (tmp_path / "a-symbol.json").write_bytes(graph_bytes(example.fails))
+    for epoch, each in enumerate((example.fails, example.passes)):
+        (tmp_path / f"a-{epoch:04}.params").write_bytes(params_file(each))
+    for epoch, expected in (("0", ["GS402"]), ("1", [])):
+        assert codes(check("a", "--epoch", epoch, "--format", "json", cwd=tmp_path, code=len(expected))) == expected
+    refused(graphshare("check", "a-symbol.json", "--epoch", "0", cwd=tmp_path), "--epoch 0 needs a stem")
+    params = ("--params", "a-0000.params", "--format", "json")
+    assert codes(check("a-symbol.json", *params, cwd=tmp_path, code=1)) == ["GS402"]
 
 
 def test_a_fix_of_keys(tmp_path: Path) -> None:

@@ -167,11 +167,7 @@ def test_an_array_of_rank_255_is_read_and_of_256_not(index) -> None:
         (struct.pack("<QQQQ", 0x112, 0, 1 << 60, 0), "byte 16", "1,152,921,504,606,846,976 arrays, but has room for 0"),
         (build.container([build.dense((1,))], ["a", "b"]), "byte 60", "2 names for 1 array"),
         (build.container([build.dense((1,))], ["abc"])[:-1], "byte 76", "name 0: expected 3 bytes, 2 left"),
-        (
-            build.container([build.dense((1,))], ["x" * 1_048_577]),
-            "byte 68",
-            "has 1,048,577 bytes; graphshare reads up to 1,048,576",
-        ),
+        (build.container([build.dense((1,))], ["x" * 1_048_577]), "byte 68", "has 1,048,577 bytes; graphshare reads up to 1,048,576"),
         (build.container([struct.pack("<Iii", build.V2, 5, 0)]), "record 0, byte 28", "storage type 5"),
         (build.container([struct.pack("<Iiiq", build.V2, 0, 1, -4)]), "record 0, byte 32", "negative dimension"),
         (build.container([struct.pack("<Iii", build.V2, 0, -1) + bytes(40)]), "record 0, byte 32", "rank -1"),
