@@ -32,9 +32,7 @@ class Target(msgspec.Struct, frozen=True):
     option: str = ""
 
 
-def find_targets(
-    arguments: Iterable[str], *, params: str | None, epoch: int | None, sieve: Sieve
-) -> list[Target]:
+def find_targets(arguments: Iterable[str], *, params: str | None, epoch: int | None, sieve: Sieve) -> list[Target]:
     """Return the files to check, each once, in order.
 
     A stem includes its parameter file, and a parameter file its graph; a folder means every model below it with each of its

@@ -10,6 +10,7 @@ import pytest
 
 import graphshare as gs
 from graphshare.checks import fix
+from graphshare.checks.baseline import format_baseline
 from graphshare.checks.check import check_targets
 from graphshare.checks.config import CheckOptions
 from graphshare.checks.context import CheckContext
@@ -56,6 +57,23 @@ def test_models_in_memory_are_each_reported(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(str(RULES["GS108"].fails.graph))
     model = gs.load(tmp_path / "a.json")
     assert [finding.code for finding in gs.check([model, model], isolated=True).findings] == ["GS108", "GS108"]
+
+
+def test_a_model_in_memory_is_checked_as_its_file_is_or_would_be_written(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("\n\n" + str(RULES["GS303"].fails.graph))
+    model = gs.load(tmp_path / "a.json")
+    (read,) = gs.check(model, isolated=True).findings
+    (made,) = gs.check(gs.rename(model, prefix="p-"), isolated=True).findings
+    assert (read.code, read.line, made.code, made.line) == ("GS303", 7, "GS303", 7)
+
+
+def test_the_baseline_is_the_given_one_or_that_of_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(str(RULES["GS303"].fails.graph))
+    report = gs.check(tmp_path / "a.json", isolated=True)
+    (tmp_path / "known.json").write_text(format_baseline(report.findings, str(tmp_path / "known.json")))
+    assert (report.known, gs.check(tmp_path / "a.json", isolated=True, baseline=tmp_path / "known.json").known) == (0, 1)
+    (tmp_path / "graphshare.toml").write_text('[check]\nbaseline = "known.json"\n')
+    assert gs.check(tmp_path / "a.json", config=tmp_path / "graphshare.toml").known == 1
 
 
 CHAIN = symbol(variable("data"), operator("relu", "a", 0), operator("SliceChannel", "b", 1, num_outputs="2"), arg_nodes=[])

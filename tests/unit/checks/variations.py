@@ -79,6 +79,9 @@ def _body_node(inputs: str, outputs: str) -> bytes:
     return field(7, apply("Relu", inputs, outputs)[2:])
 
 
+_CONSTANT_H = apply("Constant", "", "h", field(5, field(1, "value") + initializer("") + field(20, 4)))
+
+
 def _constant(size: int, other: int) -> bytes:
     """Two sums, of a Constant of so many numbers and of an initializer."""
     attribute = field(5, field(1, "value") + initializer("", size=size) + field(20, 4))
@@ -299,6 +302,9 @@ VARIATIONS: dict[str, Example | str | bytes] = {
     "one V2 record under np-shape": Example(_attributes(is_np_shape=["int", 1]), DENSE_RECORDS[:1]),
     "np-shape off in words": Example(_attributes(is_np_shape=["int", 0]), DENSE_RECORDS),
     "a variance just below zero": Example(batch_norm(), (*_CHANNELS, ExampleRecord("aux:bn_moving_var", (3,), value=-0.0005))),
+    "the least variance below zero that eps makes up for": Example(
+        batch_norm(), (*_CHANNELS, ExampleRecord("aux:bn_moving_var", (3,), "float64", value=-0.001))
+    ),
     "a negative variance of whole numbers": Example(
         batch_norm(), (*_CHANNELS, ExampleRecord("aux:bn_moving_var", (3,), "int32", value=-1))
     ),
@@ -463,6 +469,13 @@ VARIATIONS: dict[str, Example | str | bytes] = {
             ),
         ),
         *(value(13, name, 2) for name in "abd"),
+        value(11, "x", 2),
+        value(11, "c", dtype=9),
+        value(12, "y", 2),
+    ),
+    "a Constant of a body with the name of a value around it": model(
+        apply("Relu", "x", "h"),
+        apply("If", "c", "y", *(branch(key, _CONSTANT_H, apply("Relu", "h", key)) for key in ("then_branch", "else_branch"))),
         value(11, "x", 2),
         value(11, "c", dtype=9),
         value(12, "y", 2),
