@@ -207,7 +207,7 @@ EVERY_PLACE = FindingsReport(
         make("GS0", path="$.b", line=12, column=1, hint="h", excerpt="{}", excerpt_column=1),
         make("GS1", node="n", hint="h", fixable=True),
         make("GS1", hint="other"),
-        make("GS1", Level.WARNING),
+        make("GS1", Level.WARNING, hint="other"),
     ),
     fixed=1,
     ignored=3,
@@ -227,8 +227,8 @@ def test_text_has_the_place_that_is_known_and_a_repeated_hint_once() -> None:
         '  at node "n"',
         "  hint: h",
         "a.json: note GS1 m",
-        "  hint: other",
         "a.json: warning GS1 m",
+        "  hint: other",
         "1 file: 1 warning, 4 notes (1 fixed, 3 suppressed)",
     ]
 
@@ -239,7 +239,7 @@ def test_github_has_the_place_that_is_known() -> None:
         "::notice file=a.json,line=12,col=1,title=GS0::m%0Aat $.b%0Ahint: h",
         '::notice file=a.json,title=GS1::m%0Aat (node "n")%0Ahint: h',
         "::notice file=a.json,title=GS1::m%0Ahint: other",
-        "::warning file=a.json,title=GS1::m",
+        "::warning file=a.json,title=GS1::m%0Ahint: other",
         "graphshare check: 1 file: 1 warning, 4 notes (1 fixed, 3 suppressed)",
     ]
 
