@@ -286,3 +286,24 @@ def test_json_and_sarif_leave_out_what_is_not_known() -> None:
     fingerprints = [result["partialFingerprints"]["graphshare/v1"] for result in run["results"]]
     assert len(fingerprints[0]) == 32
     assert (fingerprints[0] == fingerprints[1], fingerprints[3] == fingerprints[4]) == (False, True)
+
+
+def test_json_is_indented_by_two_blanks() -> None:
+    assert render(EVERY_PLACE, "json").startswith('{\n  "version": 1')
+    assert render(EVERY_PLACE, "sarif").startswith('{\n  "$schema": ')
+
+
+def test_junit_writes_forbidden_characters_as_escapes() -> None:
+    found = FindingsReport(command="check", files=(), findings=(make("GS0", Level.ERROR, path="a\x00b"),))
+    (case,) = ElementTree.fromstring(render(found, "junit")).iter("testcase")
+    assert case.attrib["name"] == "GS0 a\\x00b"
+
+
+def test_a_finding_keeps_no_credentials_of_a_url() -> None:
+    finding = Finding(code="GS0", level=Level.NOTE, message="m", where="https://host/a.json?X-Amz-Signature=secret")
+    assert "secret" not in finding.where
+    assert finding.where.startswith("https://host/a.json")
+
+
+def test_a_notebook_shows_the_nodes_of_findings() -> None:
+    assert ">the node</td>" in msgspec.structs.replace(EVERY_PLACE, findings=(make("GS0", node="the node"),))._repr_html_()
