@@ -79,9 +79,9 @@ def _is_suppressed(context: CheckContext, rule: CheckRule, violation: Violation)
     if rule.code == "GS010" or not context.has_graph:
         return False
     nodes: list[Node] = [violation.node] if violation.node is not None else []
-    steps = violation.steps
-    if not nodes and len(steps) >= 2 and steps[0] == "nodes" and isinstance(steps[1], int):
-        nodes = [context.graph.nodes[steps[1]]]
+    match violation.steps:
+        case ("nodes", int(number), *_) if not nodes:
+            nodes = [context.graph.nodes[number]]
     if not nodes and violation.name is not None and violation.record is not None:
         nodes = [node for node in context.graph.variables() if node.name == violation.name]
     return any(KEY in node.attrs and is_suppressed(node, rule.code) for node in nodes)

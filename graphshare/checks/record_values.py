@@ -23,7 +23,7 @@ def find_non_finite(context: CheckContext) -> Iterator[tuple[str, int, int]]:
     import numpy as np  # start-up: checks without a parameter file need no numpy
 
     for record, array in _read_floats(context, context.records):
-        values = array.reshape(-1)
+        values = array.ravel()
         chunks = (values[i : i + _CHUNK] for i in range(0, values.size, _CHUNK))
         count = sum(int(chunk.size - np.isfinite(chunk).sum()) for chunk in chunks)
         if count:

@@ -32,9 +32,7 @@ class Target(msgspec.Struct, frozen=True):
     option: str = ""
 
 
-def find_targets(
-    arguments: Iterable[str], *, params: str | None = None, epoch: int | None = None, sieve: Sieve | None = None
-) -> list[Target]:
+def find_targets(arguments: Iterable[str], *, params: str | None, epoch: int | None, sieve: Sieve) -> list[Target]:
     """Return the files to check, each once, in order.
 
     A stem includes its parameter file, and a parameter file its graph; a folder means every model below it with each of its
@@ -44,7 +42,6 @@ def find_targets(
         InputError: arguments that name no file; all are listed.
         UsageError: ``params`` or ``epoch`` with several graphs; a stem with several parameter files and no ``epoch``.
     """
-    sieve = sieve or Sieve()
     targets: dict[tuple[str, str], Target] = {}
     faults: list[Fault] = []
     graphs: dict[str, dict[str, str]] = {}

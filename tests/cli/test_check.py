@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 
 from graphshare.checks.document import BOM
 from graphshare.checks.engine import RULES, run_rules
-from graphshare.checks.rule import Example, ExampleRecord
+from graphshare.checks.rule import Example, ExampleRecord, operator, symbol, variable
 from graphshare.files.schema import explain
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.compare import compare_structure
@@ -72,6 +73,21 @@ def test_a_broken_graph_is_a_finding(folder: Path) -> None:
     (folder / "empty.json").write_text("")
     assert codes(check("empty.json", "--format", "json", cwd=folder, code=1)) == ["GS001"]
     assert codes(check("-", "--format", "json", cwd=folder, code=1, data=b"{}")) == ["GS002"]
+
+
+def test_a_finding_of_several_parameter_files_is_reported_once(tmp_path: Path) -> None:
+    """The newest comes first; what another one adds to the graph's findings names that file."""
+    (tmp_path / "a-symbol.json").write_bytes(graph_bytes(RULES["GS108"].fails))
+    lacks, holds = RULES["GS402"].fails, RULES["GS402"].passes
+    more = (*(holds.params or ()), ExampleRecord("arg:more"))
+    for epoch, example in enumerate((lacks, msgspec.structs.replace(holds, params=more), holds)):
+        (tmp_path / f"a-{epoch:04}.params").write_bytes(params_file(example))
+    found = json.loads(check(".", "--format", "json", cwd=tmp_path, code=1))["findings"]
+    assert [(finding["code"], finding["file"], finding["message"].partition(" (")[2]) for finding in found] == [
+        ("GS108", "./a-symbol.json", ""),
+        ("GS403", "./a-0001.params", ""),
+        ("GS402", "./a-symbol.json", "./a-0000.params)"),
+    ]
 
 
 def test_selection(folder: Path) -> None:
@@ -193,6 +209,24 @@ def test_a_fix_keeps_to_what_is_selected(tmp_path: Path) -> None:
     refused(graphshare("check", "-", "--fix", cwd=tmp_path), "standard input")
 
 
+def test_files_without_a_fix_stay_as_they_are(tmp_path: Path) -> None:
+    """ONNX models, packed ones too, and parameter files of no graph."""
+    (tmp_path / "a.onnx").write_bytes(graph_bytes(RULES["GS603"].fails))
+    (tmp_path / "b.onnx.gz").write_bytes(gzip.compress(graph_bytes(RULES["GS603"].fails)))
+    (tmp_path / "c.params").write_bytes(params_file(RULES["GS409"].fails))
+    before = {name: (tmp_path / name).read_bytes() for name in files_in(tmp_path)}
+    found = check(*before, "--format", "json", cwd=tmp_path)
+    assert codes(found) == ["GS603", "GS603", "GS409"]
+    assert check(*before, "--fix", "--format", "json", cwd=tmp_path) == found
+    assert {name: (tmp_path / name).read_bytes() for name in files_in(tmp_path)} == before
+
+
+def test_a_diff_shows_the_byte_order_mark_that_goes(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(BOM + graph_bytes(RULES["GS003"].passes))
+    shown = check("a.json", "--diff", "--select", "GS003", cwd=tmp_path, code=1).splitlines()
+    assert shown[3:5] == ['-\\ufeff{"nodes": [', '+{"nodes": [']
+
+
 @pytest.mark.parametrize("words", [["-o", "none/report.txt"], ["--baseline", "good"], ["--write-baseline", "none/b"]])
 def test_all_files_are_fixed_or_none(words: list[str], tmp_path: Path) -> None:
     """Whatever fails after the first file was fixed puts all of them back."""
@@ -239,6 +273,33 @@ def test_a_parameter_file_of_two_graphs_is_fixed_once(tmp_path: Path) -> None:
     (tmp_path / "b-0000.params").symlink_to("a-0000.params")
     check("a", "b", "--fix", cwd=tmp_path)
     assert keys_of(tmp_path / "b-0000.params") == ["arg:bn_gamma", "arg:bn_beta", "aux:bn_moving_mean", "aux:bn_moving_var"]
+
+
+@pytest.mark.parametrize(("op", "counts"), [("relu", [0, 1, 2]), ("Mine", None)])
+def test_a_fix_counts_outputs_where_every_operator_is_known(op: str, counts: list[int] | None, tmp_path: Path) -> None:
+    text = symbol(variable("data"), operator(op, "a", 0), node_row_ptr=[0, 1])
+    (tmp_path / "a.json").write_text(text)
+    check("a.json", "--fix", "--select", "GS109", cwd=tmp_path)
+    assert json.loads((tmp_path / "a.json").read_bytes()).get("node_row_ptr") == counts
+
+
+@pytest.mark.parametrize(("rules", "keeps"), [("GS108", True), ("GS003,GS108", False)])
+def test_a_fix_keeps_the_byte_order_mark_unless_it_is_selected(rules: str, keeps: bool, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(BOM + graph_bytes(RULES["GS108"].fails))
+    check("a.json", "--fix", "--select", rules, cwd=tmp_path)
+    assert (tmp_path / "a.json").read_bytes().startswith(BOM) is keeps
+
+
+def test_an_epoch_is_of_a_stem(tmp_path: Path) -> None:
+    example = RULES["GS402"]
+    (tmp_path / "a-symbol.json").write_bytes(graph_bytes(example.fails))
+    for epoch, each in enumerate((example.fails, example.passes)):
+        (tmp_path / f"a-{epoch:04}.params").write_bytes(params_file(each))
+    for epoch, expected in (("0", ["GS402"]), ("1", [])):
+        assert codes(check("a", "--epoch", epoch, "--format", "json", cwd=tmp_path, code=len(expected))) == expected
+    refused(graphshare("check", "a-symbol.json", "--epoch", "0", cwd=tmp_path), "--epoch 0 needs a stem")
+    params = ("--params", "a-0000.params", "--format", "json")
+    assert codes(check("a-symbol.json", *params, cwd=tmp_path, code=1)) == ["GS402"]
 
 
 def test_a_fix_of_keys(tmp_path: Path) -> None:

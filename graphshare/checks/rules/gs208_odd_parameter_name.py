@@ -17,7 +17,7 @@ def find(context: CheckContext) -> Violations:
     for node in context.reachable:
         named = (context.facts(node).formals or ()) if not node.is_variable else ()
         for formals in _GROUPS:
-            if formals[0] not in named or formals[1] not in named:
+            if not formals.issubset(named):
                 continue
             parameters = find_parameters(context, node, formals)
             # A shared parameter can be named after one of its operators at most.
@@ -29,4 +29,4 @@ def find(context: CheckContext) -> Violations:
                 yield Violation(message, node=node, hint="is one of them misspelt?")
 
 
-_GROUPS = (("weight", "bias"), ("gamma", "beta"), ("moving_mean", "moving_var"))
+_GROUPS = tuple(map(frozenset, (("weight", "bias"), ("gamma", "beta"), ("moving_mean", "moving_var"))))

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from graphshare.analysis.branches import pair_by_prefix
-from graphshare.analysis.name_lists import NameLists, list_implied_variables, output_name, resolve_targets
+from graphshare.analysis.branches import find_prefixes, pair_by_prefix
+from graphshare.analysis.name_lists import (
+    NameLists,
+    find_missing_outputs,
+    find_odd_variables,
+    list_implied_variables,
+    output_name,
+    resolve_targets,
+)
 from graphshare.analysis.roles import Kind, assign_roles
 from graphshare.errors import RefusedError
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.graph import Entry, Graph, Node, NodeDetails
 from tests.symbols import Document, document, mxnet_text, old_batch_norm, operator, siamese, two_layers, variable
 
 
@@ -132,3 +139,100 @@ def test_a_variable_that_is_an_output_of_all_branches_is_paired_with_itself() ->
     assert [sorted(each) for each in names] == [["r_output", "y"], ["b-r_output", "y"]]
     with pytest.raises(RefusedError, match="output 'y' is listed 3 times for 2 branches"):
         pair_by_prefix(read(document(nodes, [0, 3, 0, 4, 0])), ["b-"])
+
+
+def test_branches_with_other_outputs_are_refused_with_every_name() -> None:
+    nodes = [variable("x"), *(operator("relu", name, [0]) for name in ("a", "b", "p-a", "p-c", "q-a", "q-b"))]
+    with pytest.raises(RefusedError) as caught:
+        pair_by_prefix(read(document(nodes, [1, 2, 3, 4])), ["p-"])
+    assert [fault.message for fault in caught.value.faults] == [
+        "output 'p-c_output' has no counterpart 'c_output'",
+        "output 'b_output' has no counterpart 'p-b_output'",
+    ]
+    with pytest.raises(RefusedError) as caught:
+        pair_by_prefix(read(document(nodes, [3, 4, 5, 6])), ["p-", "q-"])
+    assert [fault.message for fault in caught.value.faults] == [
+        "output 'q-b_output' has no counterpart 'p-b_output'",
+        "output 'p-c_output' has no counterpart 'q-c_output'",
+    ]
+    for heads, prefixes, message in (
+        ([1, 2], ["p-"], "no output begins with the prefix 'p-'"),
+        ([3, 4], ["p-"], "there is only one branch"),
+    ):
+        with pytest.raises(RefusedError, match=message):
+            pair_by_prefix(read(document(nodes, heads)), prefixes)
+
+
+def test_a_branch_may_end_at_an_inner_output_of_the_reference() -> None:
+    nodes = [variable("x"), operator("relu", "a", [0]), operator("relu", "b", [1]), operator("relu", "p-a", [0])]
+    (pairs,) = pair_by_prefix(read(document(nodes, [2, 3])), ["p-"])
+    assert [[output_name(entry) for entry in entries] for entries in (pairs.left, pairs.right)] == [
+        ["a_output"],
+        ["p-a_output"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("heads", "prefixes"),
+    [
+        ([1, 3], ["p-"]),
+        ([1, 2, 3, 4], ["p-"]),
+        ([0, 1, 0, 3], ["p-"]),
+        ([1, 3, 5], ["p-", "q-"]),
+        ([1, 2], None),
+        ([1], None),
+        ([], None),
+        ([1, 2, 3], None),
+    ],
+)
+def test_prefixes_of_branches_follow_from_the_names_of_outputs(heads: list[int], prefixes: list[str] | None) -> None:
+    nodes = [variable("x"), *(operator("relu", name, [0]) for name in ("a", "b", "p-a", "p-b", "q-a"))]
+    graph = read(document(nodes, [1]))
+    graph = Graph(graph.nodes, tuple(Entry(graph.nodes[i]) for i in heads), graph.attrs, graph.source)
+    if prefixes is not None:
+        assert find_prefixes(graph) == prefixes
+        return
+    with pytest.raises(RefusedError, match="do not show which branches"):
+        find_prefixes(graph)
+
+
+def test_an_output_that_a_node_does_not_have_is_a_fault() -> None:
+    x = Node("", "x")
+    relu, split = Node("relu", "r", inputs=(Entry(x),)), Node("SliceChannel", "s", {"num_outputs": "2"}, (Entry(x),))
+    unknown = Node("Mine", "m", inputs=(Entry(x),))
+    heads = [Entry(node, index) for node in (x, relu, split, unknown) for index in (0, 1, 2)]
+    faults = find_missing_outputs([Node("add_n", "sum", {"num_args": "1"}, (Entry(relu, 3),))], heads)
+    assert [(fault.node, fault.message) for fault in faults] == [
+        ("r", "relu has 1 output, and output 3 is used"),
+        ("x", "a variable has 1 output, and output 1 is used"),
+        ("x", "a variable has 1 output, and output 2 is used"),
+        ("r", "relu has 1 output, and output 1 is used"),
+        ("r", "relu has 1 output, and output 2 is used"),
+        ("s", "SliceChannel has 2 outputs, and output 2 is used"),
+    ]
+
+
+def test_a_variable_with_inputs_or_control_dependencies_is_a_fault() -> None:
+    x = Node("", "x")
+    nodes = [x, Node("", "a", inputs=(Entry(x),)), Node("", "b", control_deps=(x,)), Node("relu", "r", inputs=(Entry(x),))]
+    assert [fault.node for fault in find_odd_variables(nodes)] == ["a", "b"]
+
+
+@pytest.mark.parametrize(("version", "names"), [(None, True), (899, True), (900, False)])
+def test_files_before_0_9_imply_the_inputs_that_operators_lack(version: int | None, names: bool) -> None:
+    nodes = [variable("data"), operator("FullyConnected", "fc", [0], attrs={"num_hidden": "2"}), operator("relu", "", [1])]
+    graph = read(document(nodes, [2], version=version))
+    implied = [(each.node.name, each.slot, each.formal, each.name, each.auxiliary) for each in list_implied_variables(graph)]
+    assert implied == ([("fc", 1, "weight", "fc_weight", False), ("fc", 2, "bias", "fc_bias", False)] if names else [])
+
+
+def test_several_nodes_of_one_name_are_told_apart_by_values_only_where_each_has_one() -> None:
+    for stored, hint in (
+        ([("a", "n"), ("b", "n")], "name a value instead: a, b"),
+        ([("a", "n"), ("a", "n")], "names repeat in this graph"),
+        ([("a", "n"), ("b", "")], "names repeat in this graph"),
+    ):
+        nodes = [Node("Relu", "n", details=NodeDetails("", (value,), label=label)) for value, label in stored]
+        with pytest.raises(RefusedError) as caught:
+            resolve_targets(["n"], nodes, option="--target")
+        assert caught.value.faults[0].hint.startswith(hint)

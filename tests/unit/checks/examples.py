@@ -9,7 +9,7 @@ from graphshare.checks.context import CheckContext
 from graphshare.checks.rule import Example, ExampleRecord
 from tests import params_bytes
 
-_CODES = {"float32": "f", "float16": "e", "float64": "d"}
+_CODES = {"float32": "f", "float16": "e", "float64": "d", "int32": "i"}
 
 
 def graph_bytes(example: Example) -> bytes:

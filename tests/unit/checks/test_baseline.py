@@ -126,4 +126,8 @@ def test_the_fault_of_a_configuration_names_its_place(tmp_path: Path) -> None:
         (tmp_path / name).write_text(f"[{table}]\nignore = 3\n")
         with pytest.raises(InputError, match=re.escape(place)):
             find_config(str(tmp_path))
+        (tmp_path / name).write_text(f'[{table}.per-path-ignore]\n"$b" = 3\n')
+        with pytest.raises(InputError) as caught:
+            find_config(str(tmp_path))
+        assert caught.value.faults[0].path.endswith("['$b']")
         (tmp_path / name).unlink()

@@ -111,6 +111,17 @@ def test_a_long_line_is_cut_around_the_place(length: int, tmp_path: Path) -> Non
     assert finding.excerpt_column == 1
 
 
+@pytest.mark.parametrize(("length", "is_cut"), [(99, False), (100, False), (101, True)])
+def test_a_line_is_cut_where_it_is_longer_than_an_excerpt(length: int, is_cut: bool, tmp_path: Path) -> None:
+    text = symbol(variable("data"), operator("Pooling", "a", 0, kernel="(2, 2)", odd="1"))
+    missing = length + 2 - len(text.split("\n")[2])
+    text = text.replace('"a"', f'"{"a" * (1 + missing)}"')
+    (finding,) = run(text, tmp_path)[0]
+    line = text.split("\n")[2]
+    assert (len(line), finding.column > 53) == (length + 2, True)
+    assert finding.excerpt == (line[finding.column - 51 :] if is_cut else line[2:])
+
+
 def test_characters_that_no_terminal_shows_are_blanks(tmp_path: Path) -> None:
     (finding,), _ = run(dense().replace("fc_bias", "\u200bb\u0085_bias").replace("[2, 0, 0]", "[9, 0, 0]"), tmp_path)
     assert finding.excerpt.isprintable()

@@ -12,6 +12,7 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from graphshare.checks.context import CheckContext
@@ -26,6 +27,7 @@ RECORDED = Path(__file__).with_name("findings.txt")
 INPUTS = {
     # ONNX's checker has words of its own
     **{f"{code}'s example": rule.fails for code, rule in RULES.items() if code != "GS611"},
+    "GS611's passing example": RULES["GS611"].passes,
     **{name: example if isinstance(example, Example) else Example(example) for name, example in VARIATIONS.items()},
 }
 
@@ -107,6 +109,19 @@ def test_a_name_with_a_stray_byte_is_reported(byte: bytes, tmp_path: Path) -> No
     context = CheckContext("a.json", dense().encode(), params_path=str(path))
     (finding,) = [finding for finding in run_rules(context)[0] if finding.code == "GS412"]
     assert finding.message == "has a name with bytes that are not UTF-8"
+
+
+def test_a_compressed_array_that_cannot_be_decoded_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "b.npz"
+    arrays = {"arg:fc_weight": np.random.default_rng(0).random((2, 999), np.float32), "arg:fc_bias": np.ones(2, np.float32)}
+    np.savez_compressed(path, **arrays)
+    context = CheckContext("a.json", dense().encode(), params_path=str(path))
+    assert run_rules(context)[0] == []
+    data = path.read_bytes()
+    end = data.index(b"PK", 4)  # the second array's header follows the compressed bytes of the first
+    path.write_bytes(data[: end - 8] + bytes(byte ^ 255 for byte in data[end - 8 : end]) + data[end:])
+    (finding,) = run_rules(CheckContext("a.json", dense().encode(), params_path=str(path)))[0]
+    assert (finding.code, finding.path) == ("GS410", 'record 0 "arg:fc_weight"')
 
 
 _ALPHA = field(5, field(1, "alpha") + field(2, 0) + field(20, 1))

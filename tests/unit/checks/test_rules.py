@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 import graphshare.checks.rules
 from graphshare.checks.engine import RULES, run_rules, select_codes
+from graphshare.checks.rule import operator, symbol, variable
 from graphshare.errors import UsageError
 from graphshare.reports.model import Level
 from tests.unit.checks.examples import read_context
@@ -55,6 +57,12 @@ def test_a_rule_has_a_code_a_name_and_a_reason(code: str) -> None:
     assert not rule.summary.endswith(".")
     assert rule.why.endswith(".")
     assert "\n" not in rule.summary + rule.why
+
+
+def test_the_notation_of_examples_has_three_numbers_for_an_entry() -> None:
+    graph = json.loads(symbol(variable("x"), operator("split", "a", 0, (0, 1)), heads=[1, (1, 1)]))
+    assert graph["nodes"][1]["inputs"] == [[0, 0, 0], [0, 1, 0]]
+    assert graph["heads"] == [[1, 0, 0], [1, 1, 0]]
 
 
 def test_every_rule_file_is_a_rule_of_its_name() -> None:

@@ -79,6 +79,9 @@ def _body_node(inputs: str, outputs: str) -> bytes:
     return field(7, apply("Relu", inputs, outputs)[2:])
 
 
+_CONSTANT_H = apply("Constant", "", "h", field(5, field(1, "value") + initializer("") + field(20, 4)))
+
+
 def _constant(size: int, other: int) -> bytes:
     """Two sums, of a Constant of so many numbers and of an initializer."""
     attribute = field(5, field(1, "value") + initializer("", size=size) + field(20, 4))
@@ -94,6 +97,7 @@ VARIATIONS: dict[str, Example | str | bytes] = {
     "a wrong value deep inside": dense().replace("[1, 0, 0]", '[1, "0", 0]'),
     "escapes and no JSON": dense().replace("fc_bias", "\\u00e4")[:-20],
     "escapes of both lengths": dense().replace("fc_bias", "\\u00e4\\b\\u0041\\\\u0041"),
+    "an escaped NUL and no JSON": dense().replace("fc_bias", "fc\\u0000bias")[:-20],
     "a raw line break and no JSON": dense().replace("fc_bias", "fc\nbias")[:-20],
     "nothing": "",
     "white space": " \n",
@@ -105,6 +109,7 @@ VARIATIONS: dict[str, Example | str | bytes] = {
     "halves of characters": dense().replace("fc_bias", "\\ud800").replace('"heads"', '"\\udfff": [{"a": "\\udc00"}], "heads"'),
     "a whole character in halves": dense().replace("fc_bias", "\\ud83d\\ude00_bias"),
     "lists in lists": '{"nodes": ' + "[" * 100_000,
+    "one key twice in a file without other objects": '{"nodes": 1, "nodes": 2}',
     "two keys twice": dense().replace('"name": "fc_bias"', '"name": "a", "name": "b", "op": "null", "name": "fc_bias"'),
     "a wrong key of the graph": dense().replace('"arg_nodes"', '"head": 1, "arg_nodes"'),
     "a wrong key of a node": dense().replace('"name": "fc_bias"', '"name": "fc_bias", "input": 1'),
@@ -209,6 +214,9 @@ VARIATIONS: dict[str, Example | str | bytes] = {
     "shapes that contradict each other by the parameters": Example(
         dense(), (ExampleRecord("arg:fc_weight", (2, 3)), ExampleRecord("arg:fc_bias", (3,))), shapes={"data": (1, 4)}
     ),
+    "shapes that contradict each other where no shape is given": symbol(
+        operator("_zeros", "a", shape="(2, 3)"), operator("_zeros", "b", shape="(4,)"), operator("elemwise_add", "c", 0, 1)
+    ),
     "shapes that contradict each other by --shape": Example(dense(), DENSE_RECORDS, shapes={"data": (1, 4)}),
     "a statistic left out": symbol(*map(variable, ("data", "g", "b", "m")), operator("BatchNorm", "bn", 0, 1, 2, 3)),
     "both statistics from operators": symbol(
@@ -294,6 +302,12 @@ VARIATIONS: dict[str, Example | str | bytes] = {
     "one V2 record under np-shape": Example(_attributes(is_np_shape=["int", 1]), DENSE_RECORDS[:1]),
     "np-shape off in words": Example(_attributes(is_np_shape=["int", 0]), DENSE_RECORDS),
     "a variance just below zero": Example(batch_norm(), (*_CHANNELS, ExampleRecord("aux:bn_moving_var", (3,), value=-0.0005))),
+    "the least variance below zero that eps makes up for": Example(
+        batch_norm(), (*_CHANNELS, ExampleRecord("aux:bn_moving_var", (3,), "float64", value=-0.001))
+    ),
+    "a negative variance of whole numbers": Example(
+        batch_norm(), (*_CHANNELS, ExampleRecord("aux:bn_moving_var", (3,), "int32", value=-1))
+    ),
     "a mean below zero": Example(
         batch_norm(),
         (*_CHANNELS[:2], ExampleRecord("aux:bn_moving_mean", (3,), value=-1.0), ExampleRecord("aux:bn_moving_var", (3,))),
@@ -378,6 +392,16 @@ VARIATIONS: dict[str, Example | str | bytes] = {
     "a record of an unknown operator": Example(
         symbol(*map(variable, "xw"), operator("Mine", "c", 0, 1)), (ExampleRecord("aux:w"), ExampleRecord("x"))
     ),
+    "a weight under both prefixes, and the other shape is wrong": Example(
+        dense(), (*DENSE_RECORDS, ExampleRecord("aux:fc_weight", (3, 3)))
+    ),
+    "a weight under both prefixes, and its shape is wrong": Example(
+        dense(), (ExampleRecord("arg:fc_weight", (3, 3)), DENSE_RECORDS[1], ExampleRecord("aux:fc_weight", (2, 3)))
+    ),
+    "two records of one statistic and one of another shape, in a file of 0.9.5": Example(
+        batch_norm().replace("10901", "905"),
+        (*_CHANNELS, ExampleRecord("aux:bn_moving_var", (3,)), ExampleRecord("arg:bn_moving_var", (4,))),
+    ),
     "two records of one statistic": Example(
         batch_norm(),
         (*_CHANNELS, ExampleRecord("aux:bn_moving_var", (3,)), ExampleRecord("arg:bn_moving_var", (3,), value=-1.0)),
@@ -430,6 +454,28 @@ VARIATIONS: dict[str, Example | str | bytes] = {
     "a name of an operator in a body": model(
         apply("Relu", "x", "h", name="a"),
         apply("If", "c", "y", *(branch(key, apply("Relu", "x", key, name="b")) for key in ("then_branch", "else_branch"))),
+        value(11, "x", 2),
+        value(11, "c", dtype=9),
+        value(12, "y", 2),
+    ),
+    "types of values that two bodies define, and of one that nothing does": model(
+        apply(
+            "If",
+            "c",
+            "y",
+            *(
+                branch(key, apply("Relu", "x", inner), apply("Relu", inner, key))
+                for key, inner in (("then_branch", "a"), ("else_branch", "b"))
+            ),
+        ),
+        *(value(13, name, 2) for name in "abd"),
+        value(11, "x", 2),
+        value(11, "c", dtype=9),
+        value(12, "y", 2),
+    ),
+    "a Constant of a body with the name of a value around it": model(
+        apply("Relu", "x", "h"),
+        apply("If", "c", "y", *(branch(key, _CONSTANT_H, apply("Relu", "h", key)) for key in ("then_branch", "else_branch"))),
         value(11, "x", 2),
         value(11, "c", dtype=9),
         value(12, "y", 2),

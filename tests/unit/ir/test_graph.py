@@ -37,6 +37,28 @@ def test_a_node_in_one_line_has_its_operator_and_its_name() -> None:
     assert (X.operator_text, relu("r").operator_text) == ("null", "relu")
 
 
+def test_a_rewrite_in_one_line_counts_its_branches() -> None:
+    graph = Graph((X,), (Entry(X),))
+    branches = [Branch(label, graph, {X: X}) for label in ("", "b-")]
+    assert "1 node, 1 head, 1 branch>" in repr(Rewrite(graph, tuple(branches[:1])))
+    assert "1 node, 1 head, 2 branches>" in repr(Rewrite(graph, tuple(branches)))
+    assert "0 branches>" in repr(Rewrite(graph, ()))
+
+
+def test_nodes_out_of_order_are_sorted_and_others_stay() -> None:
+    y = Node("", "y")
+    a, b = relu("a", X), relu("b", y, deps=(X,))
+    for nodes, is_sorted in (
+        ((X, y, b, a), True),
+        ((y, X, b, a), True),
+        ((a, X), False),
+        ((y, b, X), False),
+        ((y, X, relu("c", X), b), True),
+    ):
+        assert is_topological(nodes) is is_sorted
+        assert (topological(Graph(nodes, ())) == nodes) is is_sorted
+
+
 @pytest.mark.parametrize(
     ("value", "field"), [(X, "name"), (Entry(X), "index"), (Graph((X,), ()), "nodes"), (Source(), "anything")]
 )

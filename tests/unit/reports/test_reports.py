@@ -195,19 +195,102 @@ def test_a_path_is_parsed_as_formatted(steps: tuple[str | int, ...]) -> None:
     assert parse_path("line 3 column 1") is None
 
 
-def test_junit_names_each_failure_by_its_place_and_has_the_rest_as_text() -> None:
-    findings = (
-        Finding(code="GS0", level=Level.ERROR, message="is wrong", where="a.json", path="$.nodes[3]", node="n"),
-        Finding(code="GS0", level=Level.ERROR, message="is wrong", where="a.json", node="only"),
-        Finding(code="GS0", level=Level.ERROR, message="is wrong", where="a.json"),
-        Finding(code="GS1", level=Level.WARNING, message="is odd", where="a.json", hint="change it"),
-        Finding(code="GS2", level=Level.NOTE, message="is there", where="a.json"),
+def make(code: str, level: Level = Level.NOTE, **more: Any) -> Finding:
+    return Finding(code=code, level=level, message="m", where="a.json", **more)
+
+
+EVERY_PLACE = FindingsReport(
+    command="check",
+    files=("a.json",),
+    findings=(
+        make("GS0", path="$.a", node="n", line=3, column=2, hint="h"),
+        make("GS0", path="$.b", line=12, column=1, hint="h", excerpt="{}", excerpt_column=1),
+        make("GS1", node="n", hint="h", fixable=True),
+        make("GS1", hint="other"),
+        make("GS1", Level.WARNING, hint="other"),
+    ),
+    fixed=1,
+    ignored=3,
+)
+
+
+def test_text_has_the_place_that_is_known_and_a_repeated_hint_once() -> None:
+    assert render(EVERY_PLACE, "text").splitlines() == [
+        "a.json:3:2: note GS0 m",
+        '  at $.a (node "n")',
+        "a.json:12:1: note GS0 m",
+        "  at $.b",
+        "  12 | {}",
+        "     | ^",
+        "  hint: h",
+        "a.json: note GS1 m",
+        '  at node "n"',
+        "  hint: h",
+        "a.json: note GS1 m",
+        "a.json: warning GS1 m",
+        "  hint: other",
+        "1 file: 1 warning, 4 notes (1 fixed, 3 suppressed)",
+    ]
+
+
+def test_github_has_the_place_that_is_known() -> None:
+    assert render(EVERY_PLACE, "github").splitlines() == [
+        '::notice file=a.json,line=3,col=2,title=GS0::m%0Aat $.a (node "n")%0Ahint: h',
+        "::notice file=a.json,line=12,col=1,title=GS0::m%0Aat $.b%0Ahint: h",
+        '::notice file=a.json,title=GS1::m%0Aat (node "n")%0Ahint: h',
+        "::notice file=a.json,title=GS1::m%0Ahint: other",
+        "::warning file=a.json,title=GS1::m%0Ahint: other",
+        "graphshare check: 1 file: 1 warning, 4 notes (1 fixed, 3 suppressed)",
+    ]
+
+
+def test_junit_has_notes_as_lines_and_the_place_in_the_name_of_a_case() -> None:
+    root = ElementTree.fromstring(render(EVERY_PLACE, "junit"))
+    (suite,) = root
+    assert (suite.attrib["tests"], suite.attrib["failures"], [case.attrib["name"] for case in suite.iter("testcase")]) == (
+        "1",
+        "0",
+        ["check"],
     )
-    text = render(FindingsReport(command="check", files=("a.json",), findings=findings, rules=RULES), "junit")
-    (suite,) = ElementTree.fromstring(text.encode())
-    assert [case.attrib["name"] for case in suite.iter("testcase")] == ["GS0 $.nodes[3]", "GS0 only", "GS0"]
-    notes = "a.json: warning GS1 is odd\nhint: change it\na.json: note GS2 is there"
-    assert [each.text for each in suite.iter("system-out")] == [notes]
+    lines = (suite.findtext("system-out") or "").splitlines()
+    assert lines[:6] == ["a.json:3:2: note GS0 m", "at $.a", "hint: h", "a.json:12:1: note GS0 m", "at $.b", "hint: h"]
+    failed = [msgspec.structs.replace(finding, level=Level.ERROR) for finding in EVERY_PLACE.findings]
+    root = ElementTree.fromstring(render(msgspec.structs.replace(EVERY_PLACE, findings=tuple(failed)), "junit"))
+    assert [case.attrib["name"] for case in root.iter("testcase")] == ["GS0 $.a", "GS0 $.b", "GS1 n", "GS1", "GS1"]
+
+
+def test_json_and_sarif_leave_out_what_is_not_known() -> None:
+    plain = json.loads(render(EVERY_PLACE, "json"))
+    assert (plain["version"], plain["fixed"], plain["known"], plain["suppressed"]) == (1, 1, 0, 3)
+    places = [[finding[key] for key in ("path", "node", "line", "column", "fixable")] for finding in plain["findings"]]
+    assert places == [
+        ["$.a", "n", 3, 2, False],
+        ["$.b", None, 12, 1, False],
+        ["", "n", None, None, True],
+        ["", None, None, None, False],
+        ["", None, None, None, False],
+    ]
+    (run,) = json.loads(render(EVERY_PLACE, "sarif"))["runs"]
+    locations = [result["locations"][0] for result in run["results"]]
+    regions = [location["physicalLocation"].get("region") for location in locations]
+    assert regions == [{"startLine": 3, "startColumn": 2}, {"startLine": 12, "startColumn": 1}, None, None, None]
+    assert [location.get("logicalLocations") for location in locations] == [
+        [{"fullyQualifiedName": "$.a", "name": "n"}],
+        [{"fullyQualifiedName": "$.b"}],
+        [{"name": "n"}],
+        None,
+        None,
+    ]
+    assert [rule["help"]["text"] for rule in run["tool"]["driver"]["rules"]] == ["GS0", "GS1"]
+    assert [result["ruleIndex"] for result in run["results"]] == [0, 0, 1, 1, 1]
+    fingerprints = [result["partialFingerprints"]["graphshare/v1"] for result in run["results"]]
+    assert len(fingerprints[0]) == 32
+    assert (fingerprints[0] == fingerprints[1], fingerprints[3] == fingerprints[4]) == (False, True)
+
+
+def test_json_is_indented_by_two_blanks() -> None:
+    assert render(EVERY_PLACE, "json").startswith('{\n  "version": 1')
+    assert render(EVERY_PLACE, "sarif").startswith('{\n  "$schema": ')
 
 
 def test_characters_that_xml_does_not_have_are_escaped() -> None:
@@ -217,5 +300,11 @@ def test_characters_that_xml_does_not_have_are_escaped() -> None:
     assert failure.attrib["message"] == "a\\x01b\\ud800"
 
 
-def test_sarif_is_indented_by_two() -> None:
-    assert render(empty(), "sarif").startswith('{\n  "')
+def test_a_finding_keeps_no_credentials_of_a_url() -> None:
+    finding = Finding(code="GS0", level=Level.NOTE, message="m", where="https://host/a.json?X-Amz-Signature=secret")
+    assert "secret" not in finding.where
+    assert finding.where.startswith("https://host/a.json")
+
+
+def test_a_notebook_shows_the_nodes_of_findings() -> None:
+    assert ">the node</td>" in msgspec.structs.replace(EVERY_PLACE, findings=(make("GS0", node="the node"),))._repr_html_()

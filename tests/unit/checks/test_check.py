@@ -1,0 +1,103 @@
+"""A run on several targets: processes, models in memory, and the comparison that a fix makes before it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+import graphshare as gs
+from graphshare.checks import fix
+from graphshare.checks.baseline import format_baseline
+from graphshare.checks.check import check_targets
+from graphshare.checks.config import CheckOptions
+from graphshare.checks.context import CheckContext
+from graphshare.checks.engine import RULES
+from graphshare.checks.rule import dense, operator, symbol, variable
+from graphshare.checks.targets import Target
+from graphshare.errors import SelfCheckError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@pytest.mark.parametrize(
+    ("count", "jobs", "processes"), [(2, 1, None), (16, 4, None), (17, 1, None), (17, 4, 2), (32, 4, 2), (33, 4, 3), (33, 2, 2)]
+)
+def test_there_is_a_process_for_sixteen_files_at_most_as_many_as_jobs(
+    count: int, jobs: int, processes: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pools: list[tuple[int, int]] = []
+
+    class Pool:
+        def __init__(self, size: int) -> None:
+            self.size = size
+
+        def __enter__(self) -> Pool:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def map(self, work: Callable[[T], R], items: Iterable[T], *, chunksize: int) -> Iterator[R]:
+            pools.append((self.size, chunksize))
+            return map(work, items)
+
+    monkeypatch.setattr("concurrent.futures.ProcessPoolExecutor", Pool)
+    targets = [Target(str(tmp_path / f"{i}.json")) for i in range(count)]
+    for target in targets:
+        Path(target.graph).write_text(dense())
+    assert [result.target for result in check_targets(targets, CheckOptions(), jobs=jobs)] == targets
+    assert pools == ([] if processes is None else [(processes, 16)])
+
+
+def test_models_in_memory_are_each_reported(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(str(RULES["GS108"].fails.graph))
+    model = gs.load(tmp_path / "a.json")
+    assert [finding.code for finding in gs.check([model, model], isolated=True).findings] == ["GS108", "GS108"]
+
+
+def test_a_model_in_memory_is_checked_as_its_file_is_or_would_be_written(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("\n\n" + str(RULES["GS303"].fails.graph))
+    model = gs.load(tmp_path / "a.json")
+    (read,) = gs.check(model, isolated=True).findings
+    (made,) = gs.check(gs.rename(model, prefix="p-"), isolated=True).findings
+    assert (read.code, read.line, made.code, made.line) == ("GS303", 7, "GS303", 7)
+
+
+def test_the_baseline_is_the_given_one_or_that_of_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(str(RULES["GS303"].fails.graph))
+    report = gs.check(tmp_path / "a.json", isolated=True)
+    (tmp_path / "known.json").write_text(format_baseline(report.findings, str(tmp_path / "known.json")))
+    assert (report.known, gs.check(tmp_path / "a.json", isolated=True, baseline=tmp_path / "known.json").known) == (0, 1)
+    (tmp_path / "graphshare.toml").write_text('[check]\nbaseline = "known.json"\n')
+    assert gs.check(tmp_path / "a.json", config=tmp_path / "graphshare.toml").known == 1
+
+
+CHAIN = symbol(variable("data"), operator("relu", "a", 0), operator("SliceChannel", "b", 1, num_outputs="2"), arg_nodes=[])
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('"a"', '"c"'),
+        ('"relu"', '"sigmoid"'),
+        ('"num_outputs": "2"', '"num_outputs": "3"'),
+        ('"heads": [[2, 0, 0]]', '"heads": [[2, 1, 0]]'),
+        ('"heads": [[2, 0, 0]]', '"heads": [[1, 0, 0]]'),
+        ('"heads": [[2, 0, 0]]', '"heads": [[2, 0, 0], [2, 0, 0]]'),
+        ('"heads": [[2, 0, 0]]', '"heads": []'),
+    ],
+)
+def test_a_fix_that_would_be_another_graph_is_refused(before: str, after: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = CheckContext("a.json", CHAIN.encode())
+    fixed = fix.fix_graph(context, {"GS108"})
+    assert fixed is not None
+    assert b'"arg_nodes": [0]' in fixed
+    assert before in CHAIN
+    changed = CHAIN.replace('"arg_nodes": []', '"arg_nodes": [0]').replace(before, after)
+    monkeypatch.setattr(fix, "write_symbol", lambda graph: [changed.encode()])
+    with pytest.raises(SelfCheckError, match="would not be the same graph"):
+        fix.fix_graph(context, {"GS108"})
