@@ -219,3 +219,9 @@ def test_characters_that_xml_does_not_have_are_escaped() -> None:
 
 def test_sarif_is_indented_by_two() -> None:
     assert render(empty(), "sarif").startswith('{\n  "')
+
+
+def test_a_notebook_shows_the_node_and_the_place_of_a_finding() -> None:
+    html = report()._repr_html_()
+    for cell in ("error", "GS0", "is wrong", "n", report().findings[0].place):
+        assert f">{cell}</td>" in html
