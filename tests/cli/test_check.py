@@ -355,6 +355,9 @@ def test_format_check_reports(tmp_path: Path) -> None:
         assert run.returncode == 1
         assert explain(json.loads(run.stdout), "report" if format_ == "json" else "sarif") == []
         assert b"is not laid out as mxnet" in run.stdout
+    run = graphshare("format", "a.json", "--layout", "mxnet", "--check", "--format", "json", cwd=tmp_path)
+    (finding,) = json.loads(run.stdout)["findings"]
+    assert (finding["line"], finding["column"], finding["fixable"]) == (1, 1, True)
     assert graphshare("format", "a.json", "--check", "--format", "junit", cwd=tmp_path).returncode == 0
 
 

@@ -665,3 +665,8 @@ def test_an_extract_needs_a_target_or_a_branch_with_a_value(folder: Path) -> Non
         refused(run, f"--branch '{text}' is not an input with a value", "write --branch NAME=true or NAME=false")
     run = graphshare("extract", "siamese.json", "--branch", "flag=true", "-o", "out.json", cwd=folder)
     assert "nothing to extract" not in refused(run)
+
+
+def test_branches_of_a_graph_without_parameters_are_verified_on_drawn_ones(folder: Path) -> None:
+    run = done(graphshare("duplicate", "siamese.json", "--prefix", "b-", "--verify", "-o", "out.json", cwd=folder))
+    assert b"EQUAL: b- and the original, bit for bit" in run.stderr

@@ -251,6 +251,9 @@ def test_generations_versions_and_np_shape_do_not_mix(tmp_path: Path) -> None:
     write_json(tmp_path / "np.json", other)
     said = refused(graphshare("group", "new.json", "old.json", "np.json", "-o", "x.json", cwd=tmp_path))
     assert "mxnet_version is 10901 in new.json and not given in old.json" in said
+    assert said.endswith(
+        "is_np_shape is not given in new.json and 1 in np.json\n  hint: all graphs in a file share this value\n"
+    )
     assert "new.json is of 1.0 (1.0 and later) and old.json of 2015" in said
     assert "is_np_shape is not given in new.json and 1 in np.json" in said
     assert "graphshare upgrade" in said

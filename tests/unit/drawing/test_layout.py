@@ -11,8 +11,8 @@ from graphshare.drawing.draw import draw
 from graphshare.drawing.layout.arrange import MOST_POINTS, arrange, count_crossings
 from graphshare.drawing.layout.levels import Layout, build_levels, find_paths
 from graphshare.drawing.layout.placement import Rect, VertexPlacement, fit_in_order, place
-from graphshare.drawing.layout.text_size import estimate_width
-from graphshare.drawing.picture import Picture
+from graphshare.drawing.layout.text_size import LINE_SIZE, LINE_STEP, PADDING, RIM, TITLE_SIZE, estimate_width, measure_box
+from graphshare.drawing.picture import Box, Picture
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.rewrite.duplicate import duplicate
 from tests.processes import ROOT, write_json
@@ -248,3 +248,16 @@ def test_the_width_of_a_text_grows_with_its_letters_and_their_size() -> None:
     assert estimate_width("ab", 12) == pytest.approx(2 * estimate_width("a", 12)) == pytest.approx(estimate_width("ab", 6) * 2)
     narrow, usual, capital, wide, double = (estimate_width(text, 10) for text in ("i", "a", "A", "W", "\u5c42"))
     assert narrow < usual < capital < wide < double
+
+
+def test_a_box_is_as_wide_as_its_widest_text_and_its_title_is_bold() -> None:
+    title = "W" * 20
+    width = estimate_width(title, TITLE_SIZE)
+    assert measure_box(Box("operator", title, ["x"], None)) == (
+        round(1.06 * width + 2 * PADDING),
+        2 * PADDING - 4 + 2 * LINE_STEP,
+    )
+    assert measure_box(Box("parameter", title, [], None))[1] == 2 * PADDING - 4 + LINE_STEP + RIM
+    line = estimate_width("W" * 30, LINE_SIZE)
+    assert measure_box(Box("operator", "x", ["W" * 30], None))[0] == round(line + 2 * PADDING)
+    assert measure_box(Box("operator", "x", [], None))[0] == 56

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphshare.analysis.roles import Kind, Role
 from graphshare.errors import RefusedError
 from graphshare.execute.train.sgd import Momentum, Sgd, multipliers
+from graphshare.execute.train.trainer import batch_rescale, first_data
 from graphshare.ir.graph import Node
 
 
@@ -64,3 +66,15 @@ def test_multipliers_that_are_no_numbers_are_all_listed() -> None:
     with pytest.raises(RefusedError) as refusal:
         multipliers([variable("a", __lr_mult__="fast"), variable("b", __wd_mult__="")])
     assert [fault.node for fault in refusal.value.faults] == ["a", "b"]
+
+
+def test_gradients_are_divided_by_the_batch_of_the_first_data() -> None:
+    roles = {Node("", name): Role(Kind.INPUT, "", **{f"is_{name}": True}) for name in ("label", "state")}
+    number, data, other = (Node("", name) for name in ("number", "data", "other"))
+    roles |= {node: Role(Kind.INPUT, "") for node in (number, data, other)}
+    values = {node: np.ones((7, 2)) for node in roles} | {number: np.ones(()), data: np.ones((4, 2))}
+    assert first_data(roles, values, roles) is data
+    assert first_data([number], values, roles) is None
+    assert batch_rescale(data, values) == 0.25
+    assert [batch_rescale(data, {data: np.ones((n, 2))}) for n in (0, 1, 2)] == [1, 1, 0.5]
+    assert batch_rescale(None, {}) == 1

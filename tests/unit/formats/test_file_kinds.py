@@ -6,6 +6,7 @@ import pytest
 
 from graphshare.files.byte_source import SAMPLE
 from graphshare.formats.content_tests import is_markup
+from graphshare.formats.model_names import STDIN, name_of_file
 from graphshare.formats.wrong_file import recognize
 from tests.effort import ends
 
@@ -37,3 +38,19 @@ def test_no_content_takes_long(part: bytes) -> None:
 )
 def test_markup_is_told_by_its_first_element(text: bytes, expected: bool) -> None:
     assert is_markup(b"html")(text) is expected
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        (STDIN, ""),
+        ("", ""),
+        ("models/lenet-symbol.json", "lenet"),
+        ("models/lenet-symbol.json.gz", "lenet"),
+        ("lenet-0000.params", "lenet-0000"),
+        ("net.onnx", "net"),
+        ("lenet", "lenet"),
+    ],
+)
+def test_the_name_of_a_model_is_that_of_its_file(path: str, name: str) -> None:
+    assert name_of_file(path) == name

@@ -8,6 +8,9 @@ import pytest
 
 from graphshare.errors import BugError, RefusedError
 from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.ir.graph import Node
+from graphshare.ops.bodies import NodeBodies
+from graphshare.ops.kernel import KernelError
 from graphshare.ops.node_errors import explain_failure
 from graphshare.ops.registry import find_kernel, lookup
 from tests.symbols import document, operator, variable
@@ -37,3 +40,9 @@ def test_an_attribute_that_cannot_be_used_is_named(op: str, attrs: dict[str, str
     error = explain_failure(graph.nodes[1], "kernel", ValueError("odd"), kernel, values, [(3, 4)], ["float32"])
     assert isinstance(error, BugError if words is None else RefusedError)
     assert (words or "the kernel of") in str(error)
+
+
+def test_a_subgraph_that_is_missing_is_counted() -> None:
+    bodies = NodeBodies(Node("_foreach", "loop"), lambda *arguments: ([], []))
+    with pytest.raises(KernelError, match="the node has 0 subgraphs, expected at least 2"):
+        bodies.shapes(1, [], [])

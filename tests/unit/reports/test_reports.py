@@ -306,5 +306,7 @@ def test_a_finding_keeps_no_credentials_of_a_url() -> None:
     assert finding.where.startswith("https://host/a.json")
 
 
-def test_a_notebook_shows_the_nodes_of_findings() -> None:
-    assert ">the node</td>" in msgspec.structs.replace(EVERY_PLACE, findings=(make("GS0", node="the node"),))._repr_html_()
+def test_a_notebook_shows_the_node_and_the_place_of_a_finding() -> None:
+    html = report()._repr_html_()
+    for cell in ("error", "GS0", "is wrong", "n", report().findings[0].place):
+        assert f">{cell}</td>" in html

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import graphshare as gs
 from graphshare.execute.engines import onnx_session, registry
@@ -65,3 +66,24 @@ def test_without_the_runtime_it_is_numpy(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(registry, "_SAVED_OPTIMIZED", 1.0)
     net = gs.bind(gs.load(LENET), engine="auto")
     assert net(data=np.ones((1, 1, 28, 28), np.float32))["softmax_output"].shape == (1, 10)
+
+
+def test_an_opening_is_paid_by_what_every_forward_saves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "has_runtime", lambda: True)
+    monkeypatch.setattr(registry, "count_threads", lambda: 2)
+    # 1 to open, 0.5 for the operator and 4 for 400 bytes, with a margin of 2; a forward of 100,000 multiply-adds saves 1.
+    costs = {"_START": 1.0, "_BY_NODE": 0.5, "_BY_BYTE": 0.01, "_MARGIN": 2.0, "_SAVED_OPTIMIZED": 2e-5, "_SAVED": 1e-5}
+    for name, value in costs.items():
+        monkeypatch.setattr(registry, name, value)
+    part = dense(10)
+    assert next(forwards for forwards in range(30) if Auto().takes(part, forwards)) == 11
+    assert next(forwards for forwards in range(30) if Auto().takes(replace(part, repeated=False), forwards)) == 22
+
+
+@pytest.mark.parametrize(
+    ("engine", "hint"), [("nunpy", "did you mean 'numpy'?"), ("quux", "the engines are numpy, onnxruntime, auto")]
+)
+def test_an_unknown_engine_is_refused_with_those_that_there_are(engine: str, hint: str) -> None:
+    with pytest.raises(gs.GraphshareError, match="unknown engine") as caught:
+        registry.create_engine(engine)
+    assert caught.value.faults[0].hint.startswith(hint)
