@@ -19,13 +19,17 @@ from tests.generate.grow import Grower
 from tests.generate.known_exports import known_reason
 
 
+def _emit_cosine(t: Translation) -> str:
+    return t.cast(t.emit("Cos", t.cast(t.inputs[0], "float32")), t.outputs[0].dtype, dtype="float32")
+
+
 def test_a_wrong_translation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     grower = Grower({op: cases for op, cases in Grower().pool.items() if op in ("sin", "relu", "elemwise_add")})
     models = [grower.grow(seed) for seed in range(3)]
     assert [check_export(model).faults for model in models] == [()] * 3
 
     def plant(op: str) -> Translator | NoTranslation | None:
-        return Translator("sin", lambda t: t.emit("Cos", t.inputs[0])) if op == "sin" else find_translation(op)
+        return Translator("sin", _emit_cosine) if op == "sin" else find_translation(op)
 
     monkeypatch.setattr(translate, "find_translation", plant)
     faults = [fault for model in models for fault in check_export(model).faults]
@@ -35,11 +39,7 @@ def test_a_wrong_translation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_wrong_in_a_whole_model_alone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     grower = Grower({op: cases for op, cases in Grower().pool.items() if op in ("sin", "relu", "elemwise_add")})
-
-    def emit_cosine(t: Translation) -> str:
-        return t.cast(t.emit("Cos", t.cast(t.inputs[0], "float32")), t.outputs[0].dtype, dtype="float32")
-
-    plant = Translator("sin", emit_cosine)
+    plant = Translator("sin", _emit_cosine)
     monkeypatch.setattr(translate, "find_translation", lambda op: plant if op == "sin" else find_translation(op))
     monkeypatch.setattr(exported, "_compare_alone", lambda *arguments: (None, "onnxruntime"))
     faults = [fault for seed in range(3) for fault in check_export(grower.grow(seed)).faults]
