@@ -91,10 +91,10 @@ class GraphTerms:
     ``contents`` keeps those of constants, for other terms of the same graph: weights are read and hashed once.
     """
 
-    def __init__(self, form: NormalForm, name: Name, contents: dict[Node, Hashable | None] | None = None) -> None:
+    def __init__(self, form: NormalForm, name: Name, contents: dict[Node, Hashable | None]) -> None:
         self.form, self._name = form, name
         self.terms: dict[Place, int] = {}
-        self._contents = {} if contents is None else contents
+        self._contents = contents
 
     def of(self, entry: Entry) -> int:
         """Return the term of an output of a node that was added."""

@@ -60,6 +60,7 @@ def test_a_model_is_written_and_proved(folder: Path) -> None:
     metadata = {entry.key: entry.value for entry in model.metadata_props}
     assert metadata["graphshare.source"] == "lenet-symbol.json"
     assert len(metadata["graphshare.source.sha256"]) == 64
+    assert metadata["graphshare.source.version"] == "MXNet 1.9.1"
     image = np.random.default_rng(0).standard_normal((1, 1, 28, 28)).astype("float32")
     np.save(folder / "data.npy", image)
     done(graphshare("run", "lenet", "--feed", "data=data.npy", "-o", "out.npz", cwd=folder))

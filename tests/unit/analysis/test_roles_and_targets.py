@@ -236,3 +236,22 @@ def test_several_nodes_of_one_name_are_told_apart_by_values_only_where_each_has_
         with pytest.raises(RefusedError) as caught:
             resolve_targets(["n"], nodes, option="--target")
         assert caught.value.faults[0].hint.startswith(hint)
+
+
+def test_a_branch_that_ends_earlier_is_paired_with_the_inner_output() -> None:
+    nodes = [
+        variable("x"),
+        operator("relu", "mid", [0]),
+        operator("relu", "end", [1]),
+        variable("b-x"),
+        operator("relu", "b-mid", [3]),
+    ]
+    (pairs,) = pair_by_prefix(read(document(nodes, [2, 4])), ["b-"])
+    assert [output_name(entry) for entry in (*pairs.left, *pairs.right)] == ["mid_output", "b-mid_output"]
+    # A name that two operators have could be either.
+    nodes[2] = operator("relu", "mid", [1])
+    nodes.insert(3, operator("relu", "end", [2]))
+    for node in nodes[4:]:
+        node["inputs"] = [[4, 0, 0] for _ in node["inputs"]]
+    with pytest.raises(RefusedError, match="output 'b-mid_output' has no counterpart 'mid_output'"):
+        pair_by_prefix(read(document(nodes, [3, 5])), ["b-"])

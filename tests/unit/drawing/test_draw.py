@@ -13,9 +13,9 @@ import graphshare
 from graphshare.checkpoint.map_file import parse_map
 from graphshare.drawing.draw import Drawing, draw
 from graphshare.drawing.palette import DARK, LIGHT, Paint, Palette
-from graphshare.drawing.picture import Picture
+from graphshare.drawing.picture import Picture, _summarize_endings
 from graphshare.errors import GraphshareError
-from graphshare.ir.graph import Graph
+from graphshare.ir.graph import Graph, Node
 from graphshare.rewrite.duplicate import duplicate
 from tests.processes import ROOT, write_json
 from tests.surroundings import pick_everyday
@@ -282,3 +282,17 @@ def test_a_page_has_the_shape_of_each_parameter_that_is_known() -> None:
     for graph, shape in ((graphshare.load(ROOT / "fixtures" / "lenet"), "8\\u00d71\\u00d75\\u00d75"), (lenet(), "")):
         text = graphshare.draw(graph, to="html").text
         assert f'"conv1_weight":{{"shape":"{shape}","users":["conv1"],"count":1,' in text
+
+
+@pytest.mark.parametrize(
+    ("endings", "lines"),
+    [
+        (["weight"], ["weight"]),
+        (["weight", "weight", "bias"], ["weight ×2, bias"]),
+        (["weight", "bias", "gamma", "beta", "moving_mean"], ["weight, bias", "gamma, beta", "moving_mean"]),
+        (["weight", "bias", "gamma", "beta", "moving_mean", "moving_var"], ["weight, bias", "gamma, beta", "and 2 more kinds"]),
+    ],
+)
+def test_shared_parameters_are_counted_by_their_endings(endings: list[str], lines: list[str]) -> None:
+    nodes = [Node("", f"n{number}_{ending}") for number, ending in enumerate(endings)]
+    assert _summarize_endings(nodes) == lines

@@ -31,7 +31,7 @@ def apply(op: str, *inputs: Node | tuple[Node, int], outputs: int | None = None,
 
 def number(form: Form, *heads: Node | tuple[Node, int]) -> list[int]:
     """Return the terms of these outputs."""
-    terms = GraphTerms(form, lambda node: node.name)
+    terms = GraphTerms(form, lambda node: node.name, {})
     entries = apply("heads", *heads).inputs
     for node in post_order(entry.node for entry in entries):
         terms.add(node)

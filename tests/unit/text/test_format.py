@@ -9,6 +9,7 @@ import pytest
 
 from graphshare.text.format import (
     escape_control,
+    escape_json,
     escape_surrogates,
     format_bytes,
     format_count,
@@ -55,6 +56,9 @@ def test_nothing_that_a_terminal_or_utf_8_cannot_take_is_left() -> None:
     assert escape_control("a\nb\x1b[0m") == "a\\nb\\x1b[0m"
     assert escape_control("a\nb\t", keep="\n") == "a\nb\\t"
     assert escape_surrogates("a\udcff") == "a\\udcff"
+    text = '{"a\u202e": "\\n\U000e0001"}\n'
+    assert escape_json(text) == '{"a\\u202e": "\\n\\udb40\\udc01"}\n'
+    assert escape_json('{"a":\n1}') == '{"a":\n1}'
 
 
 def test_text_is_light_to_import() -> None:

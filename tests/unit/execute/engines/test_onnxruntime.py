@@ -13,7 +13,7 @@ import pytest
 
 import graphshare as gs
 from graphshare.errors import InputError, RefusedError, UsageError
-from graphshare.execute.engines import onnx_session
+from graphshare.execute.engines import onnx_session, onnxruntime_engine
 from graphshare.execute.engines.confined_session import ConfinedSession
 from graphshare.execute.engines.engine import NodesRefusedError, Part
 from graphshare.execute.engines.onnx_session import OnnxSession
@@ -240,3 +240,37 @@ def test_a_model_that_is_refused_is_named(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="refuses the model") as caught:
             OnnxSession(model, where=where)
         assert caught.value.faults[0].where == name
+
+
+@pytest.mark.parametrize(
+    ("stored", "name", "belongs"),
+    [
+        ("fc", "fc", True),
+        ("fc/MatMul", "fc", True),
+        ("fc#2", "fc", True),
+        ("fc2", "fc", False),
+        ("fc/x", "", False),
+        ("", "", False),
+    ],
+)
+def test_a_node_of_onnx_belongs_to_the_operator_whose_name_it_begins_with(stored: str, name: str, belongs: bool) -> None:
+    assert onnxruntime_engine._belongs(stored, name) == belongs
+
+
+@pytest.mark.parametrize(
+    ("message", "names"),
+    [
+        ("Failed to find kernel for node with name 'a/b/Mul'", ["a/b"]),
+        ('Type Error: bound in node (a) is invalid. In Node, ("c"', ["a"]),
+        ('In Node, ("c#1", Relu', ["c"]),
+        ("node with name 'other', in node (c) is", ["c"]),
+        ("nothing is named", ["a", "a/b", "c"]),
+    ],
+)
+def test_what_onnxruntime_blames_is_the_operator_of_the_longest_name(message: str, names: list[str]) -> None:
+    x = Node("", "x")
+    nodes = (x, *(Node("relu", name, inputs=(Entry(x),)) for name in ("a", "a/b", "c")))
+    graph = Graph(nodes, tuple(map(Entry, nodes[1:])))
+    blamed = onnxruntime_engine._blame(Part(graph, infer(graph, {x: (1,)}, {}), {}), message)
+    assert sorted(node.name for node in blamed) == names
+    assert all(reason.startswith("it is refused: ") for reason in blamed.values())
