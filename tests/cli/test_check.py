@@ -293,8 +293,8 @@ def test_a_fix_keeps_the_byte_order_mark_unless_it_is_selected(rules: str, keeps
 def test_an_epoch_is_of_a_stem(tmp_path: Path) -> None:
     example = RULES["GS402"]
     (tmp_path / "a-symbol.json").write_bytes(graph_bytes(example.fails))
-    for epoch, each in enumerate((example.fails, example.passes)):
-        (tmp_path / f"a-{epoch:04}.params").write_bytes(params_file(each))
+    for i, each in enumerate((example.fails, example.passes)):
+        (tmp_path / f"a-{i:04}.params").write_bytes(params_file(each))
     for epoch, expected in (("0", ["GS402"]), ("1", [])):
         assert codes(check("a", "--epoch", epoch, "--format", "json", cwd=tmp_path, code=len(expected))) == expected
     refused(graphshare("check", "a-symbol.json", "--epoch", "0", cwd=tmp_path), "--epoch 0 needs a stem")

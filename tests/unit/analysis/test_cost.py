@@ -13,6 +13,7 @@ from graphshare.ops.kernel import Shape
 from tests.symbols import document, mxnet_text, operator, variable
 
 FC = {"num_hidden": "3"}
+LSTM = {"mode": "lstm", "state_size": "4", "num_layers": "1"}
 
 
 def shared() -> Graph:
@@ -81,6 +82,7 @@ def test_a_sum_leaves_out_what_is_not_known() -> None:
         (Node("FullyConnected", "n", {"num_hidden": "4"}), [(2, 3), (4, 3), (4,)], [None], None),
         (Node("FullyConnected", "n", {"num_hidden": "4"}), [(2, None), (4, 3), (4,)], [(2, 4)], None),
         (Node("FullyConnected", "n", {"num_hidden": "4"}), [(2, 3), None, (4,)], [(2, 4)], None),
+        (Node("RNN", "n", LSTM), [(5, 2, 3), (144,), (1, 2, 4), (1, 2, 4)], [(5, 2, 4)], 5 * 2 * 4 * 4 * (3 + 4)),
         (Node("relu", "n"), [None], [None], 0),
         (Node("Mine", "n"), [(2, 3)], [(2, 3)], 0),
         (Node("Mine", "n", details=NodeDetails("own")), [(2, 3)], [(2, 3)], None),

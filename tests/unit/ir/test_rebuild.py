@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
-from graphshare.ir.graph import Entry, Graph, Node, NodeDetails
-from graphshare.ir.rebuild import prefix_node, rebuild, relink_all, rename_node
+from graphshare.ir.graph import NO_DETAILS, Entry, Graph, Node, NodeDetails
+from graphshare.ir.rebuild import StoredNames, follow_name, prefix_node, rebuild, relink_all, rename_node
 
 X, W = Node("", "x"), Node("", "w")
 FC = Node("fc", "fc", inputs=(Entry(X), Entry(W, 0, 2)))
@@ -75,3 +76,47 @@ def test_stored_output_names_follow_the_name_of_their_node() -> None:
     unnamed = prefix_node(replace(node, name=""), "b-")
     assert unnamed.name == ""
     assert unnamed.details == prefixed
+
+
+def test_a_node_without_stored_names_keeps_its_details() -> None:
+    for node in (Node("Relu", "r"), Node("Relu", "")):
+        assert prefix_node(node, "b-").details is NO_DETAILS
+        assert rename_node(node, "new").details is NO_DETAILS
+
+
+@pytest.mark.parametrize(
+    ("outputs", "label", "renamed", "prefixed"),
+    [
+        (("r",), "", (("s",), ""), (("b-r",), "")),
+        (("r",), "r", (("s",), "s"), (("b-r",), "b-r")),
+        ((), "r_op", ((), "s_op"), ((), "b-r_op")),
+        (("r", "other"), "mine", (("s", "other"), "mine"), (("b-r", "b-other"), "b-mine")),
+    ],
+)
+def test_labels_and_outputs_follow_a_name(
+    outputs: tuple[str, ...], label: str, renamed: tuple[object, ...], prefixed: tuple[object, ...]
+) -> None:
+    node = Node("Relu", "r", details=NodeDetails("", outputs, label=label))
+    for changed, expected in ((rename_node(node, "s"), renamed), (prefix_node(node, "b-"), prefixed)):
+        assert (changed.details.outputs, changed.details.label) == expected
+    stored = rename_node(node, "s", StoredNames(("x",), "y"))
+    assert (stored.name, stored.details.outputs, stored.details.label) == ("s", ("x",), "y")
+    plain = rename_node(Node("Relu", "r"), "s", StoredNames(("x",), "y"))
+    assert (plain.details.outputs, plain.details.label) == (("x",), "y")
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "expected"),
+    [
+        ("", "a", "b", ""),
+        ("x", "a", "a", "x"),
+        ("ab", "a", "c", "cb"),
+        ("x", "a", "p-a", "p-x"),
+        ("x", "", "p-", "p-x"),
+        ("p-x", "p-a", "a", "x"),
+        ("x", "p-a", "a", "x"),
+        ("x", "a", "b", "x"),
+    ],
+)
+def test_a_name_follows_another_one(text: str, old: str, new: str, expected: str) -> None:
+    assert follow_name(text, old, new) == expected

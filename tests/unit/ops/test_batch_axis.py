@@ -214,3 +214,53 @@ def test_quantized_operators_refuse_a_range_for_each_sample() -> None:
     assert follow("_contrib_quantized_pooling", attrs, 0, None, None)[1] == []
     _, (coupling,) = follow("_contrib_quantized_pooling", attrs, 0, 0, None)
     assert coupling.why == "has a range for each sample in min_data, but computes with one range for all"
+
+
+def follow_from(op: str, attrs: dict[str, str], axis: int, *, rank: int | None = None, shape: str = "") -> dict[str, At]:
+    """The places of the samples in the input ``x`` and in each output of an operator, by name and index."""
+    declared = {"attrs": {"__shape__": shape}} if shape else {}
+    nodes = [variable("x", **declared), operator(op, "op", [0], attrs=attrs)]
+    graph = read_symbol(mxnet_text(document(nodes, [1], row_ptr=False)).encode())
+    found, _ = follow_batch(graph.nodes, {graph.nodes[0]: axis}, rank=rank)
+    return {f"{node.name}{index}": at for (node, index), at in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("rank", "shape", "expected"),
+    [
+        (None, "", None),
+        (3, "", 3),
+        (None, "(2, 3)", 2),
+        (None, "[2,3,4]", 3),
+        (None, "(2,)", 1),
+        (None, "()", None),
+        (3, "(2, 3)", 3),
+    ],
+)
+def test_the_rank_is_the_given_or_the_declared_one(rank: int | None, shape: str, expected: int | None) -> None:
+    assert follow_from("relu", {}, 0, rank=rank, shape=shape)["x0"] == At(0, expected)
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "outputs"),
+    [
+        ("relu", {}, 1),
+        ("Mine", {}, 1),
+        ("SliceChannel", {"num_outputs": "3"}, 3),
+        ("SliceChannel", {"num_outputs": "3", "axis": "0"}, 3),
+        ("SliceChannel", {"num_outputs": "3", "axis": "x"}, 3),
+    ],
+)
+def test_every_output_has_a_place_and_no_other_one(op: str, attrs: dict[str, str], outputs: int) -> None:
+    assert list(follow_from(op, attrs, 0)) == ["x0", *(f"op{i}" for i in range(outputs))]
+
+
+@pytest.mark.parametrize(
+    ("axis", "rank", "is_lost"),
+    [(0, 1, False), (1, 1, True), (1, 2, False), (2, 2, True), (3, 2, True), (5, None, False), (-1, None, True), (-1, 3, True)],
+)
+def test_an_axis_that_there_is_not_holds_no_samples(axis: int, rank: int | None, is_lost: bool) -> None:
+    graph = read_symbol(mxnet_text(document([variable("x"), operator("relu", "op", [0])], [1], row_ptr=False)).encode())
+    found, couplings = follow_batch(graph.nodes, {graph.nodes[0]: axis}, rank=rank)
+    assert [coupling.why for coupling in couplings] == ["moves the samples to an axis that there is not"] * is_lost
+    assert found[graph.nodes[1], 0] == (At(0) if is_lost else At(axis, rank))
