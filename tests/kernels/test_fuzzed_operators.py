@@ -178,6 +178,15 @@ def test_percentiles_of_float16_are_float32() -> None:
     assert result[0] == pytest.approx(float(x[0, 0]) * 0.1 + float(x[0, 1]) * 0.9, rel=1e-6)
 
 
+def test_the_place_of_a_percentile_is_a_float32() -> None:
+    x = np.arange(100, dtype=np.float64) ** 3
+    # Recorded with MXNet 1.9.1; exact places give 1811.013 and 92019.384.
+    for q, value in ((12.3, 1811.0130214691162), (45.6, 92019.39025497437)):
+        assert ask("_npi_percentile", {"q_scalar": repr(q)}, x)[0] == pytest.approx(value, rel=1e-13)
+    (several,) = ask("_npi_percentile", {}, x, np.array([12.3, 45.6], np.float32))
+    assert several.tolist() == pytest.approx([1811.0134687423706, 92019.36656188965], rel=1e-13)
+
+
 def test_lengths_that_are_booleans() -> None:
     data, label = array("float32", 2, 2, 4), np.ones((2, 2), np.float32)
     attrs = {"use_data_lengths": "True", "use_label_lengths": "True"}

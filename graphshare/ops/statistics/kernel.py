@@ -147,18 +147,22 @@ def norm(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
 
 
 _TO_ELEMENTS: dict[str, Callable[[Any], Any]] = {"lower": np.floor, "higher": np.ceil, "nearest": lambda x: np.floor(x + 0.5)}
-"""How a place between two elements, which MXNet computes in float32, is rounded to one of them: halves up."""
+"""How a place between two elements is rounded to one of them: halves up."""
 
 
 def percentile(context: Context, attrs: Attrs, x: Array, q: Array | None = None) -> Array:
     """Return the value that ``q`` percent of the elements do not exceed; float32 for all dtypes but float64."""
-    percent, axes, method = attrs["q_scalar"] if q is None else q, read_np_axes(attrs, x.ndim), attrs["interpolation"]
-    require(bool(np.all((np.asarray(percent) >= 0) & (np.asarray(percent) <= 100))), "q must be from 0 to 100")
+    percent = np.asarray(np.float64(attrs["q_scalar"]) if q is None else q)
+    axes, method = read_np_axes(attrs, x.ndim), attrs["interpolation"]
+    require(bool(np.all((percent >= 0) & (percent <= 100))), "q must be from 0 to 100")
     steps = prod(x.shape[axis] for axis in axes) - 1
-    if method in _TO_ELEMENTS and steps > 0:
-        # numpy rounds half to even and MXNet up, so the place is rounded here and passed as an exact percentage.
-        place = (np.asarray(percent) * np.float64(steps) / 100).astype(np.float32).astype(np.float64)
-        percent, method = _TO_ELEMENTS[method](place) * 100 / steps, "nearest"
+    if steps > 0:
+        # MXNet computes the place between two elements in the dtype of q, and rounds it to float32. numpy takes a percentage.
+        kind = percent.dtype.type if percent.dtype.kind == "f" else np.float64
+        place = (percent.astype(kind) * kind(steps) / kind(100)).astype(np.float32).astype(np.float64)
+        if method in _TO_ELEMENTS:  # numpy rounds half to even
+            place, method = _TO_ELEMENTS[method](place), "nearest"
+        percent = np.minimum(place * 100 / steps, 100)
     wide = x.astype(np.float32) if x.dtype == np.float16 else x
     with refuse_invalid_call():
         result = np.percentile(wide, percent, axes, method=method, keepdims=attrs["keepdims"])

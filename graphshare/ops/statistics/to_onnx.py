@@ -185,7 +185,9 @@ def translate_percentile(t: Translation) -> str:
     rows = t.reshape(t.transpose(x, (*rest, *axes)), (prod(x.shape[axis] for axis in rest), count))
     wide = Term(t, rows, x.dtype).cast("float64")
     ordered, _ = t.emit_several("TopK", 2, wide.name, t.integers([count]), axis=1, largest=0)
-    percent = term(t, 1).cast("float64") if len(t.inputs) > 1 else wide.number(t.attrs["q_scalar"])
+    percent = term(t, 1) if len(t.inputs) > 1 else wide.number(t.attrs["q_scalar"])
+    if not percent.dtype.startswith("float"):
+        percent = percent.cast("float64")
     places = percent.reshape((-1 if len(t.inputs) > 1 else 1,)) * float(count - 1) / 100
     # MXNet rounds to float32: whether a place is exactly half way decides which element is the nearest.
     places = places.cast("float32").cast("float64")
