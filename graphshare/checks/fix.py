@@ -121,8 +121,7 @@ def format_fix(fix: Fix) -> list[str]:
 
 
 def _split_lines(data: bytes) -> list[str]:
-    text = data.decode("utf-8", "backslashreplace")
-    return text.replace("\ufeff", "\\ufeff", 1).split("\n") if data.startswith(BOM) else text.split("\n")
+    return data.decode("utf-8", "backslashreplace").split("\n")
 
 
 def fix_graph(context: CheckContext, codes: Collection[str]) -> bytes | None:

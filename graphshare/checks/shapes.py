@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from graphshare.analysis.roles import Kind
+from graphshare.analysis.name_lists import auxiliary_variables
 from graphshare.checks.context import CheckContext, NamedRecord, PartialShape
 from graphshare.checks.graph_facts import (
     find_attribute_faults,
@@ -68,13 +68,11 @@ class Shapes:
     @cached_property
     def records(self) -> dict[Node, NamedRecord]:
         """Return the record of each variable that has one with a shape."""
-        auxiliary = {v.node for v in self._context.name_lists.variables if v.auxiliary}
+        auxiliary = auxiliary_variables(self._nodes)
         records = {}
         for node in self._nodes:
             if node.is_variable:
-                role = self._context.roles.get(node)
-                aux = node in auxiliary or (role is not None and role.kind is Kind.AUXILIARY)
-                record = self._context.find_record(node.name, ("aux", "") if aux else ("arg", ""))
+                record = self._context.find_record(node.name, ("aux", "") if node in auxiliary else ("arg", ""))
                 if record is not None and record.shape is not None:
                     records[node] = record
         return records

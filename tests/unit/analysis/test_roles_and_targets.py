@@ -94,6 +94,7 @@ def test_targets() -> None:
     assert names("s_output1", "x", "fc") == ["s_output1", "x", "fc_output"]
     assert resolve_targets(["fc_output"], graph.nodes, option="--target")[0].node is graph.nodes[2]
     assert names("output") == ["output"]
+    assert names("=fc", "=s_output1") == ["fc_output", "s_output1"]
     with pytest.raises(RefusedError) as caught:
         names("twin", "twni", "", "s_output2")
     assert [fault.message.split(" names")[0].split(" means")[0] for fault in caught.value.faults] == [

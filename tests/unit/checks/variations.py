@@ -398,10 +398,13 @@ VARIATIONS: dict[str, Example | str | bytes] = {
     "a weight under both prefixes, and its shape is wrong": Example(
         dense(), (ExampleRecord("arg:fc_weight", (3, 3)), DENSE_RECORDS[1], ExampleRecord("aux:fc_weight", (2, 3)))
     ),
-    "two records of one statistic and one of another shape, in a file of 0.9.5": Example(
-        batch_norm().replace("10901", "905"),
-        (*_CHANNELS, ExampleRecord("aux:bn_moving_var", (3,)), ExampleRecord("arg:bn_moving_var", (4,))),
-    ),
+    **{
+        f"two records of one statistic and one of another shape, in a file of 0.9.{patch}": Example(
+            batch_norm().replace("10901", f"90{patch}"),
+            (*_CHANNELS, ExampleRecord("aux:bn_moving_var", (3,)), ExampleRecord("arg:bn_moving_var", (4,))),
+        )
+        for patch in (4, 5)
+    },
     "two records of one statistic": Example(
         batch_norm(),
         (*_CHANNELS, ExampleRecord("aux:bn_moving_var", (3,)), ExampleRecord("arg:bn_moving_var", (3,), value=-1.0)),

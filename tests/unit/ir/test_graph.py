@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
 from graphshare.formats.mxnet.source import MxnetSource
-from graphshare.ir.graph import Branch, Entry, Graph, Node, Rename, Rewrite, Source
-from graphshare.ir.walk import consumers, is_topological, post_order, reachable, topological
+from graphshare.ir.graph import Branch, Entry, Graph, Node, NodeDetails, Rename, Rewrite, Source
+from graphshare.ir.walk import consumers, is_topological, list_operands, post_order, reachable, topological
 from tests.processes import environment
 from tests.surroundings import size_of_day
 from tests.validate import validate
@@ -43,6 +43,23 @@ def test_a_rewrite_in_one_line_counts_its_branches() -> None:
     assert "1 node, 1 head, 1 branch>" in repr(Rewrite(graph, tuple(branches[:1])))
     assert "1 node, 1 head, 2 branches>" in repr(Rewrite(graph, tuple(branches)))
     assert "0 branches>" in repr(Rewrite(graph, ()))
+
+
+def test_a_later_rewrite_keeps_its_branches_of_other_graphs() -> None:
+    source, middle, other = (Graph((X,), (Entry(X),)) for _ in range(3))
+    later = Rewrite(middle, (Branch("a-", middle, {X: X}), Branch("b-", other, {X: X})))
+    both = Rewrite(middle, (Branch("", source, {X: X}),)).then(later)
+    assert [(branch.label, branch.source) for branch in both.branches] == [("a-", source), ("b-", other)]
+
+
+def test_operands_have_their_positions_in_the_file() -> None:
+    entries = tuple(Entry(X, index) for index in range(3))
+    inner = Node("", "inner")
+    body = Graph((inner,), (Entry(inner),), captures=(inner,))
+    plain = Node("Op", "n", inputs=entries[:2], details=NodeDetails("", absent=(0, 2)))
+    assert list_operands(plain) == [None, entries[0], None, entries[1]]
+    owner = Node("Op", "n", inputs=entries, subgraphs=(body,), details=NodeDetails("", absent=(1,)))
+    assert list_operands(owner) == [entries[0], None, entries[1]]
 
 
 def test_nodes_out_of_order_are_sorted_and_others_stay() -> None:
