@@ -71,6 +71,14 @@ def test_a_summary_counts_branches_and_arrays(tmp_path: Path) -> None:
     assert "(original), x-" in gs.duplicate(model, ["x-"])._repr_html_()
 
 
+def test_a_model_is_called_by_its_stem_or_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = load(Path(), "a")
+    assert repr(model).startswith("<Checkpoint: 'a.json', ")
+    gs.save(with_weight(model, "a"), "b")
+    assert repr(gs.load("b")).startswith("<Checkpoint: 'b', ")
+
+
 def test_parameters_of_other_names_are_refused(tmp_path: Path) -> None:
     model = load(tmp_path, "a")
     assert model.with_params({}) is model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphshare.files.byte_source import SAMPLE
-from graphshare.formats.content_tests import is_markup
+from graphshare.formats.content_tests import is_image, is_markup
 from graphshare.formats.model_names import STDIN, name_of_file
 from graphshare.formats.wrong_file import recognize
 from tests.effort import ends
@@ -54,3 +54,28 @@ def test_markup_is_told_by_its_first_element(text: bytes, expected: bool) -> Non
 )
 def test_the_name_of_a_model_is_that_of_its_file(path: str, name: str) -> None:
     assert name_of_file(path) == name
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        (b"\x89PNG\r\n\x1a\n\0\0\0\r", True),
+        (b"\xff\xd8\xff\xe0\0\x10JFIF\0\x01", True),
+        (b"GIF89a\1\0\1\0\0\0", True),
+        (b"II*\0\x08\0\0\0\0\0\0\0", True),
+        (b"II*\0\0\0\0\0{    ", False),  # a header of safetensors with that length
+        (b"BM\x36\0\0\0\0\0\0\0\x36\0", True),
+        (b"BM\0\0\0\0\0\0{   ", False),
+        (b"RIFF\x24\0\0\0WEBP", True),
+        (b"RIFF\x24\0\0\0WAVE", False),
+        (b"OggS\x24\0\0\0WEBP", False),
+        (b"P6 2 2 255\n\0", True),
+        (b"P6\n2 2 255\n\0", True),
+        (b"P62 2 255\n\0\0", False),
+        (b"P7\nWIDTH 1\n\0", False),
+        (b"Q6 2 2 255\n\0", False),
+        (b"", False),
+    ],
+)
+def test_images_are_known_by_their_first_bytes(start: bytes, expected: bool) -> None:
+    assert is_image(start) is expected

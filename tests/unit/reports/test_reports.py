@@ -310,3 +310,13 @@ def test_a_notebook_shows_the_node_and_the_place_of_a_finding() -> None:
     html = report()._repr_html_()
     for cell in ("error", "GS0", "is wrong", "n", report().findings[0].place):
         assert f">{cell}</td>" in html
+
+
+def test_text_shows_a_hint_behind_the_last_finding_that_has_it() -> None:
+    hints = (("GS0", "x"), ("GS0", "x"), ("GS1", "x"), ("GS1", ""), ("GS1", "y"))
+    findings = tuple(Finding(code=code, level=Level.NOTE, message="m", where="a", hint=hint) for code, hint in hints)
+    lines = render(FindingsReport(command="check", files=("a",), findings=findings), "text").splitlines()
+    assert lines[:-1] == [
+        *("a: note GS0 m", "a: note GS0 m", "  hint: x", "a: note GS1 m", "  hint: x", "a: note GS1 m"),
+        *("a: note GS1 m", "  hint: y"),
+    ]
