@@ -9,7 +9,6 @@ I/O, a closed pipe, a bug). 130: interrupted by Ctrl-C.
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import signal
 import sys
@@ -176,8 +175,6 @@ class _Interrupts:
 
 def main() -> NoReturn:
     """Run the ``graphshare`` command and end the process."""
-    # A frozen graph has no cycles to collect, and every collection would walk a million nodes.
-    gc.disable()
     # Before any file is opened: only descriptors of the caller are meant by /dev/fd/N.
     note_inherited_descriptors()
     interrupts = _Interrupts()
