@@ -11,6 +11,7 @@ from graphshare.ops import special_functions as special
 from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Context
 from graphshare.ops.registry import find_kernel, lookup
+from graphshare.ops.unary.kernel import digamma
 
 
 @pytest.mark.parametrize(("dtype", "limit"), [("float64", 1e-14), ("float32", 3e-7)])
@@ -69,3 +70,10 @@ def test_power_of_a_half_is_that_of_c(dtype: str) -> None:
     got = kernel.forward(Context(reusable=(True,)), attrs, x)
     assert np.array_equal(got, np.array([np.inf, 0, 2, np.nan, np.inf], dtype), equal_nan=True)  # as MXNet 1.9.1 on this x
     assert not np.signbit(got[1])
+
+
+def test_digamma_on_both_sides_of_0() -> None:
+    with np.errstate(divide="ignore"):
+        found = digamma(np.array([-1.5, -0.5, 0.5, 1.0, 9.0, 0.0, -3.0]))
+    wanted = [0.7031566406452432, 0.03648997397857652, -1.9635100260214235, -0.5772156649015329, 2.14064147795561]
+    assert found == pytest.approx([*wanted, np.inf, np.inf], rel=1e-11)

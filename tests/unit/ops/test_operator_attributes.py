@@ -132,6 +132,19 @@ def test_defaults_are_filled_in() -> None:
     assert row("BatchNorm").parse({})[0]["eps"] == 0.0010000000474974513
 
 
+@pytest.mark.parametrize(
+    ("operator", "key", "words"),
+    [
+        ("Dropout", "p", "from 0 to 1"),
+        ("Convolution", "num_filter", "a whole number such as 3, at least 1"),
+        ("LeakyReLU", "slope", "it takes a number such as 0.5 or 1e-05"),
+    ],
+)
+def test_a_fault_names_the_bounds_that_there_are(operator: str, key: str, words: str) -> None:
+    (message,) = [fault.message for fault in row(operator).parse({key: "x"})[1] if fault.key == key]
+    assert message.endswith(words)
+
+
 def test_every_fault_is_named_at_once() -> None:
     faults = row("Convolution").parse({"num_filter": "x", "foo": "1", "layout": "nchw"})[1]
     messages = [fault.message for fault in faults]

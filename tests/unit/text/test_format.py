@@ -33,8 +33,8 @@ def test_a_shape_shows_what_is_known(shape: tuple[int | None, ...] | None, dims:
 @pytest.mark.parametrize(
     ("count", "text"),
     [
-        (0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (1700, "1.7 kB"), (999_949, "999.9 kB"), (999_999, "1.0 MB"),
-        (97_500_000, "97.5 MB"), (5 * 10**12, "5000.0 GB"),
+        (0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (1700, "1.7 kB"), (999_949, "999.9 kB"), (999_951, "1.0 MB"),
+        (999_999, "1.0 MB"), (97_500_000, "97.5 MB"), (5 * 10**12, "5000.0 GB"),
     ],
 )  # fmt: skip
 def test_bytes_take_the_largest_unit_that_fits(count: int, text: str) -> None:
