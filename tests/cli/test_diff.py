@@ -150,7 +150,8 @@ def test_what_cannot_be_compared_is_refused(folder: Path) -> None:
     refused(graphshare("diff", "lenet", "lenet", "--map", "bad.map", cwd=folder), "bad.map", "is not a map")
     refused(graphshare("diff", "lenet", "lenet", "--map", "other.map", cwd=folder), "pairs no node")
     refused(graphshare("diff", "lenet", "lenet", "--map", "nothing", cwd=folder), "nothing", "cannot be read")
-    refused(graphshare("diff", "lenet", "lenet", "--git", cwd=folder), "7 arguments")
+    for count in (2, 6, 8, 10):
+        refused(graphshare("diff", *["lenet"] * count, "--git", cwd=folder), f"7 arguments of git's external diff, not {count}")
     refused(
         graphshare("diff", "lenet", "lenet", "--prefix", "x_", cwd=folder), "lenet-symbol.json", "no node has the prefix 'x_'"
     )
@@ -160,6 +161,18 @@ def test_what_is_not_compared_is_said(folder: Path) -> None:
     run = done(graphshare("diff", "lenet", "lenet-symbol.json", cwd=folder))
     assert run.stderr == b"parameters are not compared: none are given for lenet-symbol.json\n"
     assert run.stdout == b"SAME: the graphs\n"
+
+
+def test_git_passes_one_more_name_for_a_renamed_file_and_one_alone_for_conflicts(folder: Path) -> None:
+    graph = "lenet-symbol.json"
+    seven = (graph, graph, "0" * 40, "100644", graph, "1" * 40, "100644")
+    for words, title in (
+        (seven, f"{graph} b/{graph}"), ((*seven, "new.json", "similarity index 90%"), f"{graph} b/new.json"),
+    ):  # fmt: skip
+        run = done(graphshare("diff", "--git", *words, cwd=folder))
+        assert run.stdout.decode() == f"diff --graphshare a/{title}\nSAME: the graphs\n"
+    run = done(graphshare("diff", "--git", graph, cwd=folder))
+    assert run.stdout.decode() == f"diff --graphshare a/{graph} b/{graph}\nunmerged\n"
 
 
 def git(folder: Path, *arguments: str) -> str:

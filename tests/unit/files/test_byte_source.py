@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from graphshare.errors import InputError
-from graphshare.files.byte_source import SourceBytes, SourceFile
+from graphshare.files.byte_source import BLOCK, SourceBytes, SourceFile
 from graphshare.files.open_source import open_source, read_file, reopen_source
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.format import read_index
@@ -124,3 +124,23 @@ def test_a_pipe_without_a_writer_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="not a regular file"):
         open_source(tmp_path / "pipe")
+
+
+def test_a_block_is_read_once_for_what_is_inside_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x").write_bytes(bytes(BLOCK) + b"12345678")
+    reads: list[tuple[int, int]] = []
+    with open_source(tmp_path / "x") as source:
+        read_at = source.read_at
+        monkeypatch.setattr(source, "read_at", lambda start, length: reads.append((start, length)) or read_at(start, length))
+        data = SourceBytes(source)
+        assert data[0] == 0
+        assert data[0:BLOCK] == bytes(BLOCK)
+        assert data[BLOCK - 1] == 0
+        assert reads == [(0, BLOCK)]
+        assert data[BLOCK] == ord("1")
+        assert data[BLOCK : BLOCK + 8] == b"12345678"
+        assert reads == [(0, BLOCK), (BLOCK, 8)]
+        assert data[BLOCK - 1 : BLOCK + 1] == b"\x001"
+        assert reads[2:] == [(BLOCK - 1, 9)]
+        assert data[0 : BLOCK + 1] == bytes(BLOCK) + b"1"
+        assert reads[3:] == [(0, BLOCK + 1)]
