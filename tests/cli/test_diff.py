@@ -12,7 +12,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from graphshare.cli.report import format_parameter_diff
 from graphshare.files.schema import explain
+from graphshare.formats.params.comparison import Distance
+from graphshare.formats.params.diff import ParameterChange, ParameterDiff
 from tests.processes import COMMAND, ROOT, done, environment, graphshare, refused, write_json
 from tests.symbols import document, old_batch_norm, operator, two_layers, variable
 
@@ -104,6 +107,32 @@ def test_parameters_that_moved(folder: Path) -> None:
     assert moved["distance"]["max_abs"] == pytest.approx(0.25, rel=1e-5)
     arguments = ("lenet", "lenet-symbol.json", "--against-params", "moved.npz", "--atol", "0.3")
     assert "arg:fc2_bias" not in {c["old"] for c in differ(folder, *arguments)["parameters"]["changes"]}
+
+
+def test_the_prefix_of_a_key_is_repeated_only_where_it_changes() -> None:
+    shape, dtype = (2, 3), "float32"
+    changes = [
+        ParameterChange("renamed", "arg:a", "aux:a", shape, dtype),
+        ParameterChange("values", "arg:a", "arg:b", shape, dtype),
+        ParameterChange("values", "arg:a", "arg:a", shape, dtype, distance=Distance(6, 2, 0.25)),
+        ParameterChange("form", "a", "b", None, None),
+        ParameterChange("form", "arg:a", "arg:a", shape, dtype, "another shape"),
+        ParameterChange("added", None, "aux:b", None, None),
+        ParameterChange("removed", "", None, (), dtype),
+    ]
+    difference = ParameterDiff("l", "r", 4, tuple(changes), across={"float16": 1, "bfloat16": 2})
+    assert list(format_parameter_diff(difference)) == [
+        ("changed", "renamed  arg:a -> aux:a  2x3 float32"),
+        ("changed", "values   arg:a -> b  2x3 float32"),
+        ("changed", "values   arg:a  2x3 float32; 2 of 6 differ, max abs 0.25"),
+        ("changed", "form     a -> b  never filled"),
+        ("changed", "form     arg:a  another shape"),
+        ("added", "added    aux:b  never filled"),
+        ("removed", "removed  (no name)  scalar float32"),
+        ("", "parameters: 4 equal, 7 different"),
+        ("", "1 array of different types compared up to the rounding of float16, 0.000977"),
+        ("", "2 arrays of different types compared up to the rounding of bfloat16, 0.00781"),
+    ]
 
 
 def test_an_epoch_is_that_of_each_stem(folder: Path) -> None:

@@ -7,15 +7,18 @@ import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import graphshare
-from graphshare.checkpoint.map_file import parse_map
-from graphshare.drawing.draw import Drawing, draw
+from graphshare.checkpoint.map_file import Place, parse_map
+from graphshare.drawing.draw import Drawing, _nodes_at, draw
 from graphshare.drawing.languages import format_dot, format_mermaid
+from graphshare.drawing.page import _describe_box, describe_boxes
 from graphshare.drawing.palette import DARK, LIGHT, Paint, Palette
-from graphshare.drawing.picture import Box, Line, Picture, _summarize_endings
+from graphshare.drawing.picture import AnnotatedGraph, Box, Line, Picture, _summarize_endings
 from graphshare.errors import GraphshareError
+from graphshare.formats.params.format import read_index
 from graphshare.ir.graph import Graph, Node
 from graphshare.rewrite.duplicate import duplicate
 from tests.processes import ROOT, write_json
@@ -423,3 +426,36 @@ def test_a_page_has_the_shape_of_each_parameter_that_is_known() -> None:
 def test_shared_parameters_are_counted_by_their_endings(endings: list[str], lines: list[str]) -> None:
     nodes = [Node("", f"n{number}_{ending}") for number, ending in enumerate(endings)]
     assert _summarize_endings(nodes) == lines
+
+
+@pytest.mark.parametrize(
+    ("place", "found"),
+    [
+        (None, []), (Place(1, "b"), [1]), (Place(2, "b"), [2]), (Place(None, "b"), [1, 2]), (Place(0, "a"), [0]),
+        (Place(0, "b"), [1, 2]), (Place(3, "b"), [1, 2]), (Place(-1, "b"), [1, 2]), (Place(1, "a"), [0]), (Place(1, "c"), []),
+    ],
+)  # fmt: skip
+def test_an_id_of_a_map_counts_where_its_name_fits_and_the_name_otherwise(place: Place | None, found: list[int]) -> None:
+    nodes = tuple(Node("", name) for name in "abb")
+    graph = Graph(nodes, ())
+    assert [nodes.index(node) for node in _nodes_at(graph, place, {"a": nodes[:1], "b": nodes[1:]})] == found
+
+
+def test_the_first_of_two_files_with_an_array_of_one_name_counts_on_a_page(tmp_path: Path) -> None:
+    loaded = load(tmp_path, document([variable("v"), variable("w")], [0, 1]))
+    graph = AnnotatedGraph(loaded, frozenset(loaded.nodes))
+    files = []
+    for name, arrays in (("a", {"arg:w": np.zeros(3, "f4")}), ("b", {"arg:v": np.ones(2, "f4"), "arg:w": np.ones(3, "f4")})):
+        np.savez(tmp_path / f"{name}.npz", **arrays)
+        files.append(read_index(tmp_path / f"{name}.npz"))
+    rows = {name: table["rows"] for name, table in describe_boxes(graph, files).parameters.items()}
+    first, second = (describe_boxes(graph, [file]).parameters for file in files)
+    assert first["w"]["rows"] != second["w"]["rows"]
+    assert rows == {"v": second["v"]["rows"], "w": first["w"]["rows"]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape"), [("input", "round"), ("shared", "cylinder"), ("parameter", "cylinder"), ("operator", ""), ("scope", "")]
+)
+def test_the_shape_of_a_box_on_a_page(kind: str, shape: str) -> None:
+    assert _describe_box(Box(kind, "x", [], None), {})["shape"] == shape

@@ -6,9 +6,11 @@ import io
 import os
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+import graphshare.files.open_source as open_source_module
 from graphshare.errors import InputError
 from graphshare.files.byte_source import BLOCK, SourceBytes, SourceFile
 from graphshare.files.open_source import open_source, read_file, reopen_source
@@ -144,3 +146,20 @@ def test_a_block_is_read_once_for_what_is_inside_of_it(tmp_path: Path, monkeypat
         assert reads[2:] == [(BLOCK - 1, 9)]
         assert data[0 : BLOCK + 1] == bytes(BLOCK) + b"1"
         assert reads[3:] == [(0, BLOCK + 1)]
+
+
+@pytest.mark.parametrize("is_accepted", [True, False])
+def test_only_the_first_piece_of_stdin_is_judged(is_accepted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    piece = open_source_module._PIECE
+    monkeypatch.setattr(open_source_module, "_copies", [])
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"x" * (piece + 1))))
+    judged: list[int] = []
+
+    def accepts(content: bytes) -> bool:
+        judged.append(len(content))
+        return is_accepted
+
+    with open_source_module._copy_stdin(accepts) as copy:
+        assert judged == [piece]
+        assert copy.seek(0, io.SEEK_END) == (piece + 1 if is_accepted else piece)
+        assert open_source_module._copy_stdin(None) is copy
