@@ -7,6 +7,7 @@ import pytest
 from graphshare.errors import Fault, InputError
 from graphshare.files import open_source
 from graphshare.files.remote.filesystem import INSTALL, explain
+from graphshare.files.remote.ranges import _total
 
 
 @pytest.mark.parametrize(
@@ -44,3 +45,10 @@ def test_a_file_near_a_url_is_suggested_where_nothing_is(
     error.__cause__ = cause
     (fault,) = open_source.suggest_others(error, "s3://models/a.json", endings).faults
     assert (fault.message, fault.where, fault.hint) == ("does not exist", "s3://models/a.json", hint)
+
+
+def test_the_size_of_an_object_is_that_of_its_range() -> None:
+    assert _total({"ContentRange": "bytes 0-3/10"}, "s3://a/b") == 10
+    for response in ({}, {"ContentRange": "bytes 0-3/*"}, {"ContentRange": "0-3/10"}):
+        with pytest.raises(InputError, match="does not send ranges"):
+            _total(response, "s3://a/b")
