@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -76,9 +77,9 @@ class FolderMemory:
 
     def list(self, folder: str) -> list[str]:
         """Return the names of the temporary files in a folder."""
-        listed, names = self._names.get(folder, (0.0, []))
+        listed, names = self._names.get(folder, (-math.inf, []))
         now = time.monotonic()
-        if folder not in self._names or now - listed > _MINUTE:
+        if now - listed > _MINUTE:
             if len(self._names) >= _MOST_FOLDERS:
                 self._names.clear()
             names = _list_temporaries(folder)

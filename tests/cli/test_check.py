@@ -15,9 +15,11 @@ import pytest
 from graphshare.checks.document import BOM
 from graphshare.checks.engine import RULES, run_rules
 from graphshare.checks.rule import Example, ExampleRecord, operator, symbol, variable
+from graphshare.cli.commands.check import _explain
 from graphshare.files.schema import explain
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.compare import compare_structure
+from graphshare.text.format import format_dims
 from tests.processes import ROOT, done, environment, files_in, graphshare, keys_of, refused
 from tests.symbols import mxnet_text, siamese, two_layers
 from tests.unit.checks.examples import graph_bytes, params_file, read_context
@@ -339,6 +341,17 @@ def test_rules_explain_themselves(tmp_path: Path) -> None:
     for code, rule in RULES.items():
         shown = json.loads(check("--explain", code, "--format", "json", cwd=tmp_path)) if code < "GS003" else None
         assert shown is None or (explain(shown, "check-rules") == [] and shown["why"] == rule.why)
+
+
+@pytest.mark.parametrize("code", list(RULES))
+def test_an_explanation_shows_each_array_of_its_examples(code: str) -> None:
+    text = "\n".join(_explain(RULES[code]))
+    for example in (RULES[code].fails, RULES[code].passes):
+        for record in example.params or ():
+            size = (
+                "never filled" if record.shape is None else f"{record.dtype}  {format_dims(record.shape)}  all {record.value:g}"
+            )
+            assert f"    {record.key}  {size}" in text
 
 
 def test_an_example_may_be_copied_from_the_explanation(tmp_path: Path) -> None:

@@ -12,7 +12,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from graphshare.cli.report import format_parameter_diff
 from graphshare.files.schema import explain
+from graphshare.formats.params.comparison import Distance
+from graphshare.formats.params.diff import ParameterChange, ParameterDiff
 from tests.processes import COMMAND, ROOT, done, environment, graphshare, refused, write_json
 from tests.symbols import document, old_batch_norm, operator, two_layers, variable
 
@@ -106,6 +109,32 @@ def test_parameters_that_moved(folder: Path) -> None:
     assert "arg:fc2_bias" not in {c["old"] for c in differ(folder, *arguments)["parameters"]["changes"]}
 
 
+def test_the_prefix_of_a_key_is_repeated_only_where_it_changes() -> None:
+    shape, dtype = (2, 3), "float32"
+    changes = [
+        ParameterChange("renamed", "arg:a", "aux:a", shape, dtype),
+        ParameterChange("values", "arg:a", "arg:b", shape, dtype),
+        ParameterChange("values", "arg:a", "arg:a", shape, dtype, distance=Distance(6, 2, 0.25)),
+        ParameterChange("form", "a", "b", None, None),
+        ParameterChange("form", "arg:a", "arg:a", shape, dtype, "another shape"),
+        ParameterChange("added", None, "aux:b", None, None),
+        ParameterChange("removed", "", None, (), dtype),
+    ]
+    difference = ParameterDiff("l", "r", 4, tuple(changes), across={"float16": 1, "bfloat16": 2})
+    assert list(format_parameter_diff(difference)) == [
+        ("changed", "renamed  arg:a -> aux:a  2x3 float32"),
+        ("changed", "values   arg:a -> b  2x3 float32"),
+        ("changed", "values   arg:a  2x3 float32; 2 of 6 differ, max abs 0.25"),
+        ("changed", "form     a -> b  never filled"),
+        ("changed", "form     arg:a  another shape"),
+        ("added", "added    aux:b  never filled"),
+        ("removed", "removed  (no name)  scalar float32"),
+        ("", "parameters: 4 equal, 7 different"),
+        ("", "1 array of different types compared up to the rounding of float16, 0.000977"),
+        ("", "2 arrays of different types compared up to the rounding of bfloat16, 0.00781"),
+    ]
+
+
 def test_an_epoch_is_that_of_each_stem(folder: Path) -> None:
     done(graphshare("params", "convert", "lenet", "lenet-0004.params", "--dtype", "float16", cwd=folder))
     for name in ("lenet-symbol.json", "lenet-0004.params"):
@@ -150,7 +179,8 @@ def test_what_cannot_be_compared_is_refused(folder: Path) -> None:
     refused(graphshare("diff", "lenet", "lenet", "--map", "bad.map", cwd=folder), "bad.map", "is not a map")
     refused(graphshare("diff", "lenet", "lenet", "--map", "other.map", cwd=folder), "pairs no node")
     refused(graphshare("diff", "lenet", "lenet", "--map", "nothing", cwd=folder), "nothing", "cannot be read")
-    refused(graphshare("diff", "lenet", "lenet", "--git", cwd=folder), "7 arguments")
+    for count in (2, 6, 8, 10):
+        refused(graphshare("diff", *["lenet"] * count, "--git", cwd=folder), f"7 arguments of git's external diff, not {count}")
     refused(
         graphshare("diff", "lenet", "lenet", "--prefix", "x_", cwd=folder), "lenet-symbol.json", "no node has the prefix 'x_'"
     )
@@ -160,6 +190,18 @@ def test_what_is_not_compared_is_said(folder: Path) -> None:
     run = done(graphshare("diff", "lenet", "lenet-symbol.json", cwd=folder))
     assert run.stderr == b"parameters are not compared: none are given for lenet-symbol.json\n"
     assert run.stdout == b"SAME: the graphs\n"
+
+
+def test_git_passes_one_more_name_for_a_renamed_file_and_one_alone_for_conflicts(folder: Path) -> None:
+    graph = "lenet-symbol.json"
+    seven = (graph, graph, "0" * 40, "100644", graph, "1" * 40, "100644")
+    for words, title in (
+        (seven, f"{graph} b/{graph}"), ((*seven, "new.json", "similarity index 90%"), f"{graph} b/new.json"),
+    ):  # fmt: skip
+        run = done(graphshare("diff", "--git", *words, cwd=folder))
+        assert run.stdout.decode() == f"diff --graphshare a/{title}\nSAME: the graphs\n"
+    run = done(graphshare("diff", "--git", graph, cwd=folder))
+    assert run.stdout.decode() == f"diff --graphshare a/{graph} b/{graph}\nunmerged\n"
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -146,13 +146,14 @@ def test_the_summary_keeps_the_first_failures_only() -> None:
 def test_the_first_10_failures_are_printed_and_the_rest_counted(tmp_path: Path) -> None:
     names = [f"m{number:02}.json" for number in range(12)]
     command = ("foreach", "*.json", "--jobs", "1", "--", "inspect", "{}")
-    for count, rest in ((10, []), (12, ["and 2 more; --report json or a manifest has all of them"])):
+    for count in (10, 11, 12):
         for name in names[:count]:
             (tmp_path / name).write_text("[]")
         run = graphshare(*command, cwd=tmp_path)
         lines = run.stdout.decode().splitlines()
         assert run.returncode == 2
         assert [line.partition(": ")[0] for line in lines[:10]] == [f"failed {name}" for name in names[:10]]
+        rest = [f"and {count - 10} more; --report json or a manifest has all of them"] if count > 10 else []
         assert [line for line in lines if " more" in line] == rest
         assert lines[-1] == f"{count} models: 0 done, {count} failed"
 
@@ -190,6 +191,15 @@ def test_the_page_says_why_each_model_is_not_done(faulty: Path) -> None:
     reasons = dict(re.findall(r"<tr><td>(.*?)</td><td>no</td><td>[0-9.]+</td><td>(.*?)</td></tr>", text))
     assert "Polling" in reasons["models/lenet-symbol.json"]
     assert "is not JSON" in reasons["models/broken-symbol.json"]
+
+
+def test_an_answer_of_no_is_a_finding_of_its_own_only_where_nothing_else_says_why() -> None:
+    def find(result: str, report: bytes = b"{}") -> list[str]:
+        row = Result(source="a", command=(), result=result, report=msgspec.Raw(report))  # type: ignore[arg-type]
+        return [finding.code for finding in foreach_command._find("check", row)]
+
+    finding = b'{"findings":[{"code":"GS301","level":"error","message":"m"}]}'
+    assert [find("no"), find("no", finding), find("done", finding), find("done")] == [["foreach-no"], ["GS301"], ["GS301"], []]
 
 
 def test_the_reason_names_the_first_findings() -> None:

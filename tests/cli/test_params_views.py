@@ -264,6 +264,10 @@ def test_convert_says_what_stays_float32_of_which_format(folder: Path) -> None:
         assert f"keep their type: {why}; --keep chooses different ones" in run.stderr.decode()
         run = done(graphshare("params", "convert", source, "half.npz", "--dtype", "float16", "--keep", "", cwd=folder))
         assert b"keep" not in run.stderr
+        run = done(graphshare("params", "convert", source, "half.npz", "--dtype", "float16", "--keep", "*bn*", cwd=folder))
+        assert b"keep" not in run.stderr
+        run = done(graphshare("params", "convert", source, "double.npz", "--dtype", "float64", cwd=folder))
+        assert b"keep" not in run.stderr
 
 
 def test_a_listing_remarks_on_names_and_arrays(tmp_path: Path) -> None:

@@ -79,3 +79,10 @@ def test_map_files_fit_their_schema(folder: Path) -> None:
     for command in commands:
         done(graphshare(*command, "-o", "out.json", "--map-out", "out.map", cwd=folder))
         assert explain(json.loads((folder / "out.map").read_text()), "map") == []
+
+
+@pytest.mark.parametrize(("count", "rest"), [(99, 0), (100, 0), (101, 1), (150, 1)])
+def test_the_first_100_faults_are_listed(count: int, rest: int) -> None:
+    faults = explain({"version": 1, "entries": [1] * count, "sources": []}, "map")
+    assert len(faults) == min(count, 101)
+    assert sum("only the first 100 faults" in fault.message for fault in faults) == rest

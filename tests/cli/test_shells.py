@@ -13,8 +13,10 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import click
 import pytest
 
+from graphshare.cli.commands.completion import complete_names
 from tests.processes import COMMAND, ROOT, environment
 from tests.surroundings import missing
 
@@ -153,3 +155,12 @@ def test_fish_offers_what_may_follow(folder: Path) -> None:
     offers = offered_by_fish(folder, [*wanted, described])
     assert offers.pop(described)["show"].startswith("Show shape, type")
     assert {line: list(found) for line, found in offers.items()} == wanted
+
+
+def test_each_value_is_completed_as_what_it_is() -> None:
+    options = [click.Option([f"--{metavar.lower()}"], metavar=metavar) for metavar in ("FILE", "OUT", "GRAPH", "TEXT")]
+    arguments = [click.Argument([name]) for name in ("name", "graph", "left", "target")]
+    command = click.Command("x", params=[*options, click.Option(["--cut"]), click.Option(["--share-input"]), *arguments])
+    complete_names(click.Group("all", commands={"x": command}))
+    kinds = [parameter.type.name for parameter in command.params]
+    assert kinds == ["path", "path", "graph", "text", "name", "name", "name", "graph", "graph", "path"]

@@ -7,14 +7,18 @@ import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import graphshare
-from graphshare.checkpoint.map_file import parse_map
-from graphshare.drawing.draw import Drawing, draw
+from graphshare.checkpoint.map_file import Place, parse_map
+from graphshare.drawing.draw import Drawing, _nodes_at, draw
+from graphshare.drawing.languages import format_dot, format_mermaid
+from graphshare.drawing.page import _describe_box, describe_boxes
 from graphshare.drawing.palette import DARK, LIGHT, Paint, Palette
-from graphshare.drawing.picture import Picture, _summarize_endings
+from graphshare.drawing.picture import AnnotatedGraph, Box, Line, Picture, _summarize_endings
 from graphshare.errors import GraphshareError
+from graphshare.formats.params.format import read_index
 from graphshare.ir.graph import Graph, Node
 from graphshare.rewrite.duplicate import duplicate
 from tests.processes import ROOT, write_json
@@ -227,6 +231,132 @@ def test_mermaid_subgraphs_are_closed(tmp_path: Path) -> None:
             assert used <= drawn
 
 
+_PLAIN = Palette("b", "t", "l", "c", "f", "s", kinds={kind: Paint("f", "s", "t") for kind in LIGHT.kinds}, marks={})
+_TWO_BRANCHES = Picture(
+    boxes=[
+        Box("input", "data", [], ("",)),
+        Box("operator", 'a"b', ["3x3", "#4"], ("", "stage", "unit"), head=True),
+        Box("operator", "c", [], ("", "stage")),
+        Box("shared", "w", ["2 of 3"], None),
+        Box("operator", "d", [], ("x-",), mark="highlight", tip="tip"),
+    ],
+    lines=[
+        Line(0, 1, "data", ["1x4"]),
+        Line(3, 1, "shared", []),
+        Line(3, 4, "shared", ["1", "2", "3", "4"]),
+        Line(3, 2, "shared", ["1", "2", "3"]),
+        Line(1, 2, "control", []),
+    ],
+    branches=["", "x-"],
+    depth=None,
+)
+_ONE_BRANCH = Picture(
+    [*_TWO_BRANCHES.boxes[:3], Box("parameter", "w", [], None)], [Line(3, 1, "data", [])], branches=[""], depth=None
+)
+_DOT_HEAD = r"""digraph "g" {
+  graph [rankdir=LR, bgcolor="b", fontcolor="t", fontname="Helvetica,Arial,sans-serif", fontsize=12,
+         nodesep=0.3, ranksep=0.35, newrank=true, compound=true, pad=0.2]
+  node [shape=box, style="filled,rounded", fontname="Helvetica,Arial,sans-serif", fontsize=11, margin="0.14,0.07", height=0.3]
+  edge [color="l", fontcolor="t", fontname="Helvetica,Arial,sans-serif", fontsize=9, arrowsize=0.7]
+  subgraph cluster_0 {
+"""
+_TWO_BRANCHES_DOT = r"""    label="original"; class="branch"; style="rounded,filled"; fillcolor="f";
+    color="c"; fontcolor="t"; margin=10;
+    n0 [label="data", PAINT, class="input", tooltip="data", shape=ellipse, style="filled"];
+    subgraph cluster_1 {
+      label="stage"; class="scope"; style="rounded,filled"; fillcolor="f";
+      color="c"; fontcolor="t"; margin=10;
+      subgraph cluster_2 {
+        label="unit"; class="scope"; style="rounded,filled"; fillcolor="f";
+        color="c"; fontcolor="t"; margin=10;
+        n1 [label="a\"b\n3x3\n#4", PAINT, class="operator head", tooltip="a\"b", penwidth=2.5];
+      }
+      n2 [label="c", PAINT, class="operator", tooltip="c"];
+    }
+  }
+  subgraph cluster_3 {
+    label="x-"; class="branch"; style="rounded,filled"; fillcolor="f";
+    color="c"; fontcolor="t"; margin=10;
+    n4 [label="d", PAINT, class="operator highlight", tooltip="tip", penwidth=1.8];
+  }
+  n3 [label="w\n2 of 3", PAINT, class="shared", tooltip="w", shape=cylinder, style="filled", labelloc=b, penwidth=1.8];
+  n0 -> n1 [class="data", label=" 1x4 "];
+  n3 -> n1 [class="shared", color="s", style=dashed, penwidth=1.4];
+  n3 -> n4 [class="shared", label=" 1 \n 2 \n 3 \n … ", color="s", style=dashed, penwidth=1.4];
+  n3 -> n2 [class="shared", label=" 1 \n 2 \n 3 ", color="s", style=dashed, penwidth=1.4];
+  n1 -> n2 [class="control", style=dotted];
+}
+"""
+_TWO_BRANCHES_MERMAID = r"""flowchart LR
+  n3[("w<br/>2 of 3")]:::shared
+  subgraph s0["original"]
+    n0(["data"]):::input
+    subgraph s1["stage"]
+      n2["c"]:::operator
+      subgraph s2["unit"]
+        n1["a#quot;b<br/>3x3<br/>#35;4"]:::operator
+      end
+    end
+  end
+  subgraph s3["x-"]
+    n4["d"]:::highlight
+  end
+  n0 -->|"1x4"| n1
+  n3 -.-> n1
+  n3 -.->|"1<br/>2<br/>3"| n4
+  n3 -.->|"1<br/>2<br/>3"| n2
+  n1 -.- n2
+"""
+_ONE_BRANCH_DOT = r"""    label="stage"; class="scope"; style="rounded,filled"; fillcolor="f";
+    color="c"; fontcolor="t"; margin=10;
+    subgraph cluster_1 {
+      label="unit"; class="scope"; style="rounded,filled"; fillcolor="f";
+      color="c"; fontcolor="t"; margin=10;
+      n1 [label="a\"b\n3x3\n#4", PAINT, class="operator head", tooltip="a\"b", penwidth=2.5];
+    }
+    n2 [label="c", PAINT, class="operator", tooltip="c"];
+  }
+  n0 [label="data", PAINT, class="input", tooltip="data", shape=ellipse, style="filled"];
+  n3 [label="w", PAINT, class="parameter", tooltip="w", shape=cylinder, style="filled", labelloc=b];
+  n3 -> n1 [class="data"];
+}
+"""
+_ONE_BRANCH_MERMAID = r"""flowchart LR
+  n0(["data"]):::input
+  n3[("w")]:::parameter
+  subgraph s0["stage"]
+    n2["c"]:::operator
+    subgraph s1["unit"]
+      n1["a#quot;b<br/>3x3<br/>#35;4"]:::operator
+    end
+  end
+  n3 --> n1
+"""
+
+
+@pytest.mark.parametrize(
+    ("picture", "dot", "mermaid"),
+    [(_TWO_BRANCHES, _TWO_BRANCHES_DOT, _TWO_BRANCHES_MERMAID), (_ONE_BRANCH, _ONE_BRANCH_DOT, _ONE_BRANCH_MERMAID)],
+    ids=["two branches", "one branch"],
+)
+def test_the_whole_text_of_a_small_picture(picture: Picture, dot: str, mermaid: str) -> None:
+    assert format_dot(picture, _PLAIN, title="g", direction="LR") == _DOT_HEAD + dot.replace(
+        "PAINT", 'fillcolor="f", color="s", fontcolor="t"'
+    )
+    classes = [f"  classDef {kind} fill:f,stroke:s,color:t\n" for kind in LIGHT.kinds]
+    classes.append("  classDef head stroke-width:3px\n  class n1 head\n")
+    links = "  linkStyle 1,2,3 stroke:s\n" if picture is _TWO_BRANCHES else ""
+    assert format_mermaid(picture, palette=_PLAIN, direction="LR") == mermaid + "".join(classes) + links
+
+
+@pytest.mark.parametrize(("count", "is_warned"), [(500, False), (501, True)])
+def test_more_lines_than_mermaid_draws_are_remarked(count: int, is_warned: bool, tmp_path: Path) -> None:
+    nodes = [variable("x"), *(operator("relu", f"r{i}", [i]) for i in range(count))]
+    drawn = draw(load(tmp_path, document(nodes, [count])), to="mermaid", depth=9)
+    assert len(drawn.picture.lines) == count
+    assert any("Mermaid draws 500 lines" in remark for remark in drawn.notes) == is_warned
+
+
 def contrast(a: str, b: str) -> float:
     def luminance(color: str) -> float:
         parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
@@ -296,3 +426,36 @@ def test_a_page_has_the_shape_of_each_parameter_that_is_known() -> None:
 def test_shared_parameters_are_counted_by_their_endings(endings: list[str], lines: list[str]) -> None:
     nodes = [Node("", f"n{number}_{ending}") for number, ending in enumerate(endings)]
     assert _summarize_endings(nodes) == lines
+
+
+@pytest.mark.parametrize(
+    ("place", "found"),
+    [
+        (None, []), (Place(1, "b"), [1]), (Place(2, "b"), [2]), (Place(None, "b"), [1, 2]), (Place(0, "a"), [0]),
+        (Place(0, "b"), [1, 2]), (Place(3, "b"), [1, 2]), (Place(-1, "b"), [1, 2]), (Place(1, "a"), [0]), (Place(1, "c"), []),
+    ],
+)  # fmt: skip
+def test_an_id_of_a_map_counts_where_its_name_fits_and_the_name_otherwise(place: Place | None, found: list[int]) -> None:
+    nodes = tuple(Node("", name) for name in "abb")
+    graph = Graph(nodes, ())
+    assert [nodes.index(node) for node in _nodes_at(graph, place, {"a": nodes[:1], "b": nodes[1:]})] == found
+
+
+def test_the_first_of_two_files_with_an_array_of_one_name_counts_on_a_page(tmp_path: Path) -> None:
+    loaded = load(tmp_path, document([variable("v"), variable("w")], [0, 1]))
+    graph = AnnotatedGraph(loaded, frozenset(loaded.nodes))
+    files = []
+    for name, arrays in (("a", {"arg:w": np.zeros(3, "f4")}), ("b", {"arg:v": np.ones(2, "f4"), "arg:w": np.ones(3, "f4")})):
+        np.savez(tmp_path / f"{name}.npz", **arrays)
+        files.append(read_index(tmp_path / f"{name}.npz"))
+    rows = {name: table["rows"] for name, table in describe_boxes(graph, files).parameters.items()}
+    first, second = (describe_boxes(graph, [file]).parameters for file in files)
+    assert first["w"]["rows"] != second["w"]["rows"]
+    assert rows == {"v": second["v"]["rows"], "w": first["w"]["rows"]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape"), [("input", "round"), ("shared", "cylinder"), ("parameter", "cylinder"), ("operator", ""), ("scope", "")]
+)
+def test_the_shape_of_a_box_on_a_page(kind: str, shape: str) -> None:
+    assert _describe_box(Box(kind, "x", [], None), {})["shape"] == shape

@@ -11,7 +11,18 @@ from graphshare.drawing.draw import draw
 from graphshare.drawing.layout.arrange import MOST_POINTS, arrange, count_crossings
 from graphshare.drawing.layout.levels import Layout, build_levels, find_paths
 from graphshare.drawing.layout.placement import Rect, VertexPlacement, fit_in_order, place
-from graphshare.drawing.layout.text_size import LINE_SIZE, LINE_STEP, PADDING, RIM, TITLE_SIZE, estimate_width, measure_box
+from graphshare.drawing.layout.text_size import (
+    LABEL_MARGIN,
+    LINE_SIZE,
+    LINE_STEP,
+    PADDING,
+    RIM,
+    TITLE_SIZE,
+    estimate_width,
+    measure_box,
+    measure_label,
+    shorten_middle,
+)
 from graphshare.drawing.picture import Box, Picture
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.rewrite.duplicate import duplicate
@@ -261,3 +272,16 @@ def test_a_box_is_as_wide_as_its_widest_text_and_its_title_is_bold() -> None:
     line = estimate_width("W" * 30, LINE_SIZE)
     assert measure_box(Box("operator", "x", ["W" * 30], None))[0] == round(line + 2 * PADDING)
     assert measure_box(Box("operator", "x", [], None))[0] == 56
+
+
+def test_a_long_text_keeps_both_ends() -> None:
+    assert shorten_middle("abcdefghij", 10) == "abcdefghij"
+    assert shorten_middle("abcdefghijk", 10) == "abcde…hijk"
+    # Escapes are counted as they are drawn, also those on both sides of a cut through a very long text.
+    assert shorten_middle("\x07" * 3, 10) == "\\x07\\…\\x07"
+    assert shorten_middle("a" * 5 + "b" * 1000 + "c" * 4, 10) == "aaaaa…cccc"
+
+
+def test_a_label_has_a_margin_and_no_label_has_none() -> None:
+    assert measure_label("") == 0
+    assert measure_label("ab") == round(estimate_width("ab", LINE_SIZE)) + LABEL_MARGIN

@@ -13,11 +13,13 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO
 
 import pytest
 
 from graphshare.errors import OutputError, RefusedError
+from graphshare.files import leftovers
 from graphshare.files.atomic import OutputTransaction
 
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX files")
@@ -550,3 +552,19 @@ def test_other_hard_links_keep_the_old_content(tmp_path: Path) -> None:
     write([tmp_path / "a"])
     assert (tmp_path / "b").read_bytes() == b"old"
     assert (tmp_path / "a").read_bytes() == b"new a"
+
+
+def test_the_folder_of_the_outputs_is_listed_once_a_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr(leftovers, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    left = tmp_path / leftovers.temporary_path("a", ".tmp")
+    left.touch()
+    memory = leftovers.FolderMemory()
+    with leftovers.remember_folders(memory):
+        assert leftovers.list_temporaries(str(tmp_path)) == [left.name]
+        left.unlink()
+        assert leftovers.list_temporaries(str(tmp_path)) == [left.name]
+        clock[0] += 61
+        assert leftovers.list_temporaries(str(tmp_path)) == []
+    left.touch()
+    assert leftovers.list_temporaries(str(tmp_path)) == [left.name]

@@ -6,11 +6,13 @@ import io
 import os
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+import graphshare.files.open_source as open_source_module
 from graphshare.errors import InputError
-from graphshare.files.byte_source import SourceBytes, SourceFile
+from graphshare.files.byte_source import BLOCK, SourceBytes, SourceFile
 from graphshare.files.open_source import open_source, read_file, reopen_source
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.format import read_index
@@ -124,3 +126,40 @@ def test_a_pipe_without_a_writer_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="not a regular file"):
         open_source(tmp_path / "pipe")
+
+
+def test_a_block_is_read_once_for_what_is_inside_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x").write_bytes(bytes(BLOCK) + b"12345678")
+    reads: list[tuple[int, int]] = []
+    with open_source(tmp_path / "x") as source:
+        read_at = source.read_at
+        monkeypatch.setattr(source, "read_at", lambda start, length: reads.append((start, length)) or read_at(start, length))
+        data = SourceBytes(source)
+        assert data[0] == 0
+        assert data[0:BLOCK] == bytes(BLOCK)
+        assert data[BLOCK - 1] == 0
+        assert reads == [(0, BLOCK)]
+        assert data[BLOCK] == ord("1")
+        assert data[BLOCK : BLOCK + 8] == b"12345678"
+        assert reads == [(0, BLOCK), (BLOCK, 8)]
+        assert data[BLOCK - 1 : BLOCK + 1] == b"\x001"
+        assert reads[2:] == [(BLOCK - 1, 9)]
+        assert data[0 : BLOCK + 1] == bytes(BLOCK) + b"1"
+        assert reads[3:] == [(0, BLOCK + 1)]
+
+
+@pytest.mark.parametrize("is_accepted", [True, False])
+def test_only_the_first_piece_of_stdin_is_judged(is_accepted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    piece = open_source_module._PIECE
+    monkeypatch.setattr(open_source_module, "_copies", [])
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"x" * (piece + 1))))
+    judged: list[int] = []
+
+    def accepts(content: bytes) -> bool:
+        judged.append(len(content))
+        return is_accepted
+
+    with open_source_module._copy_stdin(accepts) as copy:
+        assert judged == [piece]
+        assert copy.seek(0, io.SEEK_END) == (piece + 1 if is_accepted else piece)
+        assert open_source_module._copy_stdin(None) is copy

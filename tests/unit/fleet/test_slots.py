@@ -11,12 +11,10 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from graphshare.errors import GraphshareError, RefusedError
-from graphshare.files import leftovers
 from graphshare.files.atomic import OutputTransaction
 from graphshare.fleet import slots
 from graphshare.fleet.foreach import FleetOptions, FleetRun, foreach
@@ -215,19 +213,3 @@ def _wait_for_lines(manifest: Path, more: int) -> int:
         time.sleep(0.005)
         count = manifest.read_bytes().count(b"\n") if manifest.exists() else 0
     return count
-
-
-def test_the_folder_of_the_outputs_is_listed_once_a_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [1000.0]
-    monkeypatch.setattr(leftovers, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    left = tmp_path / leftovers.temporary_path("a", ".tmp")
-    left.touch()
-    memory = leftovers.FolderMemory()
-    with leftovers.remember_folders(memory):
-        assert leftovers.list_temporaries(str(tmp_path)) == [left.name]
-        left.unlink()
-        assert leftovers.list_temporaries(str(tmp_path)) == [left.name]
-        clock[0] += 61
-        assert leftovers.list_temporaries(str(tmp_path)) == []
-    left.touch()
-    assert leftovers.list_temporaries(str(tmp_path)) == [left.name]

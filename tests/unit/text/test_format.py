@@ -43,6 +43,8 @@ def test_bytes_take_the_largest_unit_that_fits(count: int, text: str) -> None:
 
 def test_counts_agree_with_their_noun() -> None:
     assert [format_count(count, "node") for count in (0, 1, 2, 1234)] == ["0 nodes", "1 node", "2 nodes", "1,234 nodes"]
+    assert format_count(10**30 - 1) == ",".join(["999"] * 10)
+    assert format_count(10**30) == "more than 10^30"
     assert format_count(10**40) == "more than 10^30"
 
 
