@@ -85,7 +85,8 @@ def test_a_finding_of_several_parameter_files_is_reported_once(tmp_path: Path) -
     for epoch, example in enumerate((lacks, msgspec.structs.replace(holds, params=more), holds)):
         (tmp_path / f"a-{epoch:04}.params").write_bytes(params_file(example))
     found = json.loads(check(".", "--format", "json", cwd=tmp_path, code=1))["findings"]
-    assert [(finding["code"], finding["file"], finding["message"].partition(" (")[2]) for finding in found] == [
+    places = [(finding["code"], finding["file"], finding["message"].partition(" (")[2]) for finding in found]
+    assert [tuple(part.replace("\\", "/") for part in place) for place in places] == [
         ("GS108", "./a-symbol.json", ""),
         ("GS403", "./a-0001.params", ""),
         ("GS402", "./a-symbol.json", "./a-0000.params)"),
