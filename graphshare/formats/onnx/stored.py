@@ -18,7 +18,7 @@ from graphshare.formats.onnx.protobuf import Data, scan, text_at
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails, Source
 
 _CHUNK = 1 << 20
-_LARGE = 1 << 24  # bytes from which on a file is not read as a whole
+_LARGE = 1 << 25  # bytes from which on a file is not read as a whole
 
 
 class OnnxFile:
