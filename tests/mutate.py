@@ -117,8 +117,8 @@ def is_found(mutant: Mutant, tests: list[str], folder: Path, limit: float) -> bo
         place.write_text(original, encoding="utf-8")
         # A fault of the same length, planted within the same second, would run from the bytecode of this one.
         shutil.rmtree(place.parent / "__pycache__", ignore_errors=True)
-    if done.returncode and b" failed" not in done.stdout and b" error" not in done.stdout:
-        output = (done.stdout + done.stderr).decode(errors="replace")
+    output = (done.stdout + done.stderr).decode(errors="replace")
+    if done.returncode and not any(text in output for text in (" failed", " error", "while loading conftest")):
         raise SystemExit(f"the tests of {mutant.path} did not run: {output[-2000:]}")
     return done.returncode != 0
 

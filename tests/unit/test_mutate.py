@@ -49,6 +49,13 @@ def test_a_fault_is_found_by_a_test_that_fails(test: str, found: bool, root: Pat
     assert (root / "module.py").read_text() == SOURCE
 
 
+def test_a_fault_that_breaks_the_import_of_all_tests_is_found(root: Path) -> None:
+    (root / "conftest.py").write_text("from module import is_small\nassert is_small(2) is True\n")
+    (root / "test_module.py").write_text("def test_it():\n    pass\n")
+    mutant = next(mutant for mutant in mutate.list_mutants(root / "module.py") if mutant.before == "x + 2 == 4")
+    assert mutate.is_found(mutant, ["test_module.py"], root, limit=60.0)
+
+
 def test_tests_that_do_not_run_find_nothing(root: Path) -> None:
     mutant = next(mutate.list_mutants(root / "module.py"))
     with pytest.raises(SystemExit, match="did not run"):
