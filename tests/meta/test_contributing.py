@@ -22,7 +22,7 @@ FILES = {
     "Translate an operator to ONNX": 3,
     "Add a check rule": 2,
     "Add a command": 7,
-    "Add a parameter format": 2,
+    "Add a parameter format": 3,
 }
 """How many files each recipe may touch, besides tests and what a command generates."""
 GENERATED = {"graphshare/ops/index.py"}
