@@ -52,3 +52,8 @@ def test_nothing_is_suggested_twice() -> None:
     assert find_similar("conv", names, key=names.__getitem__) == ["conv1", "conv2"]
     assert find_similar("conv1_outptu", names, key=names.__getitem__)[0] == "conv1_output"
     assert did_you_mean("dta", ["data", "data"]) == "did you mean 'data'?"
+
+
+def test_names_of_one_thing_hide_no_other_thing() -> None:
+    outputs = {f"conv{layer}{number}": layer for layer in "123" for number in range(4)}
+    assert find_similar("convxx", outputs, key=outputs.__getitem__) == ["conv33", "conv23", "conv13"]

@@ -49,8 +49,8 @@ def test_file_urls_are_paths() -> None:
     assert local_path("file:///tmp/a%20b") == "/tmp/a b"
     assert local_path("FILE://localhost/x") == "/x"
     assert local_path("file:///C:/x") == "C:/x"
-    assert local_path("zip://a::file:///x.zip") == "zip://a::file:///x.zip"
-    assert local_path("file://elsewhere/x") == "file://elsewhere/x"
+    for path in ("zip://a::file:///x.zip", "file:///a.zip::b", "file://elsewhere/x", "/tmp/a%20b"):
+        assert local_path(path) == path
 
 
 @pytest.mark.parametrize(
