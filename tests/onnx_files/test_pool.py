@@ -443,6 +443,14 @@ def test_a_new_folder_is_gone_after_an_error(pair: list[Path], tmp_path: Path) -
     assert not (tmp_path / "new").exists()
 
 
+def test_models_of_small_arrays_need_no_file_of_weights(tmp_path: Path) -> None:
+    path = write(tmp_path / "small.onnx", dense(array(16, 15)))
+    result = gs.pool([path], tmp_path / "out")
+    assert (result.data, result.size, result.orphans, result.weights, result.distinct) == ("", 0, 0, 0, 0)
+    assert files_in(tmp_path / "out") == ["small.onnx"]
+    assert result.after == (tmp_path / "out/small.onnx").stat().st_size
+
+
 @pytest.mark.usefixtures("pair")
 def test_json(tmp_path: Path) -> None:
     said = json.loads(done(graphshare("pool", "a.onnx", "-o", "out", "--format", "json", cwd=tmp_path)).stdout)

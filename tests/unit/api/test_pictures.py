@@ -180,7 +180,9 @@ def test_regions_have_the_colour_of_what_became_of_them(tmp_path: Path) -> None:
         assert bool(report) == (mark == "near")
         assert marks(drawn) == {"m": mark, "n": mark}, change
         assert next(iter(sections(drawn))).startswith(verdict)
-        assert len(sections(drawn)["1 region"]) == 1
+        (line,) = sections(drawn)["1 region"]
+        size = r"n: .*\S+ of the largest number, \S+ allowed"
+        assert re.fullmatch({"near": "within the tolerance: ", "apart": "differs: "}[mark] + size, line), line
         assert "only in the original" in next(box for box in drawn.picture.boxes if box.title == "m").lines
 
 
