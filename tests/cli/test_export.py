@@ -187,8 +187,8 @@ def test_free_sizes(folder: Path) -> None:
 
 def test_the_states_of_a_recurrent_layer_have_their_batch_on_the_second_axis() -> None:
     attrs = {"mode": "rnn_tanh", "num_layers": "1", "state_size": "3", "state_outputs": "False"}
-    nodes = [variable("data"), operator("SwapAxis", "steps", [0], attrs={"dim1": "0", "dim2": "1"}), variable("w"), variable("s"),
-             operator("RNN", "rnn", [1, 2, 3], attrs=attrs)]  # fmt: skip
+    steps = operator("SwapAxis", "steps", [0], attrs={"dim1": "0", "dim2": "1"})
+    nodes = [variable("data"), steps, variable("w"), variable("s"), operator("RNN", "rnn", [1, 2, 3], attrs=attrs)]
     model = Checkpoint(read_symbol(mxnet_text(document(nodes, [4])).encode())).with_params({"w": np.zeros(24, "float32")})
     report = export(model, shapes={"data": (2, 4, 3), "s": (1, 2, 3)}, dynamic_batch=True).report
     assert report.inputs == {"data": ("batch", 4, 3), "s": (1, "batch", 3)}

@@ -1,7 +1,7 @@
 """The whole SVG text of small pictures: where each box, line and scope is.
 
-``python -m tests.unit.drawing.test_recorded`` records it in ``recorded.txt``, without the head and the style, which are the same in
-all of them. Look at the pictures that changed before you commit it.
+``python -m tests.unit.drawing.test_recorded`` records it in ``recorded.txt``, without the head and the style, which are the
+same in all of them. Look at the pictures that changed before you commit it.
 """
 
 from __future__ import annotations
