@@ -14,6 +14,7 @@ import graphshare as gs
 from graphshare.cli import main
 from graphshare.errors import OutputError
 from graphshare.files.atomic import OutputTransaction
+from graphshare.files.remote import retries
 from graphshare.files.remote.filesystem import RemotePath
 from tests.processes import ROOT
 
@@ -169,6 +170,23 @@ def test_a_write_that_fails_for_a_moment_is_repeated(memory: Any, monkeypatch: p
     monkeypatch.setattr(type(memory), "pipe_file", fail)
     gs.save(gs.load(LENET), "memory://out/siam")
     assert len(memory.find("/out")) == 2
+
+
+@pytest.mark.parametrize(("error", "attempts"), [(PermissionError(13, "denied"), 1), (TimeoutError(), 3)])
+def test_a_write_is_repeated_only_while_it_may_succeed(
+    error: Exception, attempts: int, memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def fail(self: Any, path: str, value: bytes, **options: Any) -> None:
+        calls.append(path)
+        raise error
+
+    monkeypatch.setattr(type(memory), "pipe_file", fail)
+    monkeypatch.setattr(retries, "DELAYS", (0, 0))
+    with pytest.raises(OutputError):
+        gs.save(gs.load(LENET), "memory://out/siam", params="none")
+    assert len(calls) == attempts
 
 
 def test_elsewhere_an_object_is_written_under_another_name_first(

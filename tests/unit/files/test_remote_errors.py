@@ -6,7 +6,7 @@ import pytest
 
 from graphshare.errors import Fault, InputError
 from graphshare.files import open_source
-from graphshare.files.remote.filesystem import INSTALL, explain
+from graphshare.files.remote.filesystem import INSTALL, explain, may_pass
 from graphshare.files.remote.ranges import _total
 
 
@@ -27,6 +27,59 @@ from graphshare.files.remote.ranges import _total
 def test_a_missing_package_is_named(url: str, text: str, hint: str) -> None:
     (fault,) = explain(ImportError(text), url).faults
     assert (fault.message, fault.hint) == (f"needs a package that is not installed: {text}", hint)
+
+
+def answer(status: int) -> OSError:
+    error = OSError("refused")
+    error.status = status  # type: ignore[attr-defined]  # as aiohttp has it
+    return error
+
+
+def answer_of_s3(status: int) -> OSError:
+    error = OSError("refused")
+    error.response = {"ResponseMetadata": {"HTTPStatusCode": status}}  # type: ignore[attr-defined]  # as botocore has it
+    return error
+
+
+def name_error(name: str) -> Exception:
+    kind: type[Exception] = type(name, (Exception,), {})
+    return kind("of another package")
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "is_denied"),
+    [
+        (answer(401), "the server requires a user name and a password (401)", True),
+        (answer(403), "the server refuses access (403)", True),
+        (answer_of_s3(403), "the server refuses access (403)", True),
+        (answer(402), "the server answered 402", False),
+        (answer(404), "does not exist", False),
+        (FileNotFoundError(), "does not exist", False),
+        (PermissionError(13, "Permission denied"), "cannot be read: Permission denied", True),
+        (name_error("NoCredentialsError"), "cannot be read: of another package", True),
+        (ValueError("read by key:hidden@b"), "cannot be read: read by ...@b", False),
+        (ValueError(), "cannot be read: ValueError", False),
+    ],
+)
+def test_a_refusal_of_a_server_names_its_reason(error: Exception, message: str, is_denied: bool) -> None:
+    (fault,) = explain(error, "s3://key:hidden@b/a.json").faults
+    assert (fault.message, fault.where) == (message, "s3://b/a.json")
+    assert bool(fault.hint) is is_denied
+
+
+@pytest.mark.parametrize(
+    ("error", "may_succeed"),
+    [
+        *((answer(status), status in (429, 500, 503)) for status in (400, 404, 428, 429, 430, 499, 500, 503)),
+        (answer_of_s3(503), True),
+        (answer_of_s3(403), False),
+        *((error, True) for error in (ConnectionResetError(), TimeoutError(), name_error("ReadTimeoutError"))),
+        *((error, False) for error in (FileNotFoundError(), PermissionError(), ValueError())),
+        *((name_error(name), False) for name in ("ClientConnectorDNSError", "ClientConnectorCertificateError", "ClientError")),
+    ],
+)
+def test_what_may_pass_is_requested_again(error: Exception, may_succeed: bool) -> None:
+    assert may_pass(error) is may_succeed
 
 
 @pytest.mark.parametrize(
