@@ -19,7 +19,7 @@ from graphshare.cli.fleet import make_template, run_captured
 from graphshare.errors import GraphshareError, InputError, OutputError, RefusedError, UsageError
 from graphshare.files.schema import explain
 from graphshare.fleet.manifest import Manifest
-from graphshare.fleet.records import Result, Run, Task
+from graphshare.fleet.records import Answer, FleetModel, Result, Run, Task
 from graphshare.fleet.work import work
 from tests.processes import ROOT, done, environment, graphshare, refused
 
@@ -227,6 +227,17 @@ def test_lines_that_are_appended_do_not_hide_earlier_ones(tmp_path: Path) -> Non
             assert (manifest.find(result.source) == result) is again
             manifest.append(result)
         manifest.close()
+
+
+@pytest.mark.parametrize(("answer", "has_failed"), [("done", False), ("no", False), ("failed", True), ("killed", True)])
+def test_a_manifest_knows_what_has_failed(answer: Answer, has_failed: bool, tmp_path: Path) -> None:
+    manifest = Manifest(str(tmp_path / "run.jsonl"))
+    tasks = [Task(FleetModel(f"{name}-symbol.json", "", 0), ("check", "{}"), (), ()) for name in ("a", "new")]
+    manifest.append(Result(source="a-symbol.json", command=("check", "{}"), result=answer))
+    manifest.close()
+    manifest = Manifest(str(tmp_path / "run.jsonl"))
+    assert [manifest.has_failed(task) for task in tasks] == [has_failed, False]
+    manifest.close()
 
 
 def test_another_command_runs_again(models: Path, inline: list[Task]) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from graphshare.cli.main import _describe_written, _say_interrupted
+from graphshare.errors import Fault, OutputError
 from tests.processes import COMMAND, ROOT, done, environment, files_in, graphshare, refused, write_json
 from tests.symbols import siamese
 
@@ -40,6 +42,30 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "out.json").write_text("old")
     (tmp_path / "map.json").write_text("old")
     return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ({}, ""),
+        ({"a.json": True}, "a.json was written"),
+        ({"a.json": True, "a.params": True}, "a.json, a.params were written"),
+        ({"s3://b/a": False}, "a part of s3://b/a was written"),
+        ({"s3://b/a": False, "a.json": True}, "a.json was written, and a part of s3://b/a was written"),
+    ],
+)
+def test_complete_outputs_and_parts_are_told_apart(written: dict[str, bool], text: str) -> None:
+    assert _describe_written(written) == text
+
+
+def test_an_error_of_the_clean_up_is_the_reason_of_the_last_message(capsys: pytest.CaptureFixture[str]) -> None:
+    error = KeyboardInterrupt()
+    error.__context__ = ValueError()
+    error.__context__.__cause__ = OutputError(Fault("the old file is in old.tmp", where="a.json"))
+    _say_interrupted(error, {})
+    assert capsys.readouterr().err == "error: a.json: the old file is in old.tmp\nerror: interrupted\n"
+    _say_interrupted(KeyboardInterrupt(), {})
+    assert capsys.readouterr().err == "error: interrupted; nothing was changed\n"
 
 
 DUPLICATE = ("duplicate", "a.json", "--prefix", "b-", "-o", "out.json", "--map-out", "map.json")
