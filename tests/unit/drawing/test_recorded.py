@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import graphshare as gs
+from graphshare.drawing.layout.arrange import _WIDEST_ROW
 from tests.processes import ROOT, write_json
 from tests.symbols import Document, document, operator, variable
 from tests.unit.drawing.test_draw import scoped
@@ -40,15 +41,37 @@ def ladder() -> Document:
     """Lines that cross, skip rows and bend around boxes of other widths; a control dependency."""
     nodes = [variable(f"in{i}") for i in range(3)]
     nodes += [operator("add_n", f"sum{i}", [2 - i, i % 2, 1]) for i in range(3)]
-    nodes += [operator("relu", "a_relu_with_a_very_long_name_that_is_shortened_in_its_middle", [3]), operator("tanh", "t", [5])]
+    nodes += [operator("relu", f"a_relu_with_{'very_' * 100}long_name", [3]), operator("tanh", "t", [5])]
     nodes += [operator("add_n", "all", [0, 4, 6, 7], control_deps=[3]), operator("slice", "part", [8], attrs={"begin": "(0,)"})]
     return document(nodes, [9, 6])
 
 
 def islands() -> Document:
     """Operators without lines beside a short chain."""
-    nodes = [operator("_zeros", f"zero{i}", [], attrs={"shape": f"({i + 1}, 2)"}) for i in range(7)]
-    return document([*nodes, variable("x"), operator("relu", "y", [7])], [*range(7), 8])
+    count = 2 * _WIDEST_ROW + 1
+    nodes = [operator("_zeros", f"zero{i}", [], attrs={"shape": f"({i + 1}, 2)"}) for i in range(count)]
+    return document([*nodes, variable("x"), operator("relu", "y", [count])], [*range(count), count + 1])
+
+
+def web() -> Document:
+    """Many lines across three scopes that need each other."""
+    nodes = [variable("x"), variable("y")]
+    for i in range(2, 20):
+        inputs = dict.fromkeys((i * 7 % i, (i * 5 + 3) % i, i * i // 3 % i))
+        nodes.append(
+            operator("add_n", f"{'abc'[i * i % 3]}/{'dense' * (i % 4)}{i}", list(inputs), attrs={"num_args": str(len(inputs))})
+        )
+    return document(nodes, [19, 18, 17])
+
+
+def unrolled() -> Document:
+    """Three layers in a row with one weight and one bias, and another one of two of them."""
+    nodes = [variable("x"), variable("weight"), variable("bias"), variable("scale")]
+    for i in range(3):
+        nodes.append(operator("FullyConnected", f"fc{i}", [len(nodes) - 1 if i else 0, 1, 2], attrs={"num_hidden": "4"}))
+    nodes.append(operator("broadcast_mul", "m0", [4, 3]))
+    nodes.append(operator("broadcast_mul", "m1", [6, 3]))
+    return document(nodes, [7, 8])
 
 
 PICTURES: dict[str, Callable[[Path], str]] = {
@@ -58,6 +81,8 @@ PICTURES: dict[str, Callable[[Path], str]] = {
     "crossing lines": draw_document(ladder(), theme="light"),
     "crossing lines, from right to left": draw_document(ladder(), direction="RL"),
     "operators without lines": draw_document(islands()),
+    "scopes that need each other": draw_document(web()),
+    "weights of several layers in a row": draw_document(unrolled()),
     "bodies of an If": draw_branches,
 }
 
