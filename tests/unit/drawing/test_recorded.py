@@ -59,7 +59,7 @@ def web() -> Document:
     for i in range(2, 20):
         inputs = dict.fromkeys((i * 7 % i, (i * 5 + 3) % i, i * i // 3 % i))
         nodes.append(
-            operator("add_n", f"{'abc'[i * i % 3]}/{'dense' * (i % 4)}{i}", list(inputs), attrs={"num_args": str(len(inputs))})
+            operator("add_n", f"{'abc'[i % 3]}/{'dense' * (i % 4)}{i}", list(inputs), attrs={"num_args": str(len(inputs))})
         )
     return document(nodes, [19, 18, 17])
 
