@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -238,6 +240,18 @@ def test_a_manifest_knows_what_has_failed(answer: Answer, has_failed: bool, tmp_
     manifest = Manifest(str(tmp_path / "run.jsonl"))
     assert [manifest.has_failed(task) for task in tasks] == [has_failed, False]
     manifest.close()
+
+
+@pytest.mark.usefixtures("inline")
+def test_a_run_counts_its_results_and_shows_those_that_are_not_done_first(models: Path) -> None:
+    fleet = gs.foreach("models", ["check", "{}"])
+    results = list(fleet)
+    counts = Counter(result.result for result in results)
+    words = "".join(f", {count} {answer}" for answer, count in counts.items())
+    assert repr(fleet) == f"<FleetRun: check {{}}: {len(results)} of {len(results)} models{words}>"
+    cells = re.findall("<td[^>]*>(.*?)</td>", fleet._repr_html_())
+    shown = list(zip(cells[::4], cells[1::4], strict=True))
+    assert shown == sorted(((result.source, result.result) for result in results), key=lambda row: row[1] == "done")
 
 
 def test_another_command_runs_again(models: Path, inline: list[Task]) -> None:

@@ -443,6 +443,16 @@ def test_a_new_folder_is_gone_after_an_error(pair: list[Path], tmp_path: Path) -
     assert not (tmp_path / "new").exists()
 
 
+def test_the_result_counts_bytes_before_and_after(pair: list[Path], tmp_path: Path) -> None:
+    result = gs.pool(pair, tmp_path / "out")
+    before, after = (sum(path.stat().st_size for path in paths) for paths in (pair, map(Path, (m.out for m in result.models))))
+    assert (result.weights, result.distinct, result.orphans) == (5 * 1024, 3 * 1024, 0)
+    assert (result.before, result.after) == (before, after + 3 * 1024)
+    assert [(model.before, model.arrays, model.weights) for model in result.models] == [
+        (path.stat().st_size, count, 1024 * count) for path, count in zip(pair, (2, 3), strict=True)
+    ]
+
+
 def test_models_of_small_arrays_need_no_file_of_weights(tmp_path: Path) -> None:
     path = write(tmp_path / "small.onnx", dense(array(16, 15)))
     result = gs.pool([path], tmp_path / "out")
