@@ -298,7 +298,7 @@ def test_the_size_of_a_sparse_array_is_that_of_all_its_parts(tmp_path: Path) -> 
     path.write_bytes(params_bytes.container([rows, columns, params_bytes.dense((2,))], ["arg:r", "arg:c", "arg:d"]))
     listed = list_params(path)
     assert listed.data_size == 16 + 48 + 8
-    assert re.findall(r"<td[^>]*>(.*?)</td>", listed._repr_html_())[:4] == ["arg:r", "3x2", "float32", "16 B"]
+    assert re.findall(r"<td[^>]*>(.*?)</td>", listed._repr_html_())[:4] == ["arg:r", "3x2", "float32", "92 B"]
     sizes = {array.key: (array.storage, array.size) for array in show_params(path).arrays}
     assert sizes == {"arg:r": ("row_sparse", 16), "arg:c": ("csr", 48), "arg:d": ("default", 8)}
 
