@@ -6,6 +6,7 @@ import pytest
 
 from graphshare.errors import Fault, InputError
 from graphshare.files import open_source
+from graphshare.files.remote import retries
 from graphshare.files.remote.filesystem import INSTALL, explain, may_pass
 from graphshare.files.remote.ranges import _total
 
@@ -105,3 +106,31 @@ def test_the_size_of_an_object_is_that_of_its_range() -> None:
     for response in ({}, {"ContentRange": "bytes 0-3/*"}, {"ContentRange": "0-3/10"}):
         with pytest.raises(InputError, match="does not send ranges"):
             _total(response, "s3://a/b")
+
+
+@pytest.mark.parametrize("variable", ["", "AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE"])
+def test_requests_to_s3_are_repeated_as_often_as_others_unless_the_user_has_decided(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("aiobotocore")
+    for name in ("AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE"):
+        monkeypatch.delenv(name, raising=False)
+    if variable:
+        monkeypatch.setenv(variable, "adaptive")
+    options = retries.s3_options({"anon": True, "config_kwargs": {"read_timeout": 5}})
+    settings = {name: value for name, value in options["config_kwargs"].items() if name != "http_session_cls"}
+    wanted = {"connect_timeout": 10.0, "read_timeout": 5, "max_pool_connections": 32}
+    assert settings == wanted | ({} if variable else {"retries": {"total_max_attempts": 4, "mode": "standard"}})
+    assert options["anon"] is True
+
+
+def test_options_of_the_user_win_over_those_of_the_web() -> None:
+    pytest.importorskip("aiohttp")
+    options = retries.http_options({"block_size": 1, "client_kwargs": {"trust_env": True}})
+    assert (options["block_size"], options["client_kwargs"].keys()) == (1, {"response_class", "trust_env"})
+    assert retries.http_options({"client_kwargs": {"response_class": int}}) == {"client_kwargs": {"response_class": int}}
+
+
+@pytest.mark.parametrize(("size", "seconds"), [(0, 30), (10_000, 31), (5_000_000, 530)])
+def test_a_request_has_time_for_its_bytes(size: int, seconds: float) -> None:
+    assert retries.allow_seconds(size) == seconds
