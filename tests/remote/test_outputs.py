@@ -172,9 +172,24 @@ def test_a_write_that_fails_for_a_moment_is_repeated(memory: Any, monkeypatch: p
     assert len(memory.find("/out")) == 2
 
 
-@pytest.mark.parametrize(("error", "attempts"), [(PermissionError(13, "denied"), 1), (TimeoutError(), 3)])
+def refuse(status: int) -> OSError:
+    error = OSError("refused")
+    error.status = status  # type: ignore[attr-defined]  # as aiohttp has it
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "attempts", "message"),
+    [
+        (PermissionError(13, "denied"), 1, "cannot be written: denied"),
+        (TimeoutError(), 3, "Timeout: no connection in 10 s"),
+        (refuse(503), 3, "the server answered 503"),
+        (refuse(412), 1, "was written by another process meanwhile"),
+        (FileExistsError(), 1, "was written by another process meanwhile"),
+    ],
+)
 def test_a_write_is_repeated_only_while_it_may_succeed(
-    error: Exception, attempts: int, memory: Any, monkeypatch: pytest.MonkeyPatch
+    error: Exception, attempts: int, message: str, memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[str] = []
 
@@ -184,8 +199,8 @@ def test_a_write_is_repeated_only_while_it_may_succeed(
 
     monkeypatch.setattr(type(memory), "pipe_file", fail)
     monkeypatch.setattr(retries, "DELAYS", (0, 0))
-    with pytest.raises(OutputError):
-        gs.save(gs.load(LENET), "memory://out/siam", params="none")
+    with pytest.raises(OutputError, match=f"^memory://out/a: {message}"):
+        write("a")
     assert len(calls) == attempts
 
 

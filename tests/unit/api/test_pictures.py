@@ -212,5 +212,11 @@ def test_an_output_that_differs_is_marked_where_there_are_no_regions(tmp_path: P
     report = gs.verify(gs.load(left), against=gs.load(right), values_only=True, shapes={"x": (2, 3)})
     assert not report
     assert marks(gs.draw_proof(report, gs.load(left), gs.load(right))) == {"y": "apart"}
+    chains = [
+        write_json(tmp_path / f"{op}.json", document([variable("x"), operator(op, "h", [0]), operator("tanh", "y", [1])], [2]))
+        for op in ("relu", "sigmoid")
+    ]
+    report = gs.verify(gs.load(chains[0]), against=gs.load(chains[1]), layers=True, shapes={"x": (2, 3)})
+    assert marks(gs.draw_proof(report, *map(gs.load, chains))) == {"h": "apart", "y": "apart"}
     shapes = {"data": (1, 1, 28, 28)}
     assert marks(gs.draw_proof(gs.verify(source, against=source, shapes=shapes), source, source)) == {}

@@ -43,6 +43,7 @@ def test_a_name_that_contains_the_text_is_suggested_first() -> None:
     known = ["relu_conv", "conv10", "conv1", "Conv_a", "pool", "conv_"]
     assert find_similar("conv", known) == ["conv1", "conv_", "conv10"]
     assert find_similar("CONV1*", known) == ["conv1", "conv10"]
+    assert find_similar("nv", ["conv1_weight"]) == ["conv1_weight"]
     assert find_similar("v", ["conv1", "x_v_y"]) == find_similar("x", ["y"]) == []
 
 
