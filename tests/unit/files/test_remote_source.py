@@ -72,22 +72,25 @@ def test_the_latest_small_answers_are_kept() -> None:
         assert source.read_at(start + 1, WINDOW - 1) == CONTENT[start + 1 : start + WINDOW]
     assert server.requests == []
     source.read_at(starts[0], 1)
-    source.read_at(*large)
-    assert server.requests == [(starts[0], starts[0] + WINDOW), (WINDOW, WINDOW + _KEPT_SIZE + 1)]
+    for length in (_KEPT_SIZE + 1, _KEPT_SIZE, _KEPT_SIZE):
+        source.read_at(WINDOW, length)
+    assert server.requests == [
+        (starts[0], starts[0] + WINDOW), (WINDOW, WINDOW + _KEPT_SIZE + 1), (WINDOW, WINDOW + _KEPT_SIZE)
+    ]  # fmt: skip
 
 
 def test_near_ranges_are_requested_as_one_before_they_are_read() -> None:
     server = Server()
     source = open_file(server)
     at = 10 * WINDOW
-    inside = [(at + 50, at + 60), (0, 8), (at, at + 10), (at + WINDOW - 5, at + WINDOW)]
+    inside = [(at + 50, at + 60), (4, 8), (at, at + 10), (at + WINDOW - 5, at + WINDOW)]
     source.prefetch([*inside, (at + WINDOW - 4, at + WINDOW + 1)])
     assert server.requests == [(at, at + WINDOW), (at + WINDOW - 4, at + WINDOW + 1)]
     server.requests.clear()
     for start, stop in ((at, at + WINDOW), (at + 55, at + 60), (at + WINDOW - 4, at + WINDOW + 1)):
         assert source.read_at(start, stop - start) == CONTENT[start:stop]
     assert server.requests == []
-    source.prefetch([(0, 8)])
+    source.prefetch([(4, 8)])
     source.read_at(at, 1)
     assert server.requests == [(at, at + WINDOW)]
 
@@ -97,9 +100,19 @@ def test_a_file_that_has_become_another_one_is_refused() -> None:
     source = open_file(server)
     with pytest.raises(InputError, match=f"byte {len(CONTENT)}: shrank while it was being read"):
         source.read_at(len(CONTENT) - 1, 2)
+    assert server.requests == []
     server.content = CONTENT[:-1]
     with pytest.raises(InputError, match="changed"):
         source.read_at(WINDOW, 1)
+
+
+def test_an_answer_that_is_too_short_ends_where_the_file_does_now() -> None:
+    server = Server()
+    source = open_file(server)
+    source._fetch = lambda *bounds, version: [Answer(start, bytes(9), len(CONTENT), version) for start, _ in bounds]
+    assert source.read_at(WINDOW, 9) == bytes(9)
+    with pytest.raises(InputError, match=f"byte {3 * WINDOW + 9}: shrank"):
+        source.read_at(3 * WINDOW, 10)
 
 
 @pytest.mark.parametrize(("version", "size", "requests"), [("", 9, 0), ('"tag"', WINDOW + 1, 0), ("W/1", WINDOW + 1, 1)])
