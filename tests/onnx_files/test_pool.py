@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import onnx
 import pytest
@@ -293,6 +294,23 @@ def test_refusals_name_every_model(pair: list[Path], tmp_path: Path) -> None:
         gs.pool([*pair, other, again], tmp_path / "out")
     assert [Path(fault.where).name for fault in caught.value.faults] == ["a.onnx", "b.onnx"]
     assert all("2 models would have this name" in fault.message for fault in caught.value.faults)
+    assert files_in(tmp_path / "out") == []
+
+
+REWRITTEN: dict[str, Callable[[gs.Checkpoint], gs.Checkpoint]] = {
+    "rewritten": lambda model: gs.rename(model, prefix="p_"),
+    "in memory": lambda model: msgspec.structs.replace(model, where=""),
+    "of stdin": lambda model: msgspec.structs.replace(model, where="<stdin>"),
+}
+
+
+@pytest.mark.parametrize("how", REWRITTEN)
+def test_a_model_that_is_not_its_file_is_refused(how: str, pair: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(gs.RefusedError) as caught:
+        gs.pool([pair[0], REWRITTEN[how](gs.load(pair[1]))], tmp_path / "out")
+    (fault,) = caught.value.faults
+    assert (fault.message, fault.hint) == ("is not in a file", "save it first: a model is pooled from its file")
+    assert fault.where == {"rewritten": str(pair[1]), "in memory": "a graph", "of stdin": "<stdin>"}[how]
     assert files_in(tmp_path / "out") == []
 
 
