@@ -509,10 +509,10 @@ def test_a_model_after_two_dashes_and_one_that_begins_with_a_dash(
         (["models/*", "check", "{}"], "no command is given", "graphshare foreach 'models/*' -- check '{}'"),
         (["models/*", "-o", "out", "chekc", "{}"], "no command is given", "graphshare foreach 'models/*' -o out -- check '{}'"),
         (["models/*", "chekc"], "no command is given", "graphshare foreach 'models/*' -- check '{}'"),
-        (  # the value of an option is no command, and a command has no option before it
-            ["models/*", "-o", "fold", "check", "-x"],
+        (  # the value of an option is no command
+            ["models/*", "check", "-o", "fold"],
             "no command is given",
-            "graphshare foreach 'models/*' -o fold -- check -x '{}'",
+            "graphshare foreach 'models/*' -- check -o fold '{}'",
         ),
         (["models/*", "--", "chekc", "{}"], "no such command 'chekc'", "graphshare foreach 'models/*' -- check '{}'"),
         (

@@ -85,7 +85,7 @@ def test_a_value_that_is_repeated_is_one_value(capsys: pytest.CaptureFixture[str
     ("words", "message", "hint"),
     [
         (["chekc", "a b"], "no such command 'chekc'; did you mean 'check'?", "write `graphshare check 'a b'`"),
-        (["help", "run"], "no such command 'help'; did you mean `graphshare run --help`?", "see `graphshare --help`"),
+        (["help", "run", "net"], "no such command 'help'; did you mean `graphshare run --help`?", "see `graphshare --help`"),
         (["version", "run"], "no such command 'version'; did you mean `graphshare --version`?", "see `graphshare --help`"),
         (["params", "lits", "x"], "no such command 'lits'; did you mean 'list'?", "write `graphshare params list x`"),
         (["zzzz"], "no such command 'zzzz'", "see `graphshare --help`"),

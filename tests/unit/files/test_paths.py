@@ -45,7 +45,7 @@ def test_a_folder_is_no_file_and_a_name_at_a_url_is_one(folder: Path) -> None:
     assert [is_listed_file("s3://bucket", name) for name in names] == [True, True, True]
 
 
-@pytest.mark.parametrize(("most", "data"), [(0, b""), (3, b"123"), (5, b"12345"), (9, b"12345")])
+@pytest.mark.parametrize(("most", "data"), [(0, b""), (1, b"1"), (3, b"123"), (5, b"12345"), (9, b"12345")])
 def test_at_most_so_many_bytes_are_read(most: int, data: bytes, folder: Path) -> None:
     assert read_file(str(folder / "net.txt"), most=most) == data
     if sys.platform != "win32":

@@ -6,7 +6,8 @@ import pytest
 
 from graphshare.errors import Fault, InputError
 from graphshare.files import open_source
-from graphshare.files.remote import retries
+from graphshare.files.byte_source import ListedFile
+from graphshare.files.remote import listing, retries
 from graphshare.files.remote.filesystem import INSTALL, explain, may_pass
 from graphshare.files.remote.ranges import _total
 
@@ -122,6 +123,11 @@ def test_requests_to_s3_are_repeated_as_often_as_others_unless_the_user_has_deci
     wanted = {"connect_timeout": 10.0, "read_timeout": 5, "max_pool_connections": 32}
     assert settings == wanted | ({} if variable else {"retries": {"total_max_attempts": 4, "mode": "standard"}})
     assert options["anon"] is True
+
+
+@pytest.mark.parametrize(("facts", "size"), [({"size": 0}, 0), ({"size": 7}, 7), ({"size": None}, -1), ({}, -1)])
+def test_a_listing_may_have_no_sizes(facts: dict[str, int | None], size: int) -> None:
+    assert listing._describe("s3://b/a/", "n.json", facts) == ListedFile("s3://b/a/n.json", size, "")
 
 
 def test_options_of_the_user_win_over_those_of_the_web() -> None:
