@@ -60,8 +60,7 @@ def convert(
     file = read_index(path)
     plan = plan_conversion(file, format_, as_names(select), tie)
     cast = choose_cast(file, plan, dtype, None if keep is None else as_names(keep))
-    if cast is not None and file.format == format_.name:  # records are written anew, and only V3 holds a scalar
-        np_shape |= any(record.layout == "V3" for record, _ in plan)
+    np_shape |= any(record.layout == "V3" for record, _ in plan)  # MXNet reads no file with V2 and V3 records
     with OutputTransaction() as stage:
         stage_params([(file, plan)], stage, target, to=format_.name, densify=densify, np_shape=np_shape, cast=cast)
         stage.commit()

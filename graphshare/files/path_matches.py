@@ -67,7 +67,7 @@ def find_below(folder: str, *, depth: int | None = None) -> list[ListedFile]:
 def find_root(pattern: str) -> str:
     """Return the folder of a URL before its first wildcard, with a slash at its end."""
     head, name, tail = split_url(pattern)
-    folder, slash, _ = re.split(r"[*?\[]", head + name, maxsplit=1)[0].rpartition("/")
+    folder, slash, _ = re.split(r"[*?\[]", head + name)[0].rpartition("/")
     return f"{folder}{slash}{tail}"
 
 
@@ -75,7 +75,7 @@ def match_path(path: str, pattern: str) -> bool:
     """Return whether a glob matches a whole path, in time that grows with the product of their lengths at most."""
     names, globs = path.split("/"), pattern.split("/")
     at = wanted = 0
-    retry = (-1, -1)  # the last ** and how many names it stands for, up to here
+    retry: tuple[int, int] | None = None  # the last ** and how many names it stands for, up to here
     while at < len(names):
         if wanted < len(globs) and globs[wanted] == "**":
             retry = wanted, at
@@ -83,7 +83,7 @@ def match_path(path: str, pattern: str) -> bool:
         elif wanted < len(globs) and _match_name(names[at], globs[wanted]):
             at, wanted = at + 1, wanted + 1
         # The last ** takes one more name. Earlier ones need not: the names between them have matched.
-        elif retry[0] >= 0 and not names[retry[1]].startswith("."):
+        elif retry is not None and not names[retry[1]].startswith("."):
             retry = retry[0], retry[1] + 1
             at, wanted = retry[1], retry[0] + 1
         else:

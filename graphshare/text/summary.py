@@ -96,4 +96,4 @@ def escape_text(text: str) -> str:
     from html import escape  # start-up: only notebooks need it
 
     # Cut before it is escaped, because a name may have megabytes, and after, because escapes are longer.
-    return escape(shorten(escape_control(text[: 2 * LONGEST_CELL]), LONGEST_CELL))
+    return escape(shorten(escape_control(shorten(text, LONGEST_CELL)), LONGEST_CELL))

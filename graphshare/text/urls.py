@@ -59,7 +59,7 @@ def split_url(url: str) -> tuple[str, str, str]:
         raise ValueError(f"{redact(url)!r} is not a URL")
     scheme, path, tail = match.groups()
     if scheme.lower().endswith(("http://", "https://")):
-        bare = re.split(r"[?#]", path, maxsplit=1)[0]
+        bare = re.split(r"[?#]", path)[0]
         path, tail = bare, path[len(bare) :] + tail
     folder, slash, name = path.rpartition("/")
     return f"{scheme}{folder}{slash}", name, tail
@@ -79,7 +79,7 @@ def leaves_folder(name: str) -> bool:
 
     for _ in range(_MOST_QUOTED):
         plain = re.sub(_INVISIBLE, "", name).replace("\\", "/")
-        if plain.startswith("/") or any(re.split("[;?#]", part, maxsplit=1)[0] == ".." for part in plain.split("/")):
+        if plain.startswith("/") or any(re.split("[;?#]", part)[0] == ".." for part in plain.split("/")):
             return True
         before, name = name, unquote(name)
         if name == before:

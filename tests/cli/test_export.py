@@ -12,15 +12,18 @@ import onnx
 import onnxruntime
 import pytest
 
+import graphshare as gs
 from graphshare.api.export import export
 from graphshare.checkpoint.load import load
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import DisprovedError, RefusedError, UsageError
 from graphshare.files.schema import explain
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ops.registry import TRANSLATIONS, register_translation
 from graphshare.ops.translation import NoTranslation, Translation, Translator
 from graphshare.verification import onnx_checker
 from tests.processes import ROOT, done, files_in, graphshare, refused, write_json
-from tests.symbols import document, operator, variable
+from tests.symbols import document, mxnet_text, operator, variable
 
 LENET = ("lenet", "--shape", "data=1,1,28,28")
 SHAPE = {"data": (1, 1, 28, 28)}
@@ -180,6 +183,26 @@ def test_free_sizes(folder: Path) -> None:
     text = refused(graphshare("export", *LENET, "--dynamic", "date=n,1,h,w", "-o", "x.onnx", cwd=folder))
     assert "did you mean" in text
     assert not (folder / "x.onnx").exists()
+
+
+def test_the_states_of_a_recurrent_layer_have_their_batch_on_the_second_axis() -> None:
+    attrs = {"mode": "rnn_tanh", "num_layers": "1", "state_size": "3", "state_outputs": "False"}
+    steps = operator("SwapAxis", "steps", [0], attrs={"dim1": "0", "dim2": "1"})
+    nodes = [variable("data"), steps, variable("w"), variable("s"), operator("RNN", "rnn", [1, 2, 3], attrs=attrs)]
+    model = Checkpoint(read_symbol(mxnet_text(document(nodes, [4])).encode())).with_params({"w": np.zeros(24, "float32")})
+    report = export(model, shapes={"data": (2, 4, 3), "s": (1, 2, 3)}, dynamic_batch=True).report
+    assert report.inputs == {"data": ("batch", 4, 3), "s": (1, "batch", 3)}
+    assert report.outputs == {"rnn_output": (4, "batch", 3)}
+
+
+@pytest.mark.parametrize(("version", "text"), [(10901, "MXNet 1.9.1"), (10700, "MXNet 1.7.0"), (20000, "MXNet 2.0.0")])
+def test_a_model_states_the_version_that_wrote_its_source(version: int, text: str, tmp_path: Path) -> None:
+    graph = read_symbol(mxnet_text(document([variable("x"), operator("relu", "y", [0])], [1], version=version)).encode())
+    exported = export(Checkpoint(graph), shapes={"x": (2,)})
+    assert exported.report.bytes == 0
+    gs.save(exported, tmp_path / "y.onnx")
+    metadata = {entry.key: entry.value for entry in onnx.load(tmp_path / "y.onnx").metadata_props}
+    assert metadata["graphshare.source.version"] == text
 
 
 def test_an_array_in_an_attribute_is_the_same_for_all_sizes(tmp_path: Path) -> None:

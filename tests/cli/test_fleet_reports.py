@@ -16,7 +16,7 @@ import pytest
 from graphshare.cli.commands import foreach as foreach_command
 from graphshare.cli.fleet import run_captured
 from graphshare.files.schema import explain
-from graphshare.fleet.records import Result, Task
+from graphshare.fleet.records import Answer, Result, Task
 from graphshare.fleet.summary import RunSummary, Spool
 from tests.cli.test_foreach import inline, models
 from tests.processes import graphshare
@@ -200,6 +200,17 @@ def test_an_answer_of_no_is_a_finding_of_its_own_only_where_nothing_else_says_wh
 
     finding = b'{"findings":[{"code":"GS301","level":"error","message":"m"}]}'
     assert [find("no"), find("no", finding), find("done", finding), find("done")] == [["foreach-no"], ["GS301"], ["GS301"], []]
+
+
+@pytest.mark.parametrize(
+    ("result", "levels", "is_strict"),
+    [("no", ["warning"], True), ("no", ["warning", "error"], False), ("done", ["warning"], False), ("done", [], False)],
+)
+def test_a_report_is_strict_where_a_model_without_errors_has_failed(result: Answer, levels: list[str], is_strict: bool) -> None:
+    found = {"findings": [{"code": "GS301", "level": level, "message": "m"} for level in levels]}
+    row = Result(source="a", command=(), result=result, report=msgspec.Raw(json.dumps(found).encode()))
+    report = foreach_command.collect_findings("check", [row])
+    assert (report.files, report.strict, len(report.findings)) == (("a",), is_strict, len(levels))
 
 
 def test_the_reason_names_the_first_findings() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from graphshare.cli.fleet import make_template, run_captured
 from graphshare.errors import GraphshareError, InputError, OutputError, RefusedError, UsageError
 from graphshare.files.schema import explain
 from graphshare.fleet.manifest import Manifest
-from graphshare.fleet.records import Result, Run, Task
+from graphshare.fleet.records import Answer, FleetModel, Result, Run, Task
 from graphshare.fleet.work import work
 from tests.processes import ROOT, done, environment, graphshare, refused
 
@@ -227,6 +229,29 @@ def test_lines_that_are_appended_do_not_hide_earlier_ones(tmp_path: Path) -> Non
             assert (manifest.find(result.source) == result) is again
             manifest.append(result)
         manifest.close()
+
+
+@pytest.mark.parametrize(("answer", "has_failed"), [("done", False), ("no", False), ("failed", True), ("killed", True)])
+def test_a_manifest_knows_what_has_failed(answer: Answer, has_failed: bool, tmp_path: Path) -> None:
+    manifest = Manifest(str(tmp_path / "run.jsonl"))
+    tasks = [Task(FleetModel(f"{name}-symbol.json", "", 0), ("check", "{}"), (), ()) for name in ("a", "new")]
+    manifest.append(Result(source="a-symbol.json", command=("check", "{}"), result=answer))
+    manifest.close()
+    manifest = Manifest(str(tmp_path / "run.jsonl"))
+    assert [manifest.has_failed(task) for task in tasks] == [has_failed, False]
+    manifest.close()
+
+
+@pytest.mark.usefixtures("inline")
+def test_a_run_counts_its_results_and_shows_those_that_are_not_done_first(models: Path) -> None:
+    fleet = gs.foreach("models", ["check", "{}"])
+    results = list(fleet)
+    counts = Counter(result.result for result in results)
+    words = "".join(f", {count} {answer}" for answer, count in counts.items())
+    assert repr(fleet) == f"<FleetRun: check {{}}: {len(results)} of {len(results)} models{words}>"
+    cells = re.findall("<td[^>]*>(.*?)</td>", fleet._repr_html_())
+    shown = list(zip(cells[::4], cells[1::4], strict=True))
+    assert shown == sorted(((result.source, result.result) for result in results), key=lambda row: row[1] == "done")
 
 
 def test_another_command_runs_again(models: Path, inline: list[Task]) -> None:
@@ -484,6 +509,11 @@ def test_a_model_after_two_dashes_and_one_that_begins_with_a_dash(
         (["models/*", "check", "{}"], "no command is given", "graphshare foreach 'models/*' -- check '{}'"),
         (["models/*", "-o", "out", "chekc", "{}"], "no command is given", "graphshare foreach 'models/*' -o out -- check '{}'"),
         (["models/*", "chekc"], "no command is given", "graphshare foreach 'models/*' -- check '{}'"),
+        (  # the value of an option is no command
+            ["models/*", "check", "-o", "fold"],
+            "no command is given",
+            "graphshare foreach 'models/*' -- check -o fold '{}'",
+        ),
         (["models/*", "--", "chekc", "{}"], "no such command 'chekc'", "graphshare foreach 'models/*' -- check '{}'"),
         (
             ["models/*", "--", "params", "lits", "{}"],

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
+from graphshare.cli.image_options import format_options, parse_settings
+from graphshare.errors import UsageError
 from graphshare.files.schema import explain
+from graphshare.formats.images.settings import ImageSettings
 from tests import pictures
 from tests.processes import ROOT, done, graphshare, refused, write_json
 from tests.symbols import document, operator, variable
@@ -185,3 +190,40 @@ def test_two_inputs_of_images(tmp_path: Path) -> None:
     with np.load(tmp_path / "out.npz") as found:
         assert found["gap_output"].shape == (2, 3, 4, 4)
         assert not found["gap_output"].any()
+
+
+def parse(**options: str) -> dict[str, Any]:
+    """Return the settings that options give, without those that are what they are by default."""
+    names = ("preset", "resize", "crop", "mean", "scale", "std", "color", "layout", "interpolation")
+    settings = parse_settings({**dict.fromkeys(names), **options})
+    assert settings is not None
+    plain = ImageSettings()
+    return {name: value for name, value in msgspec.structs.asdict(settings).items() if value != getattr(plain, name)}
+
+
+@pytest.mark.parametrize(
+    ("options", "settings", "words"),
+    [
+        ({"resize": "256"}, {"resize": 256}, "--resize 256"),
+        ({"resize": "112,96"}, {"resize": (112, 96)}, "--resize 112,96"),
+        ({"crop": "224"}, {"crop": (224, 224)}, "--crop 224"),
+        ({"crop": "112,96"}, {"crop": (112, 96)}, "--crop 112,96"),
+        ({"mean": "104,117,123", "color": "bgr"}, {"mean": (104, 117, 123), "color": "bgr"}, "--mean 104,117,123 --bgr"),
+        ({"mean": "127.5", "scale": "1/128"}, {"mean": (127.5,), "scale": 1 / 128}, "--mean 127.5 --scale 0.0078125"),
+        ({"std": "58,57,56", "layout": "NHWC"}, {"std": (58, 57, 56), "layout": "NHWC"}, "--std 58,57,56 --layout NHWC"),
+    ],
+)
+def test_options_of_images_have_one_number_or_several(options: dict[str, str], settings: dict[str, Any], words: str) -> None:
+    assert parse(**options) == settings
+    assert format_options(settings) == words
+
+
+def test_numbers_of_images_that_cannot_be_read_are_all_listed() -> None:
+    wrong = {"resize": "1,2,3", "crop": "1.5", "mean": "1,2,3,4", "std": "x", "scale": "1,2"}
+    with pytest.raises(UsageError) as raised:
+        parse(**wrong)
+    assert [fault.message for fault in raised.value.faults] == [
+        f"--{name} {wrong[name]!r} cannot be read" for name in ("resize", "crop", "mean", "scale", "std")
+    ]
+    with pytest.raises(UsageError, match="--scale '1/0' cannot be read"):
+        parse(scale="1/0")

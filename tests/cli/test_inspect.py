@@ -9,7 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import graphshare as gs
 from graphshare.files.schema import explain
@@ -226,3 +229,31 @@ def test_weights_inside_functions_are_parameters(tmp_path: Path) -> None:
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, functions=[function], ir_version=9), tmp_path / "f.onnx")
     assert gs.inspect(tmp_path / "f.onnx").parameters == ["w", "own.F/c"]
+
+
+def test_weights_that_models_share_are_grouped_by_the_models_that_have_them(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = {"a": 16, "b": 32, "c": 40, "d": 20}
+    arrays = {name: rng.normal(size=(16, count)).astype("float32") for name, count in rows.items()}
+    arrays["small"] = np.ones((16, 15), "float32")
+
+    def write(name: str, *weights: str) -> str:
+        tensors = [numpy_helper.from_array(arrays[weight], f"w{i}") for i, weight in enumerate(weights)]
+        nodes = [helper.make_node("MatMul", ["x", tensor.name], [f"y{i}"]) for i, tensor in enumerate(tensors)]
+        values = [helper.make_tensor_value_info(one, TensorProto.FLOAT, None) for one in ("x", *(n.output[0] for n in nodes))]
+        graph = helper.make_graph(nodes, "g", values[:1], values[1:], tensors)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / name)
+        return str(tmp_path / name)
+
+    first, second = write("1.onnx", "a", "b", "small"), write("2.onnx", "a", "b", "c", "c", "small")
+    third = write("3.onnx", "a", "d")
+    shutil.copy(ROOT / "fixtures" / "lenet-symbol.json", tmp_path)
+    (tmp_path / "broken.onnx").write_bytes(b"\x08\x08\x12\x03")
+    shared = gs.inspect_shared(tmp_path)
+    assert [(group.models, group.arrays, group.size) for group in shared.groups] == [
+        ((first, second), 1, 2048),
+        ((first, second, third), 1, 1024),
+        ((second,), 1, 2560),
+    ]
+    assert (shared.weights, shared.distinct) == (3 * 1024 + 2 * 2048 + 2 * 2560 + 1280, 1024 + 2048 + 2560 + 1280)
+    assert sorted(shared.left) == sorted(str(tmp_path / name) for name in ("broken.onnx", "lenet-symbol.json"))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from graphshare.cli.main import Terminated, _describe_written, _Interrupts, _say_interrupted
+from graphshare.errors import Fault, OutputError
 from tests.processes import COMMAND, ROOT, done, environment, files_in, graphshare, refused, write_json
 from tests.symbols import siamese
 
@@ -40,6 +43,41 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "out.json").write_text("old")
     (tmp_path / "map.json").write_text("old")
     return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ({}, ""),
+        ({"a.json": True}, "a.json was written"),
+        ({"a.json": True, "a.params": True}, "a.json, a.params were written"),
+        ({"s3://b/a": False}, "a part of s3://b/a was written"),
+        ({"s3://b/a": False, "a.json": True}, "a.json was written, and a part of s3://b/a was written"),
+    ],
+)
+def test_complete_outputs_and_parts_are_told_apart(written: dict[str, bool], text: str) -> None:
+    assert _describe_written(written) == text
+
+
+def test_a_signal_within_a_second_is_the_same_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    handler, raised = _Interrupts(), []
+    for now in (0.0, 0.5, 0.99, 1.5, 2.6, 9.0):
+        monkeypatch.setattr("graphshare.cli.main.time.monotonic", lambda now=now: now)
+        try:
+            handler(signal.SIGINT if now < 9 else signal.SIGTERM, None)
+        except (KeyboardInterrupt, Terminated) as error:
+            raised.append((now, type(error)))
+    assert raised == [(0.0, KeyboardInterrupt), (1.5, KeyboardInterrupt), (2.6, KeyboardInterrupt), (9.0, Terminated)]
+
+
+def test_an_error_of_the_clean_up_is_the_reason_of_the_last_message(capsys: pytest.CaptureFixture[str]) -> None:
+    error = KeyboardInterrupt()
+    error.__context__ = ValueError()
+    error.__context__.__cause__ = OutputError(Fault("the old file is in old.tmp", where="a.json"))
+    _say_interrupted(error, {})
+    assert capsys.readouterr().err == "error: a.json: the old file is in old.tmp\nerror: interrupted\n"
+    _say_interrupted(KeyboardInterrupt(), {})
+    assert capsys.readouterr().err == "error: interrupted; nothing was changed\n"
 
 
 DUPLICATE = ("duplicate", "a.json", "--prefix", "b-", "-o", "out.json", "--map-out", "map.json")

@@ -17,7 +17,7 @@ from graphshare.errors import RefusedError, UsageError
 from graphshare.execute.prepare.variable_values import draw_input, draw_parameter
 from graphshare.formats.params.npz import encode_npy_header
 from graphshare.ir.graph import Node
-from graphshare.resources import available_memory, parse_size
+from graphshare.resources import _free_in_machine, available_memory, parse_size
 from tests import params_bytes
 from tests.processes import COMMAND, environment, graphshare, refused, write_json
 from tests.surroundings import mark_everyday
@@ -154,6 +154,13 @@ def test_sizes(text: str, size: int) -> None:
 def test_what_is_not_a_size(text: str) -> None:
     with pytest.raises(UsageError, match="is not a size of memory"):
         parse_size(text)
+
+
+@pytest.mark.parametrize(("text", "size"), [("MemTotal: 9 kB\nMemAvailable:  3 kB\n", 3072), ("", 4096 * 10)])
+def test_the_machine_states_its_memory(text: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphshare.resources._read", lambda path: text)
+    monkeypatch.setattr("os.sysconf", {"SC_PHYS_PAGES": 10, "SC_PAGE_SIZE": 4096}.__getitem__)
+    assert _free_in_machine() == size
 
 
 def test_available_memory_is_known() -> None:

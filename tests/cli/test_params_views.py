@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
 import shutil
 import struct
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from graphshare.files.schema import explain
-from graphshare.inspection.params import list_params
+from graphshare.inspection.params import list_params, show_params
 from tests import params_bytes
 from tests.cli.test_terminal import at_terminal
 from tests.processes import COMMAND, ROOT, done, environment, graphshare, refused
@@ -288,3 +289,24 @@ def test_a_listing_remarks_on_names_and_arrays(tmp_path: Path) -> None:
     ]
     path.write_bytes(params_bytes.container(records[:2], []))
     assert list_params(path).remarks == ()
+
+
+def test_the_size_of_a_sparse_array_is_that_of_all_its_parts(tmp_path: Path) -> None:
+    rows = params_bytes.row_sparse((3, 2), [1], params_bytes.floats(1, 2))
+    columns = params_bytes.csr((2, 3), [0, 1, 2], [0, 2], params_bytes.floats(1, 2))
+    path = tmp_path / "a.params"
+    path.write_bytes(params_bytes.container([rows, columns, params_bytes.dense((2,))], ["arg:r", "arg:c", "arg:d"]))
+    listed = list_params(path)
+    assert listed.data_size == 16 + 48 + 8
+    assert re.findall(r"<td[^>]*>(.*?)</td>", listed._repr_html_())[:4] == ["arg:r", "3x2", "float32", "92 B"]
+    sizes = {array.key: (array.storage, array.size) for array in show_params(path).arrays}
+    assert sizes == {"arg:r": ("row_sparse", 16), "arg:c": ("csr", 48), "arg:d": ("default", 8)}
+
+
+def test_numbers_that_are_not_finite_are_counted_together_and_told_apart(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", a=np.array([np.nan, np.inf, 0, 4], "float32"), b=np.ones((2, 2), "int64"))
+    run = done(graphshare("params", "stats", "a.npz", cwd=tmp_path))
+    cells = [line.split() for line in run.stdout.decode().splitlines()]
+    assert [row[0] for row in cells] == ["name", "a", "b"]
+    assert (cells[1][-2:], cells[2][1:]) == (["25%", "2"], ["2x2", "int64", "1", "1", "1", "0", "2", "0%", "0"])
+    assert run.stderr.decode() == "warning: a holds 1 NaN and 1 infinity\n"

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import onnx
 import pytest
@@ -296,6 +297,23 @@ def test_refusals_name_every_model(pair: list[Path], tmp_path: Path) -> None:
     assert files_in(tmp_path / "out") == []
 
 
+REWRITTEN: dict[str, Callable[[gs.Checkpoint], gs.Checkpoint]] = {
+    "rewritten": lambda model: gs.rename(model, prefix="p_"),
+    "in memory": lambda model: msgspec.structs.replace(model, where=""),
+    "of stdin": lambda model: msgspec.structs.replace(model, where="<stdin>"),
+}
+
+
+@pytest.mark.parametrize("how", REWRITTEN)
+def test_a_model_that_is_not_its_file_is_refused(how: str, pair: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(gs.RefusedError) as caught:
+        gs.pool([pair[0], REWRITTEN[how](gs.load(pair[1]))], tmp_path / "out")
+    (fault,) = caught.value.faults
+    assert (fault.message, fault.hint) == ("is not in a file", "save it first: a model is pooled from its file")
+    assert fault.where == {"rewritten": str(pair[1]), "in memory": "a graph", "of stdin": "<stdin>"}[how]
+    assert files_in(tmp_path / "out") == []
+
+
 @pytest.mark.parametrize("data", ["", "a/b", "..", "a.onnx", "x.onnx", "w.params", "w.npz"])
 def test_names_of_the_file_that_are_refused(data: str, pair: list[Path], tmp_path: Path) -> None:
     with pytest.raises((gs.UsageError, gs.RefusedError)):
@@ -441,6 +459,24 @@ def test_a_new_folder_is_gone_after_an_error(pair: list[Path], tmp_path: Path) -
     with pytest.raises(gs.RefusedError):
         gs.pool(pair, tmp_path / "new", data="w.npz")
     assert not (tmp_path / "new").exists()
+
+
+def test_the_result_counts_bytes_before_and_after(pair: list[Path], tmp_path: Path) -> None:
+    result = gs.pool(pair, tmp_path / "out")
+    before, after = (sum(path.stat().st_size for path in paths) for paths in (pair, map(Path, (m.out for m in result.models))))
+    assert (result.weights, result.distinct, result.orphans) == (5 * 1024, 3 * 1024, 0)
+    assert (result.before, result.after) == (before, after + 3 * 1024)
+    assert [(model.before, model.arrays, model.weights) for model in result.models] == [
+        (path.stat().st_size, count, 1024 * count) for path, count in zip(pair, (2, 3), strict=True)
+    ]
+
+
+def test_models_of_small_arrays_need_no_file_of_weights(tmp_path: Path) -> None:
+    path = write(tmp_path / "small.onnx", dense(array(16, 15)))
+    result = gs.pool([path], tmp_path / "out")
+    assert (result.data, result.size, result.orphans, result.weights, result.distinct) == ("", 0, 0, 0, 0)
+    assert files_in(tmp_path / "out") == ["small.onnx"]
+    assert result.after == (tmp_path / "out/small.onnx").stat().st_size
 
 
 @pytest.mark.usefixtures("pair")

@@ -14,6 +14,7 @@ import graphshare as gs
 from graphshare.cli import main
 from graphshare.errors import OutputError
 from graphshare.files.atomic import OutputTransaction
+from graphshare.files.remote import retries
 from graphshare.files.remote.filesystem import RemotePath
 from tests.processes import ROOT
 
@@ -169,6 +170,38 @@ def test_a_write_that_fails_for_a_moment_is_repeated(memory: Any, monkeypatch: p
     monkeypatch.setattr(type(memory), "pipe_file", fail)
     gs.save(gs.load(LENET), "memory://out/siam")
     assert len(memory.find("/out")) == 2
+
+
+def refuse(status: int) -> OSError:
+    error = OSError("refused")
+    error.status = status  # type: ignore[attr-defined]  # as aiohttp has it
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "attempts", "message"),
+    [
+        (PermissionError(13, "denied"), 1, "cannot be written: denied"),
+        (TimeoutError(), 3, "Timeout: no connection in 10 s"),
+        (refuse(503), 3, "the server answered 503"),
+        (refuse(412), 1, "was written by another process meanwhile"),
+        (FileExistsError(), 1, "was written by another process meanwhile"),
+    ],
+)
+def test_a_write_is_repeated_only_while_it_may_succeed(
+    error: Exception, attempts: int, message: str, memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def fail(self: Any, path: str, value: bytes, **options: Any) -> None:
+        calls.append(path)
+        raise error
+
+    monkeypatch.setattr(type(memory), "pipe_file", fail)
+    monkeypatch.setattr(retries, "DELAYS", (0, 0))
+    with pytest.raises(OutputError, match=f"^memory://out/a: {message}"):
+        write("a")
+    assert len(calls) == attempts
 
 
 def test_elsewhere_an_object_is_written_under_another_name_first(

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import graphshare as gs
+from graphshare.errors import RefusedError
 from graphshare.formats.mxnet.symbol import read_symbol
 from tests.processes import done, files_in
 from tests.processes import graphshare as command
@@ -93,6 +94,12 @@ def test_models_of_several_files_are_grouped_in_memory(lenet: gs.Checkpoint, tmp
     np.testing.assert_array_equal(gs.run(both, feeds=feeds).outputs["h_softmax_output"], expected)
     gs.save(both, tmp_path / "both")
     np.testing.assert_allclose(gs.bind(tmp_path / "both")(feeds)["h_softmax_output"], expected, rtol=1e-5)
+
+
+def test_models_in_memory_are_numbered_in_the_errors_of_a_group() -> None:
+    texts = (mxnet_text(document([variable("x")], [0], version=version)) for version in (10700, 10901))
+    with pytest.raises(RefusedError, match="mxnet_version is 10700 in graph 1 and 10901 in graph 2"):
+        gs.group([gs.Checkpoint(read_symbol(text.encode())) for text in texts], prefixes=["a_", "b_"])
 
 
 def test_parameters_implied_by_an_old_file_follow_through_an_upgrade(tmp_path: Path) -> None:

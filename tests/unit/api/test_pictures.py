@@ -180,7 +180,9 @@ def test_regions_have_the_colour_of_what_became_of_them(tmp_path: Path) -> None:
         assert bool(report) == (mark == "near")
         assert marks(drawn) == {"m": mark, "n": mark}, change
         assert next(iter(sections(drawn))).startswith(verdict)
-        assert len(sections(drawn)["1 region"]) == 1
+        (line,) = sections(drawn)["1 region"]
+        size = r"n: .*\S+ of the largest number, \S+ allowed"
+        assert re.fullmatch({"near": "within the tolerance: ", "apart": "differs: "}[mark] + size, line), line
         assert "only in the original" in next(box for box in drawn.picture.boxes if box.title == "m").lines
 
 
@@ -210,5 +212,11 @@ def test_an_output_that_differs_is_marked_where_there_are_no_regions(tmp_path: P
     report = gs.verify(gs.load(left), against=gs.load(right), values_only=True, shapes={"x": (2, 3)})
     assert not report
     assert marks(gs.draw_proof(report, gs.load(left), gs.load(right))) == {"y": "apart"}
+    chains = [
+        write_json(tmp_path / f"{op}.json", document([variable("x"), operator(op, "h", [0]), operator("tanh", "y", [1])], [2]))
+        for op in ("relu", "sigmoid")
+    ]
+    report = gs.verify(gs.load(chains[0]), against=gs.load(chains[1]), layers=True, shapes={"x": (2, 3)})
+    assert marks(gs.draw_proof(report, *map(gs.load, chains))) == {"h": "apart", "y": "apart"}
     shapes = {"data": (1, 1, 28, 28)}
     assert marks(gs.draw_proof(gs.verify(source, against=source, shapes=shapes), source, source)) == {}

@@ -92,3 +92,10 @@ def test_the_last_operator_of_a_layer_has_its_name(options: dict[str, Any], oper
         made = fully_connected(placeholder("x", (2, 3)), 4, name="t", **options)
         assert made.node.name == "t"
         assert [node.name for node in session.root.registry.outputs if not node.is_variable] == operators
+
+
+def test_a_fully_connected_layer_flattens_its_input() -> None:
+    with Session(naming=PADDLE_PER_KIND) as session:
+        made = fully_connected(placeholder("x", (2, 3, 5)), 4, name="t")
+        assert made.shape == (2, 4)
+        assert [(p.name, p.shape) for p in session.params] == [("t.w_0", (4, 15)), ("t.b_0", (1, 4))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -16,8 +17,11 @@ from graphshare.checks.config import CheckOptions
 from graphshare.checks.context import CheckContext
 from graphshare.checks.engine import RULES
 from graphshare.checks.rule import dense, operator, symbol, variable
-from graphshare.checks.targets import Target
+from graphshare.checks.targets import Target, _normalize
 from graphshare.errors import SelfCheckError
+from graphshare.progress import progress_listener
+from tests.processes import write_json
+from tests.symbols import siamese
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -101,3 +105,31 @@ def test_a_fix_that_would_be_another_graph_is_refused(before: str, after: str, m
     monkeypatch.setattr(fix, "write_symbol", lambda graph: [changed.encode()])
     with pytest.raises(SelfCheckError, match="would not be the same graph"):
         fix.fix_graph(context, {"GS108"})
+
+
+@pytest.mark.parametrize(("path", "plain"), [("a//b/../c", "a/c"), ("./a", "a"), ("", ""), ("s3://b/../a", "s3://b/../a")])
+def test_one_file_is_one_target_however_its_path_is_written(path: str, plain: str) -> None:
+    assert _normalize(path) == plain.replace("/", os.sep if "://" not in plain else "/")
+
+
+class Steps:
+    """A listener that keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[object, ...]] = []
+
+    def begin(self, title: str, total: int, unit: str) -> None:
+        self.calls.append((title, total, unit))
+
+    def advance(self, count: int) -> None:
+        self.calls.append((count,))
+
+    def end(self) -> None:
+        self.calls.append(("end",))
+
+
+def test_each_of_several_files_is_a_step(tmp_path: Path) -> None:
+    paths = [write_json(tmp_path / f"{name}.json", siamese()) for name in "abc"]
+    with progress_listener(steps := Steps()):
+        check_targets([Target(str(path)) for path in paths], CheckOptions())
+    assert steps.calls == [("checking", 3, "files"), (1,), (1,), (1,), ("end",)]

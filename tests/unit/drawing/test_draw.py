@@ -349,6 +349,11 @@ def test_the_whole_text_of_a_small_picture(picture: Picture, dot: str, mermaid: 
     assert format_mermaid(picture, palette=_PLAIN, direction="LR") == mermaid + "".join(classes) + links
 
 
+def test_a_very_long_name_is_cut_in_dot() -> None:
+    picture = Picture([Box("operator", "a", [], None, tip="x" * 199 + "yz")], [], branches=[""], depth=None)
+    assert f'tooltip="{"x" * 199}y"]' in format_dot(picture, _PLAIN, title="g", direction="LR")
+
+
 @pytest.mark.parametrize(("count", "is_warned"), [(500, False), (501, True)])
 def test_more_lines_than_mermaid_draws_are_remarked(count: int, is_warned: bool, tmp_path: Path) -> None:
     nodes = [variable("x"), *(operator("relu", f"r{i}", [i]) for i in range(count))]

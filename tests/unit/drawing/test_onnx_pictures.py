@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -183,6 +184,26 @@ def test_functions_that_call_each_other_over_and_over_end(tmp_path: Path) -> Non
         functions[-1].node[1].CopyFrom(helper.make_node(f"F{level - 1}", ["b"], ["c"], domain="own"))
     draw_nodes([helper.make_node("F13", ["x"], ["y"], domain="own")], tmp_path, functions=functions)
     assert len(unfold(gs.load(tmp_path / "m.onnx").graph).graph.nodes) < 1000  # of 16,000 calls
+
+
+@pytest.mark.parametrize(("levels", "innermost"), [(11, 1), (12, 0)])
+def test_functions_unfold_to_the_twelfth_level(levels: int, innermost: int, tmp_path: Path) -> None:
+    functions = [make_function("F0", "Neg")]
+    functions += [make_function(f"F{level}", f"F{level - 1}") for level in range(1, levels + 1)]
+    draw_nodes([helper.make_node(f"F{levels}", ["x"], ["y"], domain="own")], tmp_path, functions=functions)
+    unfolded = unfold(gs.load(tmp_path / "m.onnx").graph)
+    ops = Counter(node.op for node in unfolded.graph.nodes)
+    assert (ops["Relu"], ops["Neg"]) == (12, innermost)
+    assert sorted({body.depth for body in unfolded.bodies.values()}) == list(range(12))
+
+
+def test_two_hundred_calls_of_functions_unfold(tmp_path: Path) -> None:
+    nodes = [helper.make_node("F0", ["x"], [f"y{i}"], domain="own") for i in range(202)]
+    outputs = tuple(f"y{i}" for i in range(202))
+    draw_nodes(nodes, tmp_path, functions=[make_function("F0", "Neg")], outputs=outputs)
+    unfolded = unfold(gs.load(tmp_path / "m.onnx").graph)
+    assert sum(node.op == "Neg" for node in unfolded.graph.nodes) == 200
+    assert len(unfolded.bodies) == 2 * 200
 
 
 def test_a_body_that_two_operators_have_is_drawn_twice(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import graphshare.files.open_source as open_source_module
 from graphshare.errors import InputError
-from graphshare.files.byte_source import BLOCK, SourceBytes, SourceFile
+from graphshare.files.byte_source import BLOCK, Cursor, HeldBytes, SourceBytes, SourceFile
 from graphshare.files.open_source import open_source, read_file, reopen_source
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.format import read_index
@@ -163,3 +163,14 @@ def test_only_the_first_piece_of_stdin_is_judged(is_accepted: bool, monkeypatch:
         assert judged == [piece]
         assert copy.seek(0, io.SEEK_END) == (piece + 1 if is_accepted else piece)
         assert open_source_module._copy_stdin(None) is copy
+
+
+def test_a_cursor_stops_at_the_end_of_its_source() -> None:
+    cursor = Cursor(HeldBytes("a", b"0123456789"))
+    assert (cursor.take(6, "head"), cursor.skip(4, "data"), cursor.position) == (b"012345", 6, 10)
+    cursor = Cursor(HeldBytes("a", b"0123456789"))
+    cursor.take(6, "head")
+    with pytest.raises(InputError, match="data"):
+        cursor.skip(5, "data")
+    with pytest.raises(InputError, match="tail"):
+        cursor.take(5, "tail")

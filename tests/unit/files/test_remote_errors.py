@@ -6,7 +6,9 @@ import pytest
 
 from graphshare.errors import Fault, InputError
 from graphshare.files import open_source
-from graphshare.files.remote.filesystem import INSTALL, explain
+from graphshare.files.byte_source import ListedFile
+from graphshare.files.remote import listing, retries
+from graphshare.files.remote.filesystem import INSTALL, explain, may_pass
 from graphshare.files.remote.ranges import _total
 
 
@@ -27,6 +29,59 @@ from graphshare.files.remote.ranges import _total
 def test_a_missing_package_is_named(url: str, text: str, hint: str) -> None:
     (fault,) = explain(ImportError(text), url).faults
     assert (fault.message, fault.hint) == (f"needs a package that is not installed: {text}", hint)
+
+
+def answer(status: int) -> OSError:
+    error = OSError("refused")
+    error.status = status  # type: ignore[attr-defined]  # as aiohttp has it
+    return error
+
+
+def answer_of_s3(status: int) -> OSError:
+    error = OSError("refused")
+    error.response = {"ResponseMetadata": {"HTTPStatusCode": status}}  # type: ignore[attr-defined]  # as botocore has it
+    return error
+
+
+def name_error(name: str) -> Exception:
+    kind: type[Exception] = type(name, (Exception,), {})
+    return kind("of another package")
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "is_denied"),
+    [
+        (answer(401), "the server requires a user name and a password (401)", True),
+        (answer(403), "the server refuses access (403)", True),
+        (answer_of_s3(403), "the server refuses access (403)", True),
+        (answer(402), "the server answered 402", False),
+        (answer(404), "does not exist", False),
+        (FileNotFoundError(), "does not exist", False),
+        (PermissionError(13, "Permission denied"), "cannot be read: Permission denied", True),
+        (name_error("NoCredentialsError"), "cannot be read: of another package", True),
+        (ValueError("read by key:hidden@b"), "cannot be read: read by ...@b", False),
+        (ValueError(), "cannot be read: ValueError", False),
+    ],
+)
+def test_a_refusal_of_a_server_names_its_reason(error: Exception, message: str, is_denied: bool) -> None:
+    (fault,) = explain(error, "s3://key:hidden@b/a.json").faults
+    assert (fault.message, fault.where) == (message, "s3://b/a.json")
+    assert bool(fault.hint) is is_denied
+
+
+@pytest.mark.parametrize(
+    ("error", "may_succeed"),
+    [
+        *((answer(status), status in (429, 500, 503)) for status in (400, 404, 428, 429, 430, 499, 500, 503)),
+        (answer_of_s3(503), True),
+        (answer_of_s3(403), False),
+        *((error, True) for error in (ConnectionResetError(), TimeoutError(), name_error("ReadTimeoutError"))),
+        *((error, False) for error in (FileNotFoundError(), PermissionError(), ValueError())),
+        *((name_error(name), False) for name in ("ClientConnectorDNSError", "ClientConnectorCertificateError", "ClientError")),
+    ],
+)
+def test_what_may_pass_is_requested_again(error: Exception, may_succeed: bool) -> None:
+    assert may_pass(error) is may_succeed
 
 
 @pytest.mark.parametrize(
@@ -52,3 +107,36 @@ def test_the_size_of_an_object_is_that_of_its_range() -> None:
     for response in ({}, {"ContentRange": "bytes 0-3/*"}, {"ContentRange": "0-3/10"}):
         with pytest.raises(InputError, match="does not send ranges"):
             _total(response, "s3://a/b")
+
+
+@pytest.mark.parametrize("variable", ["", "AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE"])
+def test_requests_to_s3_are_repeated_as_often_as_others_unless_the_user_has_decided(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("aiobotocore")
+    for name in ("AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE"):
+        monkeypatch.delenv(name, raising=False)
+    if variable:
+        monkeypatch.setenv(variable, "adaptive")
+    options = retries.s3_options({"anon": True, "config_kwargs": {"read_timeout": 5}})
+    settings = {name: value for name, value in options["config_kwargs"].items() if name != "http_session_cls"}
+    wanted = {"connect_timeout": 10.0, "read_timeout": 5, "max_pool_connections": 32}
+    assert settings == wanted | ({} if variable else {"retries": {"total_max_attempts": 4, "mode": "standard"}})
+    assert options["anon"] is True
+
+
+@pytest.mark.parametrize(("facts", "size"), [({"size": 0}, 0), ({"size": 7}, 7), ({"size": None}, -1), ({}, -1)])
+def test_a_listing_may_have_no_sizes(facts: dict[str, int | None], size: int) -> None:
+    assert listing._describe("s3://b/a/", "n.json", facts) == ListedFile("s3://b/a/n.json", size, "")
+
+
+def test_options_of_the_user_win_over_those_of_the_web() -> None:
+    pytest.importorskip("aiohttp")
+    options = retries.http_options({"block_size": 1, "client_kwargs": {"trust_env": True}})
+    assert (options["block_size"], options["client_kwargs"].keys()) == (1, {"response_class", "trust_env"})
+    assert retries.http_options({"client_kwargs": {"response_class": int}}) == {"client_kwargs": {"response_class": int}}
+
+
+@pytest.mark.parametrize(("size", "seconds"), [(0, 30), (10_000, 31), (5_000_000, 530)])
+def test_a_request_has_time_for_its_bytes(size: int, seconds: float) -> None:
+    assert retries.allow_seconds(size) == seconds

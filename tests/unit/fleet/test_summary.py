@@ -97,7 +97,7 @@ def test_results_are_listed_by_source_however_often() -> None:
 
 def test_a_figure_that_differs_has_a_histogram() -> None:
     """Twenty-four bins of equal width; the largest value is in the last one, and no bin that counts is without a pixel."""
-    values = [0] * 100 + [1, 11, 12, 24]
+    values = [-10] * 100 + [-9, 1, 2, 14]
     text = page(result(f"m{i:03}", figures={"nodes": value, "same": 5}) for i, value in enumerate(values))
     (histogram,) = re.findall("<figure>.*?</figure>", text)
     bars = re.findall(r'<rect x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"><title>(.*?)</title></rect>', histogram)
@@ -106,7 +106,7 @@ def test_a_figure_that_differs_has_a_histogram() -> None:
         *((f"{12 * at}", "79", "11", "1", "1") for at in (1, 11, 12, 23)),
     ]
     assert '<svg width="288" height="80" role="img">' in histogram
-    assert "<figcaption>nodes: 0 to 24, mean 0.46154, sum 48</figcaption>" in histogram
+    assert "<figcaption>nodes: -10 to 14, mean -9.5385, sum -992</figcaption>" in histogram
 
 
 def test_twelve_figures_have_histograms() -> None:

@@ -43,6 +43,7 @@ def test_a_name_that_contains_the_text_is_suggested_first() -> None:
     known = ["relu_conv", "conv10", "conv1", "Conv_a", "pool", "conv_"]
     assert find_similar("conv", known) == ["conv1", "conv_", "conv10"]
     assert find_similar("CONV1*", known) == ["conv1", "conv10"]
+    assert find_similar("nv", ["conv1_weight"]) == ["conv1_weight"]
     assert find_similar("v", ["conv1", "x_v_y"]) == find_similar("x", ["y"]) == []
 
 
@@ -52,3 +53,8 @@ def test_nothing_is_suggested_twice() -> None:
     assert find_similar("conv", names, key=names.__getitem__) == ["conv1", "conv2"]
     assert find_similar("conv1_outptu", names, key=names.__getitem__)[0] == "conv1_output"
     assert did_you_mean("dta", ["data", "data"]) == "did you mean 'data'?"
+
+
+def test_names_of_one_thing_hide_no_other_thing() -> None:
+    outputs = {f"conv{layer}{number}": layer for layer in "123" for number in range(4)}
+    assert find_similar("convxx", outputs, key=outputs.__getitem__) == ["conv33", "conv23", "conv13"]

@@ -18,7 +18,8 @@ from tests.effort import ends
     [
         ("a", "a", "A aa b"), ("a*", "a ab a*", "ba"), ("*_w", "_w x_w", "w x_w2"), ("a?c", "abc a?c", "ac abbc"),
         ("[ab]c", "ac bc", "cc abc"), ("[!ab]c", "cc", "ac bc c"), ("[a-c]x", "ax bx cx", "dx -x"), ("[a-]x", "ax -x", "bx"),
-        ("[]]x", "]x", "x"), ("[", "[", "a"), ("a[b", "a[b", "ab"), ("=a*", "a*", "ab"), ("*", "a b-c", ""),
+        ("[]]x", "]x", "x"), ("[!]a]x", "bx", "]x"), ("[a]]", "a]", "]"),
+        ("[", "[", "a"), ("a[b", "a[b", "ab"), ("=a*", "a*", "ab"), ("*", "a b-c", ""),
         ("**a**", "a xay", "x"), ("[一-龥]w", "一w 龙w 龥w", "aw w"),
         ("[!一-龥]w", "aw", "龙w"), ("[c-a]x", "", "ax bx cx"), ("a.b", "a.b", "axb"),
         ("(a+)", "(a+)", "aa"), ("\\d", "\\d", "1"),
