@@ -20,8 +20,8 @@ LENET = ROOT / "fixtures" / "lenet"
 
 @pytest.mark.parametrize(
     ("id_", "name", "position"),
-    [(0, "a", 0), (1, "a", 1), (2, "b", 2), (None, "b", 2), (None, "a", None), (0, "b", 2), (2, "a", None), (3, "b", 2), (-1, "b", 2),
-     (-1, "a", None), (None, "c", None)],
+    [(0, "a", 0), (1, "a", 1), (2, "b", 2), (None, "b", 2), (None, "a", None), (0, "b", 2), (2, "a", None), (3, "b", 2),
+     (-1, "b", 2), (-1, "a", None), (None, "c", None)],
 )  # fmt: skip
 def test_a_place_is_found_by_its_id_where_the_name_is_there_and_else_by_a_unique_name(
     id_: int | None, name: str, position: int | None
