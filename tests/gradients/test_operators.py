@@ -17,11 +17,12 @@ from graphshare.execute.train.tape import Tape
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ops.gradient import Gradient, NoGradient, sum_to_shape
 from graphshare.ops.registry import canonical, find_kernel, known_gradients
+from tests.gradients.agreement import check_gradients, recorded_gradients
 from tests.gradients.checker import STEP, Check, check, slightly_wrong
-from tests.gradients.more_cases import CHECKED, drawn
-from tests.gradients.numpy_cases import REFUSED, SMOOTH
+from tests.gradients.more_cases import CASES, CHECKED, drawn
+from tests.gradients.numpy_cases import NUMPY, REFUSED, SMOOTH
 from tests.gradients.one_operator import gradients_of, graph_of
-from tests.kernels.recordings import FAMILIES, WITH_BODIES, cases_of, recorded_inputs, recorded_outputs
+from tests.kernels.recordings import FAMILIES, WITH_BODIES, cases_of, recorded, recorded_inputs, recorded_outputs
 from tests.kernels.unrecorded import UNRECORDED
 from tests.symbols import document, operator, variable
 
@@ -141,6 +142,14 @@ def checked(op: str, *, small: bool = False) -> Iterator[tuple[dict[str, Any], i
         found = check(heads, dict(zip(variables, inputs, strict=True)), wanted, step=STEPS.get(op, STEP), small=small)
         if found is not None:
             yield case, number, found
+
+
+@pytest.mark.parametrize("family", recorded_gradients())
+def test_gradients_are_those_that_mxnet_gave(family: str) -> None:
+    """``record.py`` asks MXNet again after a change of the cases."""
+    known = {"more": CASES, "numpy": NUMPY}.get(family)
+    known, kept = (known, drawn(known)) if known is not None else (cases_of(family), recorded(family))
+    check_gradients(known, kept, recorded_gradients()[family])
 
 
 DERIVATIVES = [op for op, g in GRADIENTS.items() if isinstance(g, Gradient) and not g.is_loss and op not in OWN_RULES]

@@ -9,56 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.ops.gradient import NoGradient
-from graphshare.ops.registry import find_gradient
 from tests.elementwise import describe_mismatch, tolerance_of_sums
+from tests.gradients.agreement import LEAST, RTOL, check_gradients
 from tests.gradients.more_cases import CASES, drawn
 from tests.gradients.numpy_cases import NUMPY, REFUSED, UNDEFINED
-from tests.gradients.one_operator import gradients_of
 from tests.surroundings import run_oracle
 
 pytestmark = pytest.mark.oracle
 
 RECORDED = Path(__file__).parents[1] / "kernels" / "recorded"
 PROCESS = Path(__file__).with_name("gradient_process.py")
-RTOL = {"float16": 4e-3, "float32": 1e-5, "float64": 5e-7}
-LEAST = {"float16": 5e-4, "float32": 1e-6, "float64": 5e-8}
-"""The absolute part where gradients are small: all of them are sums of products with numbers of about 1, rounded."""
-
-
-def is_random(case: dict[str, Any]) -> bool:
-    """Whether MXNet draws what nobody can draw again."""
-    attrs = case["attrs"]
-    return float(attrs.get("p", 0)) > 0 and case["op"] in ("Dropout", "RNN") and attrs.get("num_layers") != "1"
-
-
-def reads_outside(case: dict[str, Any], inputs: list[Any]) -> bool:
-    """Whether MXNet's backward pass writes beyond the array: it takes indices below 0 as they are."""
-    return bool(case["op"] == "gather_nd" and (inputs[1] < 0).any())
-
-
-def mixes_batches(case: dict[str, Any], inputs: list[Any]) -> bool:
-    """Whether both sides of a product are stretched, whose gradients MXNet adds up wrongly."""
-    return bool(
-        case["op"] == "_npi_matmul" and inputs[0].shape[:-2] != inputs[1].shape[:-2] and min(x.ndim for x in inputs) > 2
-    )
-
-
-def is_without_largest(case: dict[str, Any], inputs: list[Any]) -> bool:
-    """Windows of NaN or minus infinity alone: to which cell MXNet's gradient goes depends on whether oneDNN computes it."""
-    return bool(case["op"] == "Pooling" and not np.isfinite(inputs[0]).all())
-
-
-def not_written(case: dict[str, Any]) -> bool:
-    """Whether asking for the gradient is refused."""
-    found = find_gradient(case["op"])
-    return isinstance(found, NoGradient) and not found.is_zero
-
-
-def rounding(case: dict[str, Any], inputs: list[Any], narrowest: str) -> float:
-    """Return the least absolute tolerance: subtracting a mean of about 100 leaves the rounding of 100."""
-    shifted = case["op"] == "BatchNorm" and np.abs(inputs[0]).max() > 50
-    return float(np.finfo(narrowest).eps) * 100 if shifted else LEAST[narrowest]
 
 
 def asked(oracle_python: str, source: Path, folder: Path) -> dict[str, Any]:
@@ -82,27 +42,7 @@ def test_gradients_are_those_of_mxnet(family: str, oracle_python: str, tmp_path:
         source = tmp_path / "cases.npz"
         np.savez(source, cases=np.array(json.dumps(MORE[family])), **drawn(MORE[family]))
     kept, answers = dict(np.load(source)), asked(oracle_python, source, tmp_path)
-    compared = 0
-    for number, case in enumerate(json.loads(str(kept["cases"]))):
-        inputs = [kept[f"{number}_in{i}"] for i in range(len(case["inputs"]))]
-        wanted = {i: answers[f"{number}_grad{i}"] for i in range(len(inputs)) if f"{number}_grad{i}" in answers}
-        if not wanted or is_random(case) or not_written(case):
-            continue
-        if reads_outside(case, inputs) or mixes_batches(case, inputs) or is_without_largest(case, inputs):
-            continue
-        outputs = sum(key.startswith(f"{number}_out") for key in kept)
-        found = gradients_of(case, inputs, outputs, number)
-        narrowest = next(kind for kind in RTOL if any(x.dtype == kind for x in inputs))
-        for i, want in wanted.items():
-            got = np.zeros(want.shape) if found[i] is None else found[i]
-            if case["op"] == "CTCLoss" and i == 0:  # for a label that is too long MXNet leaves what the memory held
-                possible = kept[f"{number}_out0"] != 0
-                got, want = got[:, possible], want[:, possible]
-            tolerance = tolerance_of_sums(want, narrowest, rtol=RTOL[narrowest], least=rounding(case, inputs, narrowest))
-            mismatch = describe_mismatch(np.asarray(got).astype(want.dtype), want, tolerance)
-            assert mismatch is None, f"{case['op']} case {number} {case['attrs']}, input {i}: {mismatch}"
-            compared += 1
-    assert compared or all(isinstance(find_gradient(case["op"]), NoGradient) for case in json.loads(str(kept["cases"])))
+    check_gradients(json.loads(str(kept["cases"])), kept, answers)
 
 
 def test_mxnet_refuses_what_is_refused(oracle_python: str, tmp_path: Path) -> None:

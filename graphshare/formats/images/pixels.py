@@ -101,7 +101,7 @@ def _neighbours(size: int, target: int) -> tuple[NDArray[Any], ...]:
     # products are rounded apart.
     second = np.clip(first + 1, 0, size - 1)
     weights = (np.rint(part * _ONE).astype(np.int32) for part in (1 - fraction, fraction))
-    return np.clip(first, 0, size - 1), second, *weights
+    return np.maximum(first, 0), second, *weights
 
 
 def _read_pixels(header: ImageHeader, settings: ImageSettings) -> Pixels:

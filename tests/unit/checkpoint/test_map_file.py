@@ -10,11 +10,25 @@ import msgspec
 import pytest
 
 import graphshare as gs
-from graphshare.checkpoint.map_file import describe_rewrite, map_text, names_from_map, parse_map, read_map
+from graphshare.checkpoint.map_file import NodeFinder, Place, describe_rewrite, map_text, names_from_map, parse_map, read_map
 from graphshare.errors import InputError
+from graphshare.ir.graph import Graph, Node
 from tests.surroundings import ROOT
 
 LENET = ROOT / "fixtures" / "lenet"
+
+
+@pytest.mark.parametrize(
+    ("id_", "name", "position"),
+    [(0, "a", 0), (1, "a", 1), (2, "b", 2), (None, "b", 2), (None, "a", None), (0, "b", 2), (2, "a", None), (3, "b", 2),
+     (-1, "b", 2), (-1, "a", None), (None, "c", None)],
+)  # fmt: skip
+def test_a_place_is_found_by_its_id_where_the_name_is_there_and_else_by_a_unique_name(
+    id_: int | None, name: str, position: int | None
+) -> None:
+    nodes = (Node("", "a"), Node("", "a"), Node("", "b"))
+    found = NodeFinder(Graph(nodes, ())).find(Place(id_, name))
+    assert found is (None if position is None else nodes[position])
 
 
 def test_the_map_of_a_duplicate_is_read_back(tmp_path: Path) -> None:

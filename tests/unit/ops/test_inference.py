@@ -12,7 +12,7 @@ from graphshare.errors import RefusedError
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph, Node, NodeDetails
 from graphshare.ir.walk import post_order
-from graphshare.ops.inference import Inference, infer
+from graphshare.ops.inference import Inference, choose_sizes, infer
 from graphshare.ops.node_errors import find_faults
 from graphshare.ops.unification import is_known
 from tests.gradients.control_graphs import foreach
@@ -111,6 +111,26 @@ def costs(op: str, attrs: dict[str, str], **shapes: tuple[int, ...]) -> int | No
     node: Node = graph.nodes[-1]
     found: Inference = infer(graph, dict(zip(graph.variables(), shapes.values(), strict=True)), {}, nodes=post_order([node]))
     return multiply_adds(node, [found.shapes[entry.node][0] for entry in node.inputs], found.shapes[node])
+
+
+def test_sizes_are_chosen_by_which_every_array_has_elements() -> None:
+    def choose(*nodes: Any, **shapes: Any) -> dict[str, tuple[int, ...]]:
+        graph = graph_of(document(list(nodes), [len(nodes) - 1]))
+        found = infer(graph, {node: shapes[node.name] for node in graph.variables() if node.name in shapes}, {})
+        chosen, sizes = choose_sizes(found)
+        assert not sizes or all(is_known(row[0]) and 0 not in row[0] for row in chosen.shapes.values())
+        return {node.name: shape for node, shape in sizes.items()}
+
+    relu = operator("relu", "r", [0])
+    assert choose(variable("a"), relu) == {}  # not even the rank is known
+    assert choose(variable("a"), relu, a=(2, 3)) == {}
+    assert choose(variable("a"), relu, a=(None, None, None, 7)) == {"a": (1, 3, 224, 7)}
+    assert choose(variable("a"), relu, a=(None, None, 5)) == {"a": (1, 224, 5)}
+    fits = operator("Reshape", "r", [0], attrs={"shape": "(4,28,7)"})
+    assert choose(variable("a"), fits, a=(None, None, 28)) == {"a": (1, 28, 28)}
+    cut = operator("slice_axis", "r", [0], attrs={"axis": "1", "begin": "230", "end": "None"})
+    assert choose(variable("a"), cut, a=(None, None)) == {"a": (1, 299)}
+    assert choose(variable("a"), operator("Reshape", "r", [0], attrs={"shape": "(70,)"}), a=(None, None)) == {}
 
 
 @pytest.mark.parametrize(

@@ -370,6 +370,16 @@ def test_implied_statistics_go_with_their_norm(tmp_path: Path) -> None:
     assert_same(gs.upgrade(model), folded, (2, 30))
 
 
+@pytest.mark.parametrize("version", [(), (0,)], ids=["2015", "1.0"])
+def test_the_entry_of_a_new_bias_has_as_many_numbers_as_the_others(version: tuple[int, ...], tmp_path: Path) -> None:
+    net = single()
+    for record in net.nodes:
+        record["inputs"] = [[*entry[:2], *version] for entry in record["inputs"]]
+    gs.save(gs.fold(net.model("bn")), tmp_path / "folded")
+    nodes = json.loads((tmp_path / "folded-symbol.json").read_text())["nodes"]
+    assert [entry[2:] for node in nodes for entry in node["inputs"]] == [list(version)] * 3
+
+
 def test_a_new_bias_has_a_name_that_nothing_else_has() -> None:
     net = Net()
     net.var("data")

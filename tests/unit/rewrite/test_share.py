@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+import graphshare as gs
 from graphshare.errors import RefusedError, SelfCheckError
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.compare import check_isomorphic
@@ -159,6 +161,18 @@ def test_an_alias_that_matches_no_parameter_is_refused_with_the_parameters(patte
     with pytest.raises(RefusedError, match="matches no parameter of the graph") as error:
         plan_share(graph, Ruleset((Rule("alias", pattern, "w", option=True),)), as_parameter=["w"])
     assert [fault.hint for fault in error.value.faults] == ["the parameters are w, d_weight"]
+
+
+def test_a_parameter_and_a_state_of_equal_numbers_are_not_candidates() -> None:
+    nodes = [variable("x"), variable("g"), variable("b"), variable("m"), variable("v"), variable("x_m"),
+             operator("BatchNorm", "bn", [0, 1, 2, (3, 0, 1), (4, 0, 1)]),
+             operator("broadcast_add", "sum", [6, 5])]  # fmt: skip
+    graph = read_symbol(mxnet_text(document(nodes, [7])).encode())
+    numbers = dict(zip("gbmv", np.arange(12, dtype="float32").reshape(4, 3), strict=True))
+    model = gs.Checkpoint(graph).with_params({**numbers, "x_m": numbers["m"]})
+    assert gs.detect(model) == []
+    (group,) = gs.detect(model.with_params({**numbers, "b": numbers["g"], "x_m": numbers["m"]}))
+    assert (group.names, group.why) == (["g", "b"], "values")
 
 
 def test_separate_twins_and_detected_ones_without_a_file() -> None:

@@ -79,6 +79,24 @@ def test_a_resize_to_half_is_an_average_and_one_to_the_same_size_changes_nothing
     assert np.array_equal(resize_as_mxnet(pixels[:1, :1], 3, 5), np.broadcast_to(pixels[:1, :1], (3, 5, 3)))
 
 
+@pytest.mark.parametrize(
+    ("height", "width", "wanted"),
+    [
+        (3, 2, [[79, 110], [70, 144], [145, 134]]),
+        (8, 3, [[17, 66, 116], [82, 131, 87], [158, 208, 57], [91, 140, 123], [103, 113, 122], [196, 125, 54], [144, 138, 131],
+                [97, 146, 196]]),
+        (7, 9, [[11, 17, 34, 50, 66, 83, 99, 116, 122], [95, 102, 118, 134, 151, 167, 127, 78, 60],
+                [128, 134, 151, 167, 183, 200, 145, 81, 56], [51, 57, 74, 90, 107, 123, 139, 156, 162],
+                [157, 163, 179, 185, 121, 56, 62, 79, 85], [153, 159, 175, 184, 135, 86, 95, 111, 117],
+                [91, 97, 114, 130, 146, 163, 179, 196, 202]]),
+    ],
+)  # fmt: skip
+def test_a_resize_gives_the_numbers_of_mxnet(height: int, width: int, wanted: list[list[int]]) -> None:
+    """Recorded from ``mx.image.imresize`` of MXNet 1.9.1; positions beyond an edge take the pixel at it."""
+    pixels = ((np.arange(20) * 37 + 11) % 256).astype("uint8").reshape(5, 4, 1)
+    assert resize_as_mxnet(pixels, height, width)[..., 0].tolist() == wanted
+
+
 def test_filters_differ(photo: Path) -> None:
     names = ("mxnet", "nearest", "box", "bilinear", "bicubic", "lanczos")
     arrays = [np.asarray(gs.open_images(photo, resize=(11, 13), interpolation=name)) for name in names]
@@ -171,6 +189,8 @@ def test_limits(photo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(RefusedError, match="a batch may take") as caught:
         np.asarray(gs.open_images([photo] * 3))
     assert "`batch=N`" in caught.value.faults[0].hint
+    monkeypatch.setattr(header, "MAX_PIXELS", 1200)
+    gs.open_images(photo)
     monkeypatch.setattr(header, "MAX_PIXELS", 1199)
     with pytest.raises(InputError, match=r"has 40x30 pixels; graphshare reads up to 1,199"):
         gs.open_images(photo)

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from graphshare.errors import InputError
+from graphshare.formats.mxnet.format import recognize_generation
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.source import recognize_style
 from graphshare.formats.mxnet.symbol import building_order, read_symbol
@@ -67,3 +68,23 @@ def test_an_order_to_build_in() -> None:
     assert building_order(records) == [1, 2, 0]
     with pytest.raises(InputError, match=r"a \(node 0\) <- b \(node 1\) <- a \(node 0\)"):
         building_order([operator("relu", "a", [1]), operator("relu", "b", [0])])
+
+
+@pytest.mark.parametrize(
+    ("keys", "version", "generation"),
+    [
+        (("param", "attr"), 10901, "2015"),
+        (("attr", "attrs"), 10901, "0.9 (NNVM"),
+        (("attrs",), 800, "1.0"),
+        ((), None, "2015"),
+        ((), 905, "0.9 (NNVM"),
+        ((), 9999, "0.9 (NNVM"),
+        ((), 10000, "1.0"),
+        ((), 10901, "1.0"),
+    ],
+)
+def test_the_generation_is_that_of_the_attributes_and_else_of_the_version(
+    keys: tuple[str, ...], version: int | None, generation: str
+) -> None:
+    texts = document([variable("x", **{key: {"a": "b"} for key in keys})], [0], version=version)
+    assert recognize_generation(read_symbol(json.dumps(texts).encode())).startswith(generation)

@@ -13,6 +13,7 @@ import graphshare as gs
 from graphshare.errors import SelfCheckError
 from graphshare.files.open_source import open_source
 from graphshare.formats.onnx import read_back
+from graphshare.formats.onnx.node_fields import encode_names
 from graphshare.formats.onnx.stored import OnnxFile
 from graphshare.formats.onnx.write import encode_graph_file
 from graphshare.ir.graph import Graph
@@ -60,6 +61,13 @@ def test_names_of_any_bytes_are_read_and_follow(names: list[str], tmp_path: Path
     nodes = onnx.load(written).graph.node
     assert [node.output[0] for node in nodes] == [f"b_{name}" for name in names[1:]]
     assert [node.input[0] for node in nodes] == [f"b_{name}" for name in names[:-1]]
+
+
+@pytest.mark.parametrize("label", ["", "a label", "l" * 128, "ü" * 64])
+@pytest.mark.parametrize("names", [["x"], ["x", "", "i" * 127], ["i" * 128, "ü", "x"], ["ü" * 63, "ü" * 64]])
+def test_names_of_a_node_are_encoded_as_protobuf_does(names: list[str], label: str) -> None:
+    node = onnx.NodeProto(input=names, output=names[::-1], **{"name": label} if label else {})
+    assert encode_names(names, names[::-1], label) == node.SerializeToString()
 
 
 def test_what_is_proved_without_decoding_is_what_decoding_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

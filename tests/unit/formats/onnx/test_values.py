@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -107,6 +109,15 @@ def test_integers_packed_or_not_are_one_list(tmp_path: Path) -> None:
 def test_a_damaged_value_is_compared_by_its_bytes(damage: bytes, tmp_path: Path) -> None:
     check(tmp_path, damage, damage, same=True)
     check(tmp_path, damage, b"\x0a\x01k" + damage, same=False)
+
+
+@pytest.mark.parametrize("cuts", [(), (1,), (30, 64), (63,), (64,), (65,)])
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 200])
+def test_long_bytes_are_kept_as_their_number_and_a_hash_of_32_bytes(size: int, cuts: tuple[int, ...]) -> None:
+    data = bytes(i * 7 % 256 for i in range(size))
+    pieces = [data[start:stop] for start, stop in pairwise((0, *cuts, max(size, 65)))]
+    digest = hashlib.blake2b(data, digest_size=32).digest()
+    assert values.shorten(pieces) == ((data,) if size <= 64 else (size, digest))
 
 
 def test_unknown_fields_count(tmp_path: Path) -> None:

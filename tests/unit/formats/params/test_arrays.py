@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphshare.errors import InputError
-from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes, read_array
+from graphshare.formats.params.arrays import ArrayReader, SparseArray, _find_misfit, have_equal_bytes, read_array
 from graphshare.formats.params.format import read_index
 from tests import params_bytes as build
 
@@ -144,3 +144,35 @@ def test_an_npz_that_changed_since_it_was_indexed(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", a=np.ones(3))
     with pytest.raises(InputError, match="changed"):
         read_array(file, file.records[0])
+
+
+@pytest.mark.parametrize(
+    ("shape", "values", "indices", "indptr", "misfit"),
+    [
+        ((4, 2), (2, 2), [0, 3], None, ""),
+        ((4, 2), (0, 2), [], None, ""),
+        ((4, 2), (1, 2), [0.0], None, "has indices that are not one row of integers"),
+        ((4, 2), (1, 2), [[0]], None, "has indices that are not one row of integers"),
+        ((4, 2), (1, 3), [0], None, "has stored rows of shape (1, 3) for 1 index and shape (4, 2)"),
+        ((4, 2), (1, 2), [0, 1], None, "has stored rows of shape (1, 2) for 2 indices and shape (4, 2)"),
+        ((4, 2), (1, 2), [4], None, "has an index outside of 0 to 3"),
+        ((4, 2), (1, 2), [-1], None, "has an index outside of 0 to 3"),
+        ((2, 4), (3,), [0, 3, 0], [0, 2, 3], ""),
+        ((2, 4), (0,), [], [0, 0, 0], ""),
+        ((2, 4), (1,), [0], [0, 1], "has row pointers of shape (2,) for shape (2, 4)"),
+        ((2, 4, 1), (1,), [0], [0, 1, 1], "has row pointers of shape (3,) for shape (2, 4, 1)"),
+        ((2, 4), (1,), [0], [0.0, 1.0, 1.0], "has row pointers of shape (3,) for shape (2, 4)"),
+        ((2, 4), (2,), [0], [0, 1, 1], "has 2 values for 1 column number"),
+        ((2, 4), (1,), [0], [1, 1, 1], "has row pointers that do not rise from 0 to the number of values"),
+        ((2, 4), (1,), [0], [0, 0, 0], "has row pointers that do not rise from 0 to the number of values"),
+        ((2, 4), (1,), [0], [0, 2, 1], "has row pointers that do not rise from 0 to the number of values"),
+        ((2, 4), (1,), [4], [0, 1, 1], "has an index outside of 0 to 3"),
+        ((2, 4), (1,), [-1], [0, 1, 1], "has an index outside of 0 to 3"),
+    ],
+)
+def test_indices_that_do_not_fit_a_sparse_array_are_named(
+    shape: tuple[int, ...], values: tuple[int, ...], indices: list[float], indptr: list[float] | None, misfit: str
+) -> None:
+    places, pointers = (None if x is None else np.array(x, None if x else int) for x in (indices, indptr))
+    storage = "row_sparse" if indptr is None else "csr"
+    assert _find_misfit(SparseArray(storage, shape, np.ones(values, "f4"), places, pointers)) == misfit  # type: ignore[arg-type]

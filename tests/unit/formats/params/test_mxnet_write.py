@@ -122,6 +122,18 @@ def test_an_answer_of_0_at_the_end_of_a_file_is_not_a_shorter_file(tmp_path: Pat
     assert (tmp_path / "out").read_bytes() == b"456789"
 
 
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="no such advice here")
+def test_the_disk_is_told_to_begin_with_each_large_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    advised: list[tuple[int, int]] = []
+    monkeypatch.setattr(byte_ranges, "_SYSTEM_CHUNK", 4)
+    monkeypatch.setattr(os, "posix_fadvise", lambda file, offset, count, advice: advised.append((offset, count)))
+    (tmp_path / "in").write_bytes(b"0123456789")
+    with open_source(str(tmp_path / "in")) as file, open(tmp_path / "out", "wb") as out:
+        byte_ranges.copy_ranges(file, [(0, 10)], out)
+    assert (tmp_path / "out").read_bytes() == b"0123456789"
+    assert advised in ([(0, 4), (4, 4)], [])  # the last piece is small; none where the file system cannot copy
+
+
 def test_short_copies_go_on_where_they_stopped(source, tmp_path: Path, monkeypatch) -> None:
     if not hasattr(os, "copy_file_range"):
         pytest.skip("no copy_file_range here")
