@@ -51,8 +51,8 @@ def test_a_file_cut_short_while_its_arrays_are_used_is_an_error(tmp_path: Path, 
 
 def test_a_large_onnx_model_cut_short_while_its_messages_are_used_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "large.onnx"
-    kind = ("uint8", (20 << 20,))
-    weight = Tensor(*kind, bytes(20 << 20))
+    kind = ("uint8", (40 << 20,))
+    weight = Tensor(*kind, bytes(40 << 20))
     graph = composed.model("g", [composed.Operator("Add", ("x", "w"), ("y",))], {"x": kind}, {"y": kind}, {"w": weight})
     path.write_bytes(b"".join(encode_model(graph).pieces()))
     model = read_model(str(path))
