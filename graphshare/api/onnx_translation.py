@@ -25,6 +25,7 @@ from graphshare.formats.params.records import Origin, ParameterFile, Record
 from graphshare.ir.graph import Node
 from graphshare.ir.onnx import Tensor
 from graphshare.ops.kernel import Array
+from graphshare.ops.registry import name_inputs
 from graphshare.ops.translation import Value
 
 _BATCH = 2  # never 1, which broadcasting and squeezing treat in their own way
@@ -177,10 +178,13 @@ def batch_symbol(instance: Instance) -> Symbol:
     """
     axes: dict[Node, int] = {}
     left = instance.input_shapes()
-    for node, role in instance.static.roles.items():
+    # States of an RNN have the layers on the first axis, and the batch on the second.
+    layers = (node for node in instance.static.inference.nodes if node.op == "RNN")
+    named = (pair for node in layers for pair in zip(name_inputs(node) or (), node.inputs, strict=False))
+    states = {entry.node for name, entry in named if name in ("state", "state_cell")}
+    for node in instance.static.roles:
         if instance.translated.names[node, 0] in left:
-            # States of an RNN have the layers on the first axis, and the batch on the second.
-            axes[node] = 1 if role.is_state and role.user is not None and role.user.op == "RNN" else 0
+            axes[node] = 1 if node in states else 0
     if not axes:
         raise UsageError(
             Fault("`dynamic_batch` leaves nothing open: the model has no inputs", hint="leave `dynamic_batch` out")

@@ -185,12 +185,13 @@ def test_free_sizes(folder: Path) -> None:
     assert not (folder / "x.onnx").exists()
 
 
-def test_the_states_of_a_recurrent_layer_have_their_batch_on_the_second_axis() -> None:
+@pytest.mark.parametrize("as_input", [(), ("s",)])
+def test_the_states_of_a_recurrent_layer_have_their_batch_on_the_second_axis(as_input: tuple[str, ...]) -> None:
     attrs = {"mode": "rnn_tanh", "num_layers": "1", "state_size": "3", "state_outputs": "False"}
     steps = operator("SwapAxis", "steps", [0], attrs={"dim1": "0", "dim2": "1"})
     nodes = [variable("data"), steps, variable("w"), variable("s"), operator("RNN", "rnn", [1, 2, 3], attrs=attrs)]
     model = Checkpoint(read_symbol(mxnet_text(document(nodes, [4])).encode())).with_params({"w": np.zeros(24, "float32")})
-    report = export(model, shapes={"data": (2, 4, 3), "s": (1, 2, 3)}, dynamic_batch=True).report
+    report = export(model, shapes={"data": (2, 4, 3), "s": (1, 2, 3)}, as_input=as_input, dynamic_batch=True).report
     assert report.inputs == {"data": ("batch", 4, 3), "s": (1, "batch", 3)}
     assert report.outputs == {"rnn_output": (4, "batch", 3)}
 

@@ -291,6 +291,12 @@ def test_a_listing_remarks_on_names_and_arrays(tmp_path: Path) -> None:
     assert list_params(path).remarks == ()
 
 
+def test_arrays_that_are_stored_twice_are_counted_in_bytes(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", a=np.ones(3, "float32"), b=np.ones(3, "float32"), c=np.zeros(5, "float32"))
+    shown = show_params(tmp_path / "a.npz")
+    assert ([array.equal_to for array in shown.arrays], shown.repeated, shown.size) == ([None, "a", None], 12, 44)
+
+
 def test_the_size_of_a_sparse_array_is_that_of_all_its_parts(tmp_path: Path) -> None:
     rows = params_bytes.row_sparse((3, 2), [1], params_bytes.floats(1, 2))
     columns = params_bytes.csr((2, 3), [0, 1, 2], [0, 2], params_bytes.floats(1, 2))

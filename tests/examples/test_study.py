@@ -51,7 +51,7 @@ CHECKERS = {
 def test_it_runs(script: Path) -> None:
     for name in ("pandas", "onnxruntime"):
         if importlib.util.find_spec(name) is None:
-            missing("types", f"{name} is of the jupyter or the test extra")
+            missing("types", f"{name} is of the extras jupyter and test together")
     run = subprocess.run(
         [PYTHON, script.name], cwd=script.parent, capture_output=True, text=True, timeout=300, check=False, env=environment()
     )

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from graphshare.analysis.roles import assign_roles
+from graphshare.errors import MemoryLimitError
+from graphshare.execute.prepare import memory
+from graphshare.execute.prepare.memory import check_memory
 from graphshare.execute.prepare.prepare import UPGRADED_BEFORE, prepare, upgrade_part
 from graphshare.execute.prepare.shape_report import Shaped, shape_graph
 from graphshare.execute.prepare.variable_values import draw_input, draw_inputs, draw_parameter
@@ -131,3 +134,37 @@ def test_values_are_drawn_from_the_seed_that_was_given(seed: int, params_seed: i
     node, weight = values["fc1_weight"]
     assert weight.tobytes() == draw_parameter(node, (4, 3), "float32", seed=params_seed).tobytes()
     assert not values["softmax_label"][1].any()
+
+
+# Bytes alive at a time: x 24, and of the half-precision nodes each 12. The last user of a value frees it, heads stay.
+@pytest.mark.parametrize(
+    ("limit", "keeps_all", "fault"),
+    [
+        (60, False, ""),
+        (59, False, "c: the outputs of elemwise_add (2,3) take 12 B, 60 B with all that is kept beside them"),
+        (47, False, "b: the outputs of relu (2,3) take 12 B, 48 B with all that is kept beside them"),
+        (23, False, "x: the values (2,3) take 24 B"),
+        (72, True, ""),
+        (71, True, "d: the outputs of relu (2,3) take 12 B, 72 B with all that is kept beside them"),
+    ],
+)
+def test_the_memory_of_a_run_is_that_of_the_values_alive_at_a_time(
+    limit: int, keeps_all: bool, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = [
+        variable("x"),
+        operator("Cast", "a", [0], attrs={"dtype": "float16"}),
+        operator("relu", "b", [1]),
+        operator("elemwise_add", "c", [1, 2]),
+        operator("relu", "d", [3]),
+    ]
+    graph = read_symbol(mxnet_text(document(nodes, [2, 4])).encode())
+    inference = infer(graph, {graph.nodes[0]: (2, 3)}, {graph.nodes[0]: "float32"})
+    monkeypatch.setattr(memory, "describe_excess", lambda size, held: "too much" if size > limit else "")
+    if not fault:
+        check_memory(graph.nodes, graph.heads, inference, {}, keeps_all=keeps_all)
+        return
+    with pytest.raises(MemoryLimitError) as caught:
+        check_memory(graph.nodes, graph.heads, inference, {}, keeps_all=keeps_all)
+    found = caught.value.faults[0]
+    assert f"{found.node}: {found.message}" == f"{fault}, too much"
