@@ -14,9 +14,17 @@ from typing import Any
 
 import pytest
 
+from graphshare.ir.graph import Entry, Node
 from graphshare.ops.attributes import KINDS
 from graphshare.ops.index import ALIASES, FAMILY_OF
-from graphshare.ops.registry import canonical, foreign_signatures, load_registered_signatures, lookup
+from graphshare.ops.registry import (
+    auxiliary_slots,
+    canonical,
+    foreign_signatures,
+    load_registered_signatures,
+    lookup,
+    name_inputs,
+)
 from graphshare.ops.signature import define
 
 CORPUS = Path(os.environ.get("GRAPHSHARE_CORPUS") or Path(__file__).resolve().parents[4] / "shared" / "corpus") / "graphs"
@@ -77,6 +85,13 @@ def test_lookup() -> None:
     assert lookup("Softmax") is lookup("SoftmaxOutput") is not None
     assert lookup("null") is None
     assert lookup("nobody_knows_this") is None
+
+
+def test_a_node_knows_its_inputs_and_those_that_it_mutates_unless_its_operator_is_unknown() -> None:
+    inputs = tuple(Entry(Node("", name), 0) for name in "abcde")
+    known, unknown = Node("BatchNorm", "bn", inputs=inputs), Node("Mine", "m", inputs=inputs)
+    assert (name_inputs(known), auxiliary_slots(known)) == (("data", "gamma", "beta", "moving_mean", "moving_var"), (3, 4))
+    assert (name_inputs(unknown), auxiliary_slots(unknown)) == (None, ())
 
 
 def test_foreign_operators_are_known_but_not_registered() -> None:

@@ -43,6 +43,19 @@ def test_a_hidden_attribute_moves_to_its_variable() -> None:
     assert "weight_lr_mult" not in named(graph, "fc").attrs
 
 
+@pytest.mark.parametrize(
+    ("op", "attrs"), [("relu", {}), ("MakeLoss", {"grad_scale": "2"}), ("FullyConnected", {"num_hidden": "2"})]
+)
+def test_a_hidden_attribute_of_no_input_stays_where_mxnet_does_not_read_it_again(op: str, attrs: dict[str, str]) -> None:
+    stated = {**attrs, "other_lr_mult": "3"}
+    nodes = [variable("x"), operator(op, "n", [0], attrs=stated)]
+    if op != "FullyConnected":
+        assert named(upgraded(nodes, version=800), "n").attrs == stated
+        return
+    with pytest.raises(RefusedError, match="attribute 'other_lr_mult' does not belong to FullyConnected"):
+        upgraded(nodes, version=800)
+
+
 def test_argmax_over_all_axes_loses_its_axis() -> None:
     nodes = [variable("x"), operator("argmax", "a", [0], attrs={"axis": "-1"})]
     assert named(upgraded(nodes, version=900), "a").attrs == {}
