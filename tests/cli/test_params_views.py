@@ -295,6 +295,11 @@ def test_arrays_that_are_stored_twice_are_counted_in_bytes(tmp_path: Path) -> No
     np.savez(tmp_path / "a.npz", a=np.ones(3, "float32"), b=np.ones(3, "float32"), c=np.zeros(5, "float32"))
     shown = show_params(tmp_path / "a.npz")
     assert ([array.equal_to for array in shown.arrays], shown.repeated, shown.size) == ([None, "a", None], 12, 44)
+    rows = [params_bytes.row_sparse((3, 2), [row], params_bytes.floats(1, 2)) for row in (1, 1, 2)]
+    columns = [params_bytes.csr((2, 3), [0, 1, 2], [0, column], params_bytes.floats(1, 2)) for column in (2, 2, 1)]
+    (tmp_path / "a.params").write_bytes(params_bytes.container([*rows, *columns], [f"arg:{name}" for name in "abcdef"]))
+    equal = [array.equal_to for array in show_params(tmp_path / "a.params").arrays]
+    assert equal == [None, "arg:a", None, None, "arg:d", None]
 
 
 def test_the_size_of_a_sparse_array_is_that_of_all_its_parts(tmp_path: Path) -> None:

@@ -31,6 +31,20 @@ def test_momentum() -> None:
     assert stepped(variable("w"), Sgd(0.1, momentum=0.9), [3.0, 3.0]) == pytest.approx([0.7, 0.13])
 
 
+@pytest.mark.parametrize(("dtype", "kept"), [("float16", "float32"), ("float32", "float32"), ("float64", "float64")])
+def test_half_precision_is_updated_in_single_and_other_dtypes_in_their_own(dtype: str, kept: str) -> None:
+    node, memory = variable("w"), {}
+    momentum = Momentum(Sgd(0.1, momentum=0.9, rescale=1 / 3), [node], memory)
+    value = np.ones(1, dtype)
+    for _ in range(2):
+        value = momentum.update({node: value}, {node: np.ones(1, dtype)})[node]
+    wide = np.dtype(kept).type
+    first = -wide(0.1) * (wide(1) * wide(1 / 3))
+    second = first * wide(0.9) + first
+    assert (value.dtype, memory[node].dtype, memory[node][0]) == (dtype, kept, second)
+    assert value[0] == np.dtype(dtype).type(wide(np.dtype(dtype).type(1 + first)) + second)
+
+
 def test_the_defaults_are_those_of_module() -> None:
     assert stepped(variable("fc_weight"), Sgd(), [3.0]) == pytest.approx([0.97])
 
