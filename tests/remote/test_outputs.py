@@ -17,6 +17,7 @@ from graphshare.files.atomic import OutputTransaction
 from graphshare.files.remote import retries
 from graphshare.files.remote.filesystem import RemotePath
 from tests.processes import ROOT
+from tests.remote.answers import refuse
 
 LENET = str(ROOT / "fixtures" / "lenet")
 
@@ -170,12 +171,6 @@ def test_a_write_that_fails_for_a_moment_is_repeated(memory: Any, monkeypatch: p
     monkeypatch.setattr(type(memory), "pipe_file", fail)
     gs.save(gs.load(LENET), "memory://out/siam")
     assert len(memory.find("/out")) == 2
-
-
-def refuse(status: int) -> OSError:
-    error = OSError("refused")
-    error.status = status  # type: ignore[attr-defined]  # as aiohttp has it
-    return error
 
 
 @pytest.mark.parametrize(

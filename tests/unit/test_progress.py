@@ -7,20 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from graphshare.progress import item_progress, progress_listener, task, track_batches
-
-
-class Recorder:
-    def __init__(self) -> None:
-        self.calls: list[tuple[object, ...]] = []
-
-    def begin(self, title: str, total: int, unit: str) -> None:
-        self.calls.append((title, total, unit))
-
-    def advance(self, count: int) -> None:
-        self.calls.append((count,))
-
-    def end(self) -> None:
-        self.calls.append(("end",))
+from tests.listener import Recorder
 
 
 def test_each_item_is_a_step_after_it() -> None:

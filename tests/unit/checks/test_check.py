@@ -20,6 +20,7 @@ from graphshare.checks.rule import dense, operator, symbol, variable
 from graphshare.checks.targets import Target, _normalize
 from graphshare.errors import SelfCheckError
 from graphshare.progress import progress_listener
+from tests.listener import Recorder
 from tests.processes import write_json
 from tests.symbols import siamese
 
@@ -112,24 +113,8 @@ def test_one_file_is_one_target_however_its_path_is_written(path: str, plain: st
     assert _normalize(path) == plain.replace("/", os.sep if "://" not in plain else "/")
 
 
-class Steps:
-    """A listener that keeps what it hears."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[object, ...]] = []
-
-    def begin(self, title: str, total: int, unit: str) -> None:
-        self.calls.append((title, total, unit))
-
-    def advance(self, count: int) -> None:
-        self.calls.append((count,))
-
-    def end(self) -> None:
-        self.calls.append(("end",))
-
-
 def test_each_of_several_files_is_a_step(tmp_path: Path) -> None:
     paths = [write_json(tmp_path / f"{name}.json", siamese()) for name in "abc"]
-    with progress_listener(steps := Steps()):
+    with progress_listener(recorder := Recorder()):
         check_targets([Target(str(path)) for path in paths], CheckOptions())
-    assert steps.calls == [("checking", 3, "files"), (1,), (1,), (1,), ("end",)]
+    assert recorder.calls == [("checking", 3, "files"), (1,), (1,), (1,), ("end",)]

@@ -10,6 +10,7 @@ from graphshare.files.byte_source import ListedFile
 from graphshare.files.remote import listing, retries
 from graphshare.files.remote.filesystem import INSTALL, explain, may_pass
 from graphshare.files.remote.ranges import _total
+from tests.remote.answers import refuse, refuse_in_s3
 
 
 @pytest.mark.parametrize(
@@ -31,18 +32,6 @@ def test_a_missing_package_is_named(url: str, text: str, hint: str) -> None:
     assert (fault.message, fault.hint) == (f"needs a package that is not installed: {text}", hint)
 
 
-def answer(status: int) -> OSError:
-    error = OSError("refused")
-    error.status = status  # type: ignore[attr-defined]  # as aiohttp has it
-    return error
-
-
-def answer_of_s3(status: int) -> OSError:
-    error = OSError("refused")
-    error.response = {"ResponseMetadata": {"HTTPStatusCode": status}}  # type: ignore[attr-defined]  # as botocore has it
-    return error
-
-
 def name_error(name: str) -> Exception:
     kind: type[Exception] = type(name, (Exception,), {})
     return kind("of another package")
@@ -51,11 +40,11 @@ def name_error(name: str) -> Exception:
 @pytest.mark.parametrize(
     ("error", "message", "is_denied"),
     [
-        (answer(401), "the server requires a user name and a password (401)", True),
-        (answer(403), "the server refuses access (403)", True),
-        (answer_of_s3(403), "the server refuses access (403)", True),
-        (answer(402), "the server answered 402", False),
-        (answer(404), "does not exist", False),
+        (refuse(401), "the server requires a user name and a password (401)", True),
+        (refuse(403), "the server refuses access (403)", True),
+        (refuse_in_s3(403), "the server refuses access (403)", True),
+        (refuse(402), "the server answered 402", False),
+        (refuse(404), "does not exist", False),
         (FileNotFoundError(), "does not exist", False),
         (PermissionError(13, "Permission denied"), "cannot be read: Permission denied", True),
         (name_error("NoCredentialsError"), "cannot be read: of another package", True),
@@ -72,9 +61,9 @@ def test_a_refusal_of_a_server_names_its_reason(error: Exception, message: str, 
 @pytest.mark.parametrize(
     ("error", "may_succeed"),
     [
-        *((answer(status), status in (429, 500, 503)) for status in (400, 404, 428, 429, 430, 499, 500, 503)),
-        (answer_of_s3(503), True),
-        (answer_of_s3(403), False),
+        *((refuse(status), status in (429, 500, 503)) for status in (400, 404, 428, 429, 430, 499, 500, 503)),
+        (refuse_in_s3(503), True),
+        (refuse_in_s3(403), False),
         *((error, True) for error in (ConnectionResetError(), TimeoutError(), name_error("ReadTimeoutError"))),
         *((error, False) for error in (FileNotFoundError(), PermissionError(), ValueError())),
         *((name_error(name), False) for name in ("ClientConnectorDNSError", "ClientConnectorCertificateError", "ClientError")),

@@ -43,15 +43,15 @@ def test_a_hidden_attribute_moves_to_its_variable() -> None:
     assert "weight_lr_mult" not in named(graph, "fc").attrs
 
 
-@pytest.mark.parametrize(
-    ("op", "attrs"), [("relu", {}), ("MakeLoss", {"grad_scale": "2"}), ("FullyConnected", {"num_hidden": "2"})]
-)
+@pytest.mark.parametrize(("op", "attrs"), [("relu", {}), ("MakeLoss", {"grad_scale": "2"})])
 def test_a_hidden_attribute_of_no_input_stays_where_mxnet_does_not_read_it_again(op: str, attrs: dict[str, str]) -> None:
     stated = {**attrs, "other_lr_mult": "3"}
     nodes = [variable("x"), operator(op, "n", [0], attrs=stated)]
-    if op != "FullyConnected":
-        assert named(upgraded(nodes, version=800), "n").attrs == stated
-        return
+    assert named(upgraded(nodes, version=800), "n").attrs == stated
+
+
+def test_a_hidden_attribute_of_no_input_is_refused_where_mxnet_reads_it_again() -> None:
+    nodes = [variable("x"), operator("FullyConnected", "n", [0], attrs={"num_hidden": "2", "other_lr_mult": "3"})]
     with pytest.raises(RefusedError, match="attribute 'other_lr_mult' does not belong to FullyConnected"):
         upgraded(nodes, version=800)
 
