@@ -98,7 +98,11 @@ class GraphTerms:
 
     def of(self, entry: Entry) -> int:
         """Return the term of an output of a node that was added."""
-        return self.terms[entry.node, entry.index]
+        place = entry.node, entry.index
+        # An unknown operator has the outputs that the graph uses.
+        if place not in self.terms and entry.node.num_outputs is None:
+            self.terms[place] = self.form.table.number("output", self.terms[entry.node, 0], entry.index)
+        return self.terms[place]
 
     def key(self, entry: Entry) -> tuple[Any, ...]:
         """Return the key of the term of an output."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from graphshare.analysis.branches import Counterparts, HeadPairs, NodePair
-from graphshare.analysis.name_lists import list_implied_variables, output_name
+from graphshare.analysis.name_lists import find_missing_outputs, list_implied_variables, output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, RefusedError, UsageError
 from graphshare.execute.engines.executor import Executor
@@ -124,6 +124,13 @@ def _compare_exact(side: Checkpoint, other: Checkpoint, options: VerifyOptions) 
     names, others = ([output_name(entry) for entry in each.graph.heads] for each in (side, other))
     if options.train_step or names != others:
         return None
+    missing = [
+        msgspec.structs.replace(fault, where=each.where)
+        for each in (side, other)
+        for fault in find_missing_outputs(each.graph.nodes, each.graph.heads)
+    ]
+    if missing:
+        raise RefusedError(missing)
     exact = make_judge(side, other).find_exact()
     if exact is None:
         return None

@@ -49,6 +49,34 @@ def test_outputs_that_are_not_there_are_refused_before_the_run(index: int, tmp_p
     assert f"a variable has 1 output, and output {index} is used" in errors
 
 
+@pytest.mark.parametrize("index", [1, 2**32 - 1])
+def test_outputs_that_are_not_there_are_refused_before_models_of_other_operators_are_compared(
+    index: int, tmp_path: Path
+) -> None:
+    (tmp_path / "other.json").write_text(json.dumps(one("tanh", {}, head=index)))
+    code, errors = ask(tmp_path, one("relu", {}, head=index), "verify", "--against", str(tmp_path / "other.json"))
+    assert code == 2
+    assert f'graph.json (node "n"): relu has 1 output, and output {index} is used' in errors
+    assert f'other.json (node "n"): tanh has 1 output, and output {index} is used' in errors
+
+
+def test_outputs_of_an_unknown_operator_are_those_that_are_used(tmp_path: Path) -> None:
+    documents = [document([variable("x"), operator("Mine", "m", [0]), operator(op, "n", [(1, 2, 0)])], [2], row_ptr=False)
+                 for op in ("relu", "tanh")]  # fmt: skip
+    (tmp_path / "other.json").write_text(json.dumps(documents[1]))
+    assert ask(tmp_path, documents[0], "verify", "--against", str(tmp_path / "other.json"))[0] == 1
+
+
+@pytest.mark.parametrize("words", [("run", *RANDOM), ("export", "--no-verify", "-o", "out.onnx"), ("export", "-o", "out.onnx")])
+def test_a_graph_without_outputs_has_nothing_to_compute(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, errors = ask(tmp_path, document([variable("x"), operator("relu", "n", [0])], []), *words)
+    assert code == 2
+    assert "the graph has no outputs, so there is nothing to compute" in errors
+
+
 @pytest.mark.parametrize(
     ("shape", "message"),
     [

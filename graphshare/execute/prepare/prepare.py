@@ -210,8 +210,11 @@ def runnable_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, list[st
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed.
-        RefusedError: the file needs an upgrade that MXNet would refuse.
+        RefusedError: nothing is wanted, or the file needs an upgrade that MXNet would refuse.
     """
+    if not wanted:
+        hint = "list the outputs in the heads of the graph, or name what to compute"
+        raise RefusedError(Fault("the graph has no outputs, so there is nothing to compute", hint=hint))
     faults = missing_kernels(post_order(entry.node for entry in wanted)) if has_kernels(graph) else ()
     if faults:
         raise UnsupportedError(faults)

@@ -76,6 +76,14 @@ def test_output_0_is_the_operator_and_the_others_are_terms_of_their_own() -> Non
     assert number(form, (other, 2), (other, 1)) == [terms[2], terms[1]]
 
 
+def test_an_unknown_operator_has_the_outputs_that_are_used() -> None:
+    form = Form(TermTable())
+    unknown, same = apply("mine", X), apply("mine", X)
+    terms = number(form, unknown, (unknown, 3), (unknown, 1))
+    assert len(set(terms)) == 3
+    assert number(form, (same, 1), (same, 3), same) == [terms[2], terms[1], terms[0]]
+
+
 def test_operators_that_draw_are_counted_by_key() -> None:
     form = Form(TermTable())
     assert [form.count_drawn(key) for key in ("a", "a", "b", "a")] == [1, 2, 1, 3]
