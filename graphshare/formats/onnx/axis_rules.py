@@ -127,7 +127,7 @@ def _sum_products(call: Call, terms: Sequence[tuple[Axes, Sequence[object]]], re
 def _multiply(call: Call) -> Outputs:
     a, b = call.data, call.get_axes(3 if call.node.op == "QLinearMatMul" else 1)
     # Axes around the matrices are called by their places from the right, as they are broadcast.
-    around = range(min(2 - len(a), 2 - len(b), 0), 0)
+    around = range(min(2 - len(a), 2 - len(b)), 0)
     left = [*range(2 - len(a), 0), "i", "k"] if len(a) > 1 else ["k"]
     right = [*range(2 - len(b), 0), "k", "j"] if len(b) > 1 else ["k"]
     return [_sum_products(call, [(a, left), (b, right)], [*around, *left[-2:-1], *(right[-1:] if len(b) > 1 else ())])]
@@ -193,7 +193,7 @@ def _reshape(call: Call) -> Outputs:
         raise SizeRefusal("states its sizes as an attribute")
     computed = [number for number, axis in enumerate(target) if is_free(axis) and not kept[number]]
     # -1 can stand once: for the axis that would take most operators to compute.
-    inferred = max(computed, key=lambda number: len(list_names(target[number])), default=-1)
+    inferred = max(computed, key=lambda number: len(list_names(target[number])), default=None)
     wanted = [(0,) if kept[number] and is_free(axis) else axis for number, axis in enumerate(target)]
     call.edits[1] = Edit(tuple([(-1,) if number == inferred else axis for number, axis in enumerate(wanted)]))
     return [target]
