@@ -345,6 +345,7 @@ y = Relu(a)                                 : n,4 \
     : has an output whose shape does not follow from its inputs : 17 : 2,5
 y = Relu(a)                                 : ?                         : has an output whose shape is not known
 y = Add(a, b)                               : n,4 | ?                   : has an operand 1 whose shape is not known
+y = MatMul(a)                               : n,4                       : has an operand 1 whose shape is not known : 17 : 2,4
 y = Expand(a, b)                            : 4 | n                     : uses values of samples as sizes
 y = ConstantOfShape(a)                      : n                         : uses values of samples as sizes
 y = Tile(a, b)                              : 4 | t                     : uses values of samples as sizes
