@@ -85,8 +85,8 @@ def _list_wishes(node: Node, operands: Sequence[Entry | None], outer: Mapping[Ke
         noun = "truth values" if is_bool else "floats"
         yield 0, Integers(f"{start} turns it into {noun}", (0, 1) if is_bool else (1,), is_mask=True)
     elif node.op == "OneHot" and len(operands) > 1:
-        depth = max(read_numbers(operands[1], outer) or [0])
-        yield 0, Integers(f"{start} takes it as an index below {depth or 1}", high=max(depth, 1))
+        depth = max([1, *(read_numbers(operands[1], outer) or ())])
+        yield 0, Integers(f"{start} takes it as an index below {depth}", high=depth)
     elif (node.op == "Equal" or node.op in _ORDERS) and len(operands) == 2:
         # The bound itself and the numbers on both sides, so that a comparison is true and false in turn.
         near = (0,) if node.op == "Equal" else (-1, 0, 1)
@@ -117,7 +117,7 @@ def _find_size(entry: Entry | None, axis: int) -> int | None:
     stated = None if info is None else read_type(info)
     shape = stored.place.shape if stored.place is not None else stated.shape if stated is not None else None
     size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
-    return size if isinstance(size, int) and size > 0 else None
+    return size if isinstance(size, int) else None
 
 
 def read_numbers(entry: Entry | None, outer: Mapping[Key, Entry] = EMPTY) -> list[int] | None:

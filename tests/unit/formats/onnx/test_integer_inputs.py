@@ -116,6 +116,16 @@ WISHES: dict[str, list[str]] = {
     f"{{ c = Concat<axis = 0>({', '.join(f'x{number}' for number in range(10))}) y = ConstantOfShape(c) }}": [
         f"x{number}: ConstantOfShape 'y' takes it as a size: (1, 9)" for number in range(9)
     ],
+    "(int64[2] a, int64[1] s) => (float[?] y) { b = Reshape(a) c = OneHot(a) d = Slice(a, s) y = Relu(d) }": [],
+    "(int64[2] a) => (float[?,?] y) <int64 depth = {5}> { y = OneHot(a, depth) }": [
+        "a: OneHot 'y' takes it as an index below 5: (0, 5)",
+    ],
+    "(int64[2] a) => (float[?,?] y) <int64 depth = {-5}> { y = OneHot(a, depth) }": [
+        "a: OneHot 'y' takes it as an index below 1: (0, 1)",
+    ],
+    "(int64[2] i, float[8,3] t) => (float[2,3] y) { y = Gather<axis = -2>(t, i) }": [
+        "i: Gather 'y' takes it as an index below 8: (0, 8)",
+    ],
     "(int64[2] a) => (float[?] y) { y = ai.other.ConstantOfShape(a) }": [],
     "(bool c, int64[2] a) => (float[?] y) <int64[2] b = {3, 4}> { y = If(c) "
     "<then_branch = t () => (float[?] d) { d = ConstantOfShape(a) }, "
