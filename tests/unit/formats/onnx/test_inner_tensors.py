@@ -18,8 +18,8 @@ from graphshare.formats.onnx.inner_tensors import (
     list_outside_graph,
     move_inner_data,
 )
-from graphshare.formats.onnx.messages import Message, rewrite_message
-from graphshare.formats.onnx.protobuf import encode_field
+from graphshare.formats.onnx.messages import rewrite_message
+from graphshare.formats.onnx.protobuf import Message, encode_field
 from graphshare.formats.onnx.stored import FileRange, MemoryFile, OnnxFile, Span
 from graphshare.formats.onnx.write import encode_graph_file
 from graphshare.ir.graph import Graph
@@ -61,6 +61,7 @@ def make_model() -> ModelProto:
     plain = helper.make_function("f", "G", [], ["z"], [constant("z", inner)], [helper.make_opsetid("", 17)])
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("f", 1)]
     model = helper.make_model(helper.make_graph(nodes, "g", *ends), opset_imports=opsets, functions=[plain, function])
+    model.metadata_props.add(key="location", value="of no data")
     training = model.training_info.add()
     training.initialization.CopyFrom(body("i", [constant("i", outside(64))], "i"))
     training.algorithm.CopyFrom(body("j", [constant("j", outside(72))], "j"))
