@@ -129,19 +129,17 @@ def test_another_number_of_elements_is_refused_where_they_are_read(count: int, t
         read(path, record)
 
 
-def test_a_sparse_tensor_is_the_bytes_of_its_parts(tmp_path: Path) -> None:
-    values = make(TensorProto.FLOAT, [2], [1.5, 2.5])
-    indices = numpy_helper.from_array(np.array([1, 3], "i8"))
-    sparse = helper.make_sparse_tensor(values, indices, [4, 5])
-    graph = parser.parse_graph(GRAPH)
-    graph.sparse_initializer.append(sparse)
+@pytest.mark.parametrize("dims", [b"\x18\x04\x18\x05", b"\x1a\x02\x04\x05"])
+@pytest.mark.parametrize("raw", [False, True])
+def test_a_sparse_tensor_is_the_bytes_of_its_parts(dims: bytes, raw: bool, tmp_path: Path) -> None:
+    values, indices = make(TensorProto.FLOAT, [2], [1.5, 2.5]), make(TensorProto.INT64, [2], [1, 3], "", raw=raw)
+    message = encode_field(1, values.SerializeToString()) + encode_field(2, indices.SerializeToString()) + dims
+    graph = parser.parse_graph(GRAPH).SerializeToString() + encode_field(15, message)
     path = tmp_path / "model.onnx"
-    onnx.save(helper.make_model(graph), path)
+    path.write_bytes(b"\x08\x08" + encode_field(7, graph) + encode_field(8, b"\x10\x11"))
     (record,) = index(path).records
-    data, message = path.read_bytes(), sparse.SerializeToString()
-    assert record == Record(
-        "w", (40,), "uint8", "onnx sparse", data.index(message), len(message), None, 40, stated="sparse float32"
-    )
+    where = path.read_bytes().index(message), len(message)
+    assert record == Record("w", (40,), "uint8", "onnx sparse", *where, None, 40, stated="sparse float32")
     parts = (np.array([1.5, 2.5], "f4"), np.array([1, 3], "i8"), np.array([4, 5], "i8"))
     assert read(path, record) == b"".join(part.tobytes() for part in parts)
 
