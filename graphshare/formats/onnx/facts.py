@@ -69,7 +69,7 @@ def name_operand(node: Node, position: int) -> str:
         names = ("", "axes")
     if position < len(names):
         return names[position]
-    return "AB"[position] if position < 2 and len(list_operands(node)) == 2 else f"input {position}"
+    return "AB"[position] if len(list_operands(node)) == 2 else f"input {position}"
 
 
 def describe_constant(node: Node) -> str:

@@ -6,17 +6,21 @@ from itertools import pairwise
 from pathlib import Path
 
 import onnx
+import onnx.parser
 import pytest
+from msgspec.structs import replace
 from onnx import TensorProto, helper
 
 import graphshare as gs
 from graphshare.errors import SelfCheckError
 from graphshare.files.open_source import open_source
 from graphshare.formats.onnx import read_back
-from graphshare.formats.onnx.node_fields import encode_names
+from graphshare.formats.onnx.attributes import Attributes, ReadGraph
+from graphshare.formats.onnx.node_fields import NodeKind, NodeReader, encode_names
 from graphshare.formats.onnx.stored import OnnxFile
 from graphshare.formats.onnx.write import encode_graph_file
 from graphshare.ir.graph import Graph
+from graphshare.ir.rebuild import rebuild_graph
 
 NAMES = ["x", "a" * 10, 'quote"in', "tab\tin", "b" * 18, "c" * 26, "d" * 34, "ü" * 70, "y" * 200]
 """Lengths that are tags of fields, bytes that are, and lengths of two bytes."""
@@ -117,3 +121,110 @@ def test_a_file_of_another_graph_is_refused(task: str, tmp_path: Path) -> None:
     written.write_bytes(model.SerializeToString())
     assert not proves(written, graph)
     assert find(written, graph)
+
+
+def encode(graph: Graph) -> bytes:
+    return b"".join(encode_graph_file(graph).pieces())
+
+
+def save(folder: Path, model: onnx.ModelProto) -> Path:
+    path = folder / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def test_attributes_that_are_copied_are_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = gs.load(write(tmp_path, [*"xabcdy"])).graph
+    graph, written = gs.rename(source, prefix="b_").graph, tmp_path / "out.onnx"
+    written.write_bytes(encode(graph))
+    read, calls = NodeReader.read_attributes, list[str]()
+
+    def count(self: NodeReader, kind: NodeKind, read_graph: ReadGraph) -> Attributes:
+        calls.append(kind.op)
+        return read(self, kind, read_graph)
+
+    monkeypatch.setattr(NodeReader, "read_attributes", count)
+    assert proves(written, graph)
+    assert calls == []
+    model = onnx.load(written)
+    model.graph.node[1].attribute[0].doc_string = "text"
+    written.write_bytes(model.SerializeToString())
+    assert proves(written, graph)
+    assert set(calls) == {"Add"}
+
+
+def test_data_in_other_files_is_left_to_decoding(tmp_path: Path) -> None:
+    tensor = TensorProto(data_type=TensorProto.FLOAT, dims=[1], data_location=TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value="w.bin")
+    (tmp_path / "w.bin").write_bytes(bytes(4))
+    model = onnx.load(write(tmp_path, NAMES[:3]))
+    model.graph.node.insert(0, helper.make_node("Constant", [], ["k"], value=tensor))
+    graph = gs.rename(gs.load(save(tmp_path, model)).graph, prefix="b_").graph
+    written = tmp_path / "out.onnx"
+    written.write_bytes(encode(graph))
+    assert not proves(written, graph)
+    assert not find(written, graph)
+
+
+def test_initializers_are_compared_however_they_are_stored(tmp_path: Path) -> None:
+    model = onnx.load(write(tmp_path, NAMES[:3]))
+    model.graph.initializer[0].CopyFrom(helper.make_tensor("weight", TensorProto.FLOAT, [1], [1.0]))
+    values, indices = (helper.make_tensor(name, kind, [1], [1]) for name, kind in (("s", 1), ("i", 7)))
+    for has_sparse in (False, True):
+        if has_sparse:
+            model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [4]))
+        graph = gs.rename(gs.load(save(tmp_path, model)).graph, prefix="b_").graph
+        written = tmp_path / "out.onnx"
+        written.write_bytes(encode(graph))
+        assert proves(written, graph) != has_sparse
+        assert not find(written, graph)
+        other = onnx.load(written)
+        other.graph.initializer[0].data_type, other.graph.initializer[0].int32_data[:] = TensorProto.INT32, [1]
+        other.graph.initializer[0].ClearField("float_data")
+        written.write_bytes(other.SerializeToString())
+        message = "variable reads back as ('initializer', (1,), 6, 1), expected ('initializer', (1,), 1, 4)"
+        assert message in find(written, graph)
+        with open_source(str(written)) as source:
+            assert not [*read_back._find_differences(source, graph, ["b_weight"])]
+
+
+def test_a_name_of_two_values_is_left_to_decoding(tmp_path: Path) -> None:
+    graph = gs.load(write(tmp_path, NAMES[:4])).graph
+    first, second = [node for node in graph.nodes if node.op][:2]
+    details = replace(second.details, outputs=first.details.outputs)
+    twice, images = rebuild_graph(graph, lambda node: replace(node, details=details) if node is second else node)
+    written = tmp_path / "out.onnx"
+    written.write_bytes(encode(twice))
+    assert images[second].details.outputs == first.details.outputs
+    assert not proves(written, twice)
+
+
+def test_another_number_of_operators_and_other_outputs_are_named(tmp_path: Path) -> None:
+    model = onnx.load(write(tmp_path, NAMES[:4]))
+    model.graph.node.append(helper.make_node("Neg", ["x"], ["unused"]))
+    graph = gs.load(save(tmp_path, model)).graph
+    del model.graph.node[-1]
+    path = save(tmp_path, model)
+    assert "the file has a different number of operators" in find(path, graph)
+    graph = gs.load(path).graph
+    model.graph.node.append(helper.make_node("Neg", ["x"], ["unused"]))
+    assert "the file has a different number of operators" in find(save(tmp_path, model), graph)
+    del model.graph.node[-1]
+    model.graph.output[0].name = NAMES[1]
+    assert f"the outputs read back as [{NAMES[1]!r}], expected [{NAMES[3]!r}]" in find(save(tmp_path, model), graph)
+
+
+def test_what_bodies_capture_is_compared(tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[2] x, float[2] z, bool c) => (float[2] y) {
+        a = Relu(x) y = If(c) <then_branch = t () => (float[2] d) { e = Neg(a) d = Add(e, z) },
+            else_branch = e () => (float[2] f) { f = Identity(a) }> }"""
+    model = onnx.parser.parse_model(text)
+    graph = gs.rename(gs.load(save(tmp_path, model)).graph, prefix="b_").graph
+    written = tmp_path / "out.onnx"
+    written.write_bytes(encode(graph))
+    assert not proves(written, graph)
+    assert not find(written, graph)
+    other = onnx.load(written)
+    other.graph.node[1].attribute[0].g.node[0].input[0] = "b_x"
+    written.write_bytes(other.SerializeToString())
+    assert "reads back as ('If', " in find(written, graph)
