@@ -128,6 +128,8 @@ LONG = b"\x1a" + encode_varint(506) + b"d" * 506  # documentation
         ([value(b"a"), value(b"a", LONG), value(b"b", LONG)], [0, 1], [0, 1]),
         ([value(b"a", LONG), value(b"bb", LONG), value(b"bb", LONG)], [0, 1, 2], [0, 1, 2]),
         ([b"\x12\x00" + name(b"a", b"\x0a"), b"\x12\x00" + name(b"b", b"\x0a")], [0, 1], [0, 1]),
+        ([value(b"a" * 128), value(b"b" * 127 + b"a")], [0, 1], [0, 1]),
+        ([b"\x0a\x00", b"\x0a\x00"], [0], [0]),
         ([b"", b"", b"\x12\x00"], [0, 1, 2], [0, 1, 2]),
     ],
 )
@@ -194,6 +196,13 @@ def test_fields_in_order(data: bytes, is_ordered: bool) -> None:
         scan_graph(MemoryFile(data), 0, len(data))
 
 
+def test_long_messages_of_one_list_are_in_order() -> None:
+    # Messages of 16 KiB and more are read one by one.
+    lists = scan(INITIALIZER, [name(b"w") + b"\x62" + encode_varint(20000) + b"d" * 20000] * 3)[1]
+    assert lists.is_ordered
+    assert [each.name for each in lists.named[INITIALIZER]] == ["w"] * 3
+
+
 def test_a_sparse_initializer_has_the_name_of_its_values() -> None:
     values, indices = (helper.make_tensor(name, kind, [1], [1]) for name, kind in (("s", 1), ("i", 7)))
     message = helper.make_sparse_tensor(values, indices, [4]).SerializeToString()
@@ -203,6 +212,8 @@ def test_a_sparse_initializer_has_the_name_of_its_values() -> None:
         assert file.data[each.name_start : each.name_end] == encode_field(1, values.SerializeToString())
     with pytest.raises(WireError, match="a sparse initializer has no values"):
         scan(SPARSE, [encode_field(2, indices.SerializeToString())])
+    with pytest.raises(WireError, match="a number is cut off"):
+        scan(SPARSE, [message + encode_field(3, b"\0"), encode_field(1, values.SerializeToString()) + encode_field(2, b"\x08")])
 
 
 def test_pairs_of_an_annotation_are_texts() -> None:
