@@ -87,7 +87,7 @@ def test_the_place_of_data(data: bytes, place: TensorPlace) -> None:
         (b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "a tensor has the shape (-1,)", 1),
         (
             b"\x08\x81\x80\x80\x80\x80\x80\x80\x80\x40",
-            "a tensor has the shape (4611686018427387905,), which no memory holds",
+            f"a tensor has the shape ({(1 << 62) + 1},), which no memory holds",
             1,
         ),
         (b"\x48\x01", "the data of a tensor has the wire type 0, expected 2", 1),
@@ -126,7 +126,7 @@ def external(**pairs: str) -> bytes:
     tensor = TensorProto(data_type=TensorProto.FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
     for key, value in pairs.items():
         tensor.external_data.add(key=key, value=value)
-    return tensor.SerializeToString()
+    return bytes(tensor.SerializeToString())
 
 
 def locate_in(folder: Path, data: bytes, *, seeks_data: bool = True) -> TensorPlace:
@@ -160,7 +160,7 @@ def test_data_in_another_file_is_located_and_read(tmp_path: Path) -> None:
         (external(location="v.bin"), "external data is in 'v.bin', which cannot be read: No such file or directory"),
         (external(location="folder"), "external data is in 'folder', which is not a regular file"),
         (
-            external(location="w.bin") + encode_field(13, b"\x0a\x01k\x0a\x01k"),
+            external(location="w.bin") + encode_field(13, b"\x0a\x01k" * 2),
             "field 1 occurs twice in a message that has it once",
         ),
         (external(location="w.bin") + encode_field(13, b"\x08\x01"), "a pair of texts has the wire type 0, expected 2"),
