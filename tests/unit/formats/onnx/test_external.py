@@ -106,7 +106,7 @@ def test_data_that_cannot_be_reached_is_copied_once(tmp_path: Path) -> None:
     with pytest.raises(RefusedError) as raised:
         Placement(graph, str(target), no_copy=True)
     (fault,) = raised.value.faults
-    assert fault.message == "2.0 MiB of 'w.bin' would have to be copied, and `no_copy` forbids that"
+    assert fault.message == "2.1 MB of w.bin would have to be copied, and `no_copy` forbids that"
     assert fault.where == str(target)
     assert not Placement(graph, str(tmp_path / "m" / "other.onnx"), no_copy=True).outside
 
