@@ -43,7 +43,7 @@ def span_of(data: bytes) -> Span:
     return Span(MemoryFile(b"x" + data + b"x"), 1, len(data) + 1)
 
 
-@pytest.mark.parametrize("size", [0, 400, 501, 502, 503, 600])
+@pytest.mark.parametrize("size", [0, 400, *range(500, 508), 600])
 @pytest.mark.parametrize("name", ["a", "b", "longer", "n" * 130, "ä"])
 def test_another_name_leaves_the_rest(size: int, name: str) -> None:
     rest = (b"\x12\x00", b"\x1a" + bytes([size & 127 | 128, size >> 7]) + b"d" * size)
