@@ -139,6 +139,7 @@ def test_a_made_initializer(content: bytes | None) -> None:
     node = make_initializer("w", Tensor("float32", (2,), content), 7)
     stored = find_stored(node.details)
     assert (node.name, node.details.holds_value, stored.data_in_record) == ("w", True, content is None)
+    assert node.num_outputs == 1
     assert stored.tensor is not None
     assert stored.place is not None
     tensor = onnx.TensorProto(name="w", dims=[2], data_type=1, raw_data=content)
@@ -199,6 +200,9 @@ def test_the_type_that_branches_have_in_common(
     declared = find_stored(switch.details).input
     assert declared is not None
     assert read_type(declared) == TensorType("bool", (1,))
+    assert switch.num_outputs == 1
+    name = declared.file.data[declared.name_start : declared.name_end]
+    assert (name, declared.name, declared.number, declared.rank) == (b"\x0a\x05which", "which", 1, 0)
     node = make_input("x", "int8", (7,))
     opened = open_input(node, types)
     message = find_stored(opened.details).input
