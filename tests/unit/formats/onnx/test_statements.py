@@ -202,3 +202,24 @@ def test_types_other_than_tensors_are_described(tmp_path: Path) -> None:
         models = calling(), calling()
         models[1].graph.input[1].type.CopyFrom(stated)
         assert list_changes(tmp_path, *models, computed=False) == [("type of input", "right", "float32 (2)", text)]
+
+
+def test_a_function_that_cannot_be_decoded_is_compared_by_its_bytes(tmp_path: Path) -> None:
+    model = calling()
+    damaged = change(model, lambda m: m.functions[1].node.append(m.functions[1].node[0]))  # it defines a value twice
+    other = change(damaged, lambda m: setattr(m.functions[1].node[0], "doc_string", "text"))
+    sizes = [f"{each.functions[1].ByteSize():,} bytes" for each in (damaged, other)]
+    graphs = []
+    for number, each in enumerate((model, damaged, other)):
+        path = tmp_path / f"{number}.onnx"
+        path.write_bytes(each.SerializeToString())
+        graphs.append(read_model(str(path)))
+
+    def compare(left: int, right: int) -> list[tuple[str | None, ...]]:
+        changes = find_statement_changes(graphs[left], graphs[right], [])
+        return [(each.what, each.key, each.old, each.new) for each in changes]
+
+    assert compare(1, 1) == []
+    assert compare(1, 2) == [("function", "own.Idle", sizes[0], f"{sizes[1]} (different ones)")]
+    assert compare(0, 1) == [("function", "own.Idle", "1 node", f"{sizes[0]} (different ones)")]
+    assert compare(1, 0) == [("function", "own.Idle", sizes[0], "1 node (different ones)")]
