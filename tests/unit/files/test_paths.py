@@ -132,7 +132,7 @@ def test_a_url_may_show_by_its_name_what_it_is(store: str) -> None:
     assert [is_folder(store), is_folder("http://no.invalid/a/"), is_folder("http://no.invalid/a.onnx")] == [True, True, False]
     names = ("a.onnx", "A.PARAMS?b=c", "a.txt?b.onnx", "a", "a.json/")
     assert [is_surely_file(f"http://m/{name}") for name in names] == [True, True, False, False, False]
-    assert [base_name(path) for path in ("a/b", "b", "s3://m/a/b?c=d", "a/")] == ["b", "b", "b", ""]
+    assert [base_name(path) for path in ("a/b", "b", "http://m/a/b?c=d", "a/")] == ["b", "b", "b", ""]
 
 
 @pytest.mark.parametrize(
