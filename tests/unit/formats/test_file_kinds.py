@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from graphshare.files.byte_source import SAMPLE
-from graphshare.formats.content_tests import is_image, is_markup
+from graphshare.formats.content_tests import is_caffemodel, is_image, is_markup, is_onnx, is_onnx_tensor, is_saved_model
 from graphshare.formats.model_names import STDIN, name_of_file
 from graphshare.formats.wrong_file import recognize
 from tests.effort import ends
@@ -79,3 +81,65 @@ def test_the_name_of_a_model_is_that_of_its_file(path: str, name: str) -> None:
 )
 def test_images_are_known_by_their_first_bytes(start: bytes, expected: bool) -> None:
     assert is_image(start) is expected
+
+
+_SERVE = b"\x08\x01\x12\x05serve"
+
+
+@pytest.mark.parametrize(
+    ("is_kind", "message", "expected"),
+    [
+        (is_onnx, b"\x08\x07\x3a\x02\x0a\x00", True),
+        (is_onnx, b"\x08\x40\x3a\x00", True),
+        (is_onnx, b"\x08\x41\x3a\x00", False),
+        (is_onnx, b"\x08\x00\x3a\x00", False),
+        (is_onnx, b"\x08\x01\x3a\x00", True),
+        (is_onnx, b"\x10\x07\x3a\x00", False),
+        (is_onnx, b"\x0a\x01\x07\x3a\x00", False),
+        (is_onnx, b"\x08\x07\x12\x02ab\x42\x02\x10\x0d", True),
+        (is_onnx, b"\x08\x07\x12\x00\x28\x01\x32\x01a\x42\x00", True),
+        (is_onnx, b"\x08\x07\x12\x02a\x01\x42\x02\x10\x0d", False),
+        (is_onnx, b"\x08\x07\x3a\x02\x1a\x00", False),
+        (is_onnx, b"\x08\x07\x38\x0a", False),
+        (is_onnx, b"\x08\x07\x4a\x01\x0a", False),
+        (is_onnx, b"\x08\x07", False),
+        (is_onnx, b"\x08\x07" + b"\x28\x01" * 10 + b"\x3a\x00", True),
+        (is_onnx, b"\x08\x07" + b"\x28\x01" * 11 + b"\x3a\x00", False),
+        (is_onnx, b"", False),
+        (is_onnx_tensor, b"\x08\x02\x08\x03\x10\x01\x4a\x01a", True),
+        (is_onnx_tensor, b"\x10\x01\x42\x01a", True),
+        (is_onnx_tensor, b"\x10\x20\x22\x01a", True),
+        (is_onnx_tensor, b"\x10\x21\x22\x01a", False),
+        (is_onnx_tensor, b"\x10\x00\x22\x01a", False),
+        (is_onnx_tensor, b"\x10\x01\x5a\x01a", True),
+        (is_onnx_tensor, b"\x10\x01\x62\x01a", False),
+        (is_onnx_tensor, b"\x10\x01\x1a\x01a", False),
+        (is_onnx_tensor, b"\x10\x01\x48\x01", False),
+        (is_onnx_tensor, b"\x08\x02\x10\x01", False),
+        (is_onnx_tensor, b"\x08\x02", False),
+        (is_onnx_tensor, b"\x08\x02\x12\x01a\x4a\x01a", False),
+        (is_onnx_tensor, b"\x08\x01" * 30 + b"\x10\x01\x4a\x01a", True),
+        (is_onnx_tensor, b"\x08\x01" * 31 + b"\x10\x01\x4a\x01a", False),
+        (is_saved_model, _SERVE, True),
+        (is_saved_model, _SERVE.replace(b"serve", b"serfs"), False),
+        (is_saved_model, b"\x0a\x08\x0a\x02ab\x12\x02cd", True),
+        (is_saved_model, b"\x0a\x08\x0a\x02ab\x1a\x02cd", False),
+        (is_saved_model, b"\x0a\x08\x0a\x02a\x02\x12\x02cd", False),
+        (is_saved_model, b"\x12\x08\x0a\x02ab\x12\x02cd", False),
+        (is_saved_model, b"", False),
+        (is_caffemodel, b"\x0a\x03net\x1a\x01d", True),
+        (is_caffemodel, b"\x0a\x03net\x12\x01d", True),
+        (is_caffemodel, b"\x0a\x03net\xa2\x06\x01d", True),
+        (is_caffemodel, b"\x0a\x03net\xaa\x06\x01d", False),
+        (is_caffemodel, b"\x0a\x03net\x22\x01d", False),
+        (is_caffemodel, b"\x12\x03net\x1a\x01d", False),
+        (is_caffemodel, b"\x0a\x03n\x1ft\x1a\x01d", False),
+        (is_caffemodel, b"\x0a\x03n\tt\x1a\x01d", True),
+        (is_caffemodel, b"\x0a\x03net", False),
+        (is_caffemodel, b"\x0a\x00\x1a\x01d", False),
+    ],
+)
+def test_messages_of_protobuf_are_known_by_their_first_fields(
+    is_kind: Callable[[bytes], bool], message: bytes, expected: bool
+) -> None:
+    assert is_kind(message) is expected

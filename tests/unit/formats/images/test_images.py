@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,8 @@ def test_the_formula_keeps_red_green_and_blue_apart() -> None:
     pixels = np.array([[[10, 20, 30]]], "uint8")
     settings = ImageSettings(mean=(1.0, 2.0, 3.0), std=(2.0, 4.0, 8.0), scale=4.0)
     assert normalize(pixels, settings).tolist() == [[[18.0, 18.0, 13.5]]]
+    assert normalize(pixels, ImageSettings(scale=2.0)).tolist() == [[[20.0, 40.0, 60.0]]]
+    assert normalize(pixels, ImageSettings(std=(1.0, 1.0, 2.0))).tolist() == [[[10.0, 20.0, 15.0]]]
     assert normalize(pixels, make_settings(None, {"mean": (1.0, 2.0, 3.0), "color": "bgr"})).tolist() == [[[27.0, 18.0, 9.0]]]
 
 
@@ -164,7 +167,7 @@ def test_sizes_that_differ_are_all_named(tmp_path: Path) -> None:
     with pytest.raises(RefusedError) as caught:
         gs.open_images(tmp_path)
     assert [Path(fault.where).name for fault in caught.value.faults] == ["b.png", "c.png"]
-    assert "is 5 wide, 6 high, where" in str(caught.value.faults[0])
+    assert f"is 5 wide, 6 high, where {tmp_path / 'a.png'} is 6 wide, 5 high" in str(caught.value.faults[0])
     assert gs.open_images(tmp_path, crop=5).shape == (3, 3, 5, 5)
     for number in range(9):
         pictures.save(tmp_path / f"d{number}.png", pictures.texture(3, 3))
@@ -201,6 +204,29 @@ def test_pixels_of_32_bits_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="32 bits") as caught:
         gs.open_images(tmp_path / "deep.tiff")
     assert ".npy" in caught.value.faults[0].hint
+
+
+@pytest.mark.parametrize(
+    ("size", "mode", "words"),
+    [((0, 5), "L", "has no pixels"), ((5, 0), "L", "has no pixels"), ((5, 1), "F", "32 bits"), ((1, 1), "RGB", "")],
+)
+def test_images_without_pixels_are_refused(size: tuple[int, int], mode: str, words: str) -> None:
+    image, source = SimpleNamespace(size=size, mode=mode), SimpleNamespace(name="a.png")
+    if not words:
+        header._check_size(image, source)  # type: ignore[arg-type]
+        return
+    with pytest.raises(InputError, match=f"a.png: has .*{words.removeprefix('has ')}"):
+        header._check_size(image, source)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("mean", "is_odd"),
+    [((0.0,), False), ((0.5,), True), ((1.0,), True), ((-1.0, 0.0, 1.0), True), ((1.5,), False), ((-1.5,), False),
+     ((0.5, 0.5, 100.0), False)],
+)  # fmt: skip
+def test_a_mean_of_numbers_from_0_to_1_is_noted(mean: tuple[float, ...], is_odd: bool) -> None:
+    words = "the mean of the images lies between -1 and 1"
+    assert [words in note for note in ImageSettings(mean=mean).notes] == [True] * is_odd
 
 
 def test_presets_give_way_to_options() -> None:
