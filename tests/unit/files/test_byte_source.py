@@ -118,8 +118,13 @@ def test_a_source_as_a_file_object_reads_and_seeks_like_a_file(path: Path) -> No
         for offset, whence, count in ((0, 0, 3), (5, 1, 20), (-4, 2, 10), (50, 0, 100), (200, 0, 1)):
             assert file.seek(offset, whence) == real.seek(offset, whence)
             assert file.read(count) == real.read(count)
-        with pytest.raises(OSError, match="before the start"):
+        with pytest.raises(OSError, match="the position -1 is before the start"):
             SourceFile(source).seek(-1)
+        odd = SourceFile(source)
+        odd.seek(5)
+        with pytest.raises(OSError, match="the position -4 is before the start"):
+            odd.seek(-9, os.SEEK_CUR)
+        assert odd.seek(-5, os.SEEK_CUR) == 0
 
 
 def test_a_pipe_without_a_writer_is_refused_at_once(tmp_path: Path) -> None:

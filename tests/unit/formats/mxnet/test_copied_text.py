@@ -48,6 +48,19 @@ def test_a_large_file_is_read_as_a_small_one(large: bytes, monkeypatch: pytest.M
     assert written(graph) == written(small) == large
 
 
+@pytest.mark.parametrize("key", ["backward_source_id", "unknown"])
+def test_a_large_file_with_other_keys_is_read_piece_by_piece_too(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "_CHUNK", 1000)
+    nodes = [symbols.variable("x"), *(symbols.operator("relu", f"r{i}", [i]) for i in range(60))]
+    nodes[40][key] = -1
+    text = symbols.mxnet_text(symbols.document(nodes, [60])).encode()
+    graph = read_symbol(text)
+    copied = get_source(graph).nodes_text
+    assert copied is not None
+    assert copied.count == len(graph.nodes) == 61
+    assert written(graph) == text
+
+
 def test_a_copy_beside_it_is_written_as_if_everything_were_formatted(large: bytes) -> None:
     both = duplicate(read_symbol(large), ["sha-"]).graph
     assert get_source(both).nodes_text is not None

@@ -1,0 +1,207 @@
+"""Bytes of symbol files before they are linked: how JSON begins, how deep it is, and what readers refuse."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from graphshare.errors import InputError
+from graphshare.files.schema import explain
+from graphshare.formats.mxnet.document import (
+    MAX_NESTING,
+    begins_like_json,
+    check_kinds,
+    check_nesting,
+    cut_nodes,
+    is_tvm_graph,
+)
+from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.formats.mxnet.tolerant import parse_tolerantly
+from tests.symbols import document, operator, siamese, variable
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        (b"", True),
+        (b"\xef\xbb\xbf", True),
+        (b"\xef\xbb\xbf {", True),
+        (b" \n[", True),
+        (b"{abc\0", True),
+        (b"{ab\0", False),
+        (b"\0{", False),
+        (b" true ", True),
+        (b"trueish", False),
+        (b'"a"', True),
+        (b'"a', False),
+        (b"-1.5e+3", True),
+        (b"12 34", False),
+        (b"abc", False),
+    ],
+)
+def test_json_is_known_by_its_start(start: bytes, expected: bool) -> None:
+    assert begins_like_json(start) is expected
+
+
+@pytest.mark.parametrize("wrap", [lambda inner: [inner], lambda inner: {"a": inner}, lambda inner: (1, inner)])
+def test_values_are_nested_so_deep_and_no_deeper(wrap: Any) -> None:
+    value: Any = 1
+    for _ in range(MAX_NESTING):
+        value = wrap(value)
+    check_nesting([1, "a", value])
+    with pytest.raises(InputError, match="nested deeper than 64 levels"):
+        check_nesting([1, wrap(value)])
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({}, ""),
+        ({"nodes": {}}, "nodes"),
+        ({"arg_nodes": [[0]]}, "arg_nodes"),
+        ({"arg_nodes": {}}, "arg_nodes"),
+        ({"node_row_ptr": [True]}, "node_row_ptr"),
+        ({"node_row_ptr": []}, ""),
+        ({"heads": 5}, "heads"),
+        ({"attrs": []}, "attrs"),
+        ({"unknown": [{}]}, ""),
+    ],
+)
+def test_a_key_of_the_graph_has_a_value_of_its_kind(changes: dict[str, Any], key: str) -> None:
+    graph_object = {**siamese(), **changes}
+    if not key:
+        check_kinds(graph_object)
+        return
+    with pytest.raises(TypeError, match=key):
+        check_kinds(graph_object)
+
+
+def test_only_attributes_and_unknown_keys_may_be_too_deep() -> None:
+    deep: Any = 1
+    for _ in range(MAX_NESTING + 1):
+        deep = [deep]
+    check_kinds({"nodes": [deep], "heads": [deep]})  # the typed decode has refused these
+    for key in ("attrs", "unknown"):
+        with pytest.raises(InputError, match="nested deeper"):
+            check_kinds({key: {"a": deep}})
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end", "rest"),
+    [
+        ("[{a},{b}]", 1, 4, "[{b}]"),
+        ("[{a} ,\n {b}]", 1, 4, "[{b}]"),
+        ("[{a}]", 1, 4, "[]"),
+        ("[{a} ]", 1, 4, "[]"),
+        ("[{a},]", 1, 4, None),
+        ("[{a}{b}]", 1, 4, None),
+        ("[{a},5]", 1, 4, None),
+    ],
+)
+def test_nodes_are_cut_out_with_the_comma_behind_them(text: str, start: int, end: int, rest: str | None) -> None:
+    if rest is not None:
+        assert cut_nodes(text.encode(), start, end) == rest.encode()
+        return
+    with pytest.raises(ValueError, match="no node ends there"):
+        cut_nodes(text.encode(), start, end)
+
+
+@pytest.mark.parametrize(
+    ("graph_object", "ops", "expected"),
+    [
+        ({"attrs": {"dltype": []}}, [], True),
+        ({"attrs": {"storage_id": []}}, ["relu"], True),
+        ({"attrs": {"mxnet_version": []}}, ["relu"], False),
+        ({"attrs": ["dltype"]}, [], False),
+        ({}, ["relu", "tvm_op"], True),
+        ({}, [], False),
+    ],
+)
+def test_a_graph_of_tvm_is_known_by_its_attributes_or_operators(
+    graph_object: dict[str, Any], ops: list[str], expected: bool
+) -> None:
+    assert is_tvm_graph(graph_object, ops) is expected
+
+
+TEXT = json.dumps(siamese())
+
+
+@pytest.mark.parametrize(
+    ("data", "message", "place", "hint"),
+    [
+        (b"\xef\xbb\xbf{}", "starts with a byte order mark; MXNet refuses it too", "byte 0", "without BOM"),
+        (b" \n", "is empty", "", "a symbol file is a JSON object"),
+        (TEXT.encode().replace(b"data", b"d\xffta"), "is not UTF-8: invalid start byte", "byte ", "UTF-8"),
+        (TEXT.encode() + b" x", "has trailing bytes after the graph", f"line 1 column {len(TEXT) + 2}", "remove what follows"),
+        (TEXT[:-1].encode() + b" ", "ends inside the graph: the file is truncated", "line 1 column ", "fetch or save"),
+        (TEXT[:30].encode(), "ends inside the graph: the file is truncated", "line 1 column ", "fetch or save"),
+        (b'{"nodes": \'x\'}', "is not JSON: Expecting value", "line 1 column 11", "strings of JSON have double quotes"),
+        (b"{'nodes': 1}", "is not JSON: Expecting property name enclosed in double quotes", "line 1 column 2", "double quotes"),
+        (b'{"nodes": ]}', "is not JSON: Expecting value", "line 1 column 11", ""),
+        (b'{"nodes": NaN}', "is not JSON: NaN is not a JSON value", "", ""),
+        (b'{"nodes": [1e999]}', "is not JSON: the number 1e999 is out of range", "", ""),
+        (b'{"nodes": [-1e999]}', "is not JSON: the number -1e999 is out of range", "", ""),
+        (b'{"error": "x"}', "is an error message from a server (JSON), not a symbol file", "", "the download"),
+        (b'{"nodes": ' + b"[" * 100_000, "is nested far deeper than any symbol file", "", ""),
+    ],
+)  # fmt: skip
+def test_a_text_that_is_no_graph_is_explained(data: bytes, message: str, place: str, hint: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_tolerantly(data)
+    (fault,) = caught.value.faults
+    assert fault.message == message
+    assert (fault.path or "").startswith(place)
+    assert hint in fault.hint
+    assert bool(fault.hint) is bool(hint)
+
+
+def test_half_a_character_is_named_with_its_place() -> None:
+    found = siamese()
+    found["nodes"][0]["name"] = "a\ud800"
+    found["attrs"]["\udfff"] = ["x", {"y": "\udc00"}]
+    with pytest.raises(InputError) as caught:
+        read_symbol(json.dumps(found).encode())
+    assert {fault.path for fault in caught.value.faults} == {"$.nodes[0].name", "$.attrs.\udfff", "$.attrs.\udfff[1].y"}
+    names = [fault.message for fault in caught.value.faults if fault.path == "$.nodes[0].name"]
+    assert names == ["'a\\ud800' holds half a character (\\uD800 to \\uDFFF)"]
+    found = siamese()
+    found["nodes"][0]["name"] = "a\U0001f600\ue000\ud7ff"
+    assert read_symbol(json.dumps(found).encode()).nodes[0].name == "a\U0001f600\ue000\ud7ff"
+
+
+@pytest.mark.parametrize(
+    ("change", "message", "path", "node"),
+    [
+        (lambda g: g.pop("heads"), "has no 'heads'", "$", None),
+        (lambda g: (g.pop("heads"), g.pop("nodes")), "has no 'nodes' and no 'heads'", "$", None),
+        (lambda g: g["nodes"][2].pop("name"), "has no 'name'", "$.nodes[2]", None),
+        (lambda g: g["nodes"][2].pop("op"), "has no 'op'", "$.nodes[2]", "conv"),
+        (lambda g: g["nodes"][1].update(op=5), "is an integer (5), not a string", "$.nodes[1].op", "conv_weight"),
+        (lambda g: g["nodes"][1].update(op=""), "is empty", "$.nodes[1].op", "conv_weight"),
+        (lambda g: g["nodes"][2]["inputs"][0].__setitem__(0, -1), "-1: -1 is less than the minimum of 0",
+         "$.nodes[2].inputs[0][0]", "conv"),
+        (lambda g: g["nodes"][2].update(inputs=[[0]]), "has 1 element ([0]), which is too few", "$.nodes[2].inputs[0]", "conv"),
+        (lambda g: g["nodes"][2].update(inputs=[[0, 0, 0, 0]]), "has 4 elements ([0, 0, 0, 0]), which is too many",
+         "$.nodes[2].inputs[0]", "conv"),
+        (lambda g: g.update(heads={"a": None}), 'is an object ({"a": null}), not an array', "$.heads", None),
+        (lambda g: g.update(heads=[[1.0, 0, 0]]), "is a number (1.0), not an integer", "$.heads[0][0]", None),
+        (lambda g: g.update(heads=[[True, 0, 0]]), "is a boolean (true), not an integer", "$.heads[0][0]", None),
+        (lambda g: g["nodes"].__setitem__(0, None), "is null (null), not an object", "$.nodes[0]", None),
+    ],
+)  # fmt: skip
+def test_the_schema_explains_each_fault(change: Any, message: str, path: str, node: str | None) -> None:
+    found = siamese()
+    change(found)
+    (fault,) = explain(found, "symbol")
+    assert (fault.message, fault.path, fault.node) == (message, path, node)
+    assert explain(siamese(), "symbol") == []
+
+
+@pytest.mark.parametrize(("count", "listed"), [(99, 99), (100, 100), (101, 101), (150, 101)])
+def test_so_many_faults_are_listed(count: int, listed: int) -> None:
+    found = document([variable("x"), *(operator("", f"r{i}", [0]) for i in range(count))], [0])
+    faults = explain(found, "symbol")
+    assert len(faults) == listed
+    assert (faults[-1].message == "and more: only the first 100 faults are listed") is (count > 100)
