@@ -13,8 +13,9 @@ from graphshare.errors import Fault, InputError
 from graphshare.files import open_source
 from graphshare.files.byte_source import ListedFile
 from graphshare.files.remote import listing, retries
-from graphshare.files.remote.filesystem import INSTALL, explain, may_pass
+from graphshare.files.remote.filesystem import INSTALL, RemotePath, explain, may_pass
 from graphshare.files.remote.ranges import _total
+from graphshare.text.urls import find_scheme
 from tests.remote.answers import refuse, refuse_in_s3
 
 
@@ -210,3 +211,36 @@ def test_each_part_of_an_answer_has_time_for_its_bytes(
     stream = retries._PacedStream(SimpleNamespace(read=read, total=3), declared)
     assert asyncio.run(stream.read(asked)) == b"x" * abs(asked)
     assert (sizes, stream.total) == ([size], 3)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ValueError("a\n  b"), "a b"),
+        (ValueError("x" * 300), "x" * 300),
+        (ValueError("x" * 301), "x" * 297 + "..."),
+        (OSError(5, "Input/output error"), "Input/output error"),
+        (ValueError(), "ValueError"),
+    ],
+)
+def test_the_reason_of_an_error_is_one_line(error: Exception, reason: str) -> None:
+    for writes, verb in ((False, "read"), (True, "written")):
+        (fault,) = explain(error, "s3://b/a.json", writes=writes).faults
+        assert fault.message == f"cannot be {verb}: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("url", "is_web", "is_s3"),
+    [
+        ("http://h/a", True, False),
+        ("https://h/a", True, False),
+        ("s3://b/a", False, True),
+        ("s3a://b/a", False, True),
+        ("simplecache::s3://b/a", False, False),
+        ("memory://a", False, False),
+    ],
+)
+def test_ranges_are_requested_by_http_or_s3(url: str, is_web: bool, is_s3: bool) -> None:
+    place = object.__new__(RemotePath)
+    place.url, place.scheme = url, find_scheme(url)
+    assert (place.is_web, place.is_s3) == (is_web, is_s3)

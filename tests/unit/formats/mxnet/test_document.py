@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from graphshare.errors import InputError
+from graphshare.files import schema
 from graphshare.files.schema import explain
 from graphshare.formats.mxnet.document import (
     MAX_NESTING,
@@ -17,7 +19,7 @@ from graphshare.formats.mxnet.document import (
     cut_nodes,
     is_tvm_graph,
 )
-from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.formats.mxnet.symbol import building_order, read_symbol
 from graphshare.formats.mxnet.tolerant import parse_tolerantly
 from tests.symbols import document, operator, siamese, variable
 
@@ -205,3 +207,41 @@ def test_so_many_faults_are_listed(count: int, listed: int) -> None:
     faults = explain(found, "symbol")
     assert len(faults) == listed
     assert (faults[-1].message == "and more: only the first 100 faults are listed") is (count > 100)
+
+
+@pytest.mark.parametrize(("size", "text"), [(199, f"5: {'x' * 199}"), (200, "5 does not fit")])
+def test_a_long_text_of_the_schema_is_left_out(size: int, text: str) -> None:
+    error = SimpleNamespace(instance=5, validator="enum", message="x" * size)
+    assert schema._message(error) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [
+        (1, [0]),
+        (8, [0, 7, 6, 5, 4, 3, 2, 1]),
+        (9, [0, 8, 7, 6, None, 3, 2, 1]),
+        (12, [0, 11, 10, 9, None, 3, 2, 1]),
+    ],
+)
+def test_a_cycle_is_shown_as_a_path(count: int, shown: list[int | None]) -> None:
+    records = [operator("relu", f"r{i}" if i else "", [(i - 1) % count]) for i in range(count)]
+    with pytest.raises(InputError) as caught:
+        building_order(records)
+    (fault,) = caught.value.faults
+    names = [f"... {count - 7} more ..." if i is None else f"{f'r{i}' if i else 'relu'} (node {i})" for i in [*shown, 0]]
+    assert fault.message == f"needs its own output: {' <- '.join(names)}"
+    assert (fault.path, fault.node) == ("$.nodes[0].inputs", "")
+
+
+def test_every_id_that_is_out_of_range_is_named() -> None:
+    nodes = [variable("x"), operator("relu", "r", [0, 2], control_deps=[3]), operator("relu", "s", [1])]
+    found = {"nodes": nodes, "arg_nodes": [0, 1, 9], "heads": [[3, 0, 0], [2, 0, 0]]}
+    with pytest.raises(InputError) as caught:
+        read_symbol(json.dumps(found).encode())
+    assert [(fault.path, fault.node, fault.message) for fault in caught.value.faults] == [
+        ("$.nodes[1].control_deps[0]", "r", "refers to node 3, but the graph has 3 nodes"),
+        ("$.arg_nodes[2]", None, "refers to node 9, but the graph has 3 nodes"),
+        ("$.arg_nodes[1]", "r", "refers to node 1, which is an operator (relu)"),
+        ("$.heads[0]", None, "refers to node 3, but the graph has 3 nodes"),
+    ]

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from graphshare.errors import InputError
+from graphshare.files.byte_source import HeldBytes
 from graphshare.formats.params.arrays import ArrayReader, read_array
 from graphshare.formats.params.format import WriteOptions, read_index
-from graphshare.formats.params.npz import Npz, _find_misplaced_members, encode_npy_header, read_npy_header
+from graphshare.formats.params.npz import Npz, _find_misplaced_members, _peek_header, encode_npy_header, read_npy_header
 from graphshare.formats.params.records import Record
 from tests import params_bytes as build
 
@@ -306,3 +307,40 @@ def test_an_npy_header_states_its_order_and_byte_order() -> None:
 def test_names_and_ranks_of_members_have_bounds(key: str, shape: tuple[int, ...], message: str) -> None:
     fault = Npz().refuse(Record(key, shape, "float32", "V2", 0, 0, 0, 4), key, WriteOptions())
     assert (fault.message if fault is not None else "") == message
+
+
+def peek(members: list[tuple[str, bytes]], method: int = zipfile.ZIP_STORED, *, spoil: bytes = b"") -> list[bool]:
+    """Return for each member whether its first bytes alone give its header; the first of ``spoil`` is changed in the file."""
+    content = bytearray(build.archive(members, method))
+    if spoil:
+        content[content.index(spoil)] ^= 1
+    found = []
+    for member in zipfile.ZipFile(io.BytesIO(content)).infolist():
+        header = _peek_header(HeldBytes("a", bytes(content)), member)
+        assert header is None or (header.shape, header.dtype) == ((4,) if member.file_size < 1000 else (4000,), "uint8")
+        found.append(header is not None)
+    return found
+
+
+def test_the_first_bytes_of_a_member_give_its_header() -> None:
+    small, large = build.npy("|u1", (4,), b"abcd"), build.npy("|u1", (4000,), b"abcd" * 1000)
+    members = [("a.npy", small), ("b.npy", large), (f"{'x' * 600}.npy", small)]
+    assert peek(members) == [True, True, False]
+    assert peek(members, zipfile.ZIP_DEFLATED) == [True, True, False]
+    assert peek([("ä.npy", small)]) == [True]
+    # A member that is there as a whole is compared with its checksum; of a larger one only the header is there.
+    assert peek(members, spoil=b"abcd") == [False, True, False]
+    assert peek([("b.npy", large)], spoil=b"abcd") == [True]
+    for part in (b"PK\x03\x04", b"a.npy", b"NUMPY"):
+        assert peek([("a.npy", small)], spoil=part) == [False]
+
+
+def test_a_member_of_other_flags_or_too_near_the_end_is_left_to_zipfile() -> None:
+    content = build.archive([("a.npy", build.npy("|u1", (4,), b"abcd"))])
+    (member,) = zipfile.ZipFile(io.BytesIO(content)).infolist()
+    for flags, is_usual in ((0, True), (0x800, True), (0x80E, True), (0x01, False), (0x10, False), (0x1000, False)):
+        member.flag_bits = flags
+        assert (_peek_header(HeldBytes("a", content), member) is not None) is is_usual
+    member.flag_bits = 0
+    for size, is_there in ((29, False), (30, False), (60, False), (len(content), True)):
+        assert (_peek_header(HeldBytes("a", content[:size]), member) is not None) is is_there
