@@ -14,7 +14,14 @@ import graphshare as gs
 from graphshare.errors import InputError, RefusedError, UsageError
 from graphshare.formats.images import header, images
 from graphshare.formats.images.pixels import normalize, resize_as_mxnet
-from graphshare.formats.images.settings import PRESETS, ImageSettings, make_settings
+from graphshare.formats.images.settings import (
+    PRESETS,
+    ImageSettings,
+    crop_corner,
+    make_settings,
+    size_before_crop,
+    size_of_result,
+)
 from tests import pictures
 
 
@@ -262,3 +269,54 @@ def test_settings_that_make_no_sense(preset: str | None, given: dict[str, Any], 
         make_settings(preset, given)
     text = "\n".join(f"{fault} {fault.hint}" for fault in caught.value.faults)
     assert all(word in text for word in words), text
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "hint"),
+    [
+        ({"resize": 1}, "", ""),
+        ({"resize": 32768}, "", ""),
+        ({"crop": (1, 32768)}, "", ""),
+        ({"resize": 32769}, "resize 32769 is not a size", "give lengths from 1 to 32,768, as in 224 or 112,96"),
+        ({"resize": 0}, "resize 0 is not a size", "give lengths from 1 to 32,768, as in 224 or 112,96"),
+        ({"crop": (32769, 1)}, "crop (32769, 1) is not a size", "give lengths from 1 to 32,768, as in 224 or 112,96"),
+        ({"crop": ()}, "crop () is not a size", "give lengths from 1 to 32,768, as in 224 or 112,96"),
+        ({"color": "grey"}, "color 'grey' must be one of rgb, bgr, gray", "did you mean 'gray'?"),
+        ({"layout": "x"}, "layout 'x' must be one of NCHW, NHWC", "such as layout='NCHW'"),
+        ({"mean": (1.0, 2.0, 3.0), "std": (2.0,)}, "", ""),
+        ({"mean": (0.0,), "scale": 2.0, "color": "gray"}, "", ""),
+        ({"mean": (1.0, 2.0)}, "mean has 2 numbers for 3 channels", "give one number, or one each for red, green and blue"),
+        ({"std": (1.0, 2.0, 3.0), "color": "gray"}, "std has 3 numbers for 1 channel", "give one number"),
+        ({"std": (1.0, 0.0, 3.0)}, "std must not be 0", "leave it out, or give 1"),
+        ({"scale": 0.0}, "scale must not be 0", "leave it out, or give 1"),
+        ({"scale": float("inf")}, "scale must be finite", ""),
+        ({"mean": (1.0, float("nan"), 2.0)}, "mean must be finite", ""),
+    ],
+)
+def test_each_setting_has_its_bounds(given: dict[str, Any], message: str, hint: str) -> None:
+    if not message:
+        assert make_settings(None, given) == ImageSettings(**given)
+        return
+    with pytest.raises(UsageError) as caught:
+        make_settings(None, given)
+    (fault,) = caught.value.faults
+    assert (fault.message, fault.hint) == (message, hint)
+
+
+@pytest.mark.parametrize(
+    ("size", "resize", "crop", "before", "corner"),
+    [
+        ((30, 40), 20, (10, 11), (20, 26), (5, 7)),
+        ((40, 30), 20, (10, 10), (26, 20), (8, 5)),
+        ((30, 30), 20, (21, 20), (20, 20), (-1, 0)),
+        ((30, 40), None, (30, 41), (30, 40), (0, -1)),
+        ((30, 40), (7, 9), None, (7, 9), (0, 0)),
+    ],
+)
+def test_sizes_are_computed_from_the_header(
+    size: tuple[int, int], resize: Any, crop: Any, before: tuple[int, int], corner: tuple[int, int]
+) -> None:
+    image, settings = header.ImageHeader("a", *size, 1), ImageSettings(resize=resize, crop=crop)
+    assert size_before_crop(image, settings) == before
+    assert size_of_result(image, settings) == (crop or before)
+    assert crop_corner(image, settings) == corner
