@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import graphshare as gs
@@ -113,3 +114,15 @@ def test_a_free_label_is_the_next_one_that_no_node_has() -> None:
     for node in (nodes[1], nodes[4], nodes[5]):
         del labels[node]
     assert _find_free_labels(graph) == {}
+
+
+@pytest.mark.parametrize(("labels", "kept"), [(("n", "n", "m"), ["n", "n"]), (("n", "k", "m"), ["n", "k"])])
+def test_labels_that_are_the_same_in_the_file_stay_so(labels: tuple[str, ...], kept: list[str], tmp_path: Path) -> None:
+    value = [onnx.helper.make_tensor_value_info(name, 1, [2]) for name in "xy"]
+    edges = ("x", "h", "y", "z")
+    nodes = [onnx.helper.make_node("Relu", [a], [b], label) for a, b, label in zip(edges, edges[1:], labels, strict=False)]
+    z = onnx.helper.make_tensor_value_info("z", 1, [2])
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", value[:1], [value[1], z])), tmp_path / "a.onnx")
+    model = gs.extract(gs.load(tmp_path / "a.onnx"), "y")
+    gs.save(model, tmp_path / "b.onnx")
+    assert [node.name for node in onnx.load(tmp_path / "b.onnx").graph.node] == kept
