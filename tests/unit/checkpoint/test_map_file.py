@@ -20,6 +20,7 @@ from graphshare.checkpoint.map_file import (
     names_from_map,
     parse_map,
     read_map,
+    read_stored_names,
 )
 from graphshare.errors import InputError
 from graphshare.ir.graph import Entry, Graph, Node
@@ -185,3 +186,27 @@ def test_a_map_by_names_has_an_inverse_where_new_names_differ() -> None:
     assert "'a'" in caught.value.faults[1].hint
     with pytest.raises(InputError, match="names 'a' more than once"):
         parse_map(b'{"a": "b", "c": "d", "a": "e"}', "m")
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+def test_names_of_outputs_are_those_of_a_node_with_as_many(inverse: bool) -> None:
+    graph = chain("x", "a", "b")
+
+    def stored(id_: int | None, name: str, outputs: list[str] | None) -> list[tuple[str, tuple[str, ...], str]]:
+        own, other = Place(id_, name, [], "m"), Place(1, "new", outputs, "l")
+        entry = MapEntry(other, own) if inverse else MapEntry(own, other)
+        found = read_stored_names(MapFile([entry, MapEntry(own, None)]), {}, graph, inverse=inverse)
+        return [(node.name, names.outputs, names.label) for node, names in found.items()]
+
+    assert stored(1, "a", []) == [("a", (), "l")]
+    assert stored(7, "b", []) == [("b", (), "l")]
+    assert [stored(1, "a", ["y"]), stored(1, "gone", []), stored(None, "a", []), stored(1, "a", None)] == [[]] * 4
+
+
+def test_only_names_that_need_no_escape_are_written_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways give one text; only the usual one is fast."""
+    model = gs.load(LENET)
+    text = map_text(model)
+    monkeypatch.setattr("graphshare.checkpoint.map_file.describe_rewrite", lambda model: {"other": 1})
+    assert map_text(model) == text
+    assert map_text(gs.rename(model, prefix='"')) == '{\n  "other": 1\n}\n'

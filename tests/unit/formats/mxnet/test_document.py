@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from graphshare.errors import InputError
-from graphshare.files import schema
-from graphshare.files.schema import explain
 from graphshare.formats.mxnet.document import (
     MAX_NESTING,
     begins_like_json,
@@ -21,7 +18,7 @@ from graphshare.formats.mxnet.document import (
 )
 from graphshare.formats.mxnet.symbol import building_order, read_symbol
 from graphshare.formats.mxnet.tolerant import parse_tolerantly
-from tests.symbols import document, operator, siamese, variable
+from tests.symbols import operator, siamese, variable
 
 
 @pytest.mark.parametrize(
@@ -171,48 +168,6 @@ def test_half_a_character_is_named_with_its_place() -> None:
     found = siamese()
     found["nodes"][0]["name"] = "a\U0001f600\ue000\ud7ff"
     assert read_symbol(json.dumps(found).encode()).nodes[0].name == "a\U0001f600\ue000\ud7ff"
-
-
-@pytest.mark.parametrize(
-    ("change", "message", "path", "node"),
-    [
-        (lambda g: g.pop("heads"), "has no 'heads'", "$", None),
-        (lambda g: (g.pop("heads"), g.pop("nodes")), "has no 'nodes' and no 'heads'", "$", None),
-        (lambda g: g["nodes"][2].pop("name"), "has no 'name'", "$.nodes[2]", None),
-        (lambda g: g["nodes"][2].pop("op"), "has no 'op'", "$.nodes[2]", "conv"),
-        (lambda g: g["nodes"][1].update(op=5), "is an integer (5), not a string", "$.nodes[1].op", "conv_weight"),
-        (lambda g: g["nodes"][1].update(op=""), "is empty", "$.nodes[1].op", "conv_weight"),
-        (lambda g: g["nodes"][2]["inputs"][0].__setitem__(0, -1), "-1: -1 is less than the minimum of 0",
-         "$.nodes[2].inputs[0][0]", "conv"),
-        (lambda g: g["nodes"][2].update(inputs=[[0]]), "has 1 element ([0]), which is too few", "$.nodes[2].inputs[0]", "conv"),
-        (lambda g: g["nodes"][2].update(inputs=[[0, 0, 0, 0]]), "has 4 elements ([0, 0, 0, 0]), which is too many",
-         "$.nodes[2].inputs[0]", "conv"),
-        (lambda g: g.update(heads={"a": None}), 'is an object ({"a": null}), not an array', "$.heads", None),
-        (lambda g: g.update(heads=[[1.0, 0, 0]]), "is a number (1.0), not an integer", "$.heads[0][0]", None),
-        (lambda g: g.update(heads=[[True, 0, 0]]), "is a boolean (true), not an integer", "$.heads[0][0]", None),
-        (lambda g: g["nodes"].__setitem__(0, None), "is null (null), not an object", "$.nodes[0]", None),
-    ],
-)  # fmt: skip
-def test_the_schema_explains_each_fault(change: Any, message: str, path: str, node: str | None) -> None:
-    found = siamese()
-    change(found)
-    (fault,) = explain(found, "symbol")
-    assert (fault.message, fault.path, fault.node) == (message, path, node)
-    assert explain(siamese(), "symbol") == []
-
-
-@pytest.mark.parametrize(("count", "listed"), [(99, 99), (100, 100), (101, 101), (150, 101)])
-def test_so_many_faults_are_listed(count: int, listed: int) -> None:
-    found = document([variable("x"), *(operator("", f"r{i}", [0]) for i in range(count))], [0])
-    faults = explain(found, "symbol")
-    assert len(faults) == listed
-    assert (faults[-1].message == "and more: only the first 100 faults are listed") is (count > 100)
-
-
-@pytest.mark.parametrize(("size", "text"), [(199, f"5: {'x' * 199}"), (200, "5 does not fit")])
-def test_a_long_text_of_the_schema_is_left_out(size: int, text: str) -> None:
-    error = SimpleNamespace(instance=5, validator="enum", message="x" * size)
-    assert schema._message(error) == text
 
 
 @pytest.mark.parametrize(
