@@ -199,3 +199,30 @@ def test_files_with_the_bytes_must_be_those_that_were_indexed(tmp_path: Path) ->
         check_unchanged(file)
     assert "load the model again" in caught.value.faults[0].hint
     assert Origin("x").file is None
+
+
+def test_records_follow_their_variables_and_others_stay_once(tmp_path: Path) -> None:
+    keys = ["arg:fc_weight", "arg:more", "arg:fc_bias", *BN]
+    file = write(tmp_path / "a.params", *keys)
+    model = gs.Checkpoint(graph(), file)
+
+    def list_keys(changed: gs.Checkpoint) -> list[str | None]:
+        assert changed.parameter_file is not None
+        return [record.key for record in changed.parameter_file.records]
+
+    def under(prefix: str, *names: str) -> list[str]:
+        return [name.replace(":", f":{prefix}") for name in names]
+
+    own = [keys[0], *keys[2:]]
+    assert list_keys(gs.duplicate(model, ["b-"])) == [*keys, *under("b-", *own)]
+    assert list_keys(gs.duplicate(model, ["b-"], mode="tie")) == keys
+    only = gs.duplicate(model, ["b-", "c-"], drop_original=True)
+    assert list_keys(only) == [*under("b-", keys[0]), keys[1], *under("b-", *keys[2:]), *under("c-", *own)]
+    assert list_keys(gs.rename(model, prefix="x-")) == [*under("x-", keys[0]), keys[1], *under("x-", *keys[2:])]
+    assert list_keys(gs.extract(model, "fc")) == ["arg:fc_weight", "arg:fc_bias"]
+    (tmp_path / "map.json").write_text('{"fc_bias": "more"}')
+    with pytest.raises(RefusedError) as caught:
+        gs.rename(model, map=tmp_path / "map.json")
+    assert [fault.message for fault in caught.value.faults] == [
+        "records 'arg:more' and 'arg:fc_bias' would both become 'arg:more'"
+    ]
