@@ -181,7 +181,7 @@ def group_models(parent: str, names: Mapping[str, ListedFile | None]) -> list[Mo
             path,
             {epoch: join(parent, name) for epoch, name in model.params.items()},
             names[model.name],
-            names.get([*model.params.values(), ""][-1]),
+            names.get(["", *model.params.values()][-1]),
         )
         for format_, endings in FORMAT_NAMES.items()
         if any(name.endswith(endings.model_endings) for name in names)

@@ -121,17 +121,15 @@ def replace_arrays(source: ParameterFile | None, arrays: Mapping[str, Any], auxi
         faults += _compare(name, new[key], old[key]) if key in old else ()
     if faults:
         raise RefusedError(faults)
-    records: list[Record] = []
-    for key, record in old.items():
-        if key in new:
-            records.append(new.pop(key))
-        elif source is not None:
-            # A second name of an array that is replaced keeps the old array.
-            untied = record.tied_to if record.tied_to not in new else None
-            records.append(msgspec.structs.replace(_list_record(source, record, key), tied_to=untied))
     if source is None:
         return ParameterFile(MEMORY, 0, "params", tuple(new.values()), named=True)
-    return msgspec.structs.replace(source, records=(*records, *new.values()))
+    records: list[Record] = []
+    for key, record in old.items():
+        # A second name of an array that is replaced keeps the old array.
+        tied_to = record.tied_to if record.tied_to not in new else None
+        records.append(new.get(key) or msgspec.structs.replace(_list_record(source, record, key), tied_to=tied_to))
+    added = (record for key, record in new.items() if key not in old)
+    return msgspec.structs.replace(source, records=(*records, *added))
 
 
 def _compare(name: str, new: Record, old: Record) -> Iterator[Fault]:

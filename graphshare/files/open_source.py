@@ -137,7 +137,7 @@ def read_file(path: str, *, most: int = 1 << 30) -> bytes:
             if size:  # a read sets aside as many bytes as it may return
                 return file.read(min(size, most))
             pieces: list[bytes] = []
-            while most > 0 and (piece := file.read(min(most, 1 << 16))):  # a pipe
+            while piece := file.read(min(most, 1 << 16)):  # a pipe
                 pieces.append(piece)
                 most -= len(piece)
             return b"".join(pieces)

@@ -290,8 +290,9 @@ def have_equal_values(left: Any, right: Any) -> bool:
         return left.keys() == right.keys() and all(have_equal_values(left[key], right[key]) for key in left)
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(have_equal_values, left, right))
-    if not hasattr(left, "dtype") or not hasattr(right, "dtype"):
-        return bool(left == right or (left != left and right != right))
+    are_arrays = [hasattr(value, "dtype") for value in (left, right)]
+    if not all(are_arrays):
+        return not any(are_arrays) and bool(left == right or (left != left and right != right))
     import numpy as np  # start-up: headers are read without numpy
 
     return left.dtype == right.dtype and np.array_equal(left, right, equal_nan=left.dtype.kind in "fc")

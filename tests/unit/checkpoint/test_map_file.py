@@ -10,9 +10,20 @@ import msgspec
 import pytest
 
 import graphshare as gs
-from graphshare.checkpoint.map_file import NodeFinder, Place, describe_rewrite, map_text, names_from_map, parse_map, read_map
+from graphshare.checkpoint.map_file import (
+    MapEntry,
+    MapFile,
+    NodeFinder,
+    Place,
+    describe_rewrite,
+    map_text,
+    names_from_map,
+    parse_map,
+    read_map,
+    read_stored_names,
+)
 from graphshare.errors import InputError
-from graphshare.ir.graph import Graph, Node
+from graphshare.ir.graph import Entry, Graph, Node
 from tests.surroundings import ROOT
 
 LENET = ROOT / "fixtures" / "lenet"
@@ -98,3 +109,104 @@ def test_a_map_of_a_later_version_is_refused_by_its_number() -> None:
     assert parse_map(b'{"version": 1, "sources": [], "entries": []}', "a.json").entries == []
     with pytest.raises(InputError, match=r"is a map of version 2, and this graphshare reads version 1"):
         parse_map(b'{"version": 2, "sources": [], "entries": []}', "a.json")
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [("2", "version 2,"), ("123456789", "version 123456789,"), ("12345678901", "version 123456789,"), ("1", ""), ("-2", "")],
+)
+def test_nine_digits_of_a_version_decide(version: str, words: str) -> None:
+    text = f'{{"version": {version}, "entries": []}}'.encode()
+    if not words:
+        assert parse_map(text, "a.json").entries == []
+        return
+    with pytest.raises(InputError, match=f"is a map of {words}"):
+        parse_map(text, "a.json")
+
+
+def chain(*names: str) -> Graph:
+    """A variable, and operators one behind the other."""
+    nodes = [Node("", names[0], num_outputs=1)]
+    for name in names[1:]:
+        nodes.append(Node("relu", name, {}, (Entry(nodes[-1]),), 1))
+    return Graph(tuple(nodes), (Entry(nodes[-1]),))
+
+
+def make_map(*entries: tuple[int | None, str, int | None, str | None, str]) -> MapFile:
+    return MapFile(
+        [MapEntry(Place(id_, old), None if new is None else Place(at, new), branch) for id_, old, at, new, branch in entries],
+        where="m",
+    )
+
+
+def test_a_map_by_ids_renames_forwards_and_backwards() -> None:
+    old, new = chain("x", "a", "a"), chain("x", "b", "c")
+    map_file = make_map((0, "x", 0, "x", ""), (1, "a", 1, "b", ""), (2, "a", 2, "c", ""), (None, "w", None, "v", ""))
+    assert list(names_from_map(map_file, old).values()) == ["x", "b", "c"]
+    assert list(names_from_map(map_file, new, inverse=True).values()) == ["x", "a", "a"]
+
+
+@pytest.mark.parametrize(
+    ("entries", "inverse", "faults"),
+    [
+        ([(0, "x", None, None, ""), (1, "a", 0, "b", "")], False, []),
+        ([(0, "x", None, None, ""), (1, "b", 1, "a", "")], True,
+         ["$.entries[0]: is a node that was dropped, and a rename cannot bring it back"]),
+        ([(7, "z", 0, "b", "")], False, ["$.entries[0].from: names node 7 'z', which the graph does not have"]),
+        ([(0, "b", 7, "z", "")], True, ["$.entries[0].to: names node 7 'z', which the graph does not have"]),
+        ([(0, "x", 0, "b", ""), (0, "x", 0, "b", "")], False, []),
+        ([(0, "x", 0, "b", ""), (0, "x", 0, "c", "")], False, ["$.entries[1].from: gives node 0 two names"]),
+        ([(0, "b", 0, "x", ""), (1, "b", 0, "x", "")], True, ["$.entries[1].to: gives node 0 two names"]),
+        ([(0, "x", 0, "b", ""), (1, "a", 1, "c", "p")], False, [": is the map of 2 branches ('', 'p')"]),
+    ],
+)  # fmt: skip
+def test_every_entry_that_does_not_fit_is_named(entries: list[Any], inverse: bool, faults: list[str]) -> None:
+    graph = chain("x", "a")
+    if not faults:
+        assert names_from_map(make_map(*entries), graph, inverse=inverse)
+        return
+    with pytest.raises(InputError) as caught:
+        names_from_map(make_map(*entries), graph, inverse=inverse)
+    assert [f"{fault.path or ''}: {fault.message}" for fault in caught.value.faults] == faults
+    assert {fault.where for fault in caught.value.faults} == {"m"}
+
+
+def test_a_map_by_names_has_an_inverse_where_new_names_differ() -> None:
+    graph = chain("x", "a", "a")
+    map_file = parse_map(b'{"a": "b", "x": "y"}', "m")
+    assert list(names_from_map(map_file, graph).values()) == ["b", "b", "y"]
+    assert [node.name for node in names_from_map(map_file, chain("y", "b"), inverse=True)] == ["b", "y"]
+    with pytest.raises(InputError, match="m: gives the name 'b' more than once"):
+        names_from_map(parse_map(b'{"a": "b", "x": "b"}', "m"), graph, inverse=True)
+    with pytest.raises(InputError) as caught:
+        names_from_map(parse_map(b'{"x": "y", "gone": "b", "aa": "c"}', "m"), graph)
+    assert [fault.message for fault in caught.value.faults] == [
+        f"the graph has no node named {name!r}" for name in ("gone", "aa")
+    ]
+    assert "'a'" in caught.value.faults[1].hint
+    with pytest.raises(InputError, match="names 'a' more than once"):
+        parse_map(b'{"a": "b", "c": "d", "a": "e"}', "m")
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+def test_names_of_outputs_are_those_of_a_node_with_as_many(inverse: bool) -> None:
+    graph = chain("x", "a", "b")
+
+    def stored(id_: int | None, name: str, outputs: list[str] | None) -> list[tuple[str, tuple[str, ...], str]]:
+        own, other = Place(id_, name, [], "m"), Place(1, "new", outputs, "l")
+        entry = MapEntry(other, own) if inverse else MapEntry(own, other)
+        found = read_stored_names(MapFile([entry, MapEntry(own, None)]), {}, graph, inverse=inverse)
+        return [(node.name, names.outputs, names.label) for node, names in found.items()]
+
+    assert stored(1, "a", []) == [("a", (), "l")]
+    assert stored(7, "b", []) == [("b", (), "l")]
+    assert [stored(1, "a", ["y"]), stored(1, "gone", []), stored(None, "a", []), stored(1, "a", None)] == [[]] * 4
+
+
+def test_only_names_that_need_no_escape_are_written_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways give one text; only the usual one is fast."""
+    model = gs.load(LENET)
+    text = map_text(model)
+    monkeypatch.setattr("graphshare.checkpoint.map_file.describe_rewrite", lambda model: {"other": 1})
+    assert map_text(model) == text
+    assert map_text(gs.rename(model, prefix='"')) == '{\n  "other": 1\n}\n'

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import graphshare as gs
 from graphshare.checkpoint.folder import Sieve, find_models
+from graphshare.checkpoint.model import _find_free_labels
+from graphshare.ir.graph import Node
 from tests.symbols import document, operator, variable
 
 ONES = np.ones((2, 2), "float32")
@@ -99,3 +104,25 @@ def test_the_models_of_a_folder_without_those_that_are_left_out(tmp_path: Path) 
     (tmp_path / "none").mkdir()
     with pytest.raises(gs.GraphshareError, match=r"contains no \*-symbol\.json or \*\.onnx"):
         find_models(str(tmp_path / "none"))
+
+
+def test_a_free_label_is_the_next_one_that_no_node_has() -> None:
+    nodes = [Node("relu", str(i)) for i in range(6)]
+    labels = dict(zip(nodes, ("a", "a", "a_1", "b", "a", "a_1"), strict=True))
+    graph: Any = SimpleNamespace(source=SimpleNamespace(list_labels=lambda _: labels))
+    assert _find_free_labels(graph) == {nodes[1]: "a_2", nodes[4]: "a_3", nodes[5]: "a_1_1"}
+    for node in (nodes[1], nodes[4], nodes[5]):
+        del labels[node]
+    assert _find_free_labels(graph) == {}
+
+
+@pytest.mark.parametrize(("labels", "kept"), [(("n", "n", "m"), ["n", "n"]), (("n", "k", "m"), ["n", "k"])])
+def test_labels_that_are_the_same_in_the_file_stay_so(labels: tuple[str, ...], kept: list[str], tmp_path: Path) -> None:
+    value = [onnx.helper.make_tensor_value_info(name, 1, [2]) for name in "xy"]
+    edges = ("x", "h", "y", "z")
+    nodes = [onnx.helper.make_node("Relu", [a], [b], label) for a, b, label in zip(edges, edges[1:], labels, strict=False)]
+    z = onnx.helper.make_tensor_value_info("z", 1, [2])
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", value[:1], [value[1], z])), tmp_path / "a.onnx")
+    model = gs.extract(gs.load(tmp_path / "a.onnx"), "y")
+    gs.save(model, tmp_path / "b.onnx")
+    assert [node.name for node in onnx.load(tmp_path / "b.onnx").graph.node] == kept

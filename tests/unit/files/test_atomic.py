@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
 from graphshare.errors import OutputError, RefusedError
-from graphshare.files import leftovers
+from graphshare.files import atomic, leftovers
 from graphshare.files.atomic import OutputTransaction
 
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX files")
@@ -568,3 +568,58 @@ def test_the_folder_of_the_outputs_is_listed_once_a_minute(tmp_path: Path, monke
         assert leftovers.list_temporaries(str(tmp_path)) == []
     left.touch()
     assert leftovers.list_temporaries(str(tmp_path)) == [left.name]
+
+
+@pytest.mark.parametrize(
+    ("place", "number", "is_an_error"),
+    [
+        ("", errno.EINVAL, False),
+        ("", errno.EBADF, False),
+        ("", errno.EIO, True),
+        ("a", errno.EINVAL, True),
+        ("a", errno.EIO, True),
+    ],
+)
+def test_only_a_stream_need_not_reach_the_disk(
+    place: str, number: int, is_an_error: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fsync(fd: int) -> None:
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with open(tmp_path / "x", "wb") as file:
+        output: Any = SimpleNamespace(place=place, file=file)
+        if is_an_error:
+            with pytest.raises(OSError, match="no"):
+                atomic._complete(output)
+        else:
+            atomic._complete(output)
+            assert file.closed
+            atomic._complete(output)  # a second time there is nothing to do
+
+
+@pytest.mark.parametrize("failures", [0, 2, 3])
+def test_an_error_that_passes_is_tried_again(failures: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def fail(*paths: str) -> None:
+        calls.append(paths[-1])
+        if len(calls) <= failures:
+            raise OSError(errno.EINTR, "busy")
+
+    monkeypatch.setattr(os, "replace", fail)
+    monkeypatch.setattr(os, "unlink", fail)
+    output: Any = SimpleNamespace(backup="a.old", place="a")
+    assert atomic._put_back(output) is (failures < 3)
+    assert calls == ["a"] * min(failures + 1, 3)
+    calls.clear()
+    leftovers.remove("b")
+    assert calls == ["b"] * min(failures + 1, 3)
+
+
+def test_every_descriptor_but_minus_one_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[int] = []
+    monkeypatch.setattr(os, "close", closed.append)
+    for number in (-1, 0, 7):
+        leftovers.close(number)
+    assert closed == [0, 7]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import tracemalloc
 from pathlib import Path
+from struct import Struct
 from types import SimpleNamespace
 
 import pytest
@@ -116,8 +118,13 @@ def test_a_source_as_a_file_object_reads_and_seeks_like_a_file(path: Path) -> No
         for offset, whence, count in ((0, 0, 3), (5, 1, 20), (-4, 2, 10), (50, 0, 100), (200, 0, 1)):
             assert file.seek(offset, whence) == real.seek(offset, whence)
             assert file.read(count) == real.read(count)
-        with pytest.raises(OSError, match="before the start"):
+        with pytest.raises(OSError, match="the position -1 is before the start"):
             SourceFile(source).seek(-1)
+        odd = SourceFile(source)
+        odd.seek(5)
+        with pytest.raises(OSError, match="the position -4 is before the start"):
+            odd.seek(-9, os.SEEK_CUR)
+        assert odd.seek(-5, os.SEEK_CUR) == 0
 
 
 def test_a_pipe_without_a_writer_is_refused_at_once(tmp_path: Path) -> None:
@@ -174,3 +181,110 @@ def test_a_cursor_stops_at_the_end_of_its_source() -> None:
         cursor.skip(5, "data")
     with pytest.raises(InputError, match="tail"):
         cursor.take(5, "tail")
+
+
+class Counting(HeldBytes):
+    """Bytes in memory that remember which ranges were read; a header is worth ``window`` bytes."""
+
+    def __init__(self, content: bytes, window: int = 4) -> None:
+        super().__init__("a", content)
+        self.window = window  # type: ignore[misc]
+        self.reads: list[tuple[int, int]] = []
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        self.reads.append((offset, length))
+        return super().read_at(offset, length)
+
+
+def test_a_cursor_reads_a_window_at_a_time() -> None:
+    source = Counting(b"0123456789")
+    cursor = Cursor(source)
+    assert [cursor.take(count, "x") for count in (1, 3)] == [b"0", b"123"]
+    assert source.reads == [(0, 4)]
+    assert cursor.take(1, "x") == b"4"
+    assert cursor.unpack(Struct("<BH"), "x") == (ord("5"), int.from_bytes(b"67", "little"))
+    assert source.reads == [(0, 4), (4, 4)]
+    assert cursor.unpack(Struct("<B"), "x") == (ord("8"),)
+    assert source.reads[2:] == [(8, 2)]
+    cursor = Cursor(source)
+    source.reads.clear()
+    assert (cursor.take(6, "x"), cursor.take(3, "x")) == (b"012345", b"678")
+    assert source.reads == [(0, 6), (6, 4)]
+
+
+def test_a_cursor_names_the_record_and_the_byte() -> None:
+    cursor = Cursor(HeldBytes("a", b"0123456789"))
+    cursor.take(4, "head")
+    for record, at, place in ((-1, None, "byte 4"), (0, None, "record 0, byte 4"), (7, 0, "record 7, byte 0")):
+        cursor.record = record
+        with pytest.raises(InputError) as caught:
+            cursor.fail("is odd", at=at, hint="h")
+        (fault,) = caught.value.faults
+        assert (fault.message, fault.where, fault.path, fault.hint) == ("is odd", "a", place, "h")
+    for read in (lambda: cursor.take(7, "tail"), lambda: cursor.unpack(Struct("<Q"), "tail"), lambda: cursor.skip(7, "tail")):
+        with pytest.raises(InputError, match=r"ends inside tail: expected [78] bytes, 6 left"):
+            read()
+
+
+def test_a_block_is_kept_until_another_one_is_read() -> None:
+    source = Counting(bytes(BLOCK) + bytes(range(8)))
+    data = SourceBytes(source)
+    assert [data[BLOCK], data[BLOCK], data[BLOCK + 7], data[BLOCK : BLOCK + 8]] == [0, 0, 7, bytes(range(8))]
+    assert source.reads == [(BLOCK, 8)]
+    assert [data[0], data[BLOCK - 1], data[0:BLOCK]] == [0, 0, bytes(BLOCK)]
+    assert source.reads[1:] == [(0, BLOCK)]
+    assert [data[5:5], data[9:3]] == [b"", b""]
+
+
+def test_bytes_in_memory_end_where_they_end() -> None:
+    source = HeldBytes("a", b"0123")
+    assert (source.read_at(4, 0), source.read_at(1, 3)) == (b"", b"123")
+    buffer = bytearray(3)
+    source.read_into(1, memoryview(buffer))
+    assert buffer == b"123"
+    with pytest.raises(InputError, match="a: byte 4: shrank"):
+        source.read_at(2, 3)
+
+
+@pytest.mark.parametrize(("size", "is_small"), [(0, False), (1, True), (8 << 20, True), ((8 << 20) + 1, False), (None, False)])
+def test_a_small_file_at_a_url_is_opened_again_as_a_whole(
+    size: int | None, is_small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identity = () if size is None else (size, "1")
+    opened: list[str] = []
+
+    def note(kind: str) -> SimpleNamespace:
+        opened.append(kind)
+        return SimpleNamespace(identity=identity)
+
+    monkeypatch.setattr("graphshare.files.remote.source.open_small_url", lambda url, identity: note("small"))
+    monkeypatch.setattr(open_source_module, "open_source", lambda path: note("ranges"))
+    reopen_source("s3://m/a", identity)
+    assert opened == ["small" if is_small else "ranges"]
+    assert reopen_source("<stdin>", (), b"held").read_at(0, 4) == b"held"
+
+
+@pytest.mark.parametrize(("size", "start"), [(0, b""), (3, b"012"), (10, b"0123456789"), (99, b"0123456789")])
+def test_the_start_of_a_packed_file_is_unpacked(size: int, start: bytes) -> None:
+    packed = gzip.compress(b"0123456789")
+    assert open_source_module.unpack_gzip_start(packed, size) == (start if size else b"0123456789")
+    assert open_source_module.unpack_gzip_start(b"\x1f\x8bxx", 9) == b""
+
+
+def test_a_packed_file_is_bounded_and_all_its_members_count(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    packed = gzip.compress(b"01234") + gzip.compress(b"56789")
+    monkeypatch.setattr(open_source_module, "MAX_UNPACKED", 10)
+    assert open_source_module.unpack_gzip(packed, where="a") == b"0123456789"
+    monkeypatch.setattr(open_source_module, "MAX_UNPACKED", 9)
+    with pytest.raises(InputError, match="a: unpacks to more than 0 MiB"):
+        open_source_module.unpack_gzip(packed, where="a")
+    monkeypatch.setattr(open_source_module, "MAX_UNPACKED", 10)
+    with pytest.raises(InputError, match="ends inside its gzip data"):
+        open_source_module.unpack_gzip(packed[:-1], where="a")
+    with pytest.raises(InputError, match="is damaged: gzip reports"):
+        open_source_module.unpack_gzip(packed[:20] + b"\xff\xff" + packed[22:], where="a")
+    assert not open_source_module.is_gzip(str(path))
+    path.write_bytes(packed)
+    assert open_source_module.is_gzip(str(path))
+    described = open_source_module.describe_file(str(path))
+    assert (described.size, described.version) == (len(packed), str(path.stat().st_mtime_ns))

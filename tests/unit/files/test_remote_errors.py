@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
+import inspect
+from types import SimpleNamespace
+
 import pytest
 
 from graphshare.errors import Fault, InputError
 from graphshare.files import open_source
 from graphshare.files.byte_source import ListedFile
 from graphshare.files.remote import listing, retries
-from graphshare.files.remote.filesystem import INSTALL, explain, may_pass
+from graphshare.files.remote.filesystem import INSTALL, RemotePath, explain, may_pass
 from graphshare.files.remote.ranges import _total
+from graphshare.text.urls import find_scheme
 from tests.remote.answers import refuse, refuse_in_s3
 
 
@@ -129,3 +135,112 @@ def test_options_of_the_user_win_over_those_of_the_web() -> None:
 @pytest.mark.parametrize(("size", "seconds"), [(0, 30), (10_000, 31), (5_000_000, 530)])
 def test_a_request_has_time_for_its_bytes(size: int, seconds: float) -> None:
     assert retries.allow_seconds(size) == seconds
+
+
+@pytest.mark.parametrize(("size", "pieces", "reads"), [(0, [], []), (5, [5], [5]), (5, [2, 3], [5, 3]), (9, [4, 0], [9, 5])])
+def test_a_stream_is_read_until_its_bytes_are_there(size: int, pieces: list[int], reads: list[int]) -> None:
+    asked: list[int] = []
+    answers = iter(pieces)
+
+    async def read(count: int) -> bytes:
+        asked.append(count)
+        return bytes(next(answers))
+
+    assert asyncio.run(retries.read_paced(read, size)) == bytes(sum(pieces))
+    assert asked == reads
+    asked.clear()
+    answers = iter([1 << 20, 1])
+    assert len(asyncio.run(retries.read_paced(read, (1 << 20) + 1))) == (1 << 20) + 1
+    assert asked == [1 << 20, 1]
+
+
+@pytest.mark.parametrize(("seconds", "is_in_time"), [(30.5, True), (31, False)])
+def test_the_bytes_of_a_stream_come_at_a_pace(seconds: float, is_in_time: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter((100.0, 100.0 + seconds))
+    monkeypatch.setattr(retries, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+
+    async def read(count: int) -> bytes:
+        return bytes(count)
+
+    if is_in_time:
+        assert asyncio.run(retries.read_paced(read, 5000)) == bytes(5000)
+    else:
+        with pytest.raises(TimeoutError):
+            asyncio.run(retries.read_paced(read, 5000))
+
+
+@pytest.mark.parametrize(
+    ("error", "is_a_timeout"),
+    [
+        (TimeoutError(), True),
+        (asyncio.TimeoutError(), True),
+        (name_error("ReadTimeoutError"), True),
+        (name_error("ConnectTimeoutError"), True),
+        (name_error("EndpointConnectionError"), False),
+        (ConnectionResetError(), False),
+    ],
+)
+def test_the_limits_are_named_when_a_server_does_not_keep_them(error: Exception, is_a_timeout: bool) -> None:
+    words = "Timeout: no connection in 10 s, no answer or no further byte in 30 s, or less than 10 kB per second"
+    assert retries.describe_timeout(error) == (words if is_a_timeout else "")
+
+
+def test_answers_to_s3_have_a_limit_of_their_own_where_the_package_lets_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("aiobotocore")
+    is_known = "http_session_cls" in inspect.signature(importlib.import_module("aiobotocore.config").AioConfig).parameters
+    assert ("http_session_cls" in retries.s3_options({})["config_kwargs"]) is is_known
+    monkeypatch.setattr(retries, "signature", lambda function: SimpleNamespace(parameters={}))
+    assert "http_session_cls" not in retries.s3_options({})["config_kwargs"]
+
+
+@pytest.mark.parametrize(("asked", "declared", "size"), [(7, 100, 7), (-1, 100, 100), (0, 100, 100)])
+def test_each_part_of_an_answer_has_time_for_its_bytes(
+    asked: int, declared: int, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+
+    def allow_seconds(size: int) -> float:
+        sizes.append(size)
+        return 60.0
+
+    async def read(count: int) -> bytes:
+        return b"x" * abs(count)
+
+    monkeypatch.setattr(retries, "allow_seconds", allow_seconds)
+
+    stream = retries._PacedStream(SimpleNamespace(read=read, total=3), declared)
+    assert asyncio.run(stream.read(asked)) == b"x" * abs(asked)
+    assert (sizes, stream.total) == ([size], 3)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ValueError("a\n  b"), "a b"),
+        (ValueError("x" * 300), "x" * 300),
+        (ValueError("x" * 301), "x" * 297 + "..."),
+        (OSError(5, "Input/output error"), "Input/output error"),
+        (ValueError(), "ValueError"),
+    ],
+)
+def test_the_reason_of_an_error_is_one_line(error: Exception, reason: str) -> None:
+    for writes, verb in ((False, "read"), (True, "written")):
+        (fault,) = explain(error, "s3://b/a.json", writes=writes).faults
+        assert fault.message == f"cannot be {verb}: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("url", "is_web", "is_s3"),
+    [
+        ("http://h/a", True, False),
+        ("https://h/a", True, False),
+        ("s3://b/a", False, True),
+        ("s3a://b/a", False, True),
+        ("simplecache::s3://b/a", False, False),
+        ("memory://a", False, False),
+    ],
+)
+def test_ranges_are_requested_by_http_or_s3(url: str, is_web: bool, is_s3: bool) -> None:
+    place = object.__new__(RemotePath)
+    place.url, place.scheme = url, find_scheme(url)
+    assert (place.is_web, place.is_s3) == (is_web, is_s3)

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import io
+import os
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from graphshare.errors import InputError
+from graphshare.files.remote import source
 from graphshare.files.remote.ranges import Answer
-from graphshare.files.remote.source import _KEPT, _KEPT_SIZE, WINDOW, RemoteFile
+from graphshare.files.remote.source import (
+    _KEPT,
+    _KEPT_SIZE,
+    WINDOW,
+    RemoteFile,
+    _copy,
+    _FileSystemRanges,
+    describe_version,
+    open_small_url,
+    open_url,
+    read_url,
+)
 
 CONTENT = bytes(i * i % 251 for i in range(100 * WINDOW))
 
@@ -120,3 +137,126 @@ def test_only_a_file_without_a_tag_is_requested_once_more_at_the_end(version: st
     server = Server(CONTENT[:size], version)
     open_file(server).check_unchanged()
     assert server.requests == [(0, WINDOW)] * requests
+
+
+class Store:
+    """A file system of one file, which states ``size`` bytes of it."""
+
+    def __init__(self, content: bytes = b"0123456789", **facts: Any) -> None:
+        self.content, self.facts = content, {"size": len(content), "ETag": "1", **facts}
+        self.requests: list[tuple[int, int]] = []
+
+    def info(self, path: str) -> dict[str, Any]:
+        return self.facts
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        pass
+
+    def cat_file(self, path: str, start: int, end: int) -> bytes:
+        self.requests.append((start, end))
+        return self.content[start:end]
+
+    def open(self, path: str, mode: str) -> io.BytesIO:
+        return io.BytesIO(self.content)
+
+
+def place_in(store: Store) -> Any:
+    return SimpleNamespace(url="zip://a::b.zip", path="a", filesystem=store)
+
+
+def test_ranges_of_a_file_system_end_with_the_file_and_have_its_version() -> None:
+    store = Store()
+    fetch = _FileSystemRanges(place_in(store))
+    assert fetch((0, 4), (8, 20), (10, 12), version="1") == [
+        Answer(0, b"0123", 10, "1"), Answer(8, b"89", 10, "1"), Answer(10, b"", 10, "1")
+    ]  # fmt: skip
+    assert store.requests == [(0, 4), (8, 10)]  # nothing is requested of an empty range
+    assert fetch((0, 1), version="") == [Answer(0, b"0", 10, "1")]
+    with pytest.raises(InputError, match="changed while it was being read"):
+        fetch((0, 1), version="2")
+    with pytest.raises(InputError, match="is a directory"):
+        _FileSystemRanges(place_in(Store(type="directory")))((0, 1), version="")
+    assert _FileSystemRanges(place_in(Store(b"", size=None)))((0, 4096), version="") == [Answer(0, b"", 0, "1")]
+
+
+@pytest.mark.parametrize(
+    ("facts", "version"),
+    [
+        ({"ETag": '"1"', "mtime": 2}, '"1"'),
+        ({"etag": None, "md5Hash": "x", "CRC": 3}, "x"),
+        ({"mtime": 0.0, "created": 5}, "0.0"),
+        ({"created": 5}, "5"),
+        ({"size": 1}, ""),
+    ],
+)
+def test_the_version_of_a_file_is_its_tag_checksum_or_time(facts: dict[str, Any], version: str) -> None:
+    assert describe_version(facts) == version
+
+
+@pytest.mark.parametrize("piece", [1, 3, 4, 10, 100])
+def test_a_file_in_an_archive_is_copied_as_a_whole(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "_PIECE", piece)
+    monkeypatch.setattr(source, "MAX_COPY", 10)
+    store = Store()
+    with _copy(place_in(store)) as copy:
+        assert (copy.name, copy.size, copy.identity) == ("zip://a::b.zip", 10, (10, "1"))
+        assert (copy.read_at(3, 4), copy.read_at(10, 0), copy.read_at(0, 10)) == (b"3456", b"", b"0123456789")
+        descriptor = copy.descriptor()
+        assert descriptor is not None
+        assert os.pread(descriptor, 3, 7) == b"789"
+        with pytest.raises(InputError, match="byte 10: shrank"):
+            copy.read_at(8, 3)
+        copy.check_unchanged()
+        store.facts["ETag"] = "2"
+        with pytest.raises(InputError, match="changed"):
+            copy.check_unchanged()
+    for wrong in (9, 8, 0):
+        with pytest.raises(InputError, match=f"has {min(10, -(-(wrong + 1) // piece) * piece)} bytes? where the archive lists"):
+            _copy(place_in(Store(size=wrong)))
+    with pytest.raises(InputError, match="has 9 bytes where the archive lists 10"):
+        _copy(place_in(Store(b"012345678", size=10)))
+    with pytest.raises(InputError, match="unpacks to 11 B, and files up to 10 B are read from archives"):
+        _copy(place_in(Store(size=11)))
+
+
+def test_a_small_file_is_kept_by_its_tag_and_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[tuple[str, int]] = []
+    servers = {"http://h/a": Server(CONTENT[:9]), "http://h/b": Server(CONTENT[:9], "W/1")}
+
+    def open_url(url: str, *, first: int = 0) -> RemoteFile:
+        opened.append((url, first))
+        return RemoteFile(url, servers[url])
+
+    monkeypatch.setattr(source, "open_url", open_url)
+    monkeypatch.setattr(source, "_small", [])
+    a = open_small_url("http://h/a", (9, '"tag"'))
+    assert open_small_url("http://h/a", (9, '"tag"')) is a
+    open_small_url("http://h/b", (9, "W/1"))  # without a tag it is not kept, and does not replace the one that is
+    assert open_small_url("http://h/a", (9, '"tag"')) is a
+    open_small_url("http://h/a", (9, '"other"'))
+    assert opened == [("http://h/a", 9), ("http://h/b", 9), ("http://h/a", 9)]
+    opened.clear()
+    assert read_url("http://h/a", 9) == CONTENT[:9]
+    assert opened == [("http://h/a", source._PIECE)]
+    with pytest.raises(InputError, match="has 9 B, and at most 8 B are read"):
+        read_url("http://h/a", 8)
+
+
+@pytest.mark.parametrize(
+    ("url", "first", "wanted"),
+    [
+        ("http://h/a", 0, WINDOW),
+        ("http://h/a", WINDOW + 1, WINDOW + 1),
+        ("github://a:b@c/d", 9, WINDOW),
+        ("ZIP://a::b", 9, None),
+    ],
+)
+def test_only_files_in_archives_are_copied(url: str, first: int, wanted: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server()
+    monkeypatch.setattr(source, "RemotePath", lambda url: SimpleNamespace(url=url))
+    monkeypatch.setattr(source, "choose_fetch", lambda place: server if place.url.startswith("http") else None)
+    monkeypatch.setattr(source, "_FileSystemRanges", lambda place: server)
+    monkeypatch.setattr(source, "_copy", lambda place: place.url)
+    opened: object = open_url(url, first=first)
+    assert server.requests == ([(0, wanted)] if wanted else [])
+    assert (opened == url) is (wanted is None)

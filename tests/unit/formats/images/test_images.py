@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,14 @@ import graphshare as gs
 from graphshare.errors import InputError, RefusedError, UsageError
 from graphshare.formats.images import header, images
 from graphshare.formats.images.pixels import normalize, resize_as_mxnet
-from graphshare.formats.images.settings import PRESETS, ImageSettings, make_settings
+from graphshare.formats.images.settings import (
+    PRESETS,
+    ImageSettings,
+    crop_corner,
+    make_settings,
+    size_before_crop,
+    size_of_result,
+)
 from tests import pictures
 
 
@@ -46,6 +54,8 @@ def test_the_formula_keeps_red_green_and_blue_apart() -> None:
     pixels = np.array([[[10, 20, 30]]], "uint8")
     settings = ImageSettings(mean=(1.0, 2.0, 3.0), std=(2.0, 4.0, 8.0), scale=4.0)
     assert normalize(pixels, settings).tolist() == [[[18.0, 18.0, 13.5]]]
+    assert normalize(pixels, ImageSettings(scale=2.0)).tolist() == [[[20.0, 40.0, 60.0]]]
+    assert normalize(pixels, ImageSettings(std=(1.0, 1.0, 2.0))).tolist() == [[[10.0, 20.0, 15.0]]]
     assert normalize(pixels, make_settings(None, {"mean": (1.0, 2.0, 3.0), "color": "bgr"})).tolist() == [[[27.0, 18.0, 9.0]]]
 
 
@@ -164,7 +174,7 @@ def test_sizes_that_differ_are_all_named(tmp_path: Path) -> None:
     with pytest.raises(RefusedError) as caught:
         gs.open_images(tmp_path)
     assert [Path(fault.where).name for fault in caught.value.faults] == ["b.png", "c.png"]
-    assert "is 5 wide, 6 high, where" in str(caught.value.faults[0])
+    assert f"is 5 wide, 6 high, where {tmp_path / 'a.png'} is 6 wide, 5 high" in str(caught.value.faults[0])
     assert gs.open_images(tmp_path, crop=5).shape == (3, 3, 5, 5)
     for number in range(9):
         pictures.save(tmp_path / f"d{number}.png", pictures.texture(3, 3))
@@ -203,6 +213,29 @@ def test_pixels_of_32_bits_are_refused(tmp_path: Path) -> None:
     assert ".npy" in caught.value.faults[0].hint
 
 
+@pytest.mark.parametrize(
+    ("size", "mode", "words"),
+    [((0, 5), "L", "has no pixels"), ((5, 0), "L", "has no pixels"), ((5, 1), "F", "32 bits"), ((1, 1), "RGB", "")],
+)
+def test_images_without_pixels_are_refused(size: tuple[int, int], mode: str, words: str) -> None:
+    image, source = SimpleNamespace(size=size, mode=mode), SimpleNamespace(name="a.png")
+    if not words:
+        header._check_size(image, source)  # type: ignore[arg-type]
+        return
+    with pytest.raises(InputError, match=f"a.png: has .*{words.removeprefix('has ')}"):
+        header._check_size(image, source)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("mean", "is_odd"),
+    [((0.0,), False), ((0.5,), True), ((1.0,), True), ((-1.0, 0.0, 1.0), True), ((1.5,), False), ((-1.5,), False),
+     ((0.5, 0.5, 100.0), False)],
+)  # fmt: skip
+def test_a_mean_of_numbers_from_0_to_1_is_noted(mean: tuple[float, ...], is_odd: bool) -> None:
+    words = "the mean of the images lies between -1 and 1"
+    assert [words in note for note in ImageSettings(mean=mean).notes] == [True] * is_odd
+
+
 def test_presets_give_way_to_options() -> None:
     assert make_settings("gluoncv").crop == (224, 224)
     changed = make_settings("gluoncv", {"crop": (299, 299), "resize": None})
@@ -236,3 +269,54 @@ def test_settings_that_make_no_sense(preset: str | None, given: dict[str, Any], 
         make_settings(preset, given)
     text = "\n".join(f"{fault} {fault.hint}" for fault in caught.value.faults)
     assert all(word in text for word in words), text
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "hint"),
+    [
+        ({"resize": 1}, "", ""),
+        ({"resize": 32768}, "", ""),
+        ({"crop": (1, 32768)}, "", ""),
+        ({"resize": 32769}, "resize 32769 is not a size", "give lengths from 1 to 32,768, as in 224 or 112,96"),
+        ({"resize": 0}, "resize 0 is not a size", "give lengths from 1 to 32,768, as in 224 or 112,96"),
+        ({"crop": (32769, 1)}, "crop (32769, 1) is not a size", "give lengths from 1 to 32,768, as in 224 or 112,96"),
+        ({"crop": ()}, "crop () is not a size", "give lengths from 1 to 32,768, as in 224 or 112,96"),
+        ({"color": "grey"}, "color 'grey' must be one of rgb, bgr, gray", "did you mean 'gray'?"),
+        ({"layout": "x"}, "layout 'x' must be one of NCHW, NHWC", "such as layout='NCHW'"),
+        ({"mean": (1.0, 2.0, 3.0), "std": (2.0,)}, "", ""),
+        ({"mean": (0.0,), "scale": 2.0, "color": "gray"}, "", ""),
+        ({"mean": (1.0, 2.0)}, "mean has 2 numbers for 3 channels", "give one number, or one each for red, green and blue"),
+        ({"std": (1.0, 2.0, 3.0), "color": "gray"}, "std has 3 numbers for 1 channel", "give one number"),
+        ({"std": (1.0, 0.0, 3.0)}, "std must not be 0", "leave it out, or give 1"),
+        ({"scale": 0.0}, "scale must not be 0", "leave it out, or give 1"),
+        ({"scale": float("inf")}, "scale must be finite", ""),
+        ({"mean": (1.0, float("nan"), 2.0)}, "mean must be finite", ""),
+    ],
+)
+def test_each_setting_has_its_bounds(given: dict[str, Any], message: str, hint: str) -> None:
+    if not message:
+        assert make_settings(None, given) == ImageSettings(**given)
+        return
+    with pytest.raises(UsageError) as caught:
+        make_settings(None, given)
+    (fault,) = caught.value.faults
+    assert (fault.message, fault.hint) == (message, hint)
+
+
+@pytest.mark.parametrize(
+    ("size", "resize", "crop", "before", "corner"),
+    [
+        ((30, 40), 20, (10, 11), (20, 26), (5, 7)),
+        ((40, 30), 20, (10, 10), (26, 20), (8, 5)),
+        ((30, 30), 20, (21, 20), (20, 20), (-1, 0)),
+        ((30, 40), None, (30, 41), (30, 40), (0, -1)),
+        ((30, 40), (7, 9), None, (7, 9), (0, 0)),
+    ],
+)
+def test_sizes_are_computed_from_the_header(
+    size: tuple[int, int], resize: Any, crop: Any, before: tuple[int, int], corner: tuple[int, int]
+) -> None:
+    image, settings = header.ImageHeader("a", *size, 1), ImageSettings(resize=resize, crop=crop)
+    assert size_before_crop(image, settings) == before
+    assert size_of_result(image, settings) == (crop or before)
+    assert crop_corner(image, settings) == corner

@@ -19,9 +19,11 @@ from graphshare.formats.mxnet.source import get_source, restyle
 from graphshare.formats.mxnet.staging import find_differences
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph, Node
+from graphshare.progress import progress_listener
 from graphshare.rewrite.duplicate import duplicate
 from graphshare.rewrite.rename import plan_rename
 from tests import symbols
+from tests.listener import Recorder
 
 
 def written(graph: Graph) -> bytes:
@@ -46,6 +48,19 @@ def test_a_large_file_is_read_as_a_small_one(large: bytes, monkeypatch: pytest.M
         (n.op, n.name, n.attrs, len(n.inputs), n.num_outputs) for n in small.nodes
     ]
     assert written(graph) == written(small) == large
+
+
+@pytest.mark.parametrize("key", ["backward_source_id", "unknown"])
+def test_a_large_file_with_other_keys_is_read_piece_by_piece_too(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "_CHUNK", 1000)
+    nodes = [symbols.variable("x"), *(symbols.operator("relu", f"r{i}", [i]) for i in range(60))]
+    nodes[40][key] = -1
+    text = symbols.mxnet_text(symbols.document(nodes, [60])).encode()
+    graph = read_symbol(text)
+    copied = get_source(graph).nodes_text
+    assert copied is not None
+    assert copied.count == len(graph.nodes) == 61
+    assert written(graph) == text
 
 
 def test_a_copy_beside_it_is_written_as_if_everything_were_formatted(large: bytes) -> None:
@@ -204,3 +219,29 @@ def test_text_that_has_moved_is_read_back_node_by_node(large: bytes, monkeypatch
     assert list(json.loads(text)) == sorted(json.loads(text))
     assert not list(find_differences(text, both))
     assert list(find_differences(text.replace(b'"fc7"', b'"fc8"', 1), both))
+
+
+def test_the_progress_of_reading_back_is_that_of_the_nodes_that_are_decoded(large: bytes) -> None:
+    def listen(data: bytes, graph: Graph) -> tuple[tuple[object, ...], int]:
+        recorder = Recorder()
+        with progress_listener(recorder):
+            assert not list(find_differences(data, graph))
+        first, *others = recorder.calls
+        return first, sum(count for (count,) in others if isinstance(count, int))
+
+    span = document.nodes_span(large)
+    assert span is not None
+    graph = read_symbol(large)
+    first, read = listen(written(restyle(graph)), restyle(graph))
+    assert first == ("reading back", span[1] - span[0], "B")
+    assert 0.9 * (span[1] - span[0]) < read <= span[1] - span[0]  # but for what stands between two pieces
+    both = duplicate(graph, ["sha-"]).graph
+    data, copied = written(both), get_source(both).nodes_text
+    whole = document.nodes_span(data)
+    assert copied is not None
+    assert whole is not None
+    first, read = listen(data, both)
+    assert first == ("reading back", whole[1] - copied.end, "B")
+    assert 0.9 * (whole[1] - copied.end) < read <= whole[1] - copied.end
+    small = symbols.mxnet_text(symbols.siamese()).encode()
+    assert listen(small, read_symbol(small)) == (("reading back", 0, "B"), 0)

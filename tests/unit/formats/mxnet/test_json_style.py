@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from graphshare.errors import InputError
+from graphshare.errors import InputError, RefusedError
 from graphshare.formats.mxnet.format import recognize_generation
 from graphshare.formats.mxnet.layout import write_symbol
-from graphshare.formats.mxnet.source import recognize_style
+from graphshare.formats.mxnet.source import JsonStyle, JsonWriter, can_copy_text, recognize_style
 from graphshare.formats.mxnet.symbol import building_order, read_symbol
 from tests.symbols import LAYOUTS, document, mxnet_text, operator, siamese, two_layers, variable
 
@@ -88,3 +88,99 @@ def test_the_generation_is_that_of_the_attributes_and_else_of_the_version(
 ) -> None:
     texts = document([variable("x", **{key: {"a": "b"} for key in keys})], [0], version=version)
     assert recognize_generation(read_symbol(json.dumps(texts).encode())).startswith(generation)
+
+
+@pytest.mark.parametrize(
+    ("layout", "indent", "expected"),
+    [
+        ("mxnet", 2, ("[a, b]", "[\n    a, \n    b\n  ]", '{"k": 1}', '{\n    "k": 1, \n    "l": 2\n  }')),
+        ("trimmed", 2, ("[a, b]", "[\n    a,\n    b\n  ]", '{"k": 1}', '{\n    "k": 1,\n    "l": 2\n  }')),
+        ("compact", 2, ("[a,b]", "[a,b]", '{"k":1}', '{"k":1,"l":2}')),
+        ("spaced", 2, ("[a, b]", "[a, b]", '{"k": 1}', '{"k": 1, "l": 2}')),
+        ("indent", 1, ("[\n  a,\n  b\n ]", "[\n  a,\n  b\n ]", '{\n  "k": 1\n }', '{\n  "k": 1,\n  "l": 2\n }')),
+    ],
+)
+def test_arrays_and_objects_are_broken_into_lines_as_the_layout_has_it(
+    layout: str, indent: int, expected: tuple[str, ...]
+) -> None:
+    texts = JsonWriter(JsonStyle(layout=layout, indent=indent))
+    pairs = [("k", "1"), ("l", "2")]
+    least = min(texts.break_list, 2) if layout in ("mxnet", "trimmed") else texts.break_list
+    assert (
+        texts.array(["a", "b"], 1, texts.break_list),
+        texts.array(["a", "b"], 1, least),
+        texts.object(pairs[:1], 1, texts.break_map),
+        texts.object(pairs, 1, texts.break_map),
+    ) == expected
+
+
+@pytest.mark.parametrize(
+    ("layout", "count", "expected"),
+    [
+        ("mxnet", 0, "[]"),
+        ("mxnet", 10, "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"),
+        ("mxnet", 11, "[\n    " + ", \n    ".join(map(str, range(11))) + "\n  ]"),
+        ("mxnet", 513, "[\n    " + ", \n    ".join(map(str, range(513))) + "\n  ]"),
+        ("trimmed", 11, "[\n    " + ",\n    ".join(map(str, range(11))) + "\n  ]"),
+        ("compact", 1025, "[" + ",".join(map(str, range(1025))) + "]"),
+        ("spaced", 3, "[0, 1, 2]"),
+        ("indent", 1, "[\n    0\n  ]"),
+    ],
+)
+def test_lists_of_ids_are_written_in_pieces(layout: str, count: int, expected: str) -> None:
+    texts = JsonWriter(JsonStyle(layout=layout))
+    assert "".join(texts.id_pieces(range(count), count, 1)) == expected
+
+
+@pytest.mark.parametrize(
+    ("escapes", "expected"),
+    [
+        ("mxnet", '"a\\"\\\\\\n\\r\\té\x01/"'),
+        ("json", '"a\\"\\\\\\n\\r\\té\\u0001/"'),
+        ("ascii", '"a\\"\\\\\\n\\r\\t\\u00e9\\u0001/"'),
+    ],
+)
+def test_strings_are_escaped_as_the_style_has_it(escapes: str, expected: str) -> None:
+    texts = JsonWriter(JsonStyle(escapes=escapes))
+    assert texts.quote('a"\\\n\r\té\x01/') == expected
+    assert texts.quote(" !~[]") == '" !~[]"'
+    if escapes == "mxnet":
+        with pytest.raises(RefusedError, match="holds a NUL character, which MXNet cannot read"):
+            texts.quote("a\0")
+    else:
+        assert texts.quote("a\0") == '"a\\u0000"'
+
+
+def test_values_of_unknown_keys_are_json() -> None:
+    texts = JsonWriter(JsonStyle())
+    values = [None, True, False, 1, -2, 1.5, "a\n", [], {}, [1, [True]], (1, "b"), {"a": [None]}]
+    expected = ["null", "true", "false", "1", "-2", "1.5", '"a\\n"', "[]", "{}", "[1, [true]]", '[1, "b"]', '{"a": [null]}']
+    assert [texts.value(value, 1) for value in values] == expected
+    assert texts.value({"a": 1, "b": {"c": 2, "d": 3}}, 0) == (
+        '{\n  "a": 1, \n  "b": {\n    "c": 2, \n    "d": 3\n  }\n}'
+    )  # fmt: skip
+    assert texts.map({"a": "b"}, 1) == '{"a": "b"}'
+    assert JsonWriter(JsonStyle(newline="\r\n")).end_lines("a\nb") == "a\r\nb"
+
+
+@pytest.mark.parametrize(
+    ("text", "layout", "newline", "expected"),
+    [
+        (b'{"a"}', "mxnet", "\n", True),
+        (b'{"a\\n\\""}', "mxnet", "\n", True),
+        (b'{"a\\u0041"}', "mxnet", "\n", False),
+        (b'{"a\\/"}', "mxnet", "\n", False),
+        (b'{"a"}', "mxnet", "\r\n", False),
+        (b'{"a"}', "trimmed", "\n", False),
+    ],
+)
+def test_only_text_that_mxnet_reads_is_copied(text: bytes, layout: str, newline: str, expected: bool) -> None:
+    assert can_copy_text(text, JsonStyle(layout=layout, newline=newline)) is expected
+
+
+@pytest.mark.parametrize("tail", ["", "\n", "\r\n", " \n\t\n"])
+def test_the_white_space_behind_the_last_brace_is_kept(tail: str) -> None:
+    for layout in LAYOUTS.values():
+        text = (layout(siamese()).rstrip() + tail).encode()
+        assert recognize_style(text).tail == tail
+        assert b"".join(write_symbol(read_symbol(text))) == text

@@ -29,6 +29,13 @@ def test_a_path_is_found(steps: Steps, starts: str) -> None:
     assert TEXT[find_places(TEXT, [steps])[steps] :].startswith(starts)
 
 
+def test_a_byte_order_mark_is_before_the_first_value() -> None:
+    steps: tuple[Steps, ...] = ((), ("a",))
+    assert find_places('\ufeff{"a": 1}', steps) == {(): 1, ("a",): 7}
+    assert find_places(' {"a": 1}', steps) == {(): 1, ("a",): 7}
+    assert find_places("12", [(), ("a", 0)]) == {(): 0, ("a", 0): 0}
+
+
 def test_lines_and_columns() -> None:
     assert LineIndex(TEXT).locate(0) == (1, 1)
     assert LineIndex(TEXT).locate(TEXT.index("\n") + 1) == (2, 1)

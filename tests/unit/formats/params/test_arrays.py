@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphshare.errors import InputError
-from graphshare.formats.params.arrays import ArrayReader, SparseArray, _find_misfit, have_equal_bytes, read_array
+from graphshare.formats.params import arrays
+from graphshare.formats.params.arrays import (
+    ArrayReader,
+    SparseArray,
+    _find_misfit,
+    have_equal_bytes,
+    have_equal_values,
+    read_array,
+)
 from graphshare.formats.params.format import read_index
 from tests import params_bytes as build
 
@@ -176,3 +184,39 @@ def test_indices_that_do_not_fit_a_sparse_array_are_named(
     places, pointers = (None if x is None else np.array(x, None if x else int) for x in (indices, indptr))
     storage = "row_sparse" if indptr is None else "csr"
     assert _find_misfit(SparseArray(storage, shape, np.ones(values, "f4"), places, pointers)) == misfit  # type: ignore[arg-type]
+
+
+def test_only_decoded_arrays_count_towards_the_limit_of_memory(written, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[tuple[int, int]] = []
+    monkeypatch.setattr(arrays, "describe_excess", lambda size, so_far=0: taken.append((size, so_far)) or "")
+    rows = build.row_sparse((4, 2), [1], build.floats(1, 2))
+    file = written(build.dense((3,)), rows, build.dense((5,)), rows)
+    with ArrayReader(file) as reader:
+        for record in file.records:
+            reader.read(record)
+    assert taken == [(32, 0), (32, 32)]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        ({"a": np.ones(2)}, {"a": np.ones(2)}, True),
+        ({"a": np.ones(2)}, {"a": np.ones(2, "float32")}, False),
+        ({"a": np.array([np.nan])}, {"a": np.array([np.nan])}, True),
+        ({"a": np.array([1, 2])}, {"a": np.array([1, 3])}, False),
+        ({"a": 1}, {"b": 1}, False),
+        ({"a": 1}, {"a": 1, "b": 1}, False),
+        ([1, np.ones(1)], [1, np.ones(1)], True),
+        ([1], [1, 2], False),
+        ([np.ones(1)], [np.zeros(1)], False),
+        (float("nan"), float("nan"), True),
+        (float("nan"), 1.0, False),
+        (1.0, float("nan"), False),
+        (1.0, 1.0, True),
+        (np.ones(1), 1.0, False),
+        ([1.0, 1.0], np.ones(2), False),
+        (np.array(["a"]), np.array(["a"]), True),
+    ],
+)
+def test_values_are_equal_in_any_container(left: object, right: object, expected: bool) -> None:
+    assert have_equal_values(left, right) is expected

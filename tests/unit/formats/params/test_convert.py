@@ -16,8 +16,9 @@ from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.model_names import PARAMETER_FORMATS
 from graphshare.formats.params import mxnet_params
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.convert import stage_params
-from graphshare.formats.params.format import read_index
+from graphshare.formats.params.convert import refuse_record, stage_params
+from graphshare.formats.params.format import WriteOptions, find_format, read_index
+from graphshare.formats.params.records import Record
 from graphshare.inspection.params import list_params
 from tests import params_bytes as build
 
@@ -253,3 +254,35 @@ def test_a_file_that_reads_back_otherwise_is_not_put_in_place(plain: Path, tmp_p
     assert caught.value.faults[0].where == str(plain)
     assert plain.read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["plain.params", "x.npz"]
+
+
+@pytest.mark.parametrize(
+    ("record", "format_", "message"),
+    [
+        (Record("a", (2,), "uint8", "onnx int4", 0, 1, 0, 1), "npz", "is int4, a dtype that parameter files do not have"),
+        (Record("a", (2,), "uint8", "onnx", 0, 1, 0, 1), "npz", ""),
+        (Record("a", None, None, "V2", 0, 1, 0, 1), "params", "was never filled: there is no array to write"),
+        (Record("a", (2,), "float32", "V2", 0, 1, 0, 1, "csr"), "params", "is sparse (csr)"),
+        (Record(None, (2,), "float32", "V2", 0, 1, 0, 1), "npz", "has no name, and npz needs one"),
+        (Record(None, (2,), "float32", "V2", 0, 1, 0, 1), "params", ""),
+        (Record("a", (2,), "bfloat16", "V2", 0, 1, 0, 1), "npz", "is bfloat16, which has no .npy form"),
+    ],
+)
+def test_each_reason_not_to_write_a_record_is_named(record: Record, format_: str, message: str) -> None:
+    fault = refuse_record(record, record.key, find_format(format_), WriteOptions(), densify=False)
+    assert (fault.message if fault is not None else "") == message
+
+
+@pytest.mark.parametrize(
+    ("start", "is_known"),
+    [
+        ((1).to_bytes(8, "little") + b"{", True),
+        (((1 << 40) - 1).to_bytes(8, "little") + b"{", True),
+        ((1 << 40).to_bytes(8, "little") + b"{", False),
+        (bytes(8) + b"{", False),
+        ((1).to_bytes(8, "little"), False),
+        ((1).to_bytes(8, "little") + b"[", False),
+    ],
+)
+def test_a_safetensors_file_begins_with_the_length_of_its_header(start: bytes, is_known: bool) -> None:
+    assert find_format("safetensors").sniff(start) is is_known

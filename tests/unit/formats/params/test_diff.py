@@ -35,6 +35,19 @@ def test_a_prefix_that_changed_is_a_change_of_name(
     assert found.equal == (not details)
 
 
+def test_changes_are_rows_of_a_table(tmp_path: Path) -> None:
+    left = write(tmp_path / "a.npz", "arg:a", "arg:same", "arg:old", "arg:r")
+    right = write(tmp_path / "b.npz", "arg:a!", "arg:same", "arg:new", "aux:r")
+    found = diff_parameters(left, right, {})
+    assert found.make_table().rows == [
+        ("values", "arg:a", "arg:a", "2 float32", "1"),
+        ("removed", "arg:old", "", "2 float32", ""),
+        ("renamed", "arg:r", "aux:r", "arg prefix became aux", ""),
+        ("added", "", "arg:new", "2 float32", ""),
+    ]
+    assert (found.equal, bool(found), bool(diff_parameters(left, left, {}))) == (1, True, False)
+
+
 @pytest.mark.parametrize(
     ("chosen", "changed"),
     [

@@ -174,6 +174,8 @@ def test_an_array_of_rank_255_is_read_and_of_256_not(index) -> None:
         ),
         (build.container([struct.pack("<Iii", build.V2, 5, 0)]), "record 0, byte 28", "storage type 5"),
         (build.container([struct.pack("<Iiiq", build.V2, 0, 1, -4)]), "record 0, byte 32", "negative dimension"),
+        (build.container([struct.pack("<Iiiq", build.V2, 0, 1, -1)]), "record 0, byte 32", "negative dimension"),
+        (build.container([struct.pack("<Iiq", 0xF993FAC8, 1, -2)]), "record 0, byte 28", "negative dimension"),
         (build.container([struct.pack("<Iii", build.V2, 0, -1) + bytes(40)]), "record 0, byte 32", "rank -1"),
         (build.container([struct.pack("<Iii", build.V2, 0, 1 << 30)]), "record 0, byte 32", "rank 1,073,741,824"),
         (build.container([struct.pack("<I", 0xDEADBEEF)]), "record 0, byte 24", "0xdeadbeef"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import re
 import struct
 import zipfile
 from pathlib import Path
@@ -12,9 +13,10 @@ import numpy as np
 import pytest
 
 from graphshare.errors import InputError
+from graphshare.files.byte_source import HeldBytes
 from graphshare.formats.params.arrays import ArrayReader, read_array
 from graphshare.formats.params.format import WriteOptions, read_index
-from graphshare.formats.params.npz import Npz, encode_npy_header
+from graphshare.formats.params.npz import Npz, _find_misplaced_members, _peek_header, encode_npy_header, read_npy_header
 from graphshare.formats.params.records import Record
 from tests import params_bytes as build
 
@@ -204,3 +206,141 @@ def test_what_has_no_place_in_an_npz() -> None:
     assert "UTF-8" in refusal("\udcff")
     assert "too long" in refusal("x" * 65_532)
     assert "rank 65" in refusal(shape=(1,) * 65)
+
+
+@pytest.mark.parametrize(
+    ("places", "faults"),
+    [
+        ([(0, 10), (40, 30)], []),
+        ([(0, 10), (39, 31)], ['record 1 "b": overlaps the member before it']),
+        ([(41, 29), (0, 11)], []),
+        ([(40, 29), (0, 11)], ['record 0 "a": overlaps the member before it']),
+        ([(0, 70)], []),
+        ([(0, 71)], ['record 0 "a": lies beyond the end of the file']),
+        ([(0, 71), (0, 1)], ['record 0 "a": lies beyond the end of the file', 'record 1 "b": overlaps the member before it']),
+    ],
+)
+def test_members_lie_one_behind_the_other(places: list[tuple[int, int]], faults: list[str]) -> None:
+    """A member has 30 bytes before its name; the archive has 100."""
+    members = []
+    for name, (offset, size) in zip("ab", places, strict=False):
+        member = zipfile.ZipInfo(f"{name}.npy")
+        member.header_offset, member.compress_size = offset, size
+        members.append(member)
+    assert [f"{fault.path}: {fault.message}" for fault in _find_misplaced_members(members, 100)] == faults
+
+
+@pytest.mark.parametrize(("rank", "is_read"), [(0, True), (255, True), (256, False)])
+def test_the_rank_of_an_npy_array_is_bounded(rank: int, is_read: bool) -> None:
+    content = io.BytesIO(build.npy("<f4", (1,) * rank, bytes(4)))
+    if is_read:
+        assert read_npy_header(content).shape == (1,) * rank
+        assert content.read() == bytes(4)
+    else:
+        with pytest.raises(InputError, match="has rank 256; ranks go up to 255"):
+            read_npy_header(content)
+
+
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        (b"\x93NUMPY\x01", "is not an .npy array"),
+        (b"\x93NUMPX\x01\0", "is not an .npy array"),
+        (b"\x93NUMPY\x04\0", "has .npy version 4.0"),
+        (b"\x93NUMPY\x00\0", "has .npy version 0.0"),
+        (b"\x93NUMPY\x01\1", "has .npy version 1.1"),
+        (b"\x93NUMPY\x01\0\x10", "has an .npy header of 16 bytes"),
+        (b"\x93NUMPY\x02\0\x10\0\0", "has an .npy header of 16 bytes"),
+        (b"\x93NUMPY\x01\0\x11\x27", "has an .npy header of 10,001 bytes; graphshare reads up to 10,000"),
+        (b"\x93NUMPY\x01\0\x10\x27", "ends inside its .npy header"),
+        (b"\x93NUMPY\x01\0\x02\0{", "ends inside its .npy header"),
+        (b"\x93NUMPY\x01\0\x02\0{}", "is not a dict of 'descr', 'fortran_order' and 'shape'"),
+    ],
+)
+def test_an_npy_header_is_read_to_its_end_and_no_more(start: bytes, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        read_npy_header(io.BytesIO(start))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{'descr': '<', 'fortran_order': False, 'shape': ()}", "has dtype '<', which is not numeric"),
+        ("{'descr': 5, 'fortran_order': False, 'shape': ()}", "has dtype 5, which is not numeric"),
+        ("{'descr': '|O', 'fortran_order': False, 'shape': ()}", "holds pickled Python objects"),
+        ("{'descr': '<fO', 'fortran_order': False, 'shape': ()}", "has dtype '<fO'"),
+        ("{'descr': '*f4', 'fortran_order': False, 'shape': ()}", "has dtype '*f4'"),
+        (f"{{'descr': '{'x' * 78}', 'fortran_order': False, 'shape': ()}}", f"has dtype '{'x' * 78}', which"),
+        (f"{{'descr': '{'x' * 79}', 'fortran_order': False, 'shape': ()}}", f"has dtype '{'x' * 76}..., which"),
+        ("{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775808,)}", "'shape' is not a tuple of counts"),
+        ("{'descr': '<f4', 'fortran_order': False, 'shape': [1]}", "'shape' is not a tuple of counts"),
+    ],
+)
+def test_an_npy_header_states_numbers_in_a_shape(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        read_npy_header(io.BytesIO(build.npy("", (), b"", text=text)))
+
+
+def test_an_npy_header_states_its_order_and_byte_order() -> None:
+    def read(descr: str, shape: tuple[int, ...], fortran: bool) -> tuple[object, ...]:
+        header = read_npy_header(io.BytesIO(build.npy(descr, shape, b"", fortran=fortran)))
+        return header.shape, header.dtype, header.fortran_order, header.big_endian
+
+    assert read(">f4", (2, 3), True) == ((2, 3), "float32", True, True)
+    assert read("<f4", (2,), True) == ((2,), "float32", False, False)  # one axis has one order
+    assert read(">u1", (0, 1 << 62), False) == ((0, 1 << 62), "uint8", False, False)  # one byte too
+    assert read("=i8", (), False) == ((), "int64", False, False)
+
+
+@pytest.mark.parametrize(
+    ("key", "shape", "message"),
+    [
+        ("a" * 65_531, (1,), ""),
+        ("a" * 65_532, (1,), "has a name too long for a zip member"),
+        ("é" * 32_766, (1,), "has a name too long for a zip member"),
+        ("\udcff", (1,), "has a name that is not UTF-8"),
+        ("a\0b", (1,), "has a name with a NUL, which ends a zip member's name"),
+        ("a", (1,) * 64, ""),
+        ("a", (1,) * 65, "has rank 65; numpy supports ranks up to 64"),
+    ],
+)
+def test_names_and_ranks_of_members_have_bounds(key: str, shape: tuple[int, ...], message: str) -> None:
+    fault = Npz().refuse(Record(key, shape, "float32", "V2", 0, 0, 0, 4), key, WriteOptions())
+    assert (fault.message if fault is not None else "") == message
+
+
+def peek(members: list[tuple[str, bytes]], method: int = zipfile.ZIP_STORED, *, spoil: bytes = b"") -> list[bool]:
+    """Return for each member whether its first bytes alone give its header; the first of ``spoil`` is changed in the file."""
+    content = bytearray(build.archive(members, method))
+    if spoil:
+        content[content.index(spoil)] ^= 1
+    found = []
+    for member in zipfile.ZipFile(io.BytesIO(content)).infolist():
+        header = _peek_header(HeldBytes("a", bytes(content)), member)
+        assert header is None or (header.shape, header.dtype) == ((4,) if member.file_size < 1000 else (4000,), "uint8")
+        found.append(header is not None)
+    return found
+
+
+def test_the_first_bytes_of_a_member_give_its_header() -> None:
+    small, large = build.npy("|u1", (4,), b"abcd"), build.npy("|u1", (4000,), b"abcd" * 1000)
+    members = [("a.npy", small), ("b.npy", large), (f"{'x' * 600}.npy", small)]
+    assert peek(members) == [True, True, False]
+    assert peek(members, zipfile.ZIP_DEFLATED) == [True, True, False]
+    assert peek([("ä.npy", small)]) == [True]
+    # A member that is there as a whole is compared with its checksum; of a larger one only the header is there.
+    assert peek(members, spoil=b"abcd") == [False, True, False]
+    assert peek([("b.npy", large)], spoil=b"abcd") == [True]
+    for part in (b"PK\x03\x04", b"a.npy", b"NUMPY"):
+        assert peek([("a.npy", small)], spoil=part) == [False]
+
+
+def test_a_member_of_other_flags_or_too_near_the_end_is_left_to_zipfile() -> None:
+    content = build.archive([("a.npy", build.npy("|u1", (4,), b"abcd"))])
+    (member,) = zipfile.ZipFile(io.BytesIO(content)).infolist()
+    for flags, is_usual in ((0, True), (0x800, True), (0x80E, True), (0x01, False), (0x10, False), (0x1000, False)):
+        member.flag_bits = flags
+        assert (_peek_header(HeldBytes("a", content), member) is not None) is is_usual
+    member.flag_bits = 0
+    for size, is_there in ((29, False), (30, False), (60, False), (len(content), True)):
+        assert (_peek_header(HeldBytes("a", content[:size]), member) is not None) is is_there

@@ -12,6 +12,7 @@ import pytest
 from graphshare.api.params import convert as convert_params
 from graphshare.api.params import diff_params
 from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.files.byte_source import HeldBytes
 from graphshare.files.open_source import open_source
 from graphshare.formats.model_names import PARAMETER_FORMATS
 from graphshare.formats.params.array_files import read_arrays, write_arrays
@@ -120,3 +121,44 @@ def test_a_near_suffix_is_suggested() -> None:
     with pytest.raises(RefusedError) as caught:
         choose_format("x.safetensor")
     assert "'.safetensors'" in caught.value.faults[0].hint
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (), (2, 3), (4,)])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_an_npy_file_is_read_as_numpy_reads_it(shape: tuple[int, ...], order: str, tmp_path: Path) -> None:
+    for dtype in ("<f4", ">i2", "|u1"):
+        array = np.asarray(np.arange(int(np.prod(shape))).reshape(shape), dtype, order=order)  # type: ignore[call-overload]
+        np.save(tmp_path / "a.npy", array)
+        (found,) = read_arrays(str(tmp_path / "a.npy")).values()
+        assert (found.dtype, found.shape, found.tolist()) == (array.dtype.newbyteorder("="), shape, array.tolist())
+    with (tmp_path / "a.npy").open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(InputError, match="of data where its shape"):
+        read_arrays(str(tmp_path / "a.npy"))
+
+
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        (b"", "is empty"),
+        (b"\x12\x01\0", "ends after 3 bytes, inside the header of a .params file"),
+        (b"\x12\x01\0\0\0\0\0", "ends after 7 bytes, inside the header of a .params file"),
+        (b"P", "ends after 1 byte, inside the header of a .npz file"),
+        (b"PK\x05", "ends after 3 bytes, inside the header of a .npz file"),
+        (b"PK\x03\x04", "is a zip archive, not a parameter file"),
+        (b"what", "is not a parameter file: it starts with 'what'"),
+    ],
+)
+def test_a_file_that_is_cut_in_its_header_is_told_from_others(start: bytes, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        recognize_format(HeldBytes("a", start))
+    assert caught.value.faults[0].message == message
+
+
+@pytest.mark.parametrize(
+    ("path", "format_"), [("a.params", "params"), ("a.b.NPZ", "npz"), ("s3://m/a.safetensors", "safetensors")]
+)
+def test_the_suffix_of_a_target_chooses_its_format(path: str, format_: str) -> None:
+    assert choose_format(path).name == format_
+    with pytest.raises(RefusedError, match="the suffix '' is not that of a parameter format"):
+        choose_format("params")
