@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import signal
+import sys
 
 import pytest
 
 from graphshare import resources
-from graphshare.resources import _Watchdog, available_memory, describe_excess, memory_limit, time_limit
+from graphshare.resources import _Watchdog, available_memory, can_limit_process, describe_excess, memory_limit, time_limit
 
 FREE = 32 << 20  # bytes that are taken without a question
 
@@ -54,6 +55,12 @@ def test_the_least_of_three_bounds_is_available(
     for name, value in (("groups", groups), ("machine", machine), ("address_space", space)):
         monkeypatch.setattr(resources, f"_free_in_{name}", lambda value=value: value)
     assert available_memory() == expected
+
+
+@pytest.mark.parametrize(("platform", "can"), [("linux", True), ("darwin", False), ("win32", False)])
+def test_a_process_can_be_limited_on_linux(platform: str, can: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    assert can_limit_process() is can
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="a system without interval timers has no limits of time")
