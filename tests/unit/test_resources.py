@@ -8,7 +8,15 @@ import sys
 import pytest
 
 from graphshare import resources
-from graphshare.resources import _Watchdog, available_memory, can_limit_process, describe_excess, memory_limit, time_limit
+from graphshare.resources import (
+    _free_in_groups,
+    _Watchdog,
+    available_memory,
+    can_limit_process,
+    describe_excess,
+    memory_limit,
+    time_limit,
+)
 
 FREE = 32 << 20  # bytes that are taken without a question
 
@@ -55,6 +63,20 @@ def test_the_least_of_three_bounds_is_available(
     for name, value in (("groups", groups), ("machine", machine), ("address_space", space)):
         monkeypatch.setattr(resources, f"_free_in_{name}", lambda value=value: value)
     assert available_memory() == expected
+
+
+@pytest.mark.parametrize(("limit", "free"), [((1 << 60) - 1, (1 << 60) - 401), (1 << 60, None), ((1 << 63) - 4096, None)])
+def test_a_control_group_of_more_than_an_exbibyte_has_no_limit(
+    limit: int, free: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = "/sys/fs/cgroup/memory"
+    texts = {
+        "/proc/self/cgroup": "5:memory:/",
+        f"{root}/memory.limit_in_bytes": str(limit),
+        f"{root}/memory.usage_in_bytes": "400",
+    }
+    monkeypatch.setattr(resources, "_read", lambda path: texts.get(path, ""))
+    assert _free_in_groups() == free
 
 
 @pytest.mark.parametrize(("platform", "can"), [("linux", True), ("darwin", False), ("win32", False)])
