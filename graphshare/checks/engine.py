@@ -123,7 +123,7 @@ def _make_finding(context: CheckContext, rule: CheckRule, violation: Violation, 
 
 def _cut_excerpt(lines: Sequence[str], line: int, column: int) -> tuple[str, int]:
     """Return the part of a line around a column, and the column inside that part."""
-    whole = lines[line - 1] if line <= len(lines) else ""
+    whole = "".join(lines[line - 1 : line])
     indent = len(whole) - len(whole.lstrip())
     first = max(indent, column - 1 - _EXCERPT // 2) if len(whole) - indent > _EXCERPT else indent
     part = whole[first : first + _EXCERPT].rstrip()

@@ -80,7 +80,7 @@ def drop_repeated(fixes: Sequence[Fix]) -> list[Fix]:
     rest = []
     for fix in fixes:
         graph = (real_path(fix.target.graph), fix.graph)
-        records = (real_path(fix.target.params or ""), tuple(key for _, key in fix.records or ()))
+        records = (real_path(fix.target.params), tuple(key for _, key in fix.records or ()))
         rest.append(
             msgspec.structs.replace(
                 fix, graph=None if graph in changes else fix.graph, records=None if records in changes else fix.records

@@ -107,7 +107,8 @@ def _attribute_steps(steps: Steps, node: Node, key: str) -> Steps:
 
 
 def _is_older_than_mxnet(context: CheckContext) -> bool:
-    return (context.graph.version or 0) < WRITES_VERSION
+    version = context.graph.version
+    return version is None or version < WRITES_VERSION
 
 
 def _has_hidden_keys(graph: Graph) -> bool:

@@ -45,7 +45,7 @@ def find_unreadable(context: CheckContext) -> Iterator[tuple[str, str]]:
     with ArrayReader(context.params) as reader:
         for record in context.records:
             try:
-                if record.shape is not None and record.record.data_offset is None:  # compressed, with a checksum
+                if record.record.data_offset is None:  # compressed, with a checksum
                     reader.read(record.record)
             except GraphshareError as error:
                 yield record.place, error.faults[0].message

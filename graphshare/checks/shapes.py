@@ -54,8 +54,9 @@ class Shapes:
     def graph(self) -> Graph | None:
         """Return the graph as MXNet loads it, implied variables as nodes; None where MXNet refuses the file."""
         graph = self._context.graph
+        is_old = graph.version is None or graph.version < _STABLE_SINCE
         try:
-            return upgrade(graph, keep_amp_cast=True).graph if (graph.version or 0) < _STABLE_SINCE else graph
+            return upgrade(graph, keep_amp_cast=True).graph if is_old else graph
         except GraphshareError:
             return None
 

@@ -203,7 +203,7 @@ class _Generalization:
         shapes = [[size for size in stated.shape or () if size is not None] for stated in row]
         if len({len(shape) for shape in shapes}) != 1:
             self.faults.append(Fault(f"{name!r} has different numbers of axes for different sizes"))
-            return name, row[0].dtype, shapes[0]
+            return name, row[0].dtype, []
         shape = []
         for axis, sizes in enumerate(zip(*shapes, strict=True)):
             law = self._find_law([np.array([size], np.int64) for size in sizes])

@@ -33,7 +33,7 @@ def refuse_versions(graph: Graph, opset: int) -> list[Fault]:
     """Return a fault for each operator that version ``opset`` does not have in the form of its nodes, which are named."""
     wrong: dict[str, list[str]] = {}
     for node, details in list_operators(graph):
-        if not details.domain and _first_version(node) > opset:
+        if not details.domain and _is_newer(node, opset):
             wrong.setdefault(node.op, []).append(details.label)
     return [
         Fault(f"opset {opset} has no {op} in this form: {format_names(names, 6)}", hint=f"use `opset={DEFAULT}`")
@@ -41,9 +41,9 @@ def refuse_versions(graph: Graph, opset: int) -> list[Fault]:
     ]
 
 
-def _first_version(node: Node) -> int:
-    with_attributes = (FIRST_WITH.get((node.op, name), 0) for name in node.attrs)
-    return max(FIRST.get(node.op, 0), *with_attributes, 0)
+def _is_newer(node: Node, opset: int) -> bool:
+    versions = FIRST.get(node.op), *(FIRST_WITH.get((node.op, name)) for name in node.attrs)
+    return any(version is not None and version > opset for version in versions)
 
 
 def list_operators(graph: Graph) -> list[tuple[Node, NodeDetails]]:

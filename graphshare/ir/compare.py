@@ -207,7 +207,7 @@ def _may_differ(a: NodeDetails, b: NodeDetails) -> bool:
 def _list_typed_facts(node: Node) -> tuple[tuple[str, str], ...]:
     """Return the domain, the positions of absent inputs before the last input, and the number of outputs up to the last."""
     details = node.details
-    absent, count = details.absent, count_inputs(node) + len(details.absent) if details.absent else 0
+    absent, count = details.absent, count_inputs(node) + len(details.absent)
     # ONNX lets a file leave out absent inputs at the end, and the names of unused outputs at the end.
     while absent and absent[-1] == count - 1:
         absent, count = absent[:-1], count - 1

@@ -31,13 +31,11 @@ def compile_pattern(pattern: str) -> Matcher:
     """
     if not pattern:
         raise UsageError(Fault("an empty pattern matches nothing", hint="use '*' for all names, or '=' for the empty name"))
-    if pattern.startswith("="):
-        literal = pattern[1:]
+    if is_literal(pattern):
+        literal = pattern.removeprefix("=")
         return lambda name: name == literal
     if pattern.startswith("re:"):
         return _Expression(pattern[3:]).matches
-    if not any(character in pattern for character in "*?["):
-        return lambda name: name == pattern
     segments = _split_at_stars(_parse_glob(pattern))
     return lambda name: _match_glob(segments, name) is not None
 
@@ -145,7 +143,7 @@ def _parse_glob(pattern: str) -> list[Token]:
             tokens.append(None)
         elif character == "?":
             tokens.append("")
-        elif end > 0:
+        elif end != -1:
             inside = pattern[i + 1 : end]
             negated = inside.startswith("!")
             tokens.append((negated, _parse_set(inside[negated:])))

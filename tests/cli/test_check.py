@@ -286,6 +286,27 @@ def test_a_fix_counts_outputs_where_every_operator_is_known(op: str, counts: lis
     assert json.loads((tmp_path / "a.json").read_bytes()).get("node_row_ptr") == counts
 
 
+@pytest.mark.parametrize(
+    ("rule", "sums"),
+    [("GS104", [0, 1, 2]), ("GS108", [0, 1, 2, 5]), ("GS108,GS109", [0, 1, 2, 3])],
+)
+def test_a_fix_counts_outputs_again_where_the_nodes_change(rule: str, sums: list[int], tmp_path: Path) -> None:
+    nodes = variable("data"), operator("relu", "a", 0), operator("relu", "b", 0)
+    (tmp_path / "a.json").write_text(symbol(*nodes, heads=[1], arg_nodes=[], node_row_ptr=[0, 1, 2, 5]))
+    check("a.json", "--fix", "--select", rule, cwd=tmp_path)
+    assert json.loads((tmp_path / "a.json").read_bytes())["node_row_ptr"] == sums
+
+
+def test_parameter_files_with_the_same_keys_are_each_fixed(tmp_path: Path) -> None:
+    example = RULES["GS404"].fails
+    for stem in ("a", "b"):
+        (tmp_path / f"{stem}-symbol.json").write_bytes(graph_bytes(example))
+        (tmp_path / f"{stem}-0000.params").write_bytes(params_file(example))
+    check("a", "b", "--fix", cwd=tmp_path)
+    assert keys_of(tmp_path / "a-0000.params") == keys_of(tmp_path / "b-0000.params")
+    assert "aux:bn_moving_mean" in keys_of(tmp_path / "b-0000.params")
+
+
 @pytest.mark.parametrize(("rules", "keeps"), [("GS108", True), ("GS003,GS108", False)])
 def test_a_fix_keeps_the_byte_order_mark_unless_it_is_selected(rules: str, keeps: bool, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(BOM + graph_bytes(RULES["GS108"].fails))

@@ -179,6 +179,18 @@ def test_available_memory_is_known() -> None:
         ("0::/", {"/memory.max": "1000", "/memory.current": "900", "/memory.stat": "anon 1\ninactive_file 300\n"}, 400),
         ("5:memory:/c", {"/memory/c/memory.limit_in_bytes": "500", "/memory/c/memory.usage_in_bytes": "100"}, 400),
         ("0::/a", {"/a/memory.max": "100", "/a/memory.current": "400"}, 0),
+        ("0::/a:b", {"/a:b/memory.max": "1000", "/a:b/memory.current": "400"}, 600),
+        (
+            "4:cpu:/d\n5:cpu,memory:/c",
+            {
+                "/memory/d/memory.limit_in_bytes": "1",
+                "/memory/d/memory.usage_in_bytes": "1",
+                "/memory/c/memory.limit_in_bytes": "500",
+                "/memory/c/memory.usage_in_bytes": "100",
+                "/memory/c/memory.stat": "inactive_file 7\ntotal_inactive_file 50\ntotal_active_file 30\ntotal_rss 9\n",
+            },
+            480,
+        ),
     ],
 )
 def test_a_control_group_leaves_its_limit_minus_its_use(

@@ -305,6 +305,13 @@ def test_a_name_that_comes_later_around_a_body_is_a_warning(tmp_path: Path) -> N
     assert (finding.code, finding.level, finding.node) == ("GS610", Level.WARNING, "f")
 
 
+def test_data_in_a_file_of_its_own_is_no_finding(tmp_path: Path) -> None:
+    model = make()
+    point_outside(weight(model), "weights.bin")
+    (tmp_path / "weights.bin").write_bytes(bytes(16))
+    assert gs.check(write(tmp_path, model)).findings == ()
+
+
 @pytest.mark.parametrize("link", [os.symlink, os.link])
 def test_data_behind_a_link_is_a_warning(link: Callable[[Path, Path], None], tmp_path: Path) -> None:
     model = make()

@@ -4,7 +4,7 @@ import re
 
 from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 
-_STRING = re.compile(r'"(?:[^"\\\n\r\0]|\\.)*([\n\r\0])?', re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\\n\r\0]|\\.)*(["\n\r\0])?', re.DOTALL)
 _ESCAPE = re.compile(r"\\(u0000|.)", re.DOTALL)
 _REST = re.compile(r'(?:[^"\\]|\\.)*"', re.DOTALL)
 _NAMES = {"\n": "a raw line feed", "\r": "a raw carriage return", "\0": "a NUL"}
@@ -33,8 +33,8 @@ def find(context: CheckContext) -> Violations:
     while (start := text.find('"', at)) >= 0:
         match = _STRING.match(text, start)
         assert match is not None
-        at = match.end() + 1
-        if match[1] is not None:
+        at = match.end()
+        if match[1] in _NAMES:
             hint = "write \\n or \\r instead" if match[1] != "\0" else "remove it"
             yield Violation(f"a string contains {_NAMES[match[1]]}", hint=hint, at=context.line_index.locate(match.end() - 1))
             # The rest of the string is skipped: one finding for each string, and its quotes must not be taken for others.

@@ -67,6 +67,15 @@ def test_what_needs_an_unknown_shape_is_not_known() -> None:
     assert (found.parameters, found.auxiliary, found.multiply_adds) == (None, 6, None)
 
 
+def test_an_output_that_inference_does_not_cover_has_no_shape() -> None:
+    nodes = [
+        *(variable("data"), variable("weight"), operator("Pooling", "pool", [0], attrs={"kernel": "(2, 2)"})),
+        operator("FullyConnected", "fc", [[2, 1, 0], 1], attrs={**FC, "no_bias": "True"}),
+    ]
+    graph = read_symbol(mxnet_text(document(nodes, [3])).encode())
+    assert count_multiply_adds(infer(graph, {graph.nodes[0]: (1, 1, 4, 4)}, {})) == 0
+
+
 def test_a_sum_leaves_out_what_is_not_known() -> None:
     graph = shared()
     data = next(graph.variables())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphshare.analysis.branches import find_prefixes, pair_by_prefix
+from graphshare.analysis.branches import find_prefixes, pair_by_prefix, spread_inputs
 from graphshare.analysis.name_lists import (
     NameLists,
     find_missing_outputs,
@@ -13,7 +13,7 @@ from graphshare.analysis.name_lists import (
     output_name,
     resolve_targets,
 )
-from graphshare.analysis.roles import Kind, assign_roles
+from graphshare.analysis.roles import Kind, assign_implied_role, assign_roles
 from graphshare.errors import RefusedError
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Entry, Graph, Node, NodeDetails
@@ -107,6 +107,53 @@ def test_an_auxiliary_slot_beats_every_other_use() -> None:
     assert [role.kind for role in roles.values()] == [Kind.INPUT, Kind.AUXILIARY, Kind.AUXILIARY]
 
 
+def test_the_use_that_prevails_may_come_first_or_last() -> None:
+    dense = {"num_hidden": "2", "no_bias": "True"}
+    layers = [operator("FullyConnected", "fc", [0, 1], attrs=dense), operator("relu", "r", [1])]
+    for nodes in (layers, layers[::-1]):
+        roles = assign_roles(read(document([variable("x"), variable("y"), *nodes], [2, 3])))
+        assert [role.reason for role in roles.values()] == ["nothing makes it a parameter", "weight of FullyConnected 'fc'"]
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "expected"),
+    [
+        (
+            "FullyConnected",
+            {"num_hidden": "2"},
+            {"weight": ("parameter", "weight of", False, False), "bias": ("parameter", "bias of", False, False)},
+        ),
+        (
+            "BatchNorm",
+            {},
+            {
+                **{name: ("parameter", f"{name} of", False, False) for name in ("gamma", "beta")},
+                **dict.fromkeys(("moving_mean", "moving_var"), ("auxiliary", "", False, False)),
+            },
+        ),
+        ("SoftmaxOutput", {}, {"label": ("input", "label of", True, False)}),
+        (
+            "RNN",
+            {"mode": "lstm", "num_layers": "1", "state_size": "2"},
+            {
+                "parameters": ("parameter", "parameters of", False, False),
+                "state": ("input", "state of", False, True),
+                "state_cell": ("input", "state_cell of", False, True),
+            },
+        ),
+    ],
+)
+def test_roles_of_variables_that_an_old_file_implies(
+    op: str, attrs: dict[str, str], expected: dict[str, tuple[str, str, bool, bool]]
+) -> None:
+    graph = read(document([variable("data"), operator(op, "a", [0], attrs=attrs)], [1], version=800))
+    roles = {implied.formal: assign_implied_role(implied) for implied in list_implied_variables(graph)}
+    assert {name: (role.kind.value, role.why, role.is_label, role.is_state) for name, role in roles.items()} == {
+        name: (kind, f"the file implies it: {why}".rstrip(), *flags) for name, (kind, why, *flags) in expected.items()
+    }
+    assert {role.user for role in roles.values()} == {graph.nodes[1]}
+
+
 CONV = document([variable("data"), operator("relu", "conv1", [0])], [1])
 
 
@@ -162,6 +209,24 @@ def test_branches_with_other_outputs_are_refused_with_every_name() -> None:
     ):
         with pytest.raises(RefusedError, match=message):
             pair_by_prefix(read(document(nodes, heads)), prefixes)
+
+
+def test_values_and_shapes_of_an_input_hold_for_its_twins() -> None:
+    graph = read(document([variable("x"), operator("relu", "a", [0]), variable("p-x"), operator("relu", "p-a", [2])], [1, 3]))
+    note = "the {} of an input {} for its twins in other branches too: {}"
+    assert spread_inputs(graph, {"x": 1}, {}) == ({"x": 1, "p-x": 1}, {}, [note.format("values", "hold", "p-x")])
+    assert spread_inputs(graph, {}, {"p-x": 2}) == ({}, {"x": 2, "p-x": 2}, [note.format("shape", "holds", "x")])
+    assert spread_inputs(graph, {"x": 1}, {"p-x": 2}) == ({"x": 1}, {"p-x": 2}, [])
+    assert spread_inputs(graph, {}, {}) == ({}, {}, [])
+    assert spread_inputs(graph, {"x": 1}, {}, targets=["a_output"]) == ({"x": 1}, {}, [])
+    assert spread_inputs(graph, {"x": 1}, {}, held={"p-x"}) == ({"x": 1}, {}, [])
+
+
+def test_a_prefix_without_outputs_is_refused_with_the_first_eight() -> None:
+    nodes = [variable("x"), *(operator("relu", f"r{i}", [0]) for i in range(9))]
+    with pytest.raises(RefusedError) as caught:
+        pair_by_prefix(read(document(nodes, list(range(1, 10)))), ["p-"])
+    assert caught.value.faults[0].hint == f"outputs are {', '.join(f'r{i}_output' for i in range(8))}"
 
 
 def test_a_branch_may_end_at_an_inner_output_of_the_reference() -> None:

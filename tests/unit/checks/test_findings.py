@@ -1,6 +1,7 @@
 """What every rule says, word for word: of its failing example, and of the inputs in ``variations.py``.
 
 ``python -m tests.unit.checks.test_findings`` records it in ``findings.txt``: a block for each input, a line for each finding.
+It records the examples themselves in ``examples.txt``, as text, because most changes of an example change no finding.
 Read what changed before you commit it.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +26,7 @@ from tests.unit.checks.examples import read_context
 from tests.unit.checks.variations import VARIATIONS
 
 RECORDED = Path(__file__).with_name("findings.txt")
+EXAMPLES = Path(__file__).with_name("examples.txt")
 INPUTS = {
     # ONNX's checker has words of its own
     **{f"{code}'s example": rule.fails for code, rule in RULES.items() if code != "GS611"},
@@ -55,13 +58,35 @@ def record() -> str:
     return "\n".join(blocks)
 
 
-def read_recorded() -> dict[str, list[str]]:
+def format_example(example: Example) -> list[str]:
+    """The lines of an example: its graph, in escapes where it is not ASCII (an ONNX model in one line), then the rest."""
+    graph = example.graph
+    if isinstance(graph, bytes):
+        lines = [re.sub(r"(\\x00){9,}", lambda zeros: f"({len(zeros[0]) // 4} zeros)", repr(graph))]
+    else:
+        lines = [ascii(line)[1:-1] for line in graph.split("\n")]
+    records = [f"with {record}" for record in example.params or ()]
+    shapes = [f"with the shape {name}={shape}" for name, shape in example.shapes.items()]
+    flags = [f"named: {example.named}, damaged: {example.damaged}"] if example.params is not None else []
+    return [*(f"> {line}".rstrip() for line in lines), *records, *shapes, *flags]
+
+
+def record_examples() -> str:
+    blocks = [
+        "\n".join([f"= {code} {word}", *format_example(example)]) + "\n"
+        for code, rule in RULES.items()
+        for word, example in (("fails", rule.fails), ("passes", rule.passes))
+    ]
+    return "\n".join(blocks)
+
+
+def read_recorded(path: Path) -> dict[str, list[str]]:
     """The recorded lines of each input."""
-    blocks = RECORDED.read_text(encoding="utf-8").rstrip("\n").split("\n\n")
+    blocks = path.read_text(encoding="utf-8").rstrip("\n").split("\n\n")
     return {lines[0].removeprefix("= "): lines[1:] for lines in (block.split("\n") for block in blocks)}
 
 
-EXPECTED = read_recorded()
+EXPECTED, EXPECTED_EXAMPLES = map(read_recorded, (RECORDED, EXAMPLES))
 
 
 @pytest.mark.parametrize("name", INPUTS)
@@ -75,6 +100,13 @@ def test_findings_are_as_recorded(name: str, tmp_path: Path) -> None:
 
 def test_nothing_else_is_recorded() -> None:
     assert list(EXPECTED) == list(INPUTS)
+
+
+@pytest.mark.parametrize("code", RULES)
+def test_examples_are_as_recorded(code: str) -> None:
+    """``check --explain`` shows them."""
+    for word, example in (("fails", RULES[code].fails), ("passes", RULES[code].passes)):
+        assert format_example(example) == EXPECTED_EXAMPLES[f"{code} {word}"]
 
 
 def test_a_changed_finding_is_noticed(tmp_path: Path) -> None:
@@ -147,3 +179,4 @@ def test_a_refusal_of_the_checker_is_at_its_node(nodes: list[bytes], path: str, 
 
 if __name__ == "__main__":
     RECORDED.write_text(record(), encoding="utf-8")
+    EXAMPLES.write_text(record_examples(), encoding="utf-8")

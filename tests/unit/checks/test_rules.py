@@ -11,7 +11,7 @@ import pytest
 
 import graphshare.checks.rules
 from graphshare.checks.engine import RULES, run_rules, select_codes
-from graphshare.checks.rule import operator, symbol, variable
+from graphshare.checks.rule import field, operator, symbol, variable
 from graphshare.errors import UsageError
 from graphshare.reports.model import Level
 from tests.unit.checks.examples import read_context
@@ -63,6 +63,15 @@ def test_the_notation_of_examples_has_three_numbers_for_an_entry() -> None:
     graph = json.loads(symbol(variable("x"), operator("split", "a", 0, (0, 1)), heads=[1, (1, 1)]))
     assert graph["nodes"][1]["inputs"] == [[0, 0, 0], [0, 1, 0]]
     assert graph["heads"] == [[1, 0, 0], [1, 1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("content", "data"),
+    [(0, b"\x08\0"), (127, b"\x08\x7f"), (128, b"\x08\x80\x01"), (16_383, b"\x08\xff\x7f"), ("ä", b"\x0a\x02\xc3\xa4")],
+)
+def test_the_notation_of_examples_has_numbers_of_one_or_two_bytes(content: int | str, data: bytes) -> None:
+    assert field(1, content) == data
+    assert field(16, content) == bytes([data[0] + 0x78, 0x01]) + data[1:]
 
 
 def test_every_rule_file_is_a_rule_of_its_name() -> None:

@@ -51,6 +51,7 @@ def test_counts_agree_with_their_noun() -> None:
 def test_numbers_and_lists_are_cut_short() -> None:
     assert [format_number(None), format_number(1 / 3), format_number(1 / 3, 2)] == ["-", "0.33333", "0.33"]
     assert [format_names("ab"), format_names("abcd", 2), format_names([])] == ["a, b", "a, b and 2 more", ""]
+    assert [format_names("abc", limit) for limit in (2, 3, 4)] == ["a, b and 1 more", "a, b, c", "a, b, c"]
     assert [shorten("abcdef", 6), shorten("abcdefg", 6)] == ["abcdef", "abc..."]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphshare.text.names import KnownPrefixes, did_you_mean, find_similar, join_key, split_key, split_pair
+from graphshare.text.names import KnownPrefixes, did_you_mean, find_similar, join_key, split_key, split_pair, suggest
 
 
 def test_keys_split_at_the_first_colon() -> None:
@@ -37,6 +37,10 @@ def test_similar_names_are_suggested() -> None:
     assert find_similar("conv1_wieght", known) == ["conv1_weight"]
     assert did_you_mean("conv1_wieght", known) == "did you mean 'conv1_weight'?"
     assert did_you_mean("zzz", known) == ""
+    assert suggest("conv1_wieght", known, "names") == "did you mean 'conv1_weight'?"
+    assert suggest("zzz", known, "names") == "the names are conv1_weight, data"
+    assert suggest("zzz", "abcdefg", "names") == "the names are a, b, c, d, e, f and 1 more"
+    assert suggest("zzz", [], "names") == ""
 
 
 def test_a_name_that_contains_the_text_is_suggested_first() -> None:

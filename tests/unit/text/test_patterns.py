@@ -9,7 +9,13 @@ import sys
 import pytest
 
 from graphshare.errors import UsageError
-from graphshare.text.patterns import compile_pattern, compile_substitution, expand_patterns
+from graphshare.text.patterns import (
+    compile_pattern,
+    compile_substitution,
+    expand_patterns,
+    find_literal_ends,
+    is_literal,
+)
 from tests.effort import ends
 
 
@@ -115,7 +121,23 @@ def test_globs_that_hang_a_backtracking_engine() -> None:
     assert substitute("a" * 2000 + "b") is not None
 
 
+@pytest.mark.parametrize(
+    ("pattern", "literal", "ends"),
+    [
+        ("a", True, ("a", "a")), ("", True, ("", "")), ("=", True, ("=", "=")), ("=a*", True, ("=a", "")),
+        ("a*b", False, ("a", "b")), ("a?", False, ("a", "")), ("a?b*c", False, ("a", "c")), ("*", False, ("", "")),
+        ("a[bc]d", False, ("a", "")), ("a[b", False, ("a", "")), ("a]b", True, ("a", "b")), ("*?[", False, ("", "")),
+        ("re:a", False, ("", "")), ("re:a*b", False, ("", "")), ("are:", True, ("are:", "are:")),
+    ],
+)  # fmt: skip
+def test_literal_patterns_and_the_ends_of_others(pattern: str, literal: bool, ends: tuple[str, str]) -> None:
+    assert is_literal(pattern) is literal
+    assert find_literal_ends(pattern) == ends
+
+
 def test_values_by_pattern_hold_for_names() -> None:
+    assert expand_patterns({"a*": 1}, ["a*", "ab"]) == {"a*": 1}
+    assert expand_patterns({"": 1, "*": 2}, ["a"]) == {"a": 2, "": 1}
     names = ["data", "b_data", "label", "*odd"]
     assert expand_patterns({"*data": 1, "b_data": 2}, names) == {"data": 1, "b_data": 2}
     assert expand_patterns({"b_data": 2, "*data": 1}, names) == {"data": 1, "b_data": 2}
