@@ -25,6 +25,7 @@ from graphshare.resources import find_memory_limit
 from graphshare.rewrite.unfix import UnfixedGraph
 from graphshare.text.format import format_count, format_names
 from graphshare.verification.compare import EXACT, Tolerance, compare_values, find_largest, tolerate_export
+from graphshare.verification.report import describe_difference
 
 _SAMPLES = 3
 _HINT = "nothing was written; leave these sizes fixed"
@@ -200,7 +201,7 @@ class _Trial:
         for name, part, whole in zip(self.names, parts, wanted, strict=True):
             result = compare_values(part, expected := whole[list(rows)], self.tolerance)
             if not result:
-                text = result.reason or f"max abs {result.max_abs:.3g}"
+                text = describe_difference(result)
                 raise self._disprove(f"{name!r} of {format_count(len(rows), 'sample')} differs from the original's: {text}")
             self.max_abs = max(self.max_abs, result.max_abs)
             self.of_largest = max(self.of_largest, result.max_abs / (find_largest(expected) or 1.0))
