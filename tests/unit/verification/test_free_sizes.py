@@ -54,6 +54,13 @@ def test_samples_behind_and_before_parts_of_their_axis(tmp_path: Path) -> None:
         assert (proof.outputs, proof.max_abs, proof.tells_apart) == (4, 0.0, True)
 
 
+def test_samples_between_another_free_size_and_a_number(tmp_path: Path) -> None:
+    text = """(float[{0},{1},2] x) => (float[{2}] y) <int64[1] t = {{-1}}> {{
+        a = Transpose<perm = [1, 0, 2]>(x) y = Reshape(a, t) }}"""
+    proof = prove(tmp_path, text.format(2, 3, 12), text.format("n", "w", "m"), {"x": ("n", "w", 2)})
+    assert (proof.batches, [each["w"] for each in proof.sizes], proof.max_abs) == ((1, 3, 4), [195, 36], 0.0)
+
+
 def test_nan_is_equal_to_itself(tmp_path: Path) -> None:
     text = "(float[{0},16] x) => (float[{0},16] y, bool[{0},16] z) {{ y = Log(x) z = IsNaN(y) }}"
     assert prove(tmp_path, text.format(1), text.format("n")).max_abs == 0.0

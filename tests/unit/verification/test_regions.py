@@ -17,7 +17,7 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 X = np.array([1, 2, 3, 4], np.float32)
-FEEDS: Mapping[str, Any] = {"x": X, "f": np.array(True), "g": np.array(True), "n": np.array(2), "k": np.array([3])}
+FEEDS: Mapping[str, Any] = {"x": X, "z": X, "f": np.array(True), "g": np.array(True), "n": np.array(2), "k": np.array([3])}
 
 
 def describe(region: Region) -> str:
@@ -201,6 +201,41 @@ CASES = {
         "0 of 1",
         ("y=y: Max / Max: same, differ",),
     ),
+    "what a region starts from on one side only": Case(
+        "(float[4] x) => (float[4] a, float[4] y)",
+        "a = Abs(x) b = Relu(a) y = Sign(b)",
+        "a = Abs(x) c = Sign(x) y = Relu(c)",
+        "1 of 3",
+        ("y=y: Relu Sign / Sign Relu: same, different inputs give different values",),
+    ),
+    "an input that lies between": Case(
+        "(float[4] x, float[4] z) => (float[4] a, float[4] y)",
+        "a = Max(x, z) b = Relu(a) y = Sign(b)",
+        "a = Max(x, z) c = Sign(x) y = Relu(c)",
+        "1 of 3",
+        ("y=y: Relu Sign / Sign Relu: same, different inputs give different values",),
+    ),
+    "an input that one side alone reads": Case(
+        "(float[4] x, float[4] z) => (float[4] y)",
+        "a = Max(x, x) b = Relu(a) y = Sign(b)",
+        "a = Max(z, x) c = Sign(a) y = Relu(c)",
+        "0 of 3",
+        ("a=a: Max / Max: same, different inputs cannot be drawn", "y=y: Relu Sign / Sign Relu: same"),
+    ),
+    "attributes behind values that are not the same": Case(
+        "(float[4] x) => (float[4] a, float[4] b, float[4] y)",
+        "a = Abs(x) b = Relu(x) y = LeakyRelu <alpha = 0.5> (a)",
+        "a = Abs(x) b = Relu(x) y = LeakyRelu <alpha = 0.25> (b)",
+        "2 of 3",
+        ("y=y: LeakyRelu / LeakyRelu: same, different inputs give different values",),
+    ),
+    "inputs that one side refuses": Case(
+        "(float[4] x, int64[1] k) => (float[1] y)",
+        "<int64 zero = {0}, int64 last = {3}> {a = Min(k, last) b = Max(a, zero) y = Gather(x, b)}",
+        "<int64 zero = {0}, int64 last = {9}> {p = Max(k, zero) q = Min(p, last) y = Gather(x, q)}",
+        "0 of 3",
+        ("y=y: Min Max Gather / Max Min Gather: same",),
+    ),
     # Bodies.
     "a body that is not taken": Case(
         _IF,
@@ -317,6 +352,38 @@ CASES = {
         "0 of 1",
         ("by=y: Exp / Neg: apart 1.1",),
     ),
+    "Ifs of constants whose bodies share names": Case(
+        _IF,
+        "<bool c = {1}> {"
+        f"z = Not(f) {switch('Neg(x)', 'Exp(x)', 'u')} {switch('Sin(u)', 'Exp(u)').replace('ay', 'au')}".replace(
+            "If(f)", "If(c)"
+        )
+        + "}",
+        "z = Not(f) u = Neg(x) y = Sin(u)",
+        "0 of 2",
+        ("u=u: If / Neg: same ?u", "y=y: If / Sin: same ?y"),
+    ),
+    "a constant that is captured, and one inside": Case(
+        _IF,
+        f"<float[4] w = {{1.0, 2.0, 3.0, 4.0}}> {{{switch('Add(x, w)', 'Exp(x)')}}}",
+        switch("Add(x, w)", "Abs(x)").replace("{ ay", "{ w = Constant <value = float[4] {1.0, 2.0, 3.0, 4.0}> () ay"),
+        "1 of 3",
+        ("by=by: Exp / Abs: apart 0.93 in else_branch of 'y'", "y=y: If / If: same"),
+    ),
+    "an If and a Relu behind one": Case(
+        _IF,
+        f"{switch('Neg(x)', 'Exp(x)', 'w')} y = Relu(w)",
+        switch("Neg(x)", "Exp(x)"),
+        "0 of 2",
+        ("y=y: If Relu / If: apart 4 ?w ?y",),
+    ),
+    "a Scan in the other direction": Case(
+        "(float[4] x, float[2,4] x2) => (float[4] y, float[2,4] z)",
+        _SCAN.format("Neg"),
+        _SCAN.format("Neg").replace("num_scan_inputs = 1", "num_scan_inputs = 1, scan_input_directions = [1]"),
+        "0 of 1",
+        ("y=y z=z: Scan / Scan: apart 0.077",),
+    ),
     "a Loop": Case(
         _LOOP,
         turn("p = Neg(s)"),
@@ -369,7 +436,8 @@ def judge(case: Case, folder: Path) -> tuple[str, tuple[str, ...]]:
         header = f'<ir_version: 8, opset_import: ["" : {opset}]>'
         onnx.save(onnx.parser.parse_model(f"{header} g {case.head} {body}"), folder / f"{name}.onnx")
         models.append(gs.load(folder / f"{name}.onnx"))
-    feeds = {name: value for name, value in FEEDS.items() if f" {name}" in case.head.partition("=>")[0]}
+    declared = case.head.partition(" =>")[0].strip("()").split(", ")
+    feeds = {name: FEEDS[name] for name in (each.split()[-1] for each in declared) if name in FEEDS}
     if "x2" in case.head:
         feeds = {**feeds, "x2": np.stack([X, X + 1]) if "float[2,4]" in case.head else X.reshape(2, 2)}
     left, right = models
