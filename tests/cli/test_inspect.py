@@ -257,3 +257,26 @@ def test_weights_that_models_share_are_grouped_by_the_models_that_have_them(tmp_
     ]
     assert (shared.weights, shared.distinct) == (3 * 1024 + 2 * 2048 + 2 * 2560 + 1280, 1024 + 2048 + 2560 + 1280)
     assert sorted(shared.left) == sorted(str(tmp_path / name) for name in ("broken.onnx", "lenet-symbol.json"))
+
+
+def test_a_broken_file_of_an_older_epoch_is_a_fault_of_the_model(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "fixtures" / "lenet-symbol.json", tmp_path)
+    shutil.copy(ROOT / "fixtures" / "lenet-0000.params", tmp_path / "lenet-0002.params")
+    (facts,) = gs.inspect_folder(tmp_path)
+    assert (facts.epochs, facts.numbers, facts.faults) == ((2,), 12074, ())
+    (tmp_path / "lenet-0001.params").write_bytes(b"broken")
+    (facts,) = gs.inspect_folder(tmp_path)
+    assert (facts.params, facts.epochs, facts.nodes) == (str(tmp_path / "lenet-0002.params"), (1, 2), None)
+    assert [fault.where for fault in facts.faults] == [str(tmp_path / "lenet-0001.params")]
+
+
+def test_shapes_of_an_onnx_model_are_read_on_request(tmp_path: Path) -> None:
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[N,4] x) => (float[N,4] y) { a = Neg(x) y = Exp(a) }'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    assert gs.inspect(tmp_path / "m.onnx").shaped is None
+    for shapes in ({}, {"x": (2, 4)}):
+        assert gs.inspect(tmp_path / "m.onnx", shapes=shapes).shaped is not None
+    variables = [operator("relu", "a", [0])]
+    write_json(tmp_path / "plain.json", document([variable("x"), *variables], [1]))
+    assert gs.inspect(tmp_path / "plain.json", shapes={}).shaped is None
+    assert gs.inspect(tmp_path / "plain.json").shaped is None
