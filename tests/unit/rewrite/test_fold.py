@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import graphshare as gs
 from graphshare.errors import RefusedError, UsageError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.rewrite.fold.fold import Folded
+from graphshare.rewrite.fold.fold import Folded, _bias_names
 from tests.symbols import Record, document, operator, variable
 
 NORM = {"eps": "0.01", "fix_gamma": "False"}
@@ -436,3 +437,13 @@ def test_folding_ends_at_its_time_limit() -> None:
     with pytest.raises(RefusedError, match="the time limit of 1e-06 s has passed"):
         gs.fold(model, time_limit=1e-6)
     assert gs.fold(model, time_limit=600).report.count == 1
+
+
+def test_names_of_new_biases() -> None:
+    assert list(islice(_bias_names("conv1_weight"), 4)) == [
+        "conv1_bias",
+        "conv1_folded_bias",
+        "conv1_folded_bias2",
+        "conv1_folded_bias3",
+    ]
+    assert list(islice(_bias_names("k"), 2)) == ["k_bias", "k_folded_bias"]

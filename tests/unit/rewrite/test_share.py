@@ -209,3 +209,9 @@ def test_a_copy_that_stands_for_another_is_found() -> None:
         check_isomorphic(first, copies={copy: graph.nodes[2]})
     with pytest.raises(SelfCheckError, match="'q'"):
         check_isomorphic(first)
+
+
+def test_shapes_that_differ_are_named_with_what_is_not_known_of_them() -> None:
+    graph = layers("a", "b", a={"__shape__": "(4, 0, 3)"}, b={"__shape__": "(-1, 2, 1)"})
+    with pytest.raises(RefusedError, match=r"they have shapes \?x2x1 and 4x\?x3"):
+        plan_share(graph, Ruleset((Rule("alias", "b", "a"),)))

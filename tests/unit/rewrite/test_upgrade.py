@@ -97,3 +97,25 @@ def test_the_source_is_not_changed() -> None:
     before = wiring(graph)
     upgrade(graph)
     assert wiring(graph) == before
+
+
+def test_each_output_of_a_cast_of_several_is_its_own_input() -> None:
+    cast = operator("amp_multicast", "c", [0, 1], attrs={"num_outputs": "2"})
+    again = operator("amp_multicast", "d", [(2, 1, 0), (2, 0, 0)], attrs={"num_outputs": "2"})
+    nodes = [variable("x"), variable("z"), cast, again, operator("elemwise_sub", "s", [(3, 0, 0), (3, 1, 0)])]
+    assert wiring(upgraded(nodes)) == {"z": [], "x": [], "s": ["z", "x"]}
+
+
+@pytest.mark.parametrize(
+    ("value", "attrs"),
+    [
+        (["int", 1], {"is_np_shape": ["int", 1], "mxnet_version": ["int", 10901]}),
+        (["int", 0], {"mxnet_version": ["int", 10901]}),
+        (["int"], {"mxnet_version": ["int", 10901]}),
+    ],
+)
+def test_graph_attributes_are_those_of_mxnet(value: list[object], attrs: dict[str, list[object]]) -> None:
+    text = document([variable("x"), operator("relu", "r", [0])], [1])
+    text["attrs"] |= {"is_np_shape": value, "other": ["int", 1]}
+    graph = upgrade(read(text)).graph
+    assert list(graph.attrs.items()) == list(attrs.items())
