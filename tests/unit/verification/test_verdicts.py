@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
+import graphshare as gs
 from graphshare.formats.params.comparison import Comparison
 from graphshare.verification.compare import (
     EngineComparison,
@@ -13,6 +17,7 @@ from graphshare.verification.compare import (
     Values,
     tolerate_dtype,
 )
+from graphshare.verification.onnx_export import ExportReport
 from graphshare.verification.regions import Operator, Region, RegionReport
 from graphshare.verification.report import (
     BranchReport,
@@ -370,3 +375,66 @@ def test_a_switch_is_compared_where_rounds_take_both_bodies(taken: tuple[dict[st
 def test_stages_without_regions_stay() -> None:
     assert add_regions(HOLDS, regions()) == HOLDS
     assert [stage.name for stage in add_regions(HOLDS[:2], regions(region(EXACT)))] == ["structure", "parameters", "regions"]
+
+
+@pytest.mark.parametrize(("outputs", "is_equal"), [((), False), ((EXACT, NEAR), True), ((EXACT, OFF), False)])
+def test_nothing_is_equal_without_outputs(outputs: tuple[Comparison, ...], is_equal: bool) -> None:
+    assert bool(compared(*outputs)) is bool(run(*outputs)) is is_equal
+
+
+def export(*rounds: Values, branches: tuple[BranchReport, ...] = ()) -> ExportReport:
+    return ExportReport(branches, model=BranchReport("", "model", (value_stage(rounds),), rounds), runtime="1.0")
+
+
+@pytest.mark.parametrize(
+    ("report", "verdict"),
+    [
+        (export(run(EXACT)), "EQUAL in onnxruntime: 1 output, max abs 0, 0 of the largest value"),
+        (
+            export(run(NEAR, EXACT), run(EXACT, EXACT)),
+            "EQUAL in onnxruntime: 2 outputs at 2 sizes, max abs 1e-07, 0 of the largest value",
+        ),
+        (
+            export(run(EXACT), branches=(branch(), branch(name="c-"))),
+            "EQUAL in onnxruntime: 1 output, max abs 0, 0 of the largest value; bit for bit in the branches b-, c-",
+        ),
+        (export(run(EXACT, OFF)), "NOT EQUAL in onnxruntime: y1"),
+        (
+            export(run(OFF), run(EXACT, first=inner(OFF)), branches=(branch(Stage("values", "fails", ""), comparison=OFF),)),
+            "NOT EQUAL in onnxruntime: y0, b-y; the first value that differs is h (Conv)",
+        ),
+    ],
+)
+def test_the_verdict_on_an_export(report: ExportReport, verdict: str) -> None:
+    assert (report.verdict, bool(report)) == (verdict, verdict.startswith("EQUAL"))
+
+
+def test_an_export_is_described_output_by_output() -> None:
+    two = BranchReport("", "b-", (), (run(EXACT, OFF), run(EXACT)))
+    described = export(run(OFF), run(NEAR, first=inner(OFF)), branches=(two,)).describe()
+    rows = [(row["name"], row["max_abs"], row["max_rel"], row["holds"], row["reason"]) for row in described["outputs"]]
+    assert rows == [("y0", 0.5, 0.25, False, "values differ"), ("y0", 1e-7, 1e-7, True, "")]
+    assert described["branches"] == [{"reference": "", "branch": "b-", "outputs": 2, "differ": ["b-y1"]}]
+    assert (described["first"], described["runtime"]) == ("h (Conv)", "1.0")
+
+
+def test_how_much_of_an_onnx_model_is_tied(tmp_path: Path) -> None:
+    """One weight of both branches, one that each has, and one in a function that both call."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    text = """<ir_version: 9, opset_import: ["" : 17, "own" : 1]>
+        g (float[2,256] x, float[2,256] b_x) => (float[2,256] y, float[2,256] b_y) {
+            h = Mul(x, w) k = own.F(h) y = Add(k, b) b_h = Mul(b_x, w) b_k = own.F(b_h) b_y = Add(b_k, b_b) }
+        <domain: "own", opset_import: ["" : 17]> F (i) => (o) { c = Constant <value = float {0.5}> () o = Add(i, c) }"""
+    model = onnx.parser.parse_model(text)
+    array = onnx.numpy_helper.from_array(np.arange(256, dtype=np.float32))
+    model.functions[0].node[0].attribute[0].t.CopyFrom(array)
+    for name in ("w", "b", "b_b"):
+        model.graph.initializer.add().CopyFrom(array)
+        model.graph.initializer[-1].name = name
+    onnx.save(model, tmp_path / "m.onnx")
+    (report,) = gs.verify(tmp_path / "m.onnx", prefixes="b_").branches
+    stage = report.stages[1]
+    assert (stage.verdict, stage.summary) == ("holds", "1 tied, 1 equal byte for byte")
+    (detail,) = stage.details
+    assert detail.startswith("tied: 2 of 3 parameters (1 of them in functions), 2.0 kB of ")
