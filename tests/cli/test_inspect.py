@@ -18,7 +18,7 @@ import graphshare as gs
 from graphshare.files.schema import explain
 from tests.processes import ROOT, done, environment, graphshare, refused, write_json, write_params
 from tests.surroundings import size_of_day
-from tests.symbols import document, operator, two_layers, variable
+from tests.symbols import document, old_batch_norm, operator, two_layers, variable
 
 
 @pytest.fixture
@@ -280,3 +280,14 @@ def test_shapes_of_an_onnx_model_are_read_on_request(tmp_path: Path) -> None:
     write_json(tmp_path / "plain.json", document([variable("x"), *variables], [1]))
     assert gs.inspect(tmp_path / "plain.json", shapes={}).shaped is None
     assert gs.inspect(tmp_path / "plain.json").shaped is None
+
+
+def test_variables_without_nodes_are_listed_with_their_roles(tmp_path: Path) -> None:
+    """A file of 2015 has none for the states of a BatchNorm; MXNet adds them while it loads."""
+    write_json(tmp_path / "old.json", old_batch_norm())
+    facts = gs.inspect(tmp_path / "old.json")
+    states = ["bn_moving_mean", "bn_moving_var"]
+    assert (facts.auxiliary_states, facts.implied) == (states, states)
+    assert (facts.inputs, facts.parameters) == (["data"], ["bn_gamma", "bn_beta", *states, "fc_weight", "fc_bias"])
+    added = [role for role in facts.roles if role.id is None]
+    assert [(role.name, role.kind, role.consumers) for role in added] == [(name, "auxiliary", 1) for name in states]

@@ -447,17 +447,3 @@ def test_names_of_new_biases() -> None:
         "conv1_folded_bias3",
     ]
     assert list(islice(_bias_names("k"), 2)) == ["k_bias", "k_folded_bias"]
-
-
-@pytest.mark.parametrize("numbers", [2, 3])
-def test_a_new_bias_is_an_input_of_as_many_numbers_as_others(numbers: int) -> None:
-    """Files of 2015 have two numbers for an entry, later ones a third: the version."""
-    net = Net()
-    net.var("data")
-    net.norm(layer(net, (4, 3, 3, 2), "Convolution", **CONV))
-    for node in net.nodes:
-        node["inputs"] = [entry[:numbers] for entry in node["inputs"]]
-    folded = gs.fold(net.model("bn"))
-    (conv,) = (node for node in folded.graph.nodes if node.op == "Convolution")
-    assert [entry.node.name for entry in conv.inputs] == ["data", "l_weight", "l_bias"]
-    assert [entry.version for entry in conv.inputs] == [None if numbers == 2 else 0] * 3

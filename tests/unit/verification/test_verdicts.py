@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import graphshare as gs
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.comparison import Comparison
+from graphshare.formats.params.lookup import ParameterPair
 from graphshare.verification.compare import (
     EngineComparison,
     InnerComparison,
@@ -27,11 +30,13 @@ from graphshare.verification.report import (
     engine_stage,
     exact_stage,
     layer_stage,
+    parameter_stage,
     region_stage,
     training_stage,
     value_stage,
 )
 from graphshare.verification.training import TrainedOutput, TrainedPair, Training
+from tests.symbols import document, variable
 
 EXACT, NEAR, APART = Comparison(True, True, 0, 0), Comparison(True, False, 1e-7, 1e-7), Comparison(False, False, 1, 1)
 HOLDS = tuple(Stage(name, "holds", "") for name in ("structure", "parameters", "values"))
@@ -438,3 +443,25 @@ def test_how_much_of_an_onnx_model_is_tied(tmp_path: Path) -> None:
     assert (stage.verdict, stage.summary) == ("holds", "1 tied, 1 equal byte for byte")
     (detail,) = stage.details
     assert detail.startswith("tied: 2 of 3 parameters (1 of them in functions), 2.0 kB of ")
+
+
+@pytest.mark.parametrize(
+    ("hows", "no_file", "verdict", "summary", "details"),
+    [
+        ("tied equal fed equal", False, "holds", "1 tied, 2 equal byte for byte, 1 fed", ("1 kB",)),
+        ("", True, "holds", "0 tied, 0 equal byte for byte", ("1 kB",)),
+        ("tied missing", True, "skipped", "1 tied, 0 equal byte for byte, 1 not compared: no parameter file is given", ()),
+        ("missing", False, "fails", "0 tied, 0 equal byte for byte, 0 different, 1 missing", ("'a' and 'b': why",)),
+        (
+            "missing different fed", True, "fails", "0 tied, 0 equal byte for byte, 1 fed, 1 different, 1 missing",
+            ("'a' and 'b': why",) * 2,
+        ),
+        ("different tied", False, "fails", "1 tied, 0 equal byte for byte, 1 different, 0 missing", ("'a' and 'b': why",)),
+    ],
+)  # fmt: skip
+def test_parameters_are_counted_by_how_they_belong_together(
+    hows: str, no_file: bool, verdict: str, summary: str, details: tuple[str, ...]
+) -> None:
+    a, b = read_symbol(json.dumps(document([variable("a"), variable("b")], [0, 1])).encode()).nodes
+    pairs = [ParameterPair(a, b, how, "why") for how in hows.split()]  # type: ignore[arg-type]
+    assert parameter_stage(pairs, no_file, ("1 kB",)) == Stage("parameters", verdict, summary, details)
