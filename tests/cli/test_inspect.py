@@ -16,6 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import graphshare as gs
 from graphshare.files.schema import explain
+from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.inspection.graph import ModuleNames, list_module_names
 from tests.processes import ROOT, done, environment, graphshare, refused, write_json, write_params
 from tests.surroundings import size_of_day
 from tests.symbols import document, old_batch_norm, operator, two_layers, variable
@@ -291,3 +293,12 @@ def test_variables_without_nodes_are_listed_with_their_roles(tmp_path: Path) -> 
     assert (facts.inputs, facts.parameters) == (["data"], ["bn_gamma", "bn_beta", *states, "fc_weight", "fc_bias"])
     added = [role for role in facts.roles if role.id is None]
     assert [(role.name, role.kind, role.consumers) for role in added] == [(name, "auxiliary", 1) for name in states]
+
+
+def test_names_for_a_module_are_those_of_data_labels_and_states() -> None:
+    graph = gs.load(ROOT / "fixtures" / "lenet").graph
+    assert list_module_names(graph) == ModuleNames(["data"], ["softmax_label"], [])
+    nodes = [variable(name) for name in ("data", "rnn_parameters", "rnn_state")]
+    nodes += [operator("RNN", "rnn", [0, 1, 2], attrs={"state_size": "3", "num_layers": "1", "mode": "gru"})]
+    graph = read_symbol(json.dumps(document(nodes, [3])).encode())
+    assert list_module_names(graph) == ModuleNames(["data"], [], ["rnn_state"])

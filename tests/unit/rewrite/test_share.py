@@ -215,3 +215,19 @@ def test_shapes_that_differ_are_named_with_what_is_not_known_of_them() -> None:
     graph = layers("a", "b", a={"__shape__": "(4, 0, 3)"}, b={"__shape__": "(-1, 2, 1)"})
     with pytest.raises(RefusedError, match=r"they have shapes \?x2x1 and 4x\?x3"):
         plan_share(graph, Ruleset((Rule("alias", "b", "a"),)))
+
+
+@pytest.mark.parametrize(
+    ("aliases", "is_told"),
+    [
+        ([("*", "a")], True),
+        ([("b", "a"), ("c", "a")], False),
+        ([("b", "a")], False),
+        ([("[bc]", "a")], True),
+        ([("b*", "a")], False),
+    ],
+)
+def test_a_pattern_that_leaves_nothing_separate_is_told(aliases: list[tuple[str, str]], is_told: bool) -> None:
+    notes = plan_share(layers("a", "b", "c"), Ruleset(tuple(Rule("alias", *alias) for alias in aliases))).notes
+    text = "one pattern ties all 3 parameters into 1: none is separate any more"
+    assert [note for note in notes if note.startswith("one pattern")] == [text] * is_told

@@ -26,6 +26,7 @@ from graphshare.verification.report import (
     BranchReport,
     Report,
     Stage,
+    Verdict,
     add_regions,
     engine_stage,
     exact_stage,
@@ -460,7 +461,7 @@ def test_how_much_of_an_onnx_model_is_tied(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_parameters_are_counted_by_how_they_belong_together(
-    hows: str, no_file: bool, verdict: str, summary: str, details: tuple[str, ...]
+    hows: str, no_file: bool, verdict: Verdict, summary: str, details: tuple[str, ...]
 ) -> None:
     a, b = read_symbol(json.dumps(document([variable("a"), variable("b")], [0, 1])).encode()).nodes
     pairs = [ParameterPair(a, b, how, "why") for how in hows.split()]  # type: ignore[arg-type]
