@@ -402,6 +402,14 @@ def test_sizes_that_were_free_stay_so(tmp_path: Path) -> None:
     assert model.report.outputs == {"y": ("batch", "T", 12)}
 
 
+def test_sizes_without_a_name_stay_open(tmp_path: Path) -> None:
+    text = "g (float[1,?,6] x, float[1,?,6] z) => (float[1,?,12] y) { y = Concat<axis = 2>(x, z) }"
+    model = gs.unfix(write(tmp_path, text), dynamic_batch=True)
+    assert model.report.inputs == {"x": ("batch", None, 6), "z": ("batch", None, 6)}
+    gs.save(model, tmp_path / "free.onnx")
+    assert sizes_of(onnx.load(tmp_path / "free.onnx").graph.input) == {"x": ["batch", 0, 6], "z": ["batch", 0, 6]}
+
+
 def test_a_name_that_was_free_may_be_on_any_axis(tmp_path: Path) -> None:
     text = "g (float[1,T,6] x, float[T,6] z) => (float[1,T,6] y) { y = Add(x, z) }"
     model = gs.unfix(write(tmp_path, text), dynamic={"x": ("n", None, None)})

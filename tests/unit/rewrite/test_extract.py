@@ -74,3 +74,17 @@ def test_the_name_of_a_cut_must_be_free() -> None:
     graph = read(two_layers())
     with pytest.raises(RefusedError, match="a node of that name stays"):
         extract_entries(graph, graph.heads, cuts={(named(graph, "fc1"), 0): "fc2_weight"})
+
+
+@pytest.mark.parametrize(("value", "op"), [(True, "Neg"), (False, "Exp")])
+def test_the_body_of_a_branch_has_the_names_of_its_operator(value: bool, op: str, tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (bool f, float[4] x) => (float[4] y, float[4] z) {
+        y = If(f) <then_branch = t () => (float[4] a) { a = Neg(x) }, else_branch = e () => (float[4] b) { b = Exp(x) }>
+        z = Abs(y) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    gs.save(gs.extract(tmp_path / "m.onnx", branch=("f", value)), tmp_path / "part.onnx")
+    model = onnx.load(tmp_path / "part.onnx")
+    onnx.checker.check_model(model, full_check=True)
+    assert [(node.op_type, list(node.output)) for node in model.graph.node] == [(op, ["y"]), ("Abs", ["z"])]
+    assert [each.name for each in (*model.graph.input, *model.graph.output)] == ["x", "y", "z"]

@@ -195,3 +195,12 @@ def test_mutations_of_a_tied_state_are_counted_over_all_parts() -> None:
         "q-a": [("q-x", 0), ("state", 7), ("q-own", 3)],
         "q-b": [("q-a", 0), ("state", 4), ("q-x", 0)],
     }
+
+
+def test_a_wrong_input_is_answered_with_the_first_eight() -> None:
+    nodes = [variable(name) for name in "abcdefghij"]
+    many = read(document([*nodes, operator("add_n", "sum", range(10), attrs={"num_args": "10"})], [10]))
+    with pytest.raises(RefusedError) as caught:
+        graphshare.group([read(head()), many], connect=[("act_output", "nothing_like_them")])
+    (fault,) = caught.value.faults
+    assert fault.hint == "inputs are x, a, b, c, d, e, f, g"

@@ -117,6 +117,8 @@ def test_another_number_of_units_is_refused() -> None:
         ({"__dtype__": "0"}, {"__dtype__": "0"}, True),
         ({"__dtype__": "0"}, {"__dtype__": "2"}, False),
         ({"__dtype__": "0"}, {"__dtype__": "-1"}, True),
+        ({"__dtype__": "0"}, {"__dtype__": "7"}, False),
+        ({"__dtype__": "0"}, {"__dtype__": "8"}, True),
     ],
 )
 def test_declared_shapes_and_types(a: dict[str, str], b: dict[str, str], fits: bool) -> None:

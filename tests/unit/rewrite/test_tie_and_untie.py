@@ -115,3 +115,9 @@ def test_the_report_of_untying_lists_what_was_copied_and_what_stays() -> None:
     with pytest.raises(RefusedError) as caught:
         plan_untie(sharing.graph, ["w_weight"])
     assert caught.value.faults[0].hint == "no parameter of this graph has more than one user"
+
+
+def test_an_input_beyond_those_that_an_operator_names_gets_a_number() -> None:
+    nodes = [variable("x"), variable("w"), operator("relu", "a", [0, 1]), operator("relu", "b", [2, 1])]
+    rewrite = untie(graph := read(document(nodes, [3])), [named(graph, "w")])
+    assert wiring(rewrite.graph)["b"] == ["a", "w_1"]
