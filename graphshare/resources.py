@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import NoReturn
 
-from graphshare.errors import Fault, RefusedError, UsageError
+from graphshare.errors import Fault, MemoryLimitError, RefusedError, UsageError
 
 if sys.platform != "win32":
     import resource
@@ -77,6 +77,11 @@ def resource_limits(max_memory: int | str | None, seconds: float | None) -> Iter
 def find_memory_limit() -> int | None:
     """Return the limit that the user chose, in bytes; None without one."""
     return _LIMIT.get()
+
+
+def is_chosen_limit(error: Exception) -> bool:
+    """Whether a limit that the user chose ends a computation, and not the memory of the machine or another refusal."""
+    return isinstance(error, MemoryLimitError) and find_memory_limit() is not None
 
 
 def can_limit_process() -> bool:

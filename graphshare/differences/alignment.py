@@ -228,12 +228,9 @@ def align_bodies(a: Node, b: Node, images: Mapping[Node, Node]) -> Iterator[tupl
         if key not in rights:
             continue
         y = rights[key]
-        captures = {(entry.node, entry.index): capture for capture, entry in y.captured.items()}
-        known = {}
-        for capture, entry in x.captured.items():
-            image = images.get(entry.node)
-            if image is not None and (image, entry.index) in captures:
-                known[capture] = captures[image, entry.index]
+        captures: dict[tuple[Node | None, int], Node] = {(e.node, e.index): capture for capture, e in y.captured.items()}
+        twins = {capture: captures.get((images.get(e.node), e.index)) for capture, e in x.captured.items()}
+        known = {capture: twin for capture, twin in twins.items() if twin is not None}
         # One body on both sides: align() would pair each node with itself, so only captures are of interest.
         if x.graph is y.graph:
             yield key, x, y, dict(zip(x.captured, y.captured, strict=True))

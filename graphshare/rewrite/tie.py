@@ -207,4 +207,4 @@ def _copy_for(variable: Node, user: Node, slot: int, taken: set[str]) -> Node:
 
 def _enter_copy(entry: Entry, copy: Node | None) -> Entry | None:
     """Return the entry to the user's own ``copy``, which only this user mutates."""
-    return None if copy is None else Entry(copy, entry.index, min(entry.version, 1) if entry.version else entry.version)
+    return None if copy is None else Entry(copy, entry.index, 1 if entry.version else entry.version)

@@ -129,10 +129,7 @@ def open_bodies(
             return []
         heads = left.graph.heads, right.graph.heads
         # The body of a Loop also returns its condition, so its heads are not the outputs of the operator.
-        matched = outputs if node.op == "If" else {number: number for number in range(max(map(len, heads)))}
-        # Bodies with fewer results than their operators claim would be paired wrongly.
-        if max(matched) >= len(heads[0]) or max(matched.values()) >= len(heads[1]):
-            return []
+        matched = outputs if node.op == "If" else {number: number for number in range(len(heads[0]))}
         place = f"{key} of {output_name(Entry(node, 0))!r}"
         pairs.append(BodyPair(place, (left, right), [(heads[0][i], heads[1][j]) for i, j in matched.items()], feeds))
     return pairs

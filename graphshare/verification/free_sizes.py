@@ -14,17 +14,18 @@ import numpy as np
 from graphshare.analysis.free_sizes import Symbol, list_trials
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import DisprovedError, Fault, GraphshareError, InputError, MemoryLimitError, RefusedError
+from graphshare.errors import DisprovedError, Fault, GraphshareError, InputError, RefusedError
 from graphshare.execute.engines.session_model import SessionPart
 from graphshare.execute.prepare.declared_inputs import draw_values
 from graphshare.formats.onnx.compose import make_operator
 from graphshare.formats.onnx.free_axes import list_names, multiply_numbers
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.kernel import Array
-from graphshare.resources import find_memory_limit
+from graphshare.resources import is_chosen_limit
 from graphshare.rewrite.unfix import UnfixedGraph
 from graphshare.text.format import format_count, format_names
 from graphshare.verification.compare import EXACT, Tolerance, compare_values, find_largest, tolerate_export
+from graphshare.verification.report import describe_difference
 
 _SAMPLES = 3
 _HINT = "nothing was written; leave these sizes fixed"
@@ -70,7 +71,7 @@ def measure_shapes(
         needed = {name: tuple(shape) for name, shape in shapes.items() if name in part.session.inputs}
         rows = part.run(draw_values(part, {}, needed, 0).values)
     except GraphshareError as error:
-        if isinstance(error, MemoryLimitError) and find_memory_limit() is not None:
+        if is_chosen_limit(error):
             raise
         return {}
     return {(entry.node, entry.index): row.tolist() for entry, row in zip(entries, rows, strict=True)}
@@ -200,7 +201,7 @@ class _Trial:
         for name, part, whole in zip(self.names, parts, wanted, strict=True):
             result = compare_values(part, expected := whole[list(rows)], self.tolerance)
             if not result:
-                text = result.reason or f"max abs {result.max_abs:.3g}"
+                text = describe_difference(result)
                 raise self._disprove(f"{name!r} of {format_count(len(rows), 'sample')} differs from the original's: {text}")
             self.max_abs = max(self.max_abs, result.max_abs)
             self.of_largest = max(self.of_largest, result.max_abs / (find_largest(expected) or 1.0))

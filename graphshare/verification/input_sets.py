@@ -92,7 +92,8 @@ def merge_reports(reports: Sequence[Report]) -> Report:
         stages: dict[str, Stage] = {}
         for stage in (stage for branch in same for stage in branch.stages):
             # A stage that fails for one set fails for all; values and engines are counted anew below.
-            if stages.get(stage.name, stage).verdict != "fails":
+            known = stages.get(stage.name)
+            if known is None or known.verdict != "fails":
                 stages[stage.name] = stage
         stages |= {"values": value_stage(rounds)} if rounds else {}
         stages |= {"engines": engine_stage(engines)} if engines else {}

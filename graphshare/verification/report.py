@@ -266,7 +266,7 @@ def _describe_region(region: Region) -> Iterator[str]:
     if region.comparison is None:
         yield f"first at {_name_end(region)}: not judged: {region.reason}"
     else:
-        yield f"first at {_name_end(region)}: {_difference(region.comparison)}"
+        yield f"first at {_name_end(region)}: {describe_difference(region.comparison)}"
     for title, nodes in (("the original", region.nodes), (OTHER_MODEL, region.other_nodes)):
         more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
         yield f"{title} computes it by {', '.join(map(str, nodes[-_SHOWN:])) or 'nothing'}{more}"
@@ -290,7 +290,7 @@ def value_stage(rounds: Sequence[Values]) -> Stage:
     if not any(values.outputs for values in rounds):
         return Stage("values", "fails", "there are no outputs to compare")
     apart = [(values, output) for values in rounds for output in values.outputs if not output.comparison]
-    details = [f"{o.output} and {o.reference}: {_difference(o.comparison)}{_sizes(values)}" for values, o in apart]
+    details = [f"{o.output} and {o.reference}: {describe_difference(o.comparison)}{_sizes(values)}" for values, o in apart]
     if not details:
         owners = dict.fromkeys(values.sizes_of or "the original" for values in rounds if values.sizes_of is not None)
         sizes = f"; at the sizes of {' and of '.join(owners)}" if owners else ""
@@ -298,21 +298,23 @@ def value_stage(rounds: Sequence[Values]) -> Stage:
     summary = f"{format_count(len(details), 'difference')} in {_count_outputs(rounds)}"
     first = next((values for values in rounds if values.first is not None), None)
     if first is not None and first.first is not None:
-        details.append(f"first at {_place(first.first)}: {_difference(first.first.comparison)}{_sizes(first)}")
+        details.append(f"first at {_place(first.first)}: {describe_difference(first.first.comparison)}{_sizes(first)}")
     return Stage("values", "fails", summary, tuple(details))
 
 
 def engine_stage(compared: Sequence[EngineComparison]) -> Stage:
     """Return the stage of engine against engine, over all rounds."""
     apart = [(engines, output) for engines in compared for output in engines.outputs if not output.comparison]
-    details = [f"{o.output} in {engines.engine} and {engines.reference}: {_difference(o.comparison)}" for engines, o in apart]
+    details = [
+        f"{o.output} in {engines.engine} and {engines.reference}: {describe_difference(o.comparison)}" for engines, o in apart
+    ]
     names = " and ".join(dict.fromkeys(name for engines in compared for name in (engines.reference, engines.engine)))
     if not details:
         return Stage("engines", "holds", f"{names}: {_summarize((engines.outputs for engines in compared), 'output')}")
     summary = f"{names}: {format_count(len(details), 'difference')} in {_count_outputs(compared)}"
     first = next((engines.first for engines in compared if engines.first is not None), None)
     if first is not None:
-        details.append(f"first at {first.op} {first.node!r}, output {first.output}: {_difference(first.comparison)}")
+        details.append(f"first at {first.op} {first.node!r}, output {first.output}: {describe_difference(first.comparison)}")
     return Stage("engines", "fails", summary, tuple(details))
 
 
@@ -331,7 +333,7 @@ def layer_stage(rounds: Sequence[Values], *, missing: int = 0) -> Stage:
     if not apart:
         return Stage("layers", "holds", _summarize((values.layers for values in rounds), "inner output") + more)
     values, first = apart[0]
-    details = [f"first at {_place(first)}: {_difference(first.comparison)}{_sizes(values)}"]
+    details = [f"first at {_place(first)}: {describe_difference(first.comparison)}{_sizes(values)}"]
     if len(apart) > 1:
         details.append(f"and {len(apart) - 1} more (--format json lists all)")
     summary = f"{len(apart)} of {format_count(len(layers), 'inner output')} depart{more}"
@@ -362,7 +364,7 @@ def _sizes(values: Values) -> str:
     return engine if values.sizes_of is None else f"{engine}, at the sizes of {values.sizes_of or 'the original'}"
 
 
-def _difference(comparison: Comparison) -> str:
+def describe_difference(comparison: Comparison) -> str:
     """Return the reason of a difference, and its size where that is a number."""
     if comparison.max_abs == float("inf"):
         return comparison.reason

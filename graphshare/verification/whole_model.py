@@ -8,13 +8,13 @@ from msgspec.structs import replace
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import DisprovedError, Fault, GraphshareError, MemoryLimitError
+from graphshare.errors import DisprovedError, Fault, GraphshareError
 from graphshare.execute.engines.confined_session import ConfinedSession
 from graphshare.execute.engines.session_model import SessionPart
 from graphshare.execute.prepare.declared_inputs import draw_values
 from graphshare.formats.onnx.staging import encode_for_session
 from graphshare.ir.graph import Entry, Graph
-from graphshare.resources import find_memory_limit
+from graphshare.resources import is_chosen_limit
 from graphshare.rewrite.fold.fold import Folding, FoldingProof
 from graphshare.text.format import format_count, format_names
 from graphshare.verification.compare import EXACT, Tolerance, compare_runs, compare_values, tolerate_export
@@ -49,16 +49,12 @@ def compare_bits(model: Checkpoint, read: ModelContent, where: str) -> str:
         DisprovedError: an output has other bits in the copy, or the copy cannot be computed.
         MemoryLimitError: a limit is chosen, and the computation would pass it.
     """
-
-    def read_source() -> tuple[Iterable[bytes | memoryview], str]:
-        return encode_for_session(model.graph, model.parameter_file)
-
     try:
-        source = WholeModel(model, read_source)
+        source = WholeModel(model, lambda: encode_for_session(model.graph, model.parameter_file))
         drawn = draw_values(source, {}, {}, seed=0)
         wanted = source.run(drawn.values) if drawn.outputs is None else drawn.outputs
     except GraphshareError as error:
-        if isinstance(error, MemoryLimitError) and find_memory_limit() is not None:
+        if is_chosen_limit(error):
             raise
         return f"not computed: {error.faults[0].message}"
     hint = "nothing was written; please report it"
@@ -71,8 +67,8 @@ def compare_bits(model: Checkpoint, read: ModelContent, where: str) -> str:
     other = [name for name, a, b in zip(names, values, wanted, strict=True) if not compare_values(a, b, EXACT).identical]
     if not other:
         return f"{format_count(len(names), 'output')} equal bit for bit"
-    # A model that draws numbers differs from itself; only then is the copy not to blame.
-    again = WholeModel(model, read_source).run(drawn.values)
+    # A model that draws numbers differs from itself, though only within one session: a new one draws the same numbers again.
+    again = source.run(drawn.values)
     if any(not compare_values(a, b, EXACT).identical for a, b in zip(again, wanted, strict=True)):
         return "not compared: two runs of the model itself differ"
     raise DisprovedError(Fault(f"computes different bits from its source: {format_names(other)}", where=where, hint=hint))
@@ -101,7 +97,7 @@ def prove_folding(
         runners = SessionRunner(before, drawn.values, drawn.outputs), SessionRunner(after, drawn.values)
         values = compare_runs([(output_name(head), output_name(head)) for head in heads[0]], *runners, limit)
     except GraphshareError as error:
-        if isinstance(error, MemoryLimitError) and find_memory_limit() is not None:
+        if is_chosen_limit(error):
             raise
         reason = error.faults[0].message
         return replace(folded, notes=(*folded.notes, f"not proved, as onnxruntime did not compute the models: {reason}"))

@@ -118,22 +118,46 @@ def test_a_disproved_batch_is_not_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("edit", "words"),
+    ("edit", "details"),
     [
-        (lambda n: n["data_batch"]["inputs"].reverse(), "which is not the order of the branches"),
-        (lambda n: n["sha-softmax"]["inputs"][0].__setitem__(1, 0), "is part 0 of 'softmax_split', not 1"),
-        (lambda n: n[""]["heads"].reverse(), "is part 1 of 'softmax_split', not 0"),
-        (lambda n: n["softmax_split"]["attrs"].update(num_outputs="3"), "does not make a part for each branch"),
-        (lambda n: n["data_batch"]["inputs"].pop(), "does not join one input of each branch"),
-        (lambda n: n[""]["heads"].pop(), "1 output cannot be those of 2 branches"),
+        (
+            lambda n: n["data_batch"]["inputs"].reverse(),
+            ["'data_batch' joins sha-data, data, which is not the order of the branches"],
+        ),
+        (
+            lambda n: n["sha-softmax"]["inputs"][0].__setitem__(1, 0),
+            ["output 'sha-softmax_output' is part 0 of 'softmax_split', not 1"],
+        ),
+        (
+            lambda n: n[""]["heads"].reverse(),
+            [
+                "output 'sha-softmax_output' is part 1 of 'softmax_split', not 0",
+                "output 'softmax_output' stands where 'sha-sha-softmax_output' should",
+                "output 'softmax_output' is part 0 of 'softmax_split', not 1",
+            ],
+        ),
+        (
+            lambda n: n[""]["heads"].__setitem__(1, n[""]["heads"][0]),
+            ["output 'softmax_output' is part 0 of 'softmax_split', not 1"],
+        ),
+        (
+            lambda n: n["sha-softmax"].update(name="b-softmax"),
+            ["output 'b-softmax_output' stands where 'sha-softmax_output' should"],
+        ),
+        (
+            lambda n: n["softmax_split"]["attrs"].update(num_outputs="3"),
+            ["'softmax_split' does not make a part for each branch"],
+        ),
+        (lambda n: n["data_batch"]["inputs"].pop(), ["'data_batch' does not join one input of each branch"]),
+        (lambda n: n[""]["heads"].pop(), ["1 output cannot be those of 2 branches"]),
+        (lambda n: n[""]["heads"].append(n[""]["heads"][0]), ["3 outputs cannot be those of 2 branches"]),
     ],
 )
-def test_planted_faults_of_structure_are_found(siam: Path, edit: Callable[[dict[str, Any]], None], words: str) -> None:
+def test_planted_faults_of_structure_are_found(siam: Path, edit: Callable[[dict[str, Any]], None], details: list[str]) -> None:
     change(siam, edit)
     code, found = verdict(siam)
     assert code == 1
-    details = found["branches"][0]["stages"][0]["details"]
-    assert any(words in detail for detail in details), details
+    assert found["branches"][0]["stages"][0]["details"] == details
 
 
 def test_a_planted_mixture_of_samples_is_found(siam: Path) -> None:

@@ -16,9 +16,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 import graphshare as gs
 from graphshare.files.schema import explain
+from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.inspection.graph import ModuleNames, list_module_names
 from tests.processes import ROOT, done, environment, graphshare, refused, write_json, write_params
 from tests.surroundings import size_of_day
-from tests.symbols import document, operator, two_layers, variable
+from tests.symbols import document, old_batch_norm, operator, two_layers, variable
 
 
 @pytest.fixture
@@ -257,3 +259,46 @@ def test_weights_that_models_share_are_grouped_by_the_models_that_have_them(tmp_
     ]
     assert (shared.weights, shared.distinct) == (3 * 1024 + 2 * 2048 + 2 * 2560 + 1280, 1024 + 2048 + 2560 + 1280)
     assert sorted(shared.left) == sorted(str(tmp_path / name) for name in ("broken.onnx", "lenet-symbol.json"))
+
+
+def test_a_broken_file_of_an_older_epoch_is_a_fault_of_the_model(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "fixtures" / "lenet-symbol.json", tmp_path)
+    shutil.copy(ROOT / "fixtures" / "lenet-0000.params", tmp_path / "lenet-0002.params")
+    (facts,) = gs.inspect_folder(tmp_path)
+    assert (facts.epochs, facts.numbers, facts.faults) == ((2,), 12074, ())
+    (tmp_path / "lenet-0001.params").write_bytes(b"broken")
+    (facts,) = gs.inspect_folder(tmp_path)
+    assert (facts.params, facts.epochs, facts.nodes) == (str(tmp_path / "lenet-0002.params"), (1, 2), None)
+    assert [fault.where for fault in facts.faults] == [str(tmp_path / "lenet-0001.params")]
+
+
+def test_shapes_of_an_onnx_model_are_read_on_request(tmp_path: Path) -> None:
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[N,4] x) => (float[N,4] y) { a = Neg(x) y = Exp(a) }'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    assert gs.inspect(tmp_path / "m.onnx").shaped is None
+    for shapes in ({}, {"x": (2, 4)}):
+        assert gs.inspect(tmp_path / "m.onnx", shapes=shapes).shaped is not None
+    variables = [operator("relu", "a", [0])]
+    write_json(tmp_path / "plain.json", document([variable("x"), *variables], [1]))
+    assert gs.inspect(tmp_path / "plain.json", shapes={}).shaped is None
+    assert gs.inspect(tmp_path / "plain.json").shaped is None
+
+
+def test_variables_without_nodes_are_listed_with_their_roles(tmp_path: Path) -> None:
+    """A file of 2015 has none for the states of a BatchNorm; MXNet adds them while it loads."""
+    write_json(tmp_path / "old.json", old_batch_norm())
+    facts = gs.inspect(tmp_path / "old.json")
+    states = ["bn_moving_mean", "bn_moving_var"]
+    assert (facts.auxiliary_states, facts.implied) == (states, states)
+    assert (facts.inputs, facts.parameters) == (["data"], ["bn_gamma", "bn_beta", *states, "fc_weight", "fc_bias"])
+    added = [role for role in facts.roles if role.id is None]
+    assert [(role.name, role.kind, role.consumers) for role in added] == [(name, "auxiliary", 1) for name in states]
+
+
+def test_names_for_a_module_are_those_of_data_labels_and_states() -> None:
+    graph = gs.load(ROOT / "fixtures" / "lenet").graph
+    assert list_module_names(graph) == ModuleNames(["data"], ["softmax_label"], [])
+    nodes = [variable(name) for name in ("data", "rnn_parameters", "rnn_state")]
+    nodes += [operator("RNN", "rnn", [0, 1, 2], attrs={"state_size": "3", "num_layers": "1", "mode": "gru"})]
+    graph = read_symbol(json.dumps(document(nodes, [3])).encode())
+    assert list_module_names(graph) == ModuleNames(["data"], [], ["rnn_state"])

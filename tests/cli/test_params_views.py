@@ -310,7 +310,26 @@ def test_the_size_of_a_sparse_array_is_that_of_all_its_parts(tmp_path: Path) -> 
     listed = list_params(path)
     assert listed.data_size == 16 + 48 + 8
     assert re.findall(r"<td[^>]*>(.*?)</td>", listed._repr_html_())[:4] == ["arg:r", "3x2", "float32", "92 B"]
-    sizes = {array.key: (array.storage, array.size) for array in show_params(path).arrays}
+    shown = show_params(path)
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", shown._repr_html_())
+    assert cells == [
+        "arg:r",
+        "3x2",
+        "float32",
+        "16 B",
+        "",
+        "arg:c",
+        "2x3",
+        "float32",
+        "48 B",
+        "",
+        "arg:d",
+        "2",
+        "float32",
+        "8 B",
+        "",
+    ]
+    sizes = {array.key: (array.storage, array.size) for array in shown.arrays}
     assert sizes == {"arg:r": ("row_sparse", 16), "arg:c": ("csr", 48), "arg:d": ("default", 8)}
 
 

@@ -369,6 +369,17 @@ def test_sizes_by_name_are_computed_at_several(tmp_path: Path) -> None:
     assert outputs["y"].shape == (2, 4, 50)
 
 
+def test_a_target_has_sizes_that_follow_from_others(tmp_path: Path) -> None:
+    """A stride of 2 makes new sizes, which are read from the output of the convolution."""
+    text = """g (float[1,3,8,8] x) => (float[1,2,2,4,4] y) <int64[5] s = {1, 2, 2, 4, 4}> {
+        a = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>(x, k) y = Reshape(a, s) }"""
+    model = gs.unfix(write(tmp_path, text, {"k": (4, 3, 3, 3)}), dynamic={"x": ("n", 3, "h", "w")})
+    assert model.report.changed == ("y",)
+    gs.save(model, tmp_path / "free.onnx")
+    outputs = gs.run(tmp_path / "free.onnx", feeds={"x": np.ones((2, 3, 10, 20), "f4")}).outputs
+    assert outputs["y"].shape == (2, 2, 2, 5, 10)
+
+
 def test_a_constant_of_a_fixed_size_is_named(tmp_path: Path) -> None:
     path = write(tmp_path, "g (float[1,4,6] x) => (float[1,4,6] y) { y = Add(x, w) }", {"w": (1, 4, 6)})
     assert gs.unfix(path, dynamic={"x": ("n", 4, 6)}).report.proof
@@ -389,6 +400,14 @@ def test_sizes_that_were_free_stay_so(tmp_path: Path) -> None:
     model = gs.unfix(write(tmp_path, text), dynamic_batch=True)
     assert model.report.inputs == {"x": ("batch", "T", 6)}
     assert model.report.outputs == {"y": ("batch", "T", 12)}
+
+
+def test_sizes_without_a_name_stay_open(tmp_path: Path) -> None:
+    text = "g (float[1,?,6] x, float[1,?,6] z) => (float[1,?,12] y) { y = Concat<axis = 2>(x, z) }"
+    model = gs.unfix(write(tmp_path, text), dynamic_batch=True)
+    assert model.report.inputs == {"x": ("batch", None, 6), "z": ("batch", None, 6)}
+    gs.save(model, tmp_path / "free.onnx")
+    assert sizes_of(onnx.load(tmp_path / "free.onnx").graph.input) == {"x": ["batch", 0, 6], "z": ["batch", 0, 6]}
 
 
 def test_a_name_that_was_free_may_be_on_any_axis(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ class Resolver:
 
     def __init__(self, ruleset: Ruleset, parameters: Collection[str] | None = None) -> None:
         self.ruleset = ruleset
-        self.fired: dict[Rule, int] = {}
+        self.fired: set[Rule] = set()
         self._parameters = parameters
         self._separator = ruleset.separator
         # One count for all choosers: the limit is on the rules as a whole.
@@ -121,7 +121,7 @@ class Resolver:
         if known is None:
             known = self._next[state] = self._ask(state)
             if known[1] is not None and known[1].kind == "alias":
-                self._fire(known[1])
+                self.fired.add(known[1])
         return known[0]
 
     def _ask(self, state: _State) -> tuple[_State | None, Rule | None]:
@@ -165,14 +165,11 @@ class Resolver:
         """Note which overrides lead on from ``scope``; stops where another scope of the same block came by before."""
         block = self._overrides.block(scope)
         for step in self._overrides.chain(scope):
-            self._fire(self._rule_of[step.override])
+            self.fired.add(self._rule_of[step.override])
             mark = (step.override, self._overrides.block_key(step.override, block))
             if mark in self._marked:
                 break
             self._marked.add(mark)
-
-    def _fire(self, rule: Rule) -> None:
-        self.fired[rule] = self.fired.get(rule, 0) + 1
 
     def name_node(self, name: str, kinds: Collection[Only]) -> Resolved:
         """Return the new name of a node with the name ``name`` and these ``kinds``."""
@@ -198,7 +195,7 @@ class Resolver:
             if affixed is not None:
                 steps.append(NameStep(rule, affixed.before, affixed.after))
         for step in steps:
-            self._fire(step.rule)
+            self.fired.add(step.rule)
         new = steps[-1].after if steps else name
         check_length(new, name)
         return Resolved(new, tuple(steps))

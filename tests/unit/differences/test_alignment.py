@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from graphshare.differences.alignment import align
 from graphshare.differences.changes import GraphDiff, diff_graphs
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
@@ -156,6 +157,84 @@ def test_subgraphs_are_compared() -> None:
     found = diff_graphs(graph(nest("1")), graph(nest("2")))
     assert [(c.what, c.key) for c in found.changed[0].changes] == [("sub-graph", "0")]
     assert not diff_graphs(graph(nest("1")), graph(nest("1")))
+
+
+def read(text: str) -> Graph:
+    """Return the graph of ``variables; name=operator:inputs ...; heads``; a number after an operator is an attribute."""
+    variables, operators, heads = (part.split() for part in text.split(";"))
+    numbers, nodes = {name: number for number, name in enumerate(variables)}, [variable(name) for name in variables]
+    for line in operators:
+        name, op, inputs = line.replace(":", "=").split("=")
+        attrs = {"scalar": op.partition("/")[2]} if "/" in op else {}
+        nodes.append(operator(op.partition("/")[0], name, [numbers[each] for each in inputs.split(",")], attrs=attrs))
+        numbers[name] = len(nodes) - 1
+    return graph(document(nodes, [numbers[head] for head in heads]))
+
+
+ALIGNED = {
+    # By structure before names.
+    "equal inputs and uses": ("x; a=sin:x b=cos:a; b", "x; b=sin:x a=cos:b; a", "a-b b-a x-x"),
+    "equal names of several alike": (
+        "x; a=sin:x b=sin:x s=elemwise_add:a,a t=elemwise_add:b,b; s t",
+        "x; b=sin:x a=sin:x s=elemwise_add:a,a t=elemwise_add:b,b; s t",
+        "a-a b-b s-s t-t x-x",
+    ),
+    "several alike in their order": (
+        "x; a=sin:x b=sin:x t=add_n:a,b; t", "x; c=sin:x d=sin:x t=add_n:c,d; t", "a-c b-d t-t x-x"
+    ),
+    "more on one side than on the other": ("x; a=sin:x b=sin:x t=cos:a; t", "x; c=sin:x t=cos:c; t", "a-c t-t x-x"),
+    "equal names beside an edit of the inputs": (
+        "x; a=sin:x y=cos:a; y", "x; b=sin:x t=exp:x a=sin:t y=cos:a; y b", "a-a x-x y-y"
+    ),
+    "equal names beside an edit of the uses": (
+        "x; a=sin:x y=cos:a; y", "x; a=sin:x u=exp:a v=sin:u y=cos:v; y", "a-a x-x y-y"
+    ),
+    "equal inputs before equal names": ("x; a=sin:x y=cos:a; y", "x; b=sin:x u=exp:b a=sin:u; a", "a-b x-x y-a"),
+    "uses of one alone": ("x; a=sin:x y=cos:a; y", "x; u=exp:x b=sin:u y=cos:b; y", "a-b x-x y-y"),
+    "uses of several alike are not paired in order": (
+        "x; a=sin:x b=sin:x y=add_n:a,b; y", "x; u=exp:x c=sin:u d=sin:u y=add_n:c,d; y", "a-c b-d x-x y-y"
+    ),
+    "attributes that are written in another way": (
+        "x; a=_plus_scalar/1:x b=_plus_scalar/2:a; b", "x; c=_plus_scalar/1.0:x d=_plus_scalar/2.0:c; d", "a-c b-d x-x"
+    ),
+    # By names and neighbours.
+    "names alone": ("x; a=sin:x y=cos:a; y", "x; t=exp:x a=tan:t y=abs:a; y", "a-a x-x y-y"),
+    "names before neighbours of another operator": ("x; y=sin:x; y", "x; y=exp:x h=cos:y; h", "x-x y-y"),
+    "the same place beside a pair": ("x; a=sin:x y=cos:a; y", "x; b=exp:x y=cos:b; y", "a-b x-x y-y"),
+    "the only consumer beside a pair": ("x; a=sin:x b=cos:a; b", "x; a=sin:x c=exp:a; c", "a-a b-c x-x"),
+    "consumers at other places": (
+        "x z; a=sin:x b=elemwise_add:z,a; a b", "x z; a=sin:x d=elemwise_sub:a,z; a", "a-a x-x z-z"
+    ),
+    "consumers at one place": (
+        "x z; a=sin:x b=elemwise_add:z,a; a b", "x z; a=sin:x d=elemwise_sub:z,a; a", "a-a b-d x-x z-z"
+    ),
+    "one consumer of several": (
+        "x; a=sin:x b=cos:a; a b", "x; a=sin:x d=exp:a e=tan:a; a", "a-a x-x"
+    ),
+    "an operator with the name of a variable": ("x; a=sin:x; a", "x a; b=exp:x c=add_n:a,b,x; c", "a-c x-a"),
+    "the other way round": ("x a; b=exp:x c=add_n:a,b,x; c", "x; a=sin:x; a", "a-x c-a"),
+    "names that several have": ("x; a=sin:x a=cos:a; a", "x; a=exp:x a=tan:a a=abs:a; a", "a-a a-a x-x"),
+    # Variables.
+    "uses in pairs": ("p q; a=elemwise_sub:p,q; a", "q p; a=elemwise_sub:q,p; a", "a-a p-q q-p"),
+    "variables that are outputs": ("p q; ; p q", "r s; ; r s", "p-r q-s"),
+    "names of variables without uses in pairs": ("p q; a=sin:p; a", "p q; a=sin:p b=cos:q; a b", "a-a p-p q-q"),
+    "any use in common": ("p q; a=elemwise_sub:p,q; a", "r; a=elemwise_sub:r,r; a", "a-a p-r"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALIGNED)
+def test_nodes_are_paired(name: str) -> None:
+    left, right, pairs = ALIGNED[name]
+    alignment = align(read(left), read(right))
+    assert " ".join(sorted(f"{a.name}-{b.name}" for a, b in alignment.images.items())) == pairs
+    assert alignment.origins == {b: a for a, b in alignment.images.items()}
+
+
+def test_nodes_that_are_taken_or_known_are_left_alone() -> None:
+    left, right = read("x; a=sin:x b=sin:x c=cos:b; a c"), read("x; a=sin:x b=sin:x c=cos:b; a c")
+    a, b = ({node.name: node for node in each.nodes} for each in (left, right))
+    alignment = align(left, right, taken=[a["a"], b["c"]], known={a["b"]: b["a"]})
+    assert {x.name: y.name for x, y in alignment.images.items()} == {"b": "a", "x": "x"}
 
 
 def test_the_work_grows_with_the_nodes() -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pytest
 
+import graphshare as gs
 from graphshare.errors import RefusedError
 from graphshare.ir.graph import Kept
 from graphshare.rewrite.duplicate import add_branches, duplicate
@@ -125,3 +130,20 @@ def test_a_variable_of_unknown_role_is_noted_and_not_tied() -> None:
     notes = duplicate(graph, ["a-"], mode="copy").notes
     assert [note for note in notes if "may be an input or a parameter" in note]
     assert not [note for note in duplicate(read(siamese()), ["a-"]).notes if "may be an input" in note]
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        ("copy", "not copied: every branch calls the same functions, which have one of each"),
+        ("tie", "tied: every branch calls the same functions"),
+    ],
+)
+def test_weights_in_functions_are_those_of_all_branches(mode: Any, words: str, tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    text = """<ir_version: 9, opset_import: ["" : 17, "own" : 1]> g (float[2,256] x) => (float[2,256] y) { y = own.F(x) }
+        <domain: "own", opset_import: ["" : 17]> F (i) => (o) { c = Constant <value = float {0.5}> () o = Add(i, c) }"""
+    model = onnx.parser.parse_model(text)
+    model.functions[0].node[0].attribute[0].t.CopyFrom(onnx.numpy_helper.from_array(np.ones(256, np.float32)))
+    onnx.save(model, tmp_path / "m.onnx")
+    assert f"1 weight in functions {words}" in gs.duplicate(tmp_path / "m.onnx", "b_", mode=mode).notes

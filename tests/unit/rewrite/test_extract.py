@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import graphshare as gs
 from graphshare.errors import RefusedError
 from graphshare.ir.graph import Entry
 from graphshare.rewrite.extract import extract, extract_entries
@@ -36,6 +39,27 @@ def test_a_target_may_be_cut_itself() -> None:
     assert wiring(part) == {"hidden": []}
 
 
+def test_an_operator_that_stays_beside_its_cut_output_gets_another_name(tmp_path: Path) -> None:
+    """The variable has the name of the output, which the operator and what else has such a name give way to."""
+    onnx = pytest.importorskip("onnx")
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[2] a) {
+        y, z = Split(x) y_1 = Neg(z) b = Exp(y) c = Add(b, z) a = Add(c, y_1) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    part = gs.extract(tmp_path / "m.onnx", ["a"], cuts=["y"])
+    assert [node.details.outputs for node in part.graph.nodes if node.op == "Split"] == [("y_2", "z")]
+    gs.save(part, tmp_path / "part.onnx")
+    model = onnx.load(tmp_path / "part.onnx")
+    onnx.checker.check_model(model, full_check=True)
+    assert [(list(node.input), list(node.output)) for node in model.graph.node] == [
+        (["x"], ["y_2", "z"]),
+        (["z"], ["y_1"]),
+        (["y"], ["b"]),
+        (["b", "z"], ["c"]),
+        (["c", "y_1"], ["a"]),
+    ]
+    assert {value.name for value in model.graph.input} == {"x", "y"}
+
+
 @pytest.mark.parametrize(
     ("targets", "cuts"),
     [([], []), (["none"], []), (["fc1_output"], ["bn_output"]), (["fc1_output"], ["none"])],
@@ -50,3 +74,17 @@ def test_the_name_of_a_cut_must_be_free() -> None:
     graph = read(two_layers())
     with pytest.raises(RefusedError, match="a node of that name stays"):
         extract_entries(graph, graph.heads, cuts={(named(graph, "fc1"), 0): "fc2_weight"})
+
+
+@pytest.mark.parametrize(("value", "op"), [(True, "Neg"), (False, "Exp")])
+def test_the_body_of_a_branch_has_the_names_of_its_operator(value: bool, op: str, tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (bool f, float[4] x) => (float[4] y, float[4] z) {
+        y = If(f) <then_branch = t () => (float[4] a) { a = Neg(x) }, else_branch = e () => (float[4] b) { b = Exp(x) }>
+        z = Abs(y) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    gs.save(gs.extract(tmp_path / "m.onnx", branch=("f", value)), tmp_path / "part.onnx")
+    model = onnx.load(tmp_path / "part.onnx")
+    onnx.checker.check_model(model, full_check=True)
+    assert [(node.op_type, list(node.output)) for node in model.graph.node] == [(op, ["y"]), ("Abs", ["z"])]
+    assert [each.name for each in (*model.graph.input, *model.graph.output)] == ["x", "y", "z"]

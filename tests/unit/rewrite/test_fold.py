@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import graphshare as gs
 from graphshare.errors import RefusedError, UsageError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.rewrite.fold.fold import Folded
+from graphshare.rewrite.fold.fold import Folded, _bias_names
+from graphshare.rewrite.fold.plan import find_foldable
 from tests.symbols import Record, document, operator, variable
 
 NORM = {"eps": "0.01", "fix_gamma": "False"}
@@ -436,3 +438,43 @@ def test_folding_ends_at_its_time_limit() -> None:
     with pytest.raises(RefusedError, match="the time limit of 1e-06 s has passed"):
         gs.fold(model, time_limit=1e-6)
     assert gs.fold(model, time_limit=600).report.count == 1
+
+
+def test_names_of_new_biases() -> None:
+    assert list(islice(_bias_names("conv1_weight"), 4)) == [
+        "conv1_bias",
+        "conv1_folded_bias",
+        "conv1_folded_bias2",
+        "conv1_folded_bias3",
+    ]
+    assert list(islice(_bias_names("k"), 2)) == ["k_bias", "k_folded_bias"]
+
+
+_TRAINING = "is in training mode: it normalizes by the mean and variance of the batch"
+
+
+@pytest.mark.parametrize(
+    ("outputs", "attrs", "opset", "fault"),
+    [
+        ("y", "", 15, ""),
+        ("y", "<training_mode = 1>", 15, _TRAINING),
+        ("y, mean", "", 9, _TRAINING),
+        ("y, mean, var", "", 15, _TRAINING),
+        ("y", "", 7, ""),
+        ("y", "", 6, _TRAINING),
+        ("y", "<is_test = 1>", 6, ""),
+        ("y", "<is_test = 0>", 6, _TRAINING),
+        ("y", "<spatial = 1>", 7, ""),
+        ("y", "<spatial = 0>", 7, "has spatial 0: a mean and a variance of each position"),
+    ],
+)
+def test_the_modes_of_a_batch_normalization_of_onnx(outputs: str, attrs: str, opset: int, fault: str, tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    text = f"""<ir_version: 8, opset_import: ["" : {opset}]> g (float[2,4] x) => (float[2,4] y)
+        <float[4] s = {{1.0, 1.0, 1.0, 1.0}}> {{ {outputs} = BatchNormalization {attrs} (x, s, s, s, s) }}"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    (node,) = (node for node in gs.load(tmp_path / "m.onnx").graph.nodes if node.op == "BatchNormalization")
+    foldable = find_foldable(node, opset)
+    assert foldable is not None
+    assert foldable.fault == fault
+    assert foldable.attrs == {"axis": 1, "eps": pytest.approx(1e-5), "fix_gamma": False}

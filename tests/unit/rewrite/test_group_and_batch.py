@@ -23,6 +23,7 @@ from graphshare.formats.params.mxnet_params import FORMAT
 from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.rewrite import batch as batch_rewrite
+from graphshare.rewrite.group.join import Member, join
 from tests import params_bytes as build
 from tests.processes import write_params
 from tests.symbols import document, mxnet_text, operator, siamese, variable
@@ -172,3 +173,34 @@ def test_an_output_that_is_an_input_is_not_connected_with_itself() -> None:
         graphshare.group([first, second], prefixes=["a-", "b-"], connect=[("a-x", "a-x")])
     grouped = graphshare.group([first, second], prefixes=["a-", "b-"], connect=[("a-x", "b-x")]).graph
     assert [node.name for node in grouped.variables()] == ["a-x"]
+
+
+def test_mutations_of_a_tied_state_are_counted_over_all_parts() -> None:
+    """By the highest version of each part; a state that no other part has, and an input of version 0, stay as they are."""
+
+    def part(version: int) -> Member:
+        nodes = [variable("x"), variable("state"), variable("own")]
+        nodes += [operator("op", "a", [0, (1, 0, version), (2, 0, 3)]), operator("op", "b", [3, (1, 0, 1), 0])]
+        return Member(read(document(nodes, [4])))
+
+    parts = [msgspec.structs.replace(part(version), prefix=prefix) for version, prefix in ((2, ""), (1, "p-"), (4, "q-"))]
+    states = [next(node for node in each.graph.nodes if node.name == "state") for each in parts]
+    graph = join(parts, ties={(number, states[number]): (0, states[0]) for number in (2, 1)}).graph
+    inputs = {node.name: [(entry.node.name, entry.version) for entry in node.inputs] for node in graph.nodes if node.op}
+    assert inputs == {
+        "a": [("x", 0), ("state", 2), ("own", 3)],
+        "b": [("a", 0), ("state", 1), ("x", 0)],
+        "p-a": [("p-x", 0), ("state", 3), ("p-own", 3)],
+        "p-b": [("p-a", 0), ("state", 3), ("p-x", 0)],
+        "q-a": [("q-x", 0), ("state", 7), ("q-own", 3)],
+        "q-b": [("q-a", 0), ("state", 4), ("q-x", 0)],
+    }
+
+
+def test_a_wrong_input_is_answered_with_the_first_eight() -> None:
+    nodes = [variable(name) for name in "abcdefghij"]
+    many = read(document([*nodes, operator("add_n", "sum", range(10), attrs={"num_args": "10"})], [10]))
+    with pytest.raises(RefusedError) as caught:
+        graphshare.group([read(head()), many], connect=[("act_output", "nothing_like_them")])
+    (fault,) = caught.value.faults
+    assert fault.hint == "inputs are x, a, b, c, d, e, f, g"

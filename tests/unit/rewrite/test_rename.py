@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import graphshare as gs
 from graphshare.errors import RefusedError
 from graphshare.rewrite.duplicate import add_branches
 from graphshare.rewrite.rename import plan_rename, rename_by_rules, set_names
@@ -89,3 +92,13 @@ def test_all_collisions_are_listed() -> None:
     with pytest.raises(RefusedError) as refused:
         set_names(graph, {graph.nodes[0]: "loss", graph.nodes[1]: "conv"})
     assert len(refused.value.faults) == 2
+
+
+def test_a_name_of_an_output_changes_where_that_of_its_operator_does_not(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[4] net_x) => (float[2] y) {
+        conv, net_aux = Split(net_x) y = Add(conv, net_aux) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    gs.save(gs.rename(tmp_path / "m.onnx", strip_prefix="net_"), tmp_path / "n.onnx")
+    nodes = onnx.load(tmp_path / "n.onnx").graph.node
+    assert [(list(node.input), list(node.output)) for node in nodes] == [(["x"], ["conv", "aux"]), (["conv", "aux"], ["y"])]

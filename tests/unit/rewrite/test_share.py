@@ -117,6 +117,8 @@ def test_another_number_of_units_is_refused() -> None:
         ({"__dtype__": "0"}, {"__dtype__": "0"}, True),
         ({"__dtype__": "0"}, {"__dtype__": "2"}, False),
         ({"__dtype__": "0"}, {"__dtype__": "-1"}, True),
+        ({"__dtype__": "0"}, {"__dtype__": "7"}, False),
+        ({"__dtype__": "0"}, {"__dtype__": "8"}, True),
     ],
 )
 def test_declared_shapes_and_types(a: dict[str, str], b: dict[str, str], fits: bool) -> None:
@@ -209,3 +211,25 @@ def test_a_copy_that_stands_for_another_is_found() -> None:
         check_isomorphic(first, copies={copy: graph.nodes[2]})
     with pytest.raises(SelfCheckError, match="'q'"):
         check_isomorphic(first)
+
+
+def test_shapes_that_differ_are_named_with_what_is_not_known_of_them() -> None:
+    graph = layers("a", "b", a={"__shape__": "(4, 0, 3)"}, b={"__shape__": "(-1, 2, 1)"})
+    with pytest.raises(RefusedError, match=r"they have shapes \?x2x1 and 4x\?x3"):
+        plan_share(graph, Ruleset((Rule("alias", "b", "a"),)))
+
+
+@pytest.mark.parametrize(
+    ("aliases", "is_told"),
+    [
+        ([("*", "a")], True),
+        ([("b", "a"), ("c", "a")], False),
+        ([("b", "a")], False),
+        ([("[bc]", "a")], True),
+        ([("b*", "a")], False),
+    ],
+)
+def test_a_pattern_that_leaves_nothing_separate_is_told(aliases: list[tuple[str, str]], is_told: bool) -> None:
+    notes = plan_share(layers("a", "b", "c"), Ruleset(tuple(Rule("alias", *alias) for alias in aliases))).notes
+    text = "one pattern ties all 3 parameters into 1: none is separate any more"
+    assert [note for note in notes if note.startswith("one pattern")] == [text] * is_told

@@ -6,7 +6,7 @@ import pytest
 
 from graphshare.errors import RefusedError
 from graphshare.ir.graph import Graph
-from graphshare.rewrite.tie import tie, untie
+from graphshare.rewrite.tie import Tied, Ties, plan_untie, tie, untie
 from tests.symbols import document, operator, variable
 from tests.unit.rewrite.graphs import named, read, wiring
 from tests.validate import validate
@@ -75,3 +75,49 @@ def test_only_variables_without_inputs_are_tied_or_untied(transform: object) -> 
     graph = twins()
     with pytest.raises(RefusedError):
         transform(graph, named(graph, "a"))  # type: ignore[operator]
+
+
+def test_versions_are_counted_on_over_several_ties() -> None:
+    """A variable that nothing mutates adds none, wherever it stands."""
+    nodes = [variable(name) for name in "xmno"]
+    nodes += [operator("op", "a", [0, (1, 0, 2)]), operator("op", "b", [4, 2]), operator("op", "c", [5, (3, 0, 1)])]
+    graph = read(document(nodes, [6]))
+    kept = named(graph, "m")
+    rewrite = tie(graph, {named(graph, "n"): kept, named(graph, "o"): kept}, {})
+    assert [named(rewrite.graph, name).inputs[1].version for name in "abc"] == [2, 0, 3]
+
+
+def test_a_copy_is_mutated_by_its_user_alone() -> None:
+    nodes = [variable("x"), variable("m"), operator("op", "a", [0, (1, 0, 1)]), operator("op", "b", [2, (1, 0, 2)])]
+    nodes += [operator("op", "c", [3, 1])]
+    graph = read(document(nodes, [4]))
+    rewrite = untie(graph, [named(graph, "m")])
+    inputs = [named(rewrite.graph, name).inputs[1] for name in "abc"]
+    assert [(entry.node.name, entry.version) for entry in inputs] == [("m", 1), ("m_1", 1), ("m_2", 0)]
+
+
+def test_the_report_of_untying_lists_what_was_copied_and_what_stays() -> None:
+    dense = {"attrs": {"no_bias": "True", "num_hidden": "2"}}
+    nodes = [variable(name) for name in ("x", "w_weight", "own_weight")]
+    nodes += [operator("FullyConnected", name, [source, 1], **dense) for name, source in (("a", 0), ("b", 3), ("c", 4))]
+    graph = read(document([*nodes, operator("FullyConnected", "own", [5, 2], **dense)], [6]))
+    sharing = plan_untie(graph, ["w_*"])
+    assert sharing.ties == Ties(
+        [], [], [Tied("w_weight", "b_weight", "--untie w_*"), Tied("w_weight", "c_weight", "--untie w_*")], ["own_weight"]
+    )
+    assert wiring(sharing.graph)["c"] == ["b", "c_weight"]
+    with pytest.raises(RefusedError) as caught:
+        plan_untie(graph, ["w_weights", "own_weight"])
+    assert [(fault.message, fault.hint) for fault in caught.value.faults] == [
+        ("`untie` 'w_weights' matches no parameter that several operators use", "did you mean 'w_weight'?"),
+        ("`untie` 'own_weight' matches no parameter that several operators use", "did you mean 'w_weight'?"),
+    ]
+    with pytest.raises(RefusedError) as caught:
+        plan_untie(sharing.graph, ["w_weight"])
+    assert caught.value.faults[0].hint == "no parameter of this graph has more than one user"
+
+
+def test_an_input_beyond_those_that_an_operator_names_gets_a_number() -> None:
+    nodes = [variable("x"), variable("w"), operator("relu", "a", [0, 1]), operator("relu", "b", [2, 1])]
+    rewrite = untie(graph := read(document(nodes, [3])), [named(graph, "w")])
+    assert wiring(rewrite.graph)["b"] == ["a", "w_1"]

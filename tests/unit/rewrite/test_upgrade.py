@@ -6,7 +6,7 @@ import pytest
 
 from graphshare.errors import RefusedError
 from graphshare.ir.graph import Graph
-from graphshare.rewrite.upgrade import upgrade
+from graphshare.rewrite.upgrade import list_refused_keys, upgrade
 from tests.symbols import document, old_batch_norm, operator, siamese, two_layers, variable
 from tests.unit.rewrite.graphs import heads, named, read, wiring
 from tests.validate import validate
@@ -97,3 +97,35 @@ def test_the_source_is_not_changed() -> None:
     before = wiring(graph)
     upgrade(graph)
     assert wiring(graph) == before
+
+
+def test_each_output_of_a_cast_of_several_is_its_own_input() -> None:
+    cast = operator("amp_multicast", "c", [0, 1], attrs={"num_outputs": "2"})
+    again = operator("amp_multicast", "d", [(2, 1, 0), (2, 0, 0)], attrs={"num_outputs": "2"})
+    nodes = [variable("x"), variable("z"), cast, again, operator("elemwise_sub", "s", [(3, 0, 0), (3, 1, 0)])]
+    assert wiring(upgraded(nodes)) == {"z": [], "x": [], "s": ["z", "x"]}
+
+
+@pytest.mark.parametrize(
+    ("value", "attrs"),
+    [
+        (["int", 1], {"is_np_shape": ["int", 1], "mxnet_version": ["int", 10901]}),
+        (["int", 0], {"mxnet_version": ["int", 10901]}),
+        (["int"], {"mxnet_version": ["int", 10901]}),
+    ],
+)
+def test_graph_attributes_are_those_of_mxnet(value: list[object], attrs: dict[str, list[object]]) -> None:
+    text = document([variable("x"), operator("relu", "r", [0])], [1])
+    text["attrs"] |= {"is_np_shape": value, "other": ["int", 1]}
+    graph = upgrade(read(text)).graph
+    assert list(graph.attrs.items()) == list(attrs.items())
+
+
+def test_keys_that_mxnet_refuses_are_listed_by_operator() -> None:
+    """In an older file, and of an operator whose attributes are parsed again."""
+    attrs = {"num_hidden": "2", "weight_lr_mult": "2", "other_lr_mult": "3", "bias_other_wd_mult": "1"}
+    nodes = [variable("x"), variable("n_weight"), operator("FullyConnected", "n", [0, 1], attrs=attrs)]
+    graph = read(document(nodes, [2], version=800))
+    assert list_refused_keys(graph) == {named(graph, "n"): ["other_lr_mult", "bias_other_wd_mult"]}
+    nodes[2]["attrs"] = {"num_hidden": "2", "weight_lr_mult": "2", "lr_mult": "3"}
+    assert list_refused_keys(read(document(nodes, [2], version=800))) == {}

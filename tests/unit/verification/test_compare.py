@@ -19,8 +19,10 @@ from graphshare.verification.compare import (
     tolerate_export,
     tolerate_other_program,
 )
+from graphshare.verification.coverage import BodyCoverage
+from graphshare.verification.input_sets import merge_reports
 from graphshare.verification.regions import Region, RegionReport
-from graphshare.verification.report import add_regions, value_stage
+from graphshare.verification.report import BranchReport, Report, Stage, add_regions, value_stage
 from graphshare.verification.runners import ABSENT, PartRunner, RecordRunner
 
 LARGE_AND_SMALL = np.array([100.0, 0.0], "float64")
@@ -118,3 +120,55 @@ def test_a_body_counts_as_compared_where_any_round_takes_it() -> None:
         stages = add_regions((), some)
         assert [stage.name for stage in stages] == ["regions", *(["changes"] if is_hidden else [])]
         assert (hidden in stages[-1].details) == is_hidden
+
+
+@pytest.mark.parametrize(
+    ("taken", "notes"),
+    [
+        ([], []),
+        ([{"a": True}], ["If 'a': only the then branch was computed", "bodies computed: 1 of 2"]),
+        (
+            [{"a": True, "b": False, "c": False}, {"a": False}],
+            ["If 'b', 'c': only the else branch was computed", "bodies computed: 4 of 6"],
+        ),
+    ],
+)
+def test_bodies_that_no_round_computed_are_noted(taken: list[dict[str, bool]], notes: list[str]) -> None:
+    coverage = BodyCoverage()
+    for each in taken:
+        for name, side in each.items():
+            coverage._taken.setdefault(name, set()).add(side)
+    assert list(coverage.describe()) == notes
+
+
+@pytest.mark.parametrize("order", [("fails", "holds"), ("holds", "fails"), ("fails", "skipped"), ("holds", "skipped")])
+def test_a_stage_that_fails_for_one_set_of_inputs_fails_for_all(order: tuple[str, str]) -> None:
+    reports = [
+        Report((BranchReport("", "b-", (Stage("structure", "holds", "same"), Stage("layers", verdict, verdict))),), (verdict,))
+        for verdict in order
+    ]
+    merged = merge_reports([*reports, reports[1]])
+    (branch,) = merged.branches
+    kept = "fails" if "fails" in order else order[-1]
+    assert branch.stages == (Stage("structure", "holds", "same"), Stage("layers", kept, kept))
+    assert merged.notes == order
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted", "reason"),
+    [
+        ([np.ones(2)], [np.ones(2)], ""),
+        ([np.ones(3)], np.ones(2), "texts or kinds of values differ"),
+        (np.ones(3), [np.ones(2)], "texts or kinds of values differ"),
+        ([], [np.ones(2)], "sequences of 0 and 1"),
+        ([np.ones(2), np.zeros(2)], [np.ones(2), np.ones(2)], "values differ"),
+        ([np.ones(2), np.ones(3)], [np.ones(2), np.ones(2)], "shapes (3,) and (2,)"),
+        (np.array(["a"], object), np.array(["b"], object), "texts or kinds of values differ"),
+        (np.array(["a"], object), np.array(["a", "b"], object), "shapes (1,) and (2,)"),
+        (None, None, ""),
+        (None, np.ones(2), "texts or kinds of values differ"),
+    ],
+)
+def test_values_of_any_kind_are_compared(value: object, wanted: object, reason: str) -> None:
+    compared = compare_values(value, wanted, EXACT)
+    assert (bool(compared), compared.reason) == (not reason, reason)

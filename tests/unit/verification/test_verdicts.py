@@ -2,13 +2,42 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import numpy as np
 import pytest
 
+import graphshare as gs
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.comparison import Comparison
-from graphshare.verification.compare import OutputComparison, Tolerance, Values, tolerate_dtype
-from graphshare.verification.regions import Region, RegionReport
-from graphshare.verification.report import BranchReport, Report, Stage, region_stage
+from graphshare.formats.params.lookup import ParameterPair
+from graphshare.verification.compare import (
+    EngineComparison,
+    InnerComparison,
+    OutputComparison,
+    Tolerance,
+    Values,
+    tolerate_dtype,
+)
+from graphshare.verification.onnx_export import ExportReport
+from graphshare.verification.regions import Operator, Region, RegionReport
+from graphshare.verification.report import (
+    BranchReport,
+    Report,
+    Stage,
+    Verdict,
+    add_regions,
+    engine_stage,
+    exact_stage,
+    layer_stage,
+    parameter_stage,
+    region_stage,
+    training_stage,
+    value_stage,
+)
 from graphshare.verification.training import TrainedOutput, TrainedPair, Training
+from tests.symbols import document, variable
 
 EXACT, NEAR, APART = Comparison(True, True, 0, 0), Comparison(True, False, 1e-7, 1e-7), Comparison(False, False, 1, 1)
 HOLDS = tuple(Stage(name, "holds", "") for name in ("structure", "parameters", "values"))
@@ -123,3 +152,317 @@ def test_the_verdict_says_what_failed_or_what_was_compared(branches: tuple[Branc
 )
 def test_regions_are_counted_by_what_became_of_them(found: list[Region], summary: str) -> None:
     assert region_stage(regions(*found)).summary == summary
+
+
+FAR = Comparison(False, False, float("inf"), float("inf"), "shapes (2,) and (3,)")
+OFF = Comparison(False, False, 0.5, 0.25, "values differ")
+MORE = "(--format json lists all)"
+
+
+def output(comparison: Comparison, name: str = "y") -> OutputComparison:
+    return OutputComparison(name, f"b-{name}", (2,), "float32", comparison)
+
+
+def inner(comparison: Comparison, name: str = "h", op: str = "Conv") -> InnerComparison:
+    return InnerComparison(name, f"b-{name}", op, 1, comparison)
+
+
+def run(
+    *outputs: Comparison,
+    first: InnerComparison | None = None,
+    layers: tuple[InnerComparison, ...] = (),
+    sizes_of: str | None = None,
+    engine: str = "numpy",
+) -> Values:
+    named = tuple(output(comparison, f"y{number}") for number, comparison in enumerate(outputs))
+    return Values(named, first, 0, sizes_of, layers, engine)
+
+
+def compared(*outputs: Comparison, first: InnerComparison | None = None) -> EngineComparison:
+    return EngineComparison("numpy", "auto", tuple(map(output, outputs)), first)
+
+
+def operators(count: int) -> tuple[Operator, ...]:
+    return tuple(Operator("Add", f"n{number}") for number in range(count))
+
+
+_FIRST, _LAST = (", ".join(f"Add 'n{number}'" for number in numbers) for numbers in (range(8), range(1, 9)))
+
+STAGES = {
+    "no outputs": (value_stage([run()]), "fails", "there are no outputs to compare", ()),
+    "equal outputs": (value_stage([run(EXACT, NEAR)]), "holds", "2 outputs compared, 1 bit for bit, max abs 1e-07", ()),
+    "equal outputs in runs": (
+        value_stage([run(EXACT, EXACT, sizes_of=""), run(NEAR, EXACT, sizes_of="b-")]),
+        "holds",
+        "2 outputs compared in 2 runs, 1 bit for bit, max abs 1e-07; at the sizes of the original and of b-",
+        (),
+    ),
+    "other outputs": (
+        value_stage([run(EXACT, OFF), run(FAR, EXACT, first=inner(OFF), sizes_of="b-", engine="auto")]),
+        "fails",
+        "2 differences in 2 outputs",
+        (
+            "b-y1 and y1: values differ, max abs 0.5, max rel 0.25",
+            "b-y0 and y0: shapes (2,) and (3,), in auto, at the sizes of b-",
+            "first at Conv 'b-h' and 'h', output 1: values differ, max abs 0.5, max rel 0.25, in auto, at the sizes of b-",
+        ),
+    ),
+    "equal engines": (
+        engine_stage([compared(NEAR)]),
+        "holds",
+        "numpy and auto: 1 output compared, 0 bit for bit, max abs 1e-07",
+        (),
+    ),
+    "other engines": (
+        engine_stage([compared(EXACT), compared(OFF, first=inner(FAR))]),
+        "fails",
+        "numpy and auto: 1 difference in 1 output",
+        (
+            "b-y in auto and numpy: values differ, max abs 0.5, max rel 0.25",
+            "first at Conv 'b-h', output 1: shapes (2,) and (3,)",
+        ),
+    ),
+    "no layers": (layer_stage([run(EXACT)]), "skipped", "there are no inner outputs", ()),
+    "no recorded layers": (layer_stage([run(EXACT)], missing=1), "fails", "no inner output was compared; 1 not recorded", ()),
+    "equal layers": (
+        layer_stage([run(EXACT, layers=(inner(EXACT), inner(NEAR)))], missing=3),
+        "holds",
+        "2 inner outputs compared, 1 bit for bit, max abs 1e-07; 3 not recorded",
+        (),
+    ),
+    "one other layer": (
+        layer_stage([run(EXACT, layers=(inner(EXACT), inner(OFF, "x", "null")), sizes_of="")]),
+        "fails",
+        "1 of 2 inner outputs depart",
+        ("first at variable 'b-x' and 'x', output 1: values differ, max abs 0.5, max rel 0.25, at the sizes of the original",),
+    ),
+    "other layers": (
+        layer_stage([run(EXACT, layers=(inner(OFF), inner(FAR), inner(EXACT)))], missing=2),
+        "fails",
+        "2 of 3 inner outputs depart; 2 not recorded",
+        ("first at Conv 'b-h' and 'h', output 1: values differ, max abs 0.5, max rel 0.25", f"and 1 more {MORE}"),
+    ),
+    "exact": (exact_stage(RegionReport(3, 3, {})), "holds", "3 operators exact", ()),
+    "exact by identities": (
+        exact_stage(RegionReport(1, 1, {"Identity": 2, "Cast": 1})),
+        "holds",
+        "1 operator exact",
+        ("identities: Cast 1, Identity 2",),
+    ),
+    "one region": (
+        region_stage((RegionReport(1_000, 1_001, {}, (Region((("r", "s"),), operators(8), (), OFF, place="body of 'l'"),)),)),
+        "fails",
+        "1,000 of 1,001 operators exact, 1 region DIFFERS",
+        (
+            "first at r and s in body of 'l': values differ, max abs 0.5, max rel 0.25",
+            f"the original computes it by {_FIRST}",
+            "the other model computes it by nothing",
+        ),
+    ),
+    "several regions": (
+        region_stage(
+            (
+                RegionReport(
+                    0, 1, {}, (region(None, reason="too large"), Region((("r", "r"), ("q", "q")), (), operators(9), FAR))
+                ),
+            )
+        ),
+        "fails",
+        "0 of 1 operator exact, 1 region DIFFERS, 1 region not judged",
+        (
+            "first at r: shapes (2,) and (3,)",
+            "the original computes it by nothing",
+            f"the other model computes it by {_LAST} and 1 more",
+            f"and 1 more {MORE}",
+        ),
+    ),
+    "a region that was not judged": (
+        region_stage(regions(region(None, reason="too large"))),
+        "fails",
+        "3 of 5 operators exact, 1 region not judged",
+        ("first at r: not judged: too large", "the original computes it by nothing", "the other model computes it by nothing"),
+    ),
+    "a region that one round judges": (
+        region_stage((*regions(region(None)), *regions(region(NEAR, of_largest=0.25)), *regions(region(NEAR, of_largest=0.5)))),
+        "holds",
+        "3 of 5 operators exact, 1 region within 0.5 of the largest number",
+        (),
+    ),
+    "nothing to train": (
+        training_stage(trained(), expect_tied=True),
+        "holds",
+        "0 tied",
+        ("y: mean 0 before, 0 after; b-y: 0, 0",),
+    ),
+    "training": (
+        training_stage(trained("tied", "tied", "stays", "frozen", "drifts"), expect_tied=False),
+        "holds",
+        "2 tied, 1 copied: will drift, 1 copied, not moved apart by this step, 1 copied and frozen",
+        (
+            "y: mean 0 before, 0 after; b-y: 0, 0",
+            "'w' and 'b-w': copied: will drift, 0 apart after one step on different inputs, which changed it by 0",
+        ),
+    ),
+    "training of copies that have to be tied": (
+        training_stage(trained("stays", "stays", "frozen"), expect_tied=True),
+        "fails",
+        "0 tied, 2 copied, not moved apart by this step, 1 copied and frozen",
+        ("y: mean 0 before, 0 after; b-y: 0, 0",),
+    ),
+    "training that parts equal branches": (
+        training_stage(
+            Training(
+                1.0, (TrainedPair("s", "b-s", "drifts", True, 0.5, 0, 0.25),), (TrainedOutput("y", "b-y", 1, 2, 1, 3, OFF),)
+            ),
+            expect_tied=False,
+        ),
+        "fails",
+        "0 tied",
+        (
+            "y and b-y differ after a step on equal inputs: values differ, max abs 0.5",
+            "y: mean 1 before, 2 after; b-y: 1, 3",
+            "'s' and 'b-s': statistics: will drift, 0.25 apart after one step on different inputs, which changed it by 0.5",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_a_stage_says_what_was_found(name: str) -> None:
+    stage, *wanted = STAGES[name]
+    assert [stage.verdict, stage.summary, stage.details] == wanted
+
+
+def test_parameters_that_drift_are_listed_up_to_20() -> None:
+    for count, last in ((20, "'w' and 'b-w': copied: will drift, "), (21, f"and 1 more that drift {MORE}")):
+        stage = training_stage(trained(*["drifts"] * count), expect_tied=False)
+        assert (stage.summary, len(stage.details)) == (f"0 tied, {count} copied: will drift", 1 + count)
+        assert stage.details[-1].startswith(last)
+
+
+_CHANGES = "differences in 1 place changed no value that was computed"
+
+
+@pytest.mark.parametrize(
+    ("rounds", "hidden"),
+    [
+        ((regions(region(EXACT, hidden="differ")),), ("r: differ",)),
+        ((regions(region(EXACT, hidden="differ")), regions(region(EXACT))), ()),
+        ((regions(region(EXACT, hidden="differ")), regions(region(OFF, hidden="differ"))), ()),
+        ((regions(region(EXACT, hidden="differ", place="body")),) * 2, ("r in body: differ",)),
+        ((regions(region(EXACT, switches=("s",))),), ("'s': one of its bodies was compared with nothing",)),
+    ],
+)
+def test_what_equal_values_hide_is_a_stage_of_its_own(
+    rounds: tuple[tuple[RegionReport, ...], ...], hidden: tuple[str, ...]
+) -> None:
+    stages = add_regions(HOLDS, [report for each in rounds for report in each])
+    assert [stage.name for stage in stages] == [
+        "structure",
+        "parameters",
+        "regions",
+        "values",
+        *(["changes"] if hidden else []),
+    ]
+    if hidden:
+        assert stages[-1] == Stage("changes", "fails", _CHANGES, hidden)
+    assert add_regions(stages, [report for each in rounds for report in each]) == stages
+
+
+@pytest.mark.parametrize(
+    ("taken", "is_hidden"),
+    [(({"s": True}, {"s": False}), False), (({"s": True}, {"s": True}), True), (({"s": True}, {}), True)],
+)
+def test_a_switch_is_compared_where_rounds_take_both_bodies(taken: tuple[dict[str, bool], ...], is_hidden: bool) -> None:
+    rounds = [RegionReport(0, 1, {}, (region(EXACT, switches=("s",)),), each) for each in taken]
+    assert (add_regions(HOLDS, rounds)[-1].name == "changes") is is_hidden
+
+
+def test_stages_without_regions_stay() -> None:
+    assert add_regions(HOLDS, regions()) == HOLDS
+    assert [stage.name for stage in add_regions(HOLDS[:2], regions(region(EXACT)))] == ["structure", "parameters", "regions"]
+
+
+@pytest.mark.parametrize(("outputs", "is_equal"), [((), False), ((EXACT, NEAR), True), ((EXACT, OFF), False)])
+def test_nothing_is_equal_without_outputs(outputs: tuple[Comparison, ...], is_equal: bool) -> None:
+    assert bool(compared(*outputs)) is bool(run(*outputs)) is is_equal
+
+
+def export(*rounds: Values, branches: tuple[BranchReport, ...] = ()) -> ExportReport:
+    return ExportReport(branches, model=BranchReport("", "model", (value_stage(rounds),), rounds), runtime="1.0")
+
+
+@pytest.mark.parametrize(
+    ("report", "verdict"),
+    [
+        (export(run(EXACT)), "EQUAL in onnxruntime: 1 output, max abs 0, 0 of the largest value"),
+        (
+            export(run(NEAR, EXACT), run(EXACT, EXACT)),
+            "EQUAL in onnxruntime: 2 outputs at 2 sizes, max abs 1e-07, 0 of the largest value",
+        ),
+        (
+            export(run(EXACT), branches=(branch(), branch(name="c-"))),
+            "EQUAL in onnxruntime: 1 output, max abs 0, 0 of the largest value; bit for bit in the branches b-, c-",
+        ),
+        (export(run(EXACT, OFF)), "NOT EQUAL in onnxruntime: y1"),
+        (
+            export(run(OFF), run(EXACT, first=inner(OFF)), branches=(branch(Stage("values", "fails", ""), comparison=OFF),)),
+            "NOT EQUAL in onnxruntime: y0, b-y; the first value that differs is h (Conv)",
+        ),
+    ],
+)
+def test_the_verdict_on_an_export(report: ExportReport, verdict: str) -> None:
+    assert (report.verdict, bool(report)) == (verdict, verdict.startswith("EQUAL"))
+
+
+def test_an_export_is_described_output_by_output() -> None:
+    two = BranchReport("", "b-", (), (run(EXACT, OFF), run(EXACT)))
+    described = export(run(OFF), run(NEAR, first=inner(OFF)), branches=(two,)).describe()
+    rows = [(row["name"], row["max_abs"], row["max_rel"], row["holds"], row["reason"]) for row in described["outputs"]]
+    assert rows == [("y0", 0.5, 0.25, False, "values differ"), ("y0", 1e-7, 1e-7, True, "")]
+    assert described["branches"] == [{"reference": "", "branch": "b-", "outputs": 2, "differ": ["b-y1"]}]
+    assert (described["first"], described["runtime"]) == ("h (Conv)", "1.0")
+
+
+def test_how_much_of_an_onnx_model_is_tied(tmp_path: Path) -> None:
+    """One weight of both branches, one that each has, and one in a function that both call."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    text = """<ir_version: 9, opset_import: ["" : 17, "own" : 1]>
+        g (float[2,256] x, float[2,256] b_x) => (float[2,256] y, float[2,256] b_y) {
+            h = Mul(x, w) k = own.F(h) y = Add(k, b) b_h = Mul(b_x, w) b_k = own.F(b_h) b_y = Add(b_k, b_b) }
+        <domain: "own", opset_import: ["" : 17]> F (i) => (o) { c = Constant <value = float {0.5}> () o = Add(i, c) }"""
+    model = onnx.parser.parse_model(text)
+    array = onnx.numpy_helper.from_array(np.arange(256, dtype=np.float32))
+    model.functions[0].node[0].attribute[0].t.CopyFrom(array)
+    for name in ("w", "b", "b_b"):
+        model.graph.initializer.add().CopyFrom(array)
+        model.graph.initializer[-1].name = name
+    onnx.save(model, tmp_path / "m.onnx")
+    (report,) = gs.verify(tmp_path / "m.onnx", prefixes="b_").branches
+    stage = report.stages[1]
+    assert (stage.verdict, stage.summary) == ("holds", "1 tied, 1 equal byte for byte")
+    (detail,) = stage.details
+    assert detail.startswith("tied: 2 of 3 parameters (1 of them in functions), 2.0 kB of ")
+
+
+@pytest.mark.parametrize(
+    ("hows", "no_file", "verdict", "summary", "details"),
+    [
+        ("tied equal fed equal", False, "holds", "1 tied, 2 equal byte for byte, 1 fed", ("1 kB",)),
+        ("", True, "holds", "0 tied, 0 equal byte for byte", ("1 kB",)),
+        ("tied missing", True, "skipped", "1 tied, 0 equal byte for byte, 1 not compared: no parameter file is given", ()),
+        ("missing", False, "fails", "0 tied, 0 equal byte for byte, 0 different, 1 missing", ("'a' and 'b': why",)),
+        (
+            "missing different fed", True, "fails", "0 tied, 0 equal byte for byte, 1 fed, 1 different, 1 missing",
+            ("'a' and 'b': why",) * 2,
+        ),
+        ("different tied", False, "fails", "1 tied, 0 equal byte for byte, 1 different, 0 missing", ("'a' and 'b': why",)),
+    ],
+)  # fmt: skip
+def test_parameters_are_counted_by_how_they_belong_together(
+    hows: str, no_file: bool, verdict: Verdict, summary: str, details: tuple[str, ...]
+) -> None:
+    a, b = read_symbol(json.dumps(document([variable("a"), variable("b")], [0, 1])).encode()).nodes
+    pairs = [ParameterPair(a, b, how, "why") for how in hows.split()]  # type: ignore[arg-type]
+    assert parameter_stage(pairs, no_file, ("1 kB",)) == Stage("parameters", verdict, summary, details)

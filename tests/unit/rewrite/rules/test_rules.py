@@ -13,6 +13,7 @@ from graphshare.errors import GraphshareError, InputError, RefusedError, UsageEr
 from graphshare.files import toml
 from graphshare.files.schema import explain as schema_faults
 from graphshare.rewrite.rules import load, resolve
+from graphshare.rewrite.rules.explain import check_rules
 from graphshare.rewrite.rules.load import load_rules, read_rules
 from graphshare.rewrite.rules.model import Only, Rule, Ruleset, matches_of_options, rule_from_option
 from graphshare.rewrite.rules.resolve import Resolver, find_shadowed
@@ -270,3 +271,21 @@ def test_too_many_rules_patterns_and_levels_are_refused(monkeypatch: pytest.Monk
             [resolver.name_node(f"n{i}", PARAMETER) for i in range(100_000)]
     with pytest.raises(RefusedError, match="characters"):
         Resolver(ruleset({"prefix": "p" * 5000})).name_node("w", PARAMETER)
+
+
+def test_a_file_of_rules_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path) -> None:
+    for path, reason in (
+        (str(tmp_path / "none.json"), "No such file or directory"),
+        (f"{tmp_path}/a\0b", "embedded null byte"),
+    ):
+        with pytest.raises(InputError) as caught:
+            load.read_file(path)
+        (fault,) = caught.value.faults
+        assert (fault.message, fault.where) == (f"cannot be read: {reason}", path)
+        assert fault.hint == "name a file of rules, JSON or TOML"
+
+
+def test_rules_that_are_wrong_are_counted_as_none(tmp_path: Path) -> None:
+    (tmp_path / "rules.json").write_text("[")
+    report = check_rules(tmp_path / "rules.json")
+    assert (report.rules, len(report.errors), report.warnings) == (0, 1, [])
