@@ -145,7 +145,8 @@ def test_large_results_and_those_without_axes_are_computed_by_kernels(monkeypatc
     graph = document(nodes, [1])
     graph["attrs"]["is_np_shape"] = ["int", 1]
     net = gs.bind(load(graph, tmp_path))
-    for shape, by_kernel in (((64,), False), ((), True), ((300, 300), True), ((0, 3), False)):
+    bounds = ((8191,), False), ((8192,), True)  # 32 kB
+    for shape, by_kernel in (((64,), False), ((), True), *bounds, ((300, 300), True), ((0, 3), False)):
         called.clear()
         found = net(data=np.ones(shape, np.float32))["a_output"]
         assert isinstance(found, np.ndarray)
@@ -228,3 +229,11 @@ def test_arrays_of_memory_and_those_that_are_decoded_are_not_shared(tmp_path: Pa
     assert len(binding._ARRAYS) == before
     results = [net(x)["softmax_output"].tobytes() for net in nets]
     assert len(set(results)) == 1
+
+
+def test_the_latest_combinations_of_shapes_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(binding, "_KEPT", 2)
+    net = gs.bind(load(document([variable("x"), operator("tanh", "y", [0])], [1]), tmp_path))
+    for size in (1, 2, 3):
+        net(x=np.zeros(size, np.float32))
+    assert [key[0][1] for key in net._known] == [(2,), (3,)]

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from graphshare.analysis.roles import assign_roles
-from graphshare.errors import MemoryLimitError
+from graphshare.errors import InputError, MemoryLimitError, RefusedError, UsageError
 from graphshare.execute.prepare import memory
+from graphshare.execute.prepare.feeds import load_feeds
 from graphshare.execute.prepare.memory import check_memory
 from graphshare.execute.prepare.prepare import UPGRADED_BEFORE, prepare, upgrade_part
-from graphshare.execute.prepare.shape_report import Shaped, shape_graph
+from graphshare.execute.prepare.shape_report import Shaped, infer_part, shape_graph
 from graphshare.execute.prepare.variable_values import draw_input, draw_inputs, draw_parameter
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.ir.graph import Graph
+from graphshare.ir.graph import Entry, Graph
 from graphshare.ops.inference import infer
 from tests.symbols import document, mxnet_text, operator, two_layers, variable
 
@@ -168,3 +171,44 @@ def test_the_memory_of_a_run_is_that_of_the_values_alive_at_a_time(
         check_memory(graph.nodes, graph.heads, inference, {}, keeps_all=keeps_all)
     found = caught.value.faults[0]
     assert f"{found.node}: {found.message}" == f"{fault}, too much"
+
+
+def test_files_of_arrays_are_fed_to_the_variables_that_are_named(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.npy", tmp_path / "two.npz"
+    np.save(one, np.array([1.0]))
+    np.savez(two, a=np.array([2.0]), b=np.array([3.0]))
+
+    def load(*feeds: tuple[str, Path | str]) -> dict[str, Any]:
+        return {name: np.asarray(x).tolist() for name, x in load_feeds([(name, str(path)) for name, path in feeds]).items()}
+
+    assert load(("x", one)) == {"x": [1.0]}
+    assert load(("", two)) == {"a": [2.0], "b": [3.0]}
+    assert load(("b", two), ("x", "4"), ("y", "[5, 6]")) == {"b": [3.0], "x": 4, "y": [5, 6]}
+    unclear = "it is not clear which array of {} belongs to which variable".format
+    for feeds, messages, hint in (
+        ([("c", two)], [unclear(two)], "it must hold one array, or one of that name"),
+        ([("", one)], [unclear(one)], f"--feed NAME={one}"),
+        ([("", two), ("b", one), ("a", one)], ["--feed gives 'b' twice", "--feed gives 'a' twice"], ""),
+    ):
+        with pytest.raises(UsageError) as caught:
+            load(*feeds)
+        assert [fault.message for fault in caught.value.faults] == messages
+        assert (caught.value.faults[0].hint or "") == hint
+    with pytest.raises(InputError) as unreadable:
+        load(("x", tmp_path / "no.npy"), ("c", two), ("y", tmp_path / "none.npy"))
+    assert len(unreadable.value.faults) == 2
+
+
+def test_the_shape_of_a_label_is_asked_for_where_inputs_are_known() -> None:
+    nodes = [variable("data"), variable("label"), operator("SoftmaxOutput", "out", [0, 1]), variable("spare")]
+    graph = read([*nodes, operator("relu", "other", [3])])
+    pair = Graph(graph.nodes, (*graph.heads, Entry(graph.nodes[2])), graph.attrs, graph.source)
+    for given, asked in (({}, ["spare", "data"]), ({"data": (2, 3)}, ["spare"])):
+        with pytest.raises(RefusedError) as caught:
+            infer_part(pair, params=None, shapes=given, types={}, targets=[], as_input=["spare"])
+        assert [fault.node for fault in caught.value.faults] == asked
+    idle = {"spare": (5, 6)}
+    part = infer_part(pair, params=None, shapes={"data": (2, 3), **idle}, types={"spare": "float16"}, targets=["out"])
+    assert [part.inference.shapes[node][0] for node in part.part.nodes] == [(2, 3), (2,), (2, 3)]
+    with pytest.raises(RefusedError, match="`feeds` 'labels' names no variable"):
+        infer_part(pair, params=None, shapes={}, types={"labels": "float16"}, targets=["out"])
