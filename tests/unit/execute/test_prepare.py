@@ -16,7 +16,14 @@ from graphshare.execute.prepare.feeds import load_feeds
 from graphshare.execute.prepare.memory import check_memory
 from graphshare.execute.prepare.prepare import UPGRADED_BEFORE, prepare, upgrade_part
 from graphshare.execute.prepare.shape_report import Shaped, infer_part, shape_graph
-from graphshare.execute.prepare.variable_values import draw_input, draw_inputs, draw_parameter
+from graphshare.execute.prepare.variable_values import (
+    check_shapes,
+    convert_feed,
+    draw_input,
+    draw_inputs,
+    draw_parameter,
+    largest_integer,
+)
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Entry, Graph
 from graphshare.ops.inference import infer
@@ -212,3 +219,49 @@ def test_the_shape_of_a_label_is_asked_for_where_inputs_are_known() -> None:
     assert [part.inference.shapes[node][0] for node in part.part.nodes] == [(2, 3), (2,), (2, 3)]
     with pytest.raises(RefusedError, match="`feeds` 'labels' names no variable"):
         infer_part(pair, params=None, shapes={}, types={"labels": "float16"}, targets=["out"])
+
+
+def test_integers_are_drawn_below_their_limit() -> None:
+    (node,) = read([variable("x")]).nodes
+    for dtype, limit, expected in (("int32", None, {0, 1}), ("bool", None, {False, True}), ("float32", 3, {0, 1, 2})):
+        drawn = draw_input(node, (100,), dtype, seed=1, limit=limit)
+        assert (str(drawn.dtype), set(drawn.tolist())) == (dtype, expected)
+        assert dtype == "float32" or drawn.tolist() == draw_parameter(node, (100,), dtype, seed=1).tolist()
+    dtypes = {"int8": 127, "uint8": 255, "int64": 2**63 - 1, "bool": 1, "float16": 2048, "float32": 2**24, "float64": 2**53}
+    assert {dtype: largest_integer(dtype) for dtype in dtypes} == dtypes
+    for dtype in ("float16", "float32", "float64"):
+        assert np.array(dtypes[dtype], dtype) + np.array(1, dtype) == dtypes[dtype]
+
+
+def test_parameters_are_drawn_by_their_ending_and_shape() -> None:
+    graph = read([variable("w_gamma"), variable("w_var"), variable("w"), operator("add_n", "y", [0, 1, 2])])
+    gamma, var, weight = graph.variables()
+    for node in (gamma, var):
+        drawn = draw_parameter(node, (400,), "float64", seed=0)
+        assert drawn.min() >= 1
+        assert drawn.mean() == pytest.approx(1 + 0.1 * np.sqrt(2 / np.pi), abs=0.01)
+    for shape, scale in (((4000,), 0.1), ((400, 8), 0.5), ((100, 2, 4, 4), 0.25), ((4000, 1), np.sqrt(2)), ((2, 0), 1.0)):
+        drawn = draw_parameter(weight, shape, "float64", seed=0)
+        assert drawn.shape == shape
+        assert not drawn.size or drawn.std() == pytest.approx(scale, rel=0.06)
+
+
+def test_numbers_that_an_integer_dtype_lacks_are_refused() -> None:
+    array = np.array([1.0, 2.0], "float32")
+    assert convert_feed("x", array, None) is array
+    assert convert_feed("x", array, "float32") is array
+    assert convert_feed("x", array, "uint8").dtype == "uint8"
+    assert convert_feed("x", np.array([0.1]), "float16").tolist() == [np.float16(0.1)]
+    for wrong, dtype in (([1.5], "int32"), ([256.0], "uint8"), ([2.0], "bool")):
+        with pytest.raises(RefusedError, match=f"'x' is float64, and not all of its values fit into {dtype}"):
+            convert_feed("x", np.array(wrong), dtype)
+
+
+def test_shapes_that_do_not_fit_those_inferred_are_all_listed() -> None:
+    x, z = read([variable("x"), variable("z"), operator("elemwise_add", "y", [0, 1])]).variables()
+    inference = infer(read([variable("x")]), {}, {})
+    inference.shapes.update({x: [(2, None)], z: [None]})
+    check_shapes({x: (2, 3), z: (1,)}, inference)
+    with pytest.raises(RefusedError) as caught:
+        check_shapes({x: (3, 3), z: (5,)}, inference)
+    assert [fault.message for fault in caught.value.faults] == ["'x' has the shape (3,3), which does not fit (2,?)"]
