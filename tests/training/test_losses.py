@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import graphshare as gs
 from graphshare.ops.loss.value import measure_loss
 from graphshare.ops.registry import lookup
 from tests.surroundings import ROOT
+from tests.symbols import document, mxnet_text, operator, variable
 
 FEEDS = {"data": np.random.default_rng(0).normal(size=(4, 1, 28, 28)).astype("f"), "softmax_label": np.arange(4.0, dtype="f")}
 
@@ -80,3 +83,17 @@ def test_what_is_no_loss_has_the_mean_of_its_output() -> None:
     trained = gs.train(ROOT / "fixtures" / "lenet", steps=1, feeds={"data": FEEDS["data"]}, targets="conv1")
     assert trained.losses[0].measure == "mean"
     assert trained.losses[0].values[0] == pytest.approx(float(trained.before["conv1_output"].mean()), rel=1e-3)
+
+
+def test_training_without_a_seed_draws_from_seed_0_and_counts_its_own_seconds(tmp_path: Path) -> None:
+    nodes = [variable("data"), variable("weight"), operator("elemwise_mul", "m", [0, 1])]
+    nodes += [operator("Dropout", "d", [2]), operator("MakeLoss", "loss", [3])]
+    (tmp_path / "net.json").write_text(mxnet_text(document(nodes, [4])))
+    model = gs.load(tmp_path / "net.json")
+    results = []
+    for seed in (None, 0, 1):
+        started = perf_counter()
+        trained = gs.train(model, steps=1, feeds={"data": np.ones((4, 20), "f"), "weight": np.ones((4, 20), "f")}, seed=seed)
+        assert 0 < trained.seconds < perf_counter() - started
+        results.append(trained.updated["arg:weight"].tolist())
+    assert results[0] == results[1] != results[2]

@@ -237,3 +237,10 @@ def test_the_latest_combinations_of_shapes_are_kept(monkeypatch: pytest.MonkeyPa
     for size in (1, 2, 3):
         net(x=np.zeros(size, np.float32))
     assert [key[0][1] for key in net._known] == [(2,), (3,)]
+
+
+def test_a_bound_graph_is_shown_by_its_size_and_first_inputs(tmp_path: Path) -> None:
+    for count, names in ((2, "x0, x1"), (3, "x0, x1, x2"), (5, "x0, x1, x2 and 2 more")):
+        nodes = [variable(f"x{i}") for i in range(count)]
+        nodes.append(operator("add_n", "sum", range(count), attrs={"num_args": str(count)}))
+        assert repr(gs.bind(load(document(nodes, [count]), tmp_path))) == f"<Bound: {count + 1} nodes, inputs {names}>"

@@ -229,3 +229,17 @@ def test_notation() -> None:
     assert (term.name, term.counted_by, len(term.conditions)) == ("arg", "num_args", 2)
     with pytest.raises(AssertionError):
         read_parameters("nonsense")
+
+
+@pytest.mark.parametrize(
+    ("operator", "key", "accepted", "refused"),
+    [
+        ("Dropout", "p", ("0", "1", "0.5"), ("-0.001", "1.001")),
+        ("Convolution", "num_filter", ("1", "100000"), ("0",)),
+    ],
+)
+def test_bounds_belong_to_their_range(operator: str, key: str, accepted: tuple[str, ...], refused: tuple[str, ...]) -> None:
+    signature = row(operator)
+    others = {"kernel": "(1,)"} if operator == "Convolution" else {}
+    assert [signature.parse({**others, key: text})[1] for text in accepted] == [[]] * len(accepted)
+    assert [[fault.key for fault in signature.parse({**others, key: text})[1]] for text in refused] == [[key]] * len(refused)
