@@ -29,6 +29,7 @@ def test_the_loss_of_each_step_is_that_of_its_forward_pass() -> None:
     lenet = gs.load(ROOT / "fixtures" / "lenet")
     settings = gs.Sgd(learning_rate=0.05)
     trained = gs.train(lenet, steps=4, settings=settings, feeds=FEEDS, on_step=lambda n, of: told.append((n, of[0].values[-1])))
+    assert trained.notes == ["gradients are divided by 4, the batch of 'data'"]
     (history,) = trained.losses
     assert (history.name, history.measure) == ("softmax_output", "cross entropy")
     assert told == list(enumerate(history.values, start=1))

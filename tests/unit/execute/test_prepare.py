@@ -265,3 +265,23 @@ def test_shapes_that_do_not_fit_those_inferred_are_all_listed() -> None:
     with pytest.raises(RefusedError) as caught:
         check_shapes({x: (3, 3), z: (5,)}, inference)
     assert [fault.message for fault in caught.value.faults] == ["'x' has the shape (3,3), which does not fit (2,?)"]
+
+
+def test_values_that_are_held_count_beside_those_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = read([variable("x"), variable("w"), operator("elemwise_mul", "y", [0, 1])])
+    x, w = graph.variables()
+    inference = infer(graph, {x: (5,)}, {x: "float32", w: "float32"})
+    for limit, message in (
+        (59, "the outputs of elemwise_mul (5) take 20 B, 60 B with all that is kept beside them, too much"),
+        (15, "the values (5) take 20 B, 40 B with all that is kept beside them, too much"),
+        (60, None),
+    ):
+        monkeypatch.setattr(
+            memory, "describe_excess", lambda size, held, limit=limit: "too much" if size + held > limit else ""
+        )
+        if message is None:
+            check_memory(graph.nodes, graph.heads, inference, {w: np.ones(5, "float32")})
+            continue
+        with pytest.raises(MemoryLimitError) as caught:
+            check_memory(graph.nodes, graph.heads, inference, {w: np.ones(5, "float32")})
+        assert [fault.message for fault in caught.value.faults] == [message]
