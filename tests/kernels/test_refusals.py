@@ -32,7 +32,7 @@ def kernel_of(operator: str, attrs: dict[str, str]) -> tuple[Any, dict[str, Any]
 
 PS_POOLING = {"spatial_scale": "1", "output_dim": "2", "pooled_size": "2"}
 PROPOSAL = {"scales": "(8,)", "ratios": "(0.5, 1)", "feature_stride": "16"}
-HAWKES = [f(2, 3), f(3), f(3), f(2, 3), f(2, 4), np.zeros((2, 4), "int32"), f(2, value=4), f(2)]
+HAWKES = [f(2, 3, value=1), f(3), f(3), f(2, 3), f(2, 4), np.zeros((2, 4), "int32"), f(2, value=4), f(2)]
 DEFORMABLE = {"spatial_scale": "1", "output_dim": "1", "group_size": "1", "pooled_size": "2", "sample_per_part": "1"}
 
 VALUES: list[tuple[str, dict[str, str], list[Any], str]] = [
@@ -197,6 +197,10 @@ SHAPES: list[tuple[str, dict[str, str], list[Shape], str]] = [
         [(2, 6)],
         "axis 1 of a part of (2,6) has size 3, expected 1 to squeeze it",
     ),
+    ("slice_axis", {"axis": "0", "begin": "0", "end": "0"}, [(4,)], "begin 0 and end 0 select nothing on an axis of size 4"),
+    ("slice_axis", {"axis": "0", "begin": "-5", "end": "2"}, [(4,)], "begin -5 and end 2 select nothing on an axis of size 4"),
+    ("slice_axis", {"axis": "0", "begin": "3", "end": "-1"}, [(4,)], "begin 3 and end -1 select nothing on an axis of size 4"),
+    ("slice_axis", {"axis": "0", "begin": "0", "end": "5"}, [(4,)], "begin 0 and end 5 select nothing on an axis of size 4"),
     ("SliceChannel", {"num_outputs": "4"}, [(2, 6)], "an axis of size 6 cannot be split into 4 equal parts"),
 ]
 

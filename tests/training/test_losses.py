@@ -98,3 +98,22 @@ def test_training_without_a_seed_draws_from_seed_0_and_counts_its_own_seconds(tm
         assert 0 < trained.seconds < perf_counter() - started
         results.append(trained.updated["arg:weight"].tolist())
     assert results[0] == results[1] != results[2]
+
+
+def test_parameters_without_a_gradient_are_listed_and_names_must_differ(tmp_path: Path) -> None:
+    names = [f"w{i}_weight" for i in range(8)]
+    nodes = [variable("data"), *map(variable, names), operator("add_n", "idle", range(2, 9), attrs={"num_args": "7"})]
+    nodes += [operator("BlockGrad", "stop", [9]), operator("add_n", "sum", [0, 1, 10], attrs={"num_args": "3"})]
+    nodes.append(operator("MakeLoss", "loss", [11]))
+    (tmp_path / "net.json").write_text(mxnet_text(document(nodes, [12])))
+    feeds = {"data": np.ones((2, 3), "f"), **{name: np.ones((2, 3), "f") for name in names}}
+    told: list[int] = []
+    trained = gs.train(gs.load(tmp_path / "net.json"), feeds=feeds, on_step=lambda number, _: told.append(number), steps=2)
+    assert told == [1, 2]
+    assert trained.notes[-1] == f"no gradient reaches {', '.join(names[1:7])} and 1 more"
+    nodes[2]["name"] = names[0]
+    del feeds[names[1]]
+    (tmp_path / "twice.json").write_text(mxnet_text(document(nodes, [12])))
+    with pytest.raises(gs.GraphshareError) as caught:
+        gs.train(gs.load(tmp_path / "twice.json"), feeds=feeds, steps=1)
+    assert [fault.message for fault in caught.value.faults] == [f"several variables have the name {names[0]!r}"]

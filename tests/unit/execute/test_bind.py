@@ -106,6 +106,8 @@ def test_draws_follow_the_seed(tmp_path: Path) -> None:
     assert np.array_equal(one, again(data=data)["sum_output"])
     assert not np.array_equal(one, other(data=data)["sum_output"])
     assert not np.array_equal(one, first(data=data)["sum_output"])
+    runs = [gs.run(graph, feeds={"data": data}, seed=seed).outputs["sum_output"].tolist() for seed in (None, 0, 1)]
+    assert runs[0] == runs[1] != runs[2] == one.tolist()
 
 
 def load(graph: Any, path: Path) -> Any:

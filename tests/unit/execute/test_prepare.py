@@ -12,7 +12,7 @@ import pytest
 from graphshare.analysis.roles import assign_roles
 from graphshare.errors import InputError, MemoryLimitError, RefusedError, UsageError
 from graphshare.execute.prepare import memory
-from graphshare.execute.prepare.feeds import load_feeds
+from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
 from graphshare.execute.prepare.memory import check_memory
 from graphshare.execute.prepare.prepare import UPGRADED_BEFORE, prepare, upgrade_part
 from graphshare.execute.prepare.shape_report import Shaped, infer_part, shape_graph
@@ -285,3 +285,17 @@ def test_values_that_are_held_count_beside_those_of_a_run(monkeypatch: pytest.Mo
         with pytest.raises(MemoryLimitError) as caught:
             check_memory(graph.nodes, graph.heads, inference, {w: np.ones(5, "float32")})
         assert [fault.message for fault in caught.value.faults] == [message]
+
+
+def test_a_feed_is_a_name_and_a_file_or_a_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a=b.npy").write_bytes(b"")
+    texts = ["data=x.npy", "x.npy", "a=b.npy", "b=a.npy", "https://host/a=b.npy", "x=https://host/a=b.npy"]
+    assert parse_feeds(texts) == [
+        ("data", "x.npy"),
+        ("", "x.npy"),
+        ("", "a=b.npy"),
+        ("b", "a.npy"),
+        ("", "https://host/a=b.npy"),
+        ("x", "https://host/a=b.npy"),
+    ]
