@@ -271,19 +271,22 @@ def test_values_that_are_held_count_beside_those_of_a_run(monkeypatch: pytest.Mo
     graph = read([variable("x"), variable("w"), operator("elemwise_mul", "y", [0, 1])])
     x, w = graph.variables()
     inference = infer(graph, {x: (5,)}, {x: "float32", w: "float32"})
-    for limit, message in (
-        (59, "the outputs of elemwise_mul (5) take 20 B, 60 B with all that is kept beside them, too much"),
-        (15, "the values (5) take 20 B, 40 B with all that is kept beside them, too much"),
-        (60, None),
+    for limit, keeps_all, message in (
+        (59, False, "the outputs of elemwise_mul (5) take 20 B, 60 B with all that is kept beside them, too much"),
+        (15, False, "the values (5) take 20 B, 40 B with all that is kept beside them, too much"),
+        (79, True, "the outputs of elemwise_mul (5) take 20 B, 80 B with all that is kept beside them, too much"),
+        (80, True, None),
+        (60, False, None),
     ):
         monkeypatch.setattr(
             memory, "describe_excess", lambda size, held, limit=limit: "too much" if size + held > limit else ""
         )
+        values = {w: np.ones(5, "float32")}
         if message is None:
-            check_memory(graph.nodes, graph.heads, inference, {w: np.ones(5, "float32")})
+            check_memory(graph.nodes, graph.heads, inference, values, keeps_all=keeps_all)
             continue
         with pytest.raises(MemoryLimitError) as caught:
-            check_memory(graph.nodes, graph.heads, inference, {w: np.ones(5, "float32")})
+            check_memory(graph.nodes, graph.heads, inference, values, keeps_all=keeps_all)
         assert [fault.message for fault in caught.value.faults] == [message]
 
 
