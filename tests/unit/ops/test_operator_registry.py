@@ -24,6 +24,7 @@ from graphshare.ops.registry import (
     load_registered_signatures,
     lookup,
     name_inputs,
+    visible_outputs,
 )
 from graphshare.ops.signature import MAX_COUNT, define
 
@@ -161,3 +162,9 @@ def test_counts_of_outputs_have_a_limit() -> None:
     for count, expected in ((1, 1), (MAX_COUNT, MAX_COUNT), (MAX_COUNT + 1, 0), (-1, 0)):
         outputs = signature.outputs({"num_outputs": str(count)})
         assert (outputs.total if outputs is not None else 0) == expected
+
+
+def test_an_unknown_operator_has_the_outputs_that_its_file_counts() -> None:
+    for count, expected in ((None, 1), (1, 1), (3, 3)):
+        node = Node("Unknown", "u", num_outputs=count)
+        assert [entry.index for entry in visible_outputs(node)] == list(range(expected))
