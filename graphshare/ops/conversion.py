@@ -32,8 +32,7 @@ def convert(x: Array, dtype: Any) -> Array:
         low = np.iinfo(wide).min
         whole = np.trunc(x.astype(np.float64, copy=False))
         # -low is a power of two, which float64 holds exactly; the greatest int64 is not.
-        fits = (whole >= low) & (whole < -float(low))
-        return np.where(fits, whole, low).astype(wide).astype(wanted, copy=False)
+        return np.where(np.abs(whole) < -float(low), whole, low).astype(wide).astype(wanted, copy=False)
 
 
 def to_floating(x: Array) -> Array:

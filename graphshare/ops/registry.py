@@ -66,7 +66,7 @@ def visible_outputs(node: Node) -> Iterator[Entry]:
     if node.details.outputs and node.op:
         return (Entry(node, i) for i, name in enumerate(node.details.outputs) if name)
     outputs = find_outputs(node)
-    count = outputs.visible if outputs else 1 if node.is_variable else max(node.num_outputs or 1, 1)
+    count = outputs.visible if outputs else 1 if node.is_variable else node.num_outputs or 1
     return (Entry(node, i) for i in range(count))
 
 

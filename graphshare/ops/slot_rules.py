@@ -21,7 +21,7 @@ def number_outputs(count: int, visible: int | None = None) -> OutputList:
 def read_count(signature: Signature, attrs: Attributes, key: str) -> int:
     """Return a count from the attributes; 0 where it is missing, negative or larger than ``MAX_COUNT``."""
     value = signature.value(attrs, key)
-    return value if isinstance(value, int) and 0 <= value <= MAX_COUNT else 0
+    return value if isinstance(value, int) and MAX_COUNT >= value > 0 else 0
 
 
 def outputs_by_attribute(key: str) -> OutputRule:

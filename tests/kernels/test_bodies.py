@@ -20,6 +20,7 @@ from graphshare.ops.onednn import convolution, products
 from graphshare.ops.onednn.products import sum_by_channel
 from tests.elementwise import describe_mismatch
 from tests.export.judge import export_graph
+from tests.kernels.cases.joined import conv_case
 from tests.kernels.recordings import WITH_BODIES, cases, recorded, recorded_outputs, tolerance_of
 from tests.symbols import document, operator, variable
 
@@ -263,3 +264,39 @@ def test_arrays_made_inside_of_a_body_get_the_shape_that_follows() -> None:
     graph = graph_of(case, 1)
     data = np.arange(24, dtype="float32").reshape(4, 2, 3)
     assert np.array_equal(run_plan(make_plan(graph.heads), {graph.nodes[0]: data}).outputs[0], data + 1)
+
+
+RESULTS = {  # MXNet 1.9.1
+    ("sigmoid", False): ("uint8", [0, 0, 0, 0, 0, 1, 1, 1]),
+    ("sigmoid", True): ("int8", [13, -13, 27, -27, 40, -39, 127, -128]),
+    ("tanh", False): ("int8", [-1, -1, -1, -1, 0, 1, 1, 1]),
+    ("tanh", True): ("int8", [12, -14, 26, -28, 40, -39, 127, -128]),
+    ("softrelu", False): ("uint8", [0, 0, 0, 0, 1, 13, 133, 255]),
+    ("softrelu", True): ("int8", [13, -13, 27, -27, 41, -33, 127, -1]),
+    ("relu", False): ("uint8", [0, 0, 0, 0, 0, 13, 133, 255]),
+    ("relu", True): ("int8", [13, -13, 27, -27, 40, -33, 127, -1]),
+}
+
+
+@pytest.mark.parametrize(("act_type", "with_sum"), RESULTS)
+def test_activations_of_integers(act_type: str, with_sum: bool) -> None:
+    conv = {"kernel": "(1, 1)", "num_filter": "1", "no_bias": "True"}
+    case = conv_case(
+        conv, "int8", "int8" if with_sum else None, None, ("Activation", {"act_type": act_type}), None, ("-1.5", "3")
+    )
+    arrays = [np.array([-127, -60, -20, -3, 0, 5, 50, 127], "int8").reshape(1, 1, 2, 4), np.full((1, 1, 1, 1), 2, "float32")]
+    ends = [-2.0, 1.5]
+    if with_sum:
+        arrays.append(np.array([10, -10, 20, -20, 30, -30, 127, -127], "int8").reshape(1, 1, 2, 4))
+        ends += [-1.0, 4.0]
+    arrays += [np.array([end], "float32") for end in ends]
+    graph = graph_of(case, 3)
+    # The dtypes of weights and ranges follow from those of the data.
+    types = {node: str(x.dtype) for node, x in zip(graph.variables(), arrays, strict=True) if x.dtype == np.int8}
+    values = dict(zip(graph.variables(), arrays, strict=True))
+    found = infer(graph, {node: x.shape for node, x in values.items()}, types)
+    dtype, expected = RESULTS[act_type, with_sum]
+    assert [found.types[node] for node in graph.variables()] == [[str(x.dtype)] for x in arrays]
+    assert found.types[graph.nodes[-1]] == [dtype, "float32", "float32"]
+    output, low, high = run_plan(make_plan(graph.heads), values, shapes=found.shapes).outputs
+    assert (str(output.dtype), output.ravel().tolist(), low.tolist(), high.tolist()) == (dtype, expected, [-1.5], [3.0])

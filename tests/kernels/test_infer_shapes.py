@@ -63,6 +63,13 @@ INFERRED = [
     ("slice_axis", {"axis": "1", "begin": "0", "end": "2"}, [(None, 4)], [(3, None)], [(3, 4)], [(3, 2)]),
     ("slice", {"begin": "(0, 1)", "end": "(None, 3)"}, [(None, 4)], [N], [(None, 4)], [(None, 2)]),
     ("_slice_assign", {"begin": "(1,)", "end": "(3,)"}, [(4, 5), N], [N], [(4, 5), (2, 5)], [(4, 5)]),
+    ("Pooling", {"kernel": "(3,)", "stride": "(2,)", "pooling_convention": "same"}, [(1, 2, 7)], [N], [(1, 2, 7)], [(1, 2, 4)]),
+    ("Pooling", {"kernel": "(3,)", "stride": "(2,)", "pooling_convention": "same"}, [(1, 2, 8)], [N], [(1, 2, 8)], [(1, 2, 4)]),
+    ("slice_axis", {"axis": "0", "begin": "-4", "end": "None"}, [(4,)], [N], [(4,)], [(4,)]),
+    ("slice_axis", {"axis": "0", "begin": "3", "end": "4"}, [(4,)], [N], [(4,)], [(1,)]),
+    ("slice_axis", {"axis": "0", "begin": "0", "end": "-3"}, [(4,)], [N], [(4,)], [(1,)]),
+    ("_linalg_syrk", {"transpose": "True"}, [(5, 2, 3)], [N], [(5, 2, 3)], [(5, 3, 3)]),
+    ("_linalg_syrk", {"transpose": "False"}, [(5, 2, 3)], [N], [(5, 2, 3)], [(5, 2, 2)]),
     ("_zeros", {"shape": "(2, 0, 200)"}, [], [(None, 32, None)], [], [(2, 32, 200)]),
     ("_arange", {"start": "0", "stop": "None", "infer_range": "True"}, [], [(5,)], [], [(5,)]),
     (

@@ -109,7 +109,7 @@ class Tape:
             if slot >= 0:
                 self._values[slot] = value
         if carried and isinstance(gradient, Gradient):
-            self._live.update(slot for slot in step.outputs if slot >= 0)
+            self._live.update(step.outputs)
             wanted = tuple(slot in self._live and x.dtype.kind == "f" for slot, x in zip(step.inputs, inputs, strict=True))
             streams = self._streams
             entry = TapeEntry(

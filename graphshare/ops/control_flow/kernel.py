@@ -103,9 +103,9 @@ def foreach_body_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: B
         if i >= data:
             operands[i] = unify(operands[i], variables[place])
         # A step of data with a single axis is one number, from whose shape nothing follows.
-        elif operands[i] is not None and len(operands[i] or ()) > 1:
+        elif (shape := operands[i]) is not None and len(shape) > 1:
             step = variables[place]
-            operands[i] = unify(operands[i], None if step is None else ((operands[i] or (None,))[0], *step))
+            operands[i] = unify(shape, None if step is None else (shape[0], *step))
     length: Dim = next((x[0] for x in operands[:data] if x), None)
     _unify_heads(results, heads, count, length)
     # Facts that the body determined for a state or an output hold for its counterpart.

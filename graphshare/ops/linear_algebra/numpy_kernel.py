@@ -158,7 +158,7 @@ def eigh(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
     """Return ascending eigenvalues of a symmetric matrix and eigenvectors in columns, whose largest element is positive."""
     values, vectors = np.linalg.eigh(a, _triangle(attrs))
     largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=-2)[..., None, :], axis=-2)
-    return values, np.ascontiguousarray(vectors * np.where(largest < 0, -1, 1).astype(vectors.dtype))
+    return values, np.ascontiguousarray(vectors * np.sign(largest))
 
 
 def _triangle(attrs: Attrs) -> Any:

@@ -176,7 +176,7 @@ def _on_axis(axis: int, cells: slice) -> tuple[slice, ...]:
 def _positions(size: int, window: Window, i: int, convention: str) -> int:
     kernel, stride, pad = window.kernel[i], window.stride[i], window.pad[i]
     if convention == "same":
-        return -(-(size + 2 * pad) // stride)
+        return -(-size // stride)  # it takes no pad
     room = size + 2 * pad - kernel
     if room < 0:
         raise KernelError(

@@ -119,7 +119,7 @@ def _find_windows(t: Translation) -> _Cells:
     """Return the windows; their padding at the end gives the number of positions of MXNet."""
     shape = t.inputs[0].shape
     axes, window = axes_and_window(t.attrs, shape)
-    if min(window.pad, default=0) < 0:
+    if any(pad < 0 for pad in window.pad):
         t.refuse(f"its pad is {window.pad}, and windows in ONNX have no negative padding")
     sizes, counts = (tuple(sizes_by_axis[a] for a in axes) for sizes_by_axis in (shape, t.outputs[0].shape))
     ends = tuple(

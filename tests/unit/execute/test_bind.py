@@ -106,6 +106,8 @@ def test_draws_follow_the_seed(tmp_path: Path) -> None:
     assert np.array_equal(one, again(data=data)["sum_output"])
     assert not np.array_equal(one, other(data=data)["sum_output"])
     assert not np.array_equal(one, first(data=data)["sum_output"])
+    runs = [gs.run(graph, feeds={"data": data}, seed=seed).outputs["sum_output"].tolist() for seed in (None, 0, 1)]
+    assert runs[0] == runs[1] != runs[2] == one.tolist()
 
 
 def load(graph: Any, path: Path) -> Any:
@@ -145,7 +147,8 @@ def test_large_results_and_those_without_axes_are_computed_by_kernels(monkeypatc
     graph = document(nodes, [1])
     graph["attrs"]["is_np_shape"] = ["int", 1]
     net = gs.bind(load(graph, tmp_path))
-    for shape, by_kernel in (((64,), False), ((), True), ((300, 300), True), ((0, 3), False)):
+    bounds = ((8191,), False), ((8192,), True)  # 32 kB
+    for shape, by_kernel in (((64,), False), ((), True), *bounds, ((300, 300), True), ((0, 3), False)):
         called.clear()
         found = net(data=np.ones(shape, np.float32))["a_output"]
         assert isinstance(found, np.ndarray)
@@ -228,3 +231,18 @@ def test_arrays_of_memory_and_those_that_are_decoded_are_not_shared(tmp_path: Pa
     assert len(binding._ARRAYS) == before
     results = [net(x)["softmax_output"].tobytes() for net in nets]
     assert len(set(results)) == 1
+
+
+def test_the_latest_combinations_of_shapes_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(binding, "_KEPT", 2)
+    net = gs.bind(load(document([variable("x"), operator("tanh", "y", [0])], [1]), tmp_path))
+    for size in (1, 2, 3):
+        net(x=np.zeros(size, np.float32))
+    assert [key[0][1] for key in net._known] == [(2,), (3,)]
+
+
+def test_a_bound_graph_is_shown_by_its_size_and_first_inputs(tmp_path: Path) -> None:
+    for count, names in ((2, "x0, x1"), (3, "x0, x1, x2"), (5, "x0, x1, x2 and 2 more")):
+        nodes = [variable(f"x{i}") for i in range(count)]
+        nodes.append(operator("add_n", "sum", range(count), attrs={"num_args": str(count)}))
+        assert repr(gs.bind(load(document(nodes, [count]), tmp_path))) == f"<Bound: {count + 1} nodes, inputs {names}>"

@@ -28,12 +28,18 @@ def test_outputs_are_chosen_by_their_form() -> None:
     outputs = {"map": np.zeros((2, 3, 4, 4)), "row": SCORES, "column": np.zeros((2, 3, 1, 1)), "scalar": np.zeros(2)}
     assert {r.output for r in gs.rank_classes(outputs)} == {"row", "column"}
     assert {r.image for r in gs.rank_classes(outputs, images=["one.png"])} == {None}
+    narrow = {"pair": np.zeros((3, 2)), "one": np.zeros((3, 1)), "none": np.zeros((3, 2, 0))}
+    assert {r.output for r in gs.rank_classes(narrow)} == {"pair"}
     other = {"row": SCORES, "wide": np.zeros((2, 4))}
     assert {r.output for r in gs.rank_classes(other, labels=["a", "b", "c", "d"])} == {"wide"}
     with pytest.raises(RefusedError, match="no output has rows of scores, one for each class; the outputs are map 2x3x4x4"):
         gs.rank_classes({"map": outputs["map"]})
-    with pytest.raises(RefusedError, match="no output has rows of 1,000 scores"):
+    with pytest.raises(RefusedError, match="no output has rows of 1,000 scores") as with_labels:
         gs.rank_classes(other, labels=[str(i) for i in range(1000)])
+    with pytest.raises(RefusedError, match="no output has rows of scores") as without:
+        gs.rank_classes({"map": outputs["map"]})
+    hints = [caught.value.faults[0].hint for caught in (with_labels, without)]
+    assert hints == ["choose the output with `targets`, or the labels of this network", "choose the output with `targets`"]
 
 
 def test_files_of_labels(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from graphshare.execute.bind import fold_batch_norm
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import ExecutionPlan, make_plan
 from graphshare.ir.graph import Entry, Node
+from graphshare.ops.convolution import fused
 from graphshare.ops.convolution.fused import CHAIN
 from graphshare.ops.registry import KERNELS, find_kernel, known_kernels
 
@@ -171,3 +172,22 @@ def test_a_registered_kernel_is_not_replaced_by_a_chain() -> None:
     finally:
         del KERNELS.registered["Convolution"]
     np.testing.assert_allclose(found, 2 * wanted, rtol=1e-5)
+
+
+def test_a_chain_runs_as_one_where_all_dtypes_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    run_separately = fused._run_separately
+    monkeypatch.setattr(fused, "_run_separately", lambda *given: (calls.append("separately"), run_separately(*given))[1])
+    for dtypes, dtype, count in (
+        (("float32", "float32", "float32"), "float32", 0),
+        (("float64", "float64", "float64"), "float64", 0),
+        (("float32", "float32", "float64"), "float64", 1),
+        (("float16", "float16", "float16"), "float16", 1),
+    ):
+        net = Net()
+        data, weight, other = net.variable(2, 4, 5, 5), net.variable(6, 4, 3, 3), net.variable(2, 6, 5, 5)
+        made = node("elemwise_add", [node("Convolution", [data, weight], **CONVOLUTION, no_bias="True"), other])
+        net.values = {key: net.values[key].astype(d) for key, d in zip((data, weight, other), dtypes, strict=True)}
+        calls.clear()
+        (output,) = run_plan(make_plan([Entry(made)]), net.values).outputs
+        assert (output.dtype, len(calls)) == (dtype, count)

@@ -130,6 +130,9 @@ def test_shared_statistics_are_updated_in_the_order_of_the_heads(heads: tuple[in
     wanted = ["p", "q"] * of_inputs + ["gamma", "beta"]
     found = gone_back(graph_of(nodes, heads), {"p": [[0.0], [2.0]], "q": [[2.0], [4.0]], **STATES}, wanted)
     assert found["mean"].tolist() == [mean if of_inputs else 3 - mean]
+    # A quarter of the first mean is left after two updates.
+    arrays = {"p": [[0.0], [2.0]], "q": [[2.0], [4.0]], **STATES, "mean": [4.0]}
+    assert gone_back(graph_of(nodes, heads), arrays, wanted)["mean"].tolist() == [found["mean"].item() + 1]
 
 
 def test_of_statistics_shared_along_one_way_the_last_come_first() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import Array, Context, Kernel
-from graphshare.ops.registry import known_kernels, lookup
+from graphshare.ops.registry import find_kernel, known_kernels, lookup
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 17.0, -90.0, 1e-40, 3e38, np.inf, -np.inf, np.nan]
 
@@ -57,3 +57,18 @@ def test_they_give_the_same_bits() -> None:
                 checked[kernel.operator] = checked.get(kernel.operator, 0) + 1
         assert kernel.direct(attrs, ["int32"] * count) is None
     assert len(checked) > 60
+
+
+def test_pairs_have_a_function_where_both_are_floats_of_one_dtype() -> None:
+    for operator in ("elemwise_add", "broadcast_mul"):
+        kernel = find_kernel(operator)
+        assert kernel is not None
+        assert kernel.direct is not None
+        for dtypes, has_function in (
+            (["float32", "float32"], True),
+            (["float64", "float64"], True),
+            (["float32", "float64"], False),
+            (["float64", "float32"], False),
+            (["int32", "int32"], False),
+        ):
+            assert (kernel.direct({}, dtypes) is not None) == has_function

@@ -91,6 +91,13 @@ def test_a_body_may_return_an_output_that_its_operator_does_not_have() -> None:
     assert infer(graph, shapes, {}).shapes[graph.nodes[-1]] == [None, (3,)]
 
 
+def test_an_input_that_its_operator_does_not_have_stays_unknown() -> None:
+    nodes = [variable("a"), operator("relu", "r", [0]), operator("relu", "s", [[1, 3, 0]])]
+    graph = graph_of(document(nodes, [2]))
+    inference = infer(graph, {graph.nodes[0]: (2, 3)}, {})
+    assert [inference.shapes[node] for node in graph.nodes] == [[(2, 3)], [(2, 3)], [None]]
+
+
 def test_bodies_do_not_count_as_inputs() -> None:
     (loop,) = (node for node in graph_of(foreach()).nodes if node.subgraphs)
     assert find_faults(loop) == []

@@ -11,7 +11,7 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Node
 from graphshare.ops.bodies import NodeBodies
 from graphshare.ops.kernel import KernelError
-from graphshare.ops.node_errors import explain_failure
+from graphshare.ops.node_errors import explain_failure, find_faults
 from graphshare.ops.registry import find_kernel, lookup
 from tests.symbols import document, operator, variable
 
@@ -46,3 +46,26 @@ def test_a_subgraph_that_is_missing_is_counted() -> None:
     bodies = NodeBodies(Node("_foreach", "loop"), lambda *arguments: ([], []))
     with pytest.raises(KernelError, match="the node has 0 subgraphs, expected at least 2"):
         bodies.shapes(1, [], [])
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "count", "message"),
+    [
+        ("Convolution", {"kernel": "(1,)", "num_filter": "1"}, 1, "Convolution has 1 input, expected 3 (data, weight, bias)"),
+        ("_ones", {"shape": "(1,)"}, 1, "_ones has 1 input, expected 0 (none)"),
+    ],
+)
+def test_a_wrong_number_of_inputs_is_named(op: str, attrs: dict[str, str], count: int, message: str) -> None:
+    nodes = [*(variable(f"x{i}") for i in range(count)), operator(op, "y", range(count), attrs=attrs)]
+    graph = read_symbol(json.dumps(document(nodes, [count])).encode())
+    faults = find_faults(graph.nodes[-1])
+    assert [(fault.node, fault.message) for fault in faults] == [("y", message)]
+
+
+def test_a_bug_is_reported_with_dtypes_and_shapes() -> None:
+    nodes = [variable("x"), variable("z"), operator("elemwise_add", "y", [0, 1])]
+    node, kernel = read_symbol(json.dumps(document(nodes, [2])).encode()).nodes[-1], find_kernel("elemwise_add")
+    assert kernel is not None
+    error = explain_failure(node, "kernel", ValueError("odd"), kernel, {}, [(2,), (2,)], ["float32", None])
+    assert isinstance(error, BugError)
+    assert "failed on x float32 (2), z ? (2): ValueError: odd" in str(error)

@@ -20,8 +20,13 @@ ACCEPTED: list[tuple[str, str, Any]] = [
     *[("bool?", text, None) for text in ("None", "none", " NONE ")],
     *[("int", text, 1) for text in ("1", "+1", "01", " 1", "1 ", "\t1\n")],
     ("int", "-2147483648", -(2**31)),
+    ("int", "2147483647", 2**31 - 1),
     ("uint", "-1", 2**32 - 1),
+    ("uint", "4294967295", 2**32 - 1),
+    ("uint", "-4294967295", 1),
     ("uint64", "-1", 2**64 - 1),
+    ("uint64", "18446744073709551615", 2**64 - 1),
+    ("int64", "-9223372036854775808", -(2**63)),
     ("int64", "9223372036854775807", 2**63 - 1),
     *[("int?", text, 1) for text in ("1", "1L")],
     *[("int?", text, None) for text in ("None", "None ")],
@@ -31,6 +36,10 @@ ACCEPTED: list[tuple[str, str, Any]] = [
     ("float", "0.1", 0.10000000149011612),
     ("double", "0.1", 0.1),
     ("double", "1e-50", 1e-50),
+    ("float", "1.175494351e-38", 2.0**-126),
+    ("float", "3.402823466e38", 2.0**128 - 2.0**104),
+    ("double", "2.22507385850720138e-308", 2.0**-1022),
+    ("double", "1.79769313486231570e308", 1.7976931348623157e308),
     *[("float", text, -math.inf) for text in ("-INFinity", "-35e37")],
     ("float?", "1e-50", 0.0),
     ("float?", " 1 ", 1.0),
@@ -41,7 +50,7 @@ ACCEPTED: list[tuple[str, str, Any]] = [
     ],
     *[("shape", text, (3,)) for text in ("3", " 3 ", "(3)", "(3,)")],
     *[("shape", text, ()) for text in ("()", "[]", "( )")],
-    ("shape", "None", None),
+    *[("shape", text, None) for text in ("None", "None ", " None")],
     ("shape?", "None", None),
     ("shape?", "-1", (-1,)),
     ("slice", "(None, 3)", (None, 3)),
@@ -59,16 +68,20 @@ ACCEPTED: list[tuple[str, str, Any]] = [
 REFUSED = [
     *[("bool", text) for text in ("yes", "T", "2", "1.0", "None", " True", "True ", "")],
     *[("bool?", text) for text in ("2", "yes", "")],
-    *[("int", text) for text in ("4.0", "4L", "0x4", "1e1", "", "None", "2147483648", "1_0", "9" * 5000)],
+    *[("int", text) for text in ("4.0", "4L", "0x4", "1e1", "", "None", "2147483648", "-2147483649", "1_0", "9" * 5000)],
     *[("uint", text) for text in ("4294967296", "-4294967296", "1L", "")],
+    *[("int64", text) for text in ("9223372036854775808", "-9223372036854775809")],
+    ("uint64", "18446744073709551616"),
     *[("int?", text) for text in ("none", " None", "(1)", "2147483648", "1l")],
     *[("float", text) for text in ("1.5 ", "1,5", "0x4", "None", "1e-50", "1e50", "1.5d", "1L", "", "3.5e38x", "35e37")],
-    *[("double", text) for text in ("1.8e308", "180e306")],
+    *[("float", text) for text in ("1.17e-38", "3.41e38", "0e39", "0e-39")],
+    *[("double", text) for text in ("1.8e308", "180e306", "2.225073858507201e-308", "0e309", "0e-309")],
     *[("float?", text) for text in ("inf", "nan", "1.5f", " None", "1e50", "5e")],
     *[
         ("shape", text)
         for text in ("3,3", "(3 3)", "(3,3", "(3.0,3)", "('3',3)", "(3l,3)", "(None, 3)", "", "(3,3)x", "+1", "1L")
     ],
+    *[("shape", text) for text in ("Nonex", "None x", "xNone", "(None)")],
     *[("shape", text) for text in ("(1,,1)", "(,1)", "((1,1))", "(3L ,3)", "(9223372036854775808,)")],
     *[("shape?", text) for text in ("1L", "1.0", "")],
     *[("tuple32", text) for text in ("(2147483648,)", "2147483648")],
@@ -216,3 +229,17 @@ def test_notation() -> None:
     assert (term.name, term.counted_by, len(term.conditions)) == ("arg", "num_args", 2)
     with pytest.raises(AssertionError):
         read_parameters("nonsense")
+
+
+@pytest.mark.parametrize(
+    ("operator", "key", "accepted", "refused"),
+    [
+        ("Dropout", "p", ("0", "1", "0.5"), ("-0.001", "1.001")),
+        ("Convolution", "num_filter", ("1", "100000"), ("0",)),
+    ],
+)
+def test_bounds_belong_to_their_range(operator: str, key: str, accepted: tuple[str, ...], refused: tuple[str, ...]) -> None:
+    signature = row(operator)
+    others = {"kernel": "(1,)"} if operator == "Convolution" else {}
+    assert [signature.parse({**others, key: text})[1] for text in accepted] == [[]] * len(accepted)
+    assert [[fault.key for fault in signature.parse({**others, key: text})[1]] for text in refused] == [[key]] * len(refused)

@@ -24,8 +24,9 @@ from graphshare.ops.registry import (
     load_registered_signatures,
     lookup,
     name_inputs,
+    visible_outputs,
 )
-from graphshare.ops.signature import define
+from graphshare.ops.signature import MAX_COUNT, define
 
 CORPUS = Path(os.environ.get("GRAPHSHARE_CORPUS") or Path(__file__).resolve().parents[4] / "shared" / "corpus") / "graphs"
 
@@ -153,3 +154,17 @@ def test_every_operator_of_the_corpus_has_a_signature() -> None:
             continue  # broken on purpose, or by its author
         unknown.update({name: path.name for name in operators_of(graph) if name != "null" and lookup(name) is None})
     assert not unknown
+
+
+def test_counts_of_outputs_have_a_limit() -> None:
+    signature = lookup("SliceChannel")
+    assert signature is not None
+    for count, expected in ((1, 1), (MAX_COUNT, MAX_COUNT), (MAX_COUNT + 1, 0), (-1, 0)):
+        outputs = signature.outputs({"num_outputs": str(count)})
+        assert (outputs.total if outputs is not None else 0) == expected
+
+
+def test_an_unknown_operator_has_the_outputs_that_its_file_counts() -> None:
+    for count, expected in ((None, 1), (1, 1), (3, 3)):
+        node = Node("Unknown", "u", num_outputs=count)
+        assert [entry.index for entry in visible_outputs(node)] == list(range(expected))
