@@ -95,7 +95,7 @@ def run_on_cluster(tasks: Iterator[Task], run: Run, address: str) -> Generator[t
         def submit() -> None:
             while len(running) < window and (task := next(tasks, None)) is not None:
                 # A pure call of equal arguments would be answered by Dask from an earlier result.
-                future = client.submit(work_there, run, task, here, pure=False, retries=0)
+                future = client.submit(work_there, run, task, here, pure=False)
                 running[future.key] = task
                 futures.add(future)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -17,7 +19,15 @@ import pytest
 
 import graphshare as gs
 from graphshare.errors import RefusedError, UsageError
-from graphshare.fleet.cluster import Installation, compare_workers, describe_installation, run_on_cluster, work_there
+from graphshare.fleet.cluster import (
+    Installation,
+    _first_line,
+    _quiet_logs,
+    compare_workers,
+    describe_installation,
+    run_on_cluster,
+    work_there,
+)
 from graphshare.fleet.foreach import FleetOptions, FleetRun, foreach
 from graphshare.fleet.records import Captured, FleetModel, Result, SchedulerError, Task
 from graphshare.fleet.tasks import Template
@@ -41,7 +51,22 @@ def test_workers_of_another_kind_are_named() -> None:
         "worker tcp://d:1: has several threads, but a process can run only one model at a time",
     ]
     assert compare_workers(HERE, {"tcp://a:1": HERE}, {"tcp://a:1": 1}) == []
-    assert describe_installation().graphshare == gs.__version__
+    here = describe_installation()
+    assert (here.graphshare, here.python.split(".")) == (gs.__version__, list(platform.python_version_tuple()[:2]))
+
+
+@pytest.mark.parametrize(("error", "line"), [(OSError("no\nroute"), "no"), (OSError(), "OSError"), (OSError("gone"), "gone")])
+def test_an_error_of_a_cluster_is_one_line(error: Exception, line: str) -> None:
+    assert _first_line(error) == line
+
+
+def test_the_log_of_a_cluster_is_silent_until_the_run_ends(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("distributed")
+    before = logger.level
+    with _quiet_logs():
+        logger.critical("lost")
+    logger.critical("seen")
+    assert (caplog.messages, logger.level) == (["seen"], before)
 
 
 def test_a_worker_that_joins_later_with_other_versions_runs_nothing(tmp_path: Path) -> None:
