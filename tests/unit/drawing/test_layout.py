@@ -8,9 +8,9 @@ import pytest
 
 import graphshare
 from graphshare.drawing.draw import draw
-from graphshare.drawing.layout.arrange import MOST_POINTS, arrange, count_crossings
+from graphshare.drawing.layout.arrange import MOST_POINTS, _sweep, arrange, count_crossings
 from graphshare.drawing.layout.levels import Layout, build_levels, find_paths
-from graphshare.drawing.layout.placement import Rect, VertexPlacement, fit_in_order, place
+from graphshare.drawing.layout.placement import Rect, VertexPlacement, fit_in_order, place, route_sideways
 from graphshare.drawing.layout.text_size import (
     LABEL_MARGIN,
     LINE_SIZE,
@@ -23,7 +23,7 @@ from graphshare.drawing.layout.text_size import (
     measure_label,
     shorten_middle,
 )
-from graphshare.drawing.picture import Box, Picture
+from graphshare.drawing.picture import Box, Line, Picture
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.rewrite.duplicate import duplicate
 from tests.processes import ROOT, write_json
@@ -218,6 +218,33 @@ def test_crossings_are_counted() -> None:
     assert count_crossings([[1, 2], [3]], {1: [(3, 0.7)], 2: [(3, 0.3)]}) == 1  # at two ports of one scope
 
 
+@pytest.mark.parametrize(
+    ("row", "neighbours", "expected"),
+    [
+        ([5], {5: []}, [5]),
+        ([5, 6, 7], {5: [(2, 0.5)], 6: [(1, 0.5)], 7: []}, [6, 5, 7]),  # between 0 and 1, as 7 stays at 1
+        ([5, 6], {5: [(1, 0.5), (4, 0.5), (4, 0.5)], 6: [(2, 0.5)]}, [6, 5]),  # the mean of several
+        ([5, 6], {5: [(4, 0.5), (3, 0.5)], 6: []}, [5, 6]),  # one of two without neighbours stays at its end
+        ([5, 6], {5: [(2, 0.9)], 6: [(2, 0.1)]}, [6, 5]),  # at two ports of one scope
+        ([5, 6], {5: [(2, 1.0)], 6: [(3, 0.0)]}, [5, 6]),  # not beyond its place
+        ([5, 6], {5: [(9, 0.5)], 6: []}, [5, 6]),  # a neighbour that is not in the row before
+    ],
+)
+def test_a_row_is_sorted_by_the_places_of_neighbours(
+    row: list[int], neighbours: dict[int, list[tuple[int, float]]], expected: list[int]
+) -> None:
+    above = {**{v: [] for v in range(1, 5)}, **neighbours}
+    assert _sweep([[1, 2, 3, 4], row], above) == [[1, 2, 3, 4], expected]
+
+
+def test_places_in_rows_of_one_and_two_vertices() -> None:
+    free: dict[int, list[tuple[int, float]]] = {v: [] for v in range(10)}
+    # The second of two stands at 1, as the last of five does.
+    assert _sweep([[8, 9], [5, 1, 2, 3, 4]], {**free, 5: [(9, 0.5)]})[1] == [1, 2, 3, 5, 4]
+    # A port moves the only vertex of a row by 0.4, beyond the second of five.
+    assert _sweep([[9], [5, 1, 2, 3, 4]], {**free, 5: [(9, 0.9)]})[1] == [1, 5, 2, 3, 4]
+
+
 def test_inputs_stand_in_the_order_of_the_ports_that_they_feed(tmp_path: Path) -> None:
     nodes, last = [variable("h0")], 0
     for t in range(8):
@@ -285,3 +312,35 @@ def test_a_long_text_keeps_both_ends() -> None:
 def test_a_label_has_a_margin_and_no_label_has_none() -> None:
     assert measure_label("") == 0
     assert measure_label("ab") == round(estimate_width("ab", LINE_SIZE)) + LABEL_MARGIN
+
+
+@pytest.mark.parametrize(
+    ("consumer", "route"),
+    [
+        (Rect(95, 50, 30, 10), [(100, 10), (80, 10), (145, 55), (125, 55)]),  # its centre is left of that of the box
+        (Rect(105, 50, 30, 10), [(140, 10), (160, 10), (85, 55), (105, 55)]),
+        (Rect(200, 50, 30, 10), [(140, 10), (170, 10), (170, 55), (200, 55)]),
+        (Rect(0, -20, 30, 10), [(100, 10), (65, 10), (65, -15), (30, -15)]),
+    ],
+)
+def test_a_line_of_shared_parameters_leads_to_the_nearer_side(consumer: Rect, route: list[tuple[float, float]]) -> None:
+    assert route_sideways(Rect(100, 0, 40, 20), consumer) == route
+
+
+def test_the_levels_of_a_picture_and_their_boxes() -> None:
+    """A scope without a name is not the original branch where there is one branch alone."""
+    boxes = [
+        Box("operator", "a", [], ("", "", "s")), Box("operator", "b", [], ("", "", "s")), Box("operator", "c", [], ("", "t")),
+        Box("shared", "w", [], None), Box("shared", "v", [], None),
+    ]  # fmt: skip
+    lines = [Line(0, 1, "data", []), Line(1, 2, "data", [])]
+    lines += [Line(source, target, "shared", []) for source, target in ((3, 0), (3, 1), (4, 1), (4, 2))]
+    layout = build_levels(Picture(boxes, lines, [""], None))
+    levels = [(level.path, level.title, level.kind, layout.boxes[level.box].title) for level in layout.levels[1:]]
+    assert levels == [(("",), "", "scope", ""), (("", "s"), "s", "scope", "s"), (("t",), "t", "scope", "t")]
+    inside, outside = layout.levels[2].shared, layout.levels[0].shared
+    assert [(layout.boxes[layout.vertices[each.vertex].content].title, each.consumers) for each in (*inside, *outside)] == [
+        ("w", [layout.at[0], layout.at[1]]),
+        ("v", [layout.at[1], layout.at[2]]),
+    ]
+    assert [layout.vertices[layout.at[number]].level for number in (3, 4)] == [2, 0]
