@@ -19,6 +19,7 @@ from graphshare.drawing.languages import format_dot, format_mermaid
 from graphshare.drawing.page import _describe_box, _describe_sections, describe_boxes
 from graphshare.drawing.palette import DARK, LIGHT, Paint, Palette
 from graphshare.drawing.picture import MAX_BOXES, AnnotatedGraph, Box, Line, Picture, Section, _summarize_endings
+from graphshare.drawing.scopes import _adopt_scopes, _split_name
 from graphshare.errors import GraphshareError
 from graphshare.formats.params.format import read_index
 from graphshare.ir.graph import Entry, Graph, Node
@@ -81,6 +82,34 @@ def test_a_shared_word_alone_is_not_a_scope(tmp_path: Path) -> None:
              operator("broadcast_add", "broadcast_add1", [2, 2]), operator("relu", "broadcast_relu", [0])]  # fmt: skip
     found = draw(load(tmp_path, document(nodes, [3, 4])), depth=1).picture
     assert titles(found, "scope") == []
+
+
+def test_names_have_at_most_sixteen_parts() -> None:
+    parts = [f"p{i}" for i in range(17)]
+    assert _split_name("/".join(parts[:16]), "/") == parts[:16]
+    assert _split_name("/".join(parts), "/") == [*parts[:15], "p15/p16"]
+    assert _split_name("/".join([*parts, "a"]), "/") == [*parts[:15], "p15/p16/a"]
+    assert [_split_name(name, "/") for name in ("//a//b/", "", "//")] == [["a", "b"], [""], ["//"]]
+
+
+def test_operators_that_mxnet_named_are_in_the_scope_of_their_first_input_that_has_one() -> None:
+    x, conv, top = Node("", "x"), Node("Convolution", "s_conv0"), Node("tanh", "top")
+    plus = Node("elemwise_add", "_plus3", inputs=(Entry(x), Entry(top), Entry(conv)))
+    moved = [Node(op, name, inputs=(Entry(plus),)) for op, name in (("Activation", "activation2"), ("_Plus", "plus8"))]
+    own = [Node(op, name, inputs=(Entry(plus),)) for op, name in (("Convolution", "conv7"), ("relu", "relu"))]
+    own.append(Node("relu", "relu4", inputs=(Entry(top),)))
+    names = {node: node.name for node in (conv, top, plus, *moved, *own)}
+    parts = {node: [part for part in name.split("_") if part] for node, name in names.items()}
+    _adopt_scopes(names, parts)
+    assert [parts[node] for node in (plus, *moved)] == [["s", "_plus3"], ["s", "activation2"], ["s", "plus8"]]
+    assert [parts[node] for node in (conv, top, *own)] == [["s", "conv0"], ["top"], ["conv7"], ["relu"], ["relu4"]]
+
+
+def test_a_graph_of_one_operator_is_that_operator_at_any_depth() -> None:
+    graph = Graph((node := Node("relu", "s/a"),), (Entry(node),))
+    for depth in (0, 1, None):
+        (box,) = draw(graph, depth=depth).picture.boxes
+        assert (box.kind, box.title, box.cluster) == ("operator", "s/a", ("",))
 
 
 def test_branches_are_clusters_and_shared_parameters_are_outside() -> None:

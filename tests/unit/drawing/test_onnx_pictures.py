@@ -137,6 +137,12 @@ def test_bodies_of_an_if_unfold(tmp_path: Path) -> None:
     }  # fmt: skip
     assert edges(picture) >= {("h", "squared"), ("h", "minus"), ("out", "chosen"), ("minus", "chosen"), ("flag", "chosen")}
     assert ("h", "chosen") not in edges(picture)  # what a body captures is read in it
+    half = draw_nodes(make_branches(), tmp_path, inputs=(value("x"), flag()), depth=2)
+    clusters = {box.title: (box.kind, box.cluster) for box in half.boxes if (box.cluster or ())[1:]}
+    assert clusters == {
+        "then_branch": ("scope", ("", "chosen")), "else_branch/minus": ("operator", ("", "chosen")),
+        "chosen": ("operator", ("", "chosen")),
+    }  # fmt: skip
     folded = draw_nodes(make_branches(), tmp_path, inputs=(value("x"), flag()), depth=1)
     assert find(folded, "chosen").kind == "scope"
     assert edges(folded) == {("x", "h"), ("h", "chosen"), ("flag", "chosen"), ("chosen", "y")}
