@@ -216,6 +216,8 @@ def test_a_second_run_does_what_is_new_changed_or_failed(models: Path, inline: l
     (tmp_path / "out" / "blog-symbol.json").unlink()
     assert list(again()) == ["blog-symbol.json", "lenet-symbol.json", "new-symbol.json"]
     assert list(again(retry=True)) == ["lenet-symbol.json"]
+    retried = gs.foreach("models/*", DUPLICATE, out="out", manifest="run.jsonl", retry=True)
+    assert (retried.total, len(list(retried))) == (1, 1)
     assert len(again(force=True)) == 5
 
 
@@ -271,6 +273,20 @@ def test_a_torn_last_line_is_dropped(models: Path, inline: list[Task], tmp_path:
         list(gs.foreach("models/*", ["check", "{}"], manifest=manifest))
         assert [task.model.graph for task in inline] == again
         assert [line["source"] for line in lines(manifest)] == [line["source"] for line in map(json.loads, whole.splitlines())]
+
+
+def test_a_manifest_of_one_line_and_a_torn_one(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    mask = os.umask(0)
+    manifest = Manifest(str(path))
+    os.umask(mask)
+    assert path.stat().st_mode & 0o777 == 0o666
+    manifest.append(Result(source="a", command=("check", "{}"), result="done"))
+    manifest.close()
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[:20])
+    Manifest(str(path)).close()
+    assert path.read_bytes() == whole
 
 
 def test_any_file_name_is_a_line_of_the_manifest(models: Path, inline: list[Task], tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from graphshare.fleet.cluster import (
     run_on_cluster,
     work_there,
 )
-from graphshare.fleet.foreach import FleetOptions, FleetRun, foreach
+from graphshare.fleet.foreach import FleetOptions, FleetRun, _refuse_settings, foreach
 from graphshare.fleet.records import Captured, FleetModel, Result, SchedulerError, Task
 from graphshare.fleet.tasks import Template
 from graphshare.fleet.work import any_time_limit
@@ -84,6 +84,12 @@ def test_local_paths_are_refused(tmp_path: Path) -> None:
         gs.foreach(f"{tmp_path}/*", ["upgrade", "{}"], out="out", scheduler="tcp://127.0.0.1:1")
     assert [fault.where for fault in raised.value.faults] == [f"{tmp_path}/*", "out"]
     assert "is a local path, which the workers of a cluster may not see" in str(raised.value)
+    settings = FleetOptions(scheduler="tcp://127.0.0.1:1")
+    with pytest.raises(UsageError) as raised:
+        _refuse_settings(settings, ["a/*", "s3://bucket/a/*"])
+    assert [fault.where for fault in raised.value.faults] == ["a/*"]
+    _refuse_settings(settings, ["s3://bucket/a/*"])
+    _refuse_settings(msgspec.structs.replace(settings, shared_filesystem=True), ["a/*"])
 
 
 def test_without_the_package_the_error_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

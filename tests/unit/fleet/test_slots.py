@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import multiprocessing
 import os
 import random
@@ -443,3 +444,34 @@ def test_a_worker_that_imports_its_script_ends_without_a_word(monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace(__file__="<stdin>"))
     with pytest.raises(UsageError, match="cannot be imported"):
         slots.refuse_in_import()
+
+
+def test_what_has_killed_its_worker_is_run_again_alone_but_not_what_took_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[tuple[list[str], int]] = []
+
+    def run_tasks(tasks: Iterator[Task], run: object, prepare: object, jobs: int) -> Iterator[tuple[Task, Result | Killed]]:
+        listed = list(tasks)
+        names = [Path(task.words[0]).stem for task in listed]
+        runs.append((names, jobs))
+        for name, task in zip(names, listed, strict=True):
+            is_killed = name == "dies" or (name == "once" and len(runs) == 1)
+            yield (
+                task,
+                Killed(name, timed_out=name == "late") if is_killed or name == "late" else make_unfinished(task, "done", ""),
+            )
+
+    monkeypatch.setattr("graphshare.fleet.foreach.run_in_slots", run_tasks)
+    manifest = tmp_path / "run.jsonl"
+    settings = FleetOptions(jobs=3, manifest=str(manifest))
+    results = [
+        (Path(r.source).stem, r.result, r.error) for r in fleet(tmp_path, "a", "dies", "late", "once", settings=settings)
+    ]
+    assert runs == [(["a", "dies", "late", "once"], 3), (["dies"], 1), (["once"], 1)]
+    again = "dies; it failed again when run alone"
+    assert results == [("a", "done", ""), ("late", "failed", "late"), ("dies", "failed", again), ("once", "done", "")]
+    lines = [json.loads(line) for line in manifest.read_text().splitlines()]
+    assert [(Path(line["source"]).stem, line["result"]) for line in lines] == [
+        ("a", "done"), ("dies", "killed"), ("late", "failed"), ("once", "killed"), ("dies", "failed"), ("once", "done")
+    ]  # fmt: skip
