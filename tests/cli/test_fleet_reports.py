@@ -279,7 +279,12 @@ def test_a_finding_keeps_its_place() -> None:
 
 def test_the_streams_of_a_worker_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[object] = []
-    monkeypatch.setattr(os, "open", lambda path, flags: events.append((path, flags)) or 77)
+
+    def open_file(path: str, flags: int) -> int:
+        events.append((path, flags))
+        return 77
+
+    monkeypatch.setattr(os, "open", open_file)
     monkeypatch.setattr(os, "dup2", lambda source, target: events.append((source, target)))
     monkeypatch.setattr(os, "close", events.append)
     monkeypatch.setattr(signal, "signal", lambda number, handler: events.append(number))
