@@ -44,7 +44,7 @@ def _format_clusters(picture: Picture, palette: Palette) -> Iterator[str]:
         path = box.cluster
         if path is not None and (len(picture.branches) < 2 or path[0] not in picture.branches):
             path = path[1:]
-        if not path and (path is None or len(picture.branches) < 2):
+        if not path:
             outside.append(number)
             continue
         inner = tree

@@ -102,7 +102,10 @@ def test_a_changed_weight_or_constant_marks_what_uses_it(tmp_path: Path) -> None
     right = save(tmp_path / "b.onnx", nodes, **{**tensors, "b": np.ones(4, "f"), "s": np.float32(3)})
     drawn = draw(left, right)
     assert marks(drawn) == {"a": "changed", "m": "changed"}
-    assert any(text.startswith("variable b; parameter: ") for text in sections(drawn)["2 nodes changed"])
+    assert sections(drawn)["2 nodes changed"] == [
+        "variable b; parameter: values differ",
+        "variable s; parameter: values differ",
+    ]
 
 
 def test_equal_models_have_no_mark(tmp_path: Path) -> None:
@@ -145,6 +148,7 @@ def test_models_of_mxnet_and_branches_under_prefixes() -> None:
     renamed = draw(source, gs.rename(source, prefix="n_"))
     assert set(marks(renamed).values()) == {"highlight"}
     assert "Convolution n_conv1; was conv1" in sections(renamed)["31 nodes renamed"]
+    assert "<title>lenet → lenet</title>" in renamed.text
 
 
 def test_a_model_of_mxnet_and_its_export_in_one_page() -> None:

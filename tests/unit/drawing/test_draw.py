@@ -380,6 +380,26 @@ def test_the_whole_text_of_a_small_picture(picture: Picture, dot: str, mermaid: 
     assert format_mermaid(picture, palette=_PLAIN, direction="LR") == mermaid + "".join(classes) + links
 
 
+@pytest.mark.parametrize(
+    ("branches", "paths", "clusters"),
+    [
+        ([""], [("", "")], [("", "scope")]),
+        ([""], [("", "s", "t")], [("s", "scope"), ("t", "scope")]),
+        (["", "b-"], [("", ""), ("b-", "s")], [("original", "branch"), ("", "scope"), ("b-", "branch"), ("s", "scope")]),
+        (["", "b-"], [("",), ("c-",), ("b-",)], [("original", "branch"), ("b-", "branch")]),
+    ],
+)
+def test_the_clusters_of_branches_and_scopes(
+    branches: list[str], paths: list[tuple[str, ...]], clusters: list[tuple[str, str]]
+) -> None:
+    boxes = [Box("operator", f"n{i}", [], path) for i, path in enumerate(paths)]
+    text = format_dot(Picture(boxes, [], branches, None), LIGHT, title="g")
+    assert re.findall(r'label="([^"]*)"; class="(\w+)"; style=', text) == clusters
+    depths = [line.index("n") // 2 for line in text.splitlines() if re.match(r" *n\d \[label", line)]
+    inside = [len(path) if branches == ["", "b-"] else len(path) - 1 for path in paths if path[0] in branches]
+    assert sorted(depths) == sorted([*(depth + 1 for depth in inside), *(1 for path in paths if path[0] not in branches)])
+
+
 def test_a_very_long_name_is_cut_in_dot() -> None:
     picture = Picture([Box("operator", "a", [], None, tip="x" * 199 + "yz")], [], branches=[""], depth=None)
     assert f'tooltip="{"x" * 199}y"]' in format_dot(picture, _PLAIN, title="g", direction="LR")

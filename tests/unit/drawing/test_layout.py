@@ -344,3 +344,14 @@ def test_the_levels_of_a_picture_and_their_boxes() -> None:
         ("v", [layout.at[1], layout.at[2]]),
     ]
     assert [layout.vertices[layout.at[number]].level for number in (3, 4)] == [2, 0]
+
+
+@pytest.mark.parametrize(("is_chain", "has_gutter"), [(True, False), (False, True)])
+def test_what_members_of_one_row_share_stands_between_them(is_chain: bool, has_gutter: bool) -> None:
+    boxes = [Box("operator", "a", [], ("",)), Box("operator", "b", [], ("",)), Box("shared", "w", [], None)]
+    lines = [*([Line(0, 1, "data", [])] if is_chain else []), Line(2, 0, "shared", []), Line(2, 1, "shared", [])]
+    layout = arrange(Picture(boxes, lines, [""], None))
+    (shared,) = layout.levels[0].shared
+    assert (shared.gutter >= 0) == has_gutter
+    kinds = [[layout.vertices[v].kind for v in row] for row in layout.levels[0].rows]
+    assert kinds == ([["box", "gutter", "box"]] if has_gutter else [["box"], ["box"]])
