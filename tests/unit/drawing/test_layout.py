@@ -8,9 +8,17 @@ import pytest
 
 import graphshare
 from graphshare.drawing.draw import draw
-from graphshare.drawing.layout.arrange import MOST_POINTS, _sweep, arrange, count_crossings
-from graphshare.drawing.layout.levels import Layout, build_levels, find_paths
-from graphshare.drawing.layout.placement import Rect, VertexPlacement, fit_in_order, place, route_sideways
+from graphshare.drawing.layout.arrange import MOST_POINTS, _find_ports, _sweep, arrange, count_crossings
+from graphshare.drawing.layout.levels import Layout, Link, ScopeLevel, build_levels, find_paths
+from graphshare.drawing.layout.placement import (
+    Rect,
+    VertexPlacement,
+    _measure_gaps,
+    clamp_stack,
+    fit_in_order,
+    place,
+    route_sideways,
+)
 from graphshare.drawing.layout.text_size import (
     LABEL_MARGIN,
     LINE_SIZE,
@@ -355,3 +363,67 @@ def test_what_members_of_one_row_share_stands_between_them(is_chain: bool, has_g
     assert (shared.gutter >= 0) == has_gutter
     kinds = [[layout.vertices[v].kind for v in row] for row in layout.levels[0].rows]
     assert kinds == ([["box", "gutter", "box"]] if has_gutter else [["box"], ["box"]])
+
+
+def plain_boxes(*names: str) -> list[Box]:
+    return [Box("operator", name, [], ("", "s") if name.startswith("s/") else ("",)) for name in names]
+
+
+def data_lines(*pairs: tuple[int, int]) -> list[Line]:
+    return [Line(source, target, "data", []) for source, target in pairs]
+
+
+def test_the_short_side_of_a_detour_stands_where_it_ends_and_an_input_above_its_consumer() -> None:
+    boxes = plain_boxes("x", "a", "b", "c", "end", "short", "side")
+    pairs = ((0, 1), (1, 2), (2, 3), (3, 4), (0, 5), (5, 4), (6, 3))
+    layout = arrange(Picture(boxes, data_lines(*pairs), [""], None))
+    rows = [[layout.vertices[v].content for v in row if layout.vertices[v].kind == "box"] for row in layout.levels[0].rows]
+    assert [sorted(row) for row in rows] == [[0], [1], [2, 6], [3, 5], [4]]
+
+
+def test_the_ports_of_a_scope_are_at_equal_distances() -> None:
+    boxes = plain_boxes("a", "b", "s/c", "d", "e")
+    lines = data_lines((0, 2), (1, 2), (2, 3), (2, 4))
+    layout = arrange(Picture(boxes, lines, [""], None))
+    ports = _find_ports(layout, layout.levels[1].vertex)
+    assert ports.keys() == {(0, False), (1, False), (2, True)}
+    assert sorted(ports.values()) == [pytest.approx(1 / 3), 0.5, pytest.approx(2 / 3)]
+    assert ports[2, True] == 0.5
+    assert _find_ports(layout, layout.at[0]) == {}
+
+
+@pytest.mark.parametrize(
+    ("labels", "text"), [([], ""), ([["2"]], "2"), ([["2"], ["3", "2"]], "2, 3"), ([["2"], ["3", "4"]], "3 shapes")]
+)
+def test_a_box_has_the_shapes_of_the_lines_that_start_there(labels: list[list[str]], text: str) -> None:
+    lines = [*(Line(0, 1, "data", each) for each in labels), Line(0, 1, "control", ["9"]), Line(2, 1, "data", ["9"])]
+    picture = Picture([*plain_boxes("a", "b"), Box("input", "x", [], ("",))], lines, [""], None)
+    assert [box.label for box in build_levels(picture).boxes] == [text, "", ""]
+
+
+@pytest.mark.parametrize(
+    ("at", "high", "expected"),
+    [
+        ([20, 60], 100, [20, 60]),
+        ([5, 60], 100, [10, 60]),  # half of its height below the lower bound
+        ([20, 30], 100, [20, 57]),  # 12 between them
+        ([20, 95], 100, [20, 85]),
+        ([80, 90], 100, [48, 85]),  # pushed back by the second
+        ([40, 45], 60, [8, 45]),  # more than there is room for: the end counts
+    ],
+)
+def test_a_stack_of_boxes_is_shifted_into_its_range(at: list[float], high: float, expected: list[float]) -> None:
+    assert clamp_stack(at, [20, 30], 0, high) == expected
+
+
+def test_lines_to_the_side_have_more_room_between_rows() -> None:
+    links = [Link(v, v + 1, 0, "data") for v in range(3)]
+    level = ScopeLevel((), "", rows=[[0], [1], [2], [3]], links=links)
+    assert _measure_gaps(level, {0: 0, 1: 0, 2: 100, 3: -5000}) == [26, 36, 78]
+    assert _measure_gaps(ScopeLevel((), "", rows=[]), {}) == []
+
+
+def test_inputs_need_no_branch() -> None:
+    paths = [("",), ("b-",), ("b-",), ("b-",)]
+    boxes = [Box("input" if i == 1 else "operator", "n", [], path) for i, path in enumerate(paths)]
+    assert find_paths(Picture(boxes, data_lines((1, 2)), ["", "b-"], None)) == paths
