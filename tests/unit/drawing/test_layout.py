@@ -11,6 +11,8 @@ from graphshare.drawing.draw import draw
 from graphshare.drawing.layout.arrange import MOST_POINTS, _find_ports, _sweep, arrange, count_crossings
 from graphshare.drawing.layout.levels import Layout, Link, ScopeLevel, build_levels, find_paths
 from graphshare.drawing.layout.placement import (
+    GUTTER_MARGIN,
+    STACK_GAP,
     Rect,
     VertexPlacement,
     _measure_gaps,
@@ -427,3 +429,18 @@ def test_inputs_need_no_branch() -> None:
     paths = [("",), ("b-",), ("b-",), ("b-",)]
     boxes = [Box("input" if i == 1 else "operator", "n", [], path) for i, path in enumerate(paths)]
     assert find_paths(Picture(boxes, data_lines((1, 2)), ["", "b-"], None)) == paths
+
+
+def test_shared_boxes_of_one_gutter_are_stacked_in_it() -> None:
+    boxes = [*plain_boxes("a", "b"), Box("shared", "w", ["64 weights"], None), Box("shared", "a longer name", [], None)]
+    lines = [Line(source, target, "shared", []) for source in (2, 3) for target in (0, 1)]
+    layout = arrange(Picture(boxes, lines, [""], None))
+    (gutter,) = {shared.gutter for shared in layout.levels[0].shared}
+    rects = place(layout).rects
+    (first_width, first_height), (second_width, second_height) = (measure_box(box) for box in boxes[2:])
+    assert rects[gutter].height == first_height + second_height + 2 * STACK_GAP
+    assert rects[gutter].width == max(first_width, second_width) + 2 * GUTTER_MARGIN
+    first, second = sorted((rects[layout.at[number]] for number in (2, 3)), key=lambda rect: rect.y)
+    assert first.y + first.height + STACK_GAP <= second.y
+    assert is_inside(first, rects[gutter])
+    assert is_inside(second, rects[gutter])
