@@ -6,6 +6,7 @@ import json
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,18 @@ from graphshare.drawing.draw import Drawing, _nodes_at, draw
 from graphshare.drawing.languages import format_dot, format_mermaid
 from graphshare.drawing.page import _describe_box, _describe_sections, describe_boxes
 from graphshare.drawing.palette import DARK, LIGHT, Paint, Palette
-from graphshare.drawing.picture import MAX_BOXES, AnnotatedGraph, Box, Line, Picture, Section, _summarize_endings
-from graphshare.drawing.scopes import _adopt_scopes, _split_name
+from graphshare.drawing.picture import (
+    MAX_BOXES,
+    AnnotatedGraph,
+    Box,
+    Line,
+    Picture,
+    Section,
+    _choose_depth,
+    _summarize_endings,
+    make_picture,
+)
+from graphshare.drawing.scopes import ScopedName, _adopt_scopes, _split_name
 from graphshare.errors import GraphshareError
 from graphshare.formats.params.format import read_index
 from graphshare.ir.graph import Entry, Graph, Node
@@ -110,6 +121,40 @@ def test_a_graph_of_one_operator_is_that_operator_at_any_depth() -> None:
     for depth in (0, 1, None):
         (box,) = draw(graph, depth=depth).picture.boxes
         assert (box.kind, box.title, box.cluster) == ("operator", "s/a", ("",))
+
+
+def test_operators_without_scopes_are_one_box_at_depth_0_alone() -> None:
+    first = Node("relu", "a")
+    graph = Graph((first, last := Node("tanh", "b", inputs=(Entry(first),))), (Entry(last),))
+    assert [box.kind for box in draw(graph, depth=0).picture.boxes] == ["scope"]
+    assert [box.kind for box in draw(graph, depth=1).picture.boxes] == ["operator", "operator"]
+
+
+@pytest.mark.parametrize(
+    ("deepest", "counts", "depth"),
+    [
+        (0, {None: 200}, None),
+        (3, {None: 80}, None),
+        (4, {None: 81, 1: 10, 2: 80, 3: 81, 4: 1}, 2),
+        (3, {None: 81, 1: 100, 2: 150}, 1),
+        (3, {None: 81, 1: 1, 2: 2, 3: 3}, 3),
+        (1, {None: 81}, 1),
+    ],
+)
+def test_as_many_levels_are_open_as_fit_eighty_boxes(deepest: int, counts: dict[int | None, int], depth: int | None) -> None:
+    builder: Any = SimpleNamespace(
+        names={Node("relu", "a"): ScopedName(("s",) * deepest, "a"), Node("relu", "b"): ScopedName((), "b")},
+        build=lambda depth: SimpleNamespace(boxes=[None] * counts[depth]),
+    )
+    assert _choose_depth(builder) == depth
+
+
+def test_the_tip_of_a_shared_box_names_forty_parameters() -> None:
+    parameters = [Node("", f"p{i}") for i in range(41)]
+    users = [Node("add_n", name, inputs=tuple(map(Entry, parameters))) for name in "ab"]
+    graph = AnnotatedGraph(Graph((*parameters, *users), tuple(map(Entry, users))), frozenset(parameters))
+    box = make_picture(graph, depth=None).boxes[-1]
+    assert (box.kind, box.title, box.tip) == ("shared", "41 shared parameters", ", ".join(f"p{i}" for i in range(40)))
 
 
 def test_branches_are_clusters_and_shared_parameters_are_outside() -> None:
@@ -611,3 +656,12 @@ def test_scopes_that_are_closed_for_lack_of_room_are_remarked(boxes: int, depth:
             drawn = draw(graph, to=to, depth=given)  # type: ignore[arg-type]
             assert drawn.picture.depth == (given or depth)
             assert (remark in drawn.notes) == (depth == 1 and given is None and to != "html")
+
+
+@pytest.mark.parametrize(("alone", "is_shared"), [("", True), ("c", True), ("bc", False), ("ab", False)])
+def test_what_one_of_two_graphs_has_alone_shares_nothing_with_the_rest(alone: str, is_shared: bool) -> None:
+    weight = Node("", "w")
+    users = [Node("relu", name, inputs=(Entry(weight),)) for name in "abc"]
+    graph = Graph((weight, *users), tuple(map(Entry, users)))
+    found = AnnotatedGraph(graph, frozenset([weight]), alone=[node for node in users if node.name in alone])
+    assert ("shared" in {box.kind for box in make_picture(found, depth=None).boxes}) == is_shared

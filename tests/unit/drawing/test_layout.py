@@ -348,6 +348,7 @@ def test_the_levels_of_a_picture_and_their_boxes() -> None:
     layout = build_levels(Picture(boxes, lines, [""], None))
     levels = [(level.path, level.title, level.kind, layout.boxes[level.box].title) for level in layout.levels[1:]]
     assert levels == [(("",), "", "scope", ""), (("", "s"), "s", "scope", "s"), (("t",), "t", "scope", "t")]
+    assert [layout.vertices[level.vertex].level for level in layout.levels[1:]] == [0, 1, 0]
     inside, outside = layout.levels[2].shared, layout.levels[0].shared
     assert [(layout.boxes[layout.vertices[each.vertex].content].title, each.consumers) for each in (*inside, *outside)] == [
         ("w", [layout.at[0], layout.at[1]]),
