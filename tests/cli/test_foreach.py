@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import graphshare as gs
@@ -21,7 +22,7 @@ from graphshare.cli.fleet import make_template, run_captured
 from graphshare.errors import GraphshareError, InputError, OutputError, RefusedError, UsageError
 from graphshare.files.schema import explain
 from graphshare.fleet.manifest import Manifest
-from graphshare.fleet.records import Answer, FleetModel, Result, Run, Task
+from graphshare.fleet.records import Answer, Captured, FleetModel, Result, Run, Task
 from graphshare.fleet.work import work
 from tests.processes import ROOT, done, environment, graphshare, refused
 
@@ -241,6 +242,39 @@ def test_a_manifest_knows_what_has_failed(answer: Answer, has_failed: bool, tmp_
     manifest.close()
     manifest = Manifest(str(tmp_path / "run.jsonl"))
     assert [manifest.has_failed(task) for task in tasks] == [has_failed, False]
+    manifest.close()
+
+
+def test_what_is_finished_is_done_again_where_anything_is_another(tmp_path: Path) -> None:
+    graph, params, out = (tmp_path / name for name in ("a.json", "a.params", "out.json"))
+    for path in (graph, params, out):
+        path.write_text("1")
+    model = FleetModel(str(graph), str(params), 0)
+    task = Task(model, ("x", str(graph)), (str(out),), ("x", "{}"))
+    manifest = Manifest(str(tmp_path / "run.jsonl"))
+    assert manifest.find_finished(task) is None
+    for code, is_finished in ((2, False), (1, True), (0, True)):
+        manifest.append(work(lambda words: Captured(code, b"", ""), task))  # noqa: B023  # called at once
+        manifest.close()
+        manifest = Manifest(str(tmp_path / "run.jsonl"))
+        assert (manifest.find_finished(task) is not None) == is_finished
+    changed = msgspec.structs.replace
+    others = [changed(task, command=("y", "{}")), changed(task, outputs=()), changed(task, model=changed(model, params=""))]
+    assert [manifest.find_finished(other) for other in others] == [None, None, None]
+    for path in (graph, params):
+        path.write_text("2")
+        assert manifest.find_finished(task) is None
+        path.write_text("1")  # at another time
+        found = manifest.find_finished(task)
+        assert found is not None
+        assert found.was_skipped
+    out.unlink()
+    assert manifest.find_finished(task) is None
+    remote = changed(task, outputs=("s3://bucket/out",))
+    manifest.append(work(lambda words: Captured(0, b"", ""), remote))
+    manifest.close()
+    manifest = Manifest(str(tmp_path / "run.jsonl"))
+    assert manifest.find_finished(remote) is not None
     manifest.close()
 
 

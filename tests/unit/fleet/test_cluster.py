@@ -11,8 +11,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -29,9 +30,9 @@ from graphshare.fleet.cluster import (
     work_there,
 )
 from graphshare.fleet.foreach import FleetOptions, FleetRun, _refuse_settings, foreach
-from graphshare.fleet.records import Captured, FleetModel, Result, SchedulerError, Task
+from graphshare.fleet.records import Captured, FleetModel, Killed, Result, SchedulerError, Task
 from graphshare.fleet.tasks import Template
-from graphshare.fleet.work import any_time_limit
+from graphshare.fleet.work import any_time_limit, make_unfinished
 from tests.processes import ROOT
 
 HERE = Installation("1.0", "3.11", {"numpy": "2.0", "onnx": "1.16"})
@@ -142,6 +143,97 @@ def prepare() -> None:
 def fleet(folder: Path, address: str, manifest: str = "") -> FleetRun:
     settings = FleetOptions(scheduler=address, shared_filesystem=True, manifest=manifest)
     return foreach([f"{folder}/*.json"], Template(("{}",)), run, settings, prepare=prepare)
+
+
+class Lost(Exception):
+    """The error of a task whose workers have all ended."""
+
+
+class Pretended:
+    """A scheduler of one thread without a network; each task ends as ``ends`` says."""
+
+    def __init__(self, *ends: str) -> None:
+        self.ends, self.calls = list(ends), list[tuple[object, ...]]()
+        self.scheduler, self.loop = SimpleNamespace(address="tcp://u:p@a:1"), None
+
+    def __enter__(self) -> Pretended:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.calls.append(("left",))
+
+    def wait_for_workers(self, count: int, timeout: float) -> None:
+        self.calls.append(("workers", count, timeout))
+
+    def nthreads(self) -> dict[str, int]:
+        return {"a": 1, "b": 1}
+
+    def run(self, function: Callable[[], Installation], on_error: str) -> dict[str, Installation]:
+        return {"a": function(), "b": function()}
+
+    def submit(self, function: object, run: object, task: Task, here: Installation, *, pure: bool) -> SimpleNamespace:
+        end = self.ends.pop(0)
+
+        def result() -> Result:
+            if end != "done":
+                raise {"killed": Lost}.get(end, ValueError)(end)
+            return make_unfinished(task, "done", "")
+
+        return SimpleNamespace(
+            key=task.words[0], status="lost" if end == "gone" else "error", result=result, release=lambda: None
+        )
+
+    def cancel(self, futures: list[SimpleNamespace], *, force: bool) -> None:
+        self.calls.append(("cancel", [future.key for future in futures], force))
+
+
+class Completed:
+    """Futures in the order in which they are submitted."""
+
+    def __init__(self, loop: object) -> None:
+        self.futures: list[SimpleNamespace] = []
+        self.add = self.futures.append
+
+    def __iter__(self) -> Iterator[SimpleNamespace]:
+        while self.futures:
+            yield self.futures.pop(0)
+
+
+@pytest.fixture
+def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pretended]:
+    def start(*ends: str) -> Pretended:
+        client = Pretended(*ends)
+        monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(as_completed=Completed, KilledWorker=Lost))
+        monkeypatch.setattr("graphshare.fleet.cluster._connect", lambda address: client)
+        return client
+
+    return start
+
+
+def make_tasks(count: int, made: list[int]) -> Iterator[Task]:
+    for i in range(count):
+        made.append(i)
+        yield Task(FleetModel(f"m{i}", "", 0), (f"t{i}",), (), ("x",))
+
+
+def test_a_scheduler_has_three_tasks_for_each_thread(pretend: Callable[..., Pretended]) -> None:
+    client, made, counts = pretend("done", "killed", "wrong", *["done"] * 6), list[int](), []
+    outcomes = []
+    for task, outcome in run_on_cluster(make_tasks(9, made), run, "tcp://a:1"):
+        outcomes.append((task.words[0], outcome.reason if isinstance(outcome, Killed) else outcome.error))
+        counts.append(len(made))
+    assert counts == [7, 8, 9, 9, 9, 9, 9, 9, 9]  # two threads
+    ends = ["", "the worker process ended: out of memory, or a crash of native code", "ValueError: wrong", *[""] * 6]
+    assert outcomes == [(f"t{i}", end) for i, end in enumerate(ends)]
+    assert client.calls == [("workers", 1, 20), ("cancel", [], True), ("left",)]
+
+
+def test_a_scheduler_that_is_gone_ends_the_run(pretend: Callable[..., Pretended]) -> None:
+    client = pretend("gone", "done")
+    with pytest.raises(SchedulerError) as raised:
+        list(run_on_cluster(make_tasks(2, []), run, "tcp://u:p@a:1"))
+    assert str(raised.value).splitlines()[0] == "tcp://a:1: the scheduler is gone"
+    assert client.calls[1:] == [("cancel", ["t1"], True), ("left",)]
 
 
 @contextlib.contextmanager
