@@ -559,6 +559,11 @@ def test_a_model_after_two_dashes_and_one_that_begins_with_a_dash(
         (["models/*", "check", "{}"], "no command is given", "graphshare foreach 'models/*' -- check '{}'"),
         (["models/*", "-o", "out", "chekc", "{}"], "no command is given", "graphshare foreach 'models/*' -o out -- check '{}'"),
         (["models/*", "chekc"], "no command is given", "graphshare foreach 'models/*' -- check '{}'"),
+        (  # the model stands behind the command
+            ["{x}", "check", "models", "fold"],
+            "no command is given",
+            "graphshare foreach '{x}' check models -- fold '{}'",
+        ),
         (  # the value of an option is no command
             ["models/*", "check", "-o", "fold"],
             "no command is given",
