@@ -315,6 +315,7 @@ def test_a_manifest_of_one_line_and_a_torn_one(tmp_path: Path) -> None:
     manifest = Manifest(str(path))
     os.umask(mask)
     assert path.stat().st_mode & 0o777 == 0o666
+    assert not os.get_inheritable(manifest._fd)
     manifest.append(Result(source="a", command=("check", "{}"), result="done"))
     manifest.close()
     whole = path.read_bytes()
