@@ -445,3 +445,12 @@ def test_shared_boxes_of_one_gutter_are_stacked_in_it() -> None:
     assert first.y + first.height + STACK_GAP <= second.y
     assert is_inside(first, rects[gutter])
     assert is_inside(second, rects[gutter])
+
+
+@pytest.mark.parametrize("depth", range(5))
+def test_a_shared_box_is_in_the_innermost_scope_around_its_consumers(depth: int) -> None:
+    path = tuple("pqrst"[:depth])
+    boxes = [*(Box("operator", name, [], ("", *path)) for name in "ab"), Box("shared", "w", [], None)]
+    layout = build_levels(Picture(boxes, [Line(2, 0, "shared", []), Line(2, 1, "shared", [])], [""], None))
+    assert [level.path for level in layout.levels if level.shared] == [path]
+    assert layout.levels[layout.vertices[layout.at[2]].level].path == path
