@@ -197,6 +197,4 @@ def batch_symbol(instance: Instance) -> Symbol:
     ]
     if faults:
         raise RefusedError(faults)
-    if not axes:
-        raise RefusedError(Fault("has no input that could have a batch", hint="leave `dynamic_batch` out"))
     return join_places(BATCH, {instance.translated.names[node, 0]: axis for node, axis in axes.items()})

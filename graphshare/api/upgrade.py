@@ -59,18 +59,12 @@ def relayout(graph: Graph, layout: str | None) -> Graph:
     """
     if layout is None:
         return restyle(graph)
-    indent = _INDENT.fullmatch(layout)
-    if layout not in ("mxnet", "compact") and indent is None:
+    if indent := _INDENT.fullmatch(layout):
+        return restyle(graph, layout="indent", indent=int(indent[1]), newline="\n", tail="\n", escapes="mxnet")
+    if layout not in ("mxnet", "compact"):
         hint = "layouts are mxnet, compact and indent:N, as in indent:2"
         raise UsageError(Fault(f"there is no layout {layout!r}", hint=hint))
-    return restyle(
-        graph,
-        layout="indent" if indent else layout,
-        indent=int(indent[1]) if indent else 2,
-        newline="\n",
-        tail="\n" if indent else "",
-        escapes="mxnet",
-    )
+    return restyle(graph, layout=layout, newline="\n", tail="", escapes="mxnet")
 
 
 def layout_report(where: str, layout: str, *, changes: bool) -> FindingsReport:

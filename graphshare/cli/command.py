@@ -107,13 +107,13 @@ class _OneValue(click.Command):
 def _find_other_values(name: str, order: Sequence[click.Parameter], values: Sequence[Any]) -> Iterator[Fault]:
     """Yield a fault where the options of one name, among those that stand in ``order``, have several ``values``."""
     flags = [max(option.opts, key=len) for option in order if option.name == name]
+    flag, value = flags[0], values[0]
     # The same value twice harms nothing.
-    other = next((i for i, value in enumerate(values) if value != values[0]), 0)
-    if flags[other] != flags[0]:
-        yield Fault(f"{flags[0]} and {flags[other]} cannot be combined", hint="leave one of them out")
+    other = next((i for i, each in enumerate(values) if each != value), 0)
+    if flags[other] != flag:
+        yield Fault(f"{flag} and {flags[other]} cannot be combined", hint="leave one of them out")
     elif other:
-        message = f"{flags[0]} is given twice: as {values[0]!r} and as {values[other]!r}"
-        yield Fault(message, hint=f"give {flags[0]} once")
+        yield Fault(f"{flag} is given twice: as {value!r} and as {values[other]!r}", hint=f"give {flag} once")
 
 
 class Command(_OneValue):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -43,7 +44,7 @@ def _format_clusters(picture: Picture, palette: Palette) -> Iterator[str]:
         path = box.cluster
         if path is not None and (len(picture.branches) < 2 or path[0] not in picture.branches):
             path = path[1:]
-        if not path and (path is None or len(picture.branches) < 2):
+        if not path:
             outside.append(number)
             continue
         inner = tree
@@ -52,7 +53,7 @@ def _format_clusters(picture: Picture, palette: Palette) -> Iterator[str]:
             inner = inner.setdefault("/" + part, {})  # type: ignore[assignment]
         inner[f"#{number}"] = number
     several = len(picture.branches) > 1
-    counter = iter(range(1 << 30))
+    counter = itertools.count()
     stack: list[tuple[str, object, int]] = [(key, value, 1) for key, value in reversed(tree.items())]
     while stack:
         # A stack instead of recursion: the scopes of a file may be nested deeper than Python allows.

@@ -218,8 +218,8 @@ class _PictureBuilder:
 
     def _operator_box(self, node: Node, depth: int | None) -> Box:
         name = self.names[node]
-        is_deeper = depth is not None and len(name.scopes) >= depth
-        scopes = name.scopes[: max(depth - 1, 0)] if depth is not None and is_deeper else name.scopes
+        # At depth 0 an operator that stands alone has no scopes.
+        scopes = name.scopes if depth is None else name.scopes[: depth - 1]
         title = name.leaf or "(no name)"
         if len(scopes) < len(name.scopes):
             # Scopes that are not open become a part of the title.

@@ -55,6 +55,7 @@ class _Unfolder:
     def unfold(self, graph: Graph, outer: Mapping[Node, Entry], body: OpenBody | None, depth: int) -> dict[Node, Node]:
         """Return the images of the nodes of a graph, which are new in each body; ``outer`` is what its variables stand for."""
         images: dict[Node, Node] = {}
+        opens = depth < _DEEPEST
 
         def follow(entry: Entry) -> Entry:
             return outer.get(entry.node) or Entry(images[entry.node], entry.index, entry.version)
@@ -62,9 +63,9 @@ class _Unfolder:
         for node in topological(graph):
             if node in outer:
                 continue
-            call = self._find_call(node) if depth < _DEEPEST and self._calls < _MOST_CALLS else None
+            call = self._find_call(node) if opens and self._calls < _MOST_CALLS else None
             self._calls += call is not None
-            inner = {"function": call} if call is not None else list_bodies(node) if depth < _DEEPEST else {}
+            inner = {"function": call} if call is not None else list_bodies(node) if opens else {}
             results: list[Entry] = []
             opened = []
             for key, each in inner.items():

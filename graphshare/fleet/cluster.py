@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _PER_THREAD = 3  # tasks of the window: one runs, the others wait at the worker
 _CONNECT = 10  # seconds to reach a scheduler
 _PATIENCE = 20  # seconds until there is a worker
+_SILENT = logging.CRITICAL + 1  # a level above that of every message
 _EXTRAS = ("google-re2", "numpy", "onnx", "onnxruntime", "Pillow", "safetensors", "fsspec")
 
 
@@ -95,7 +96,7 @@ def run_on_cluster(tasks: Iterator[Task], run: Run, address: str) -> Generator[t
         def submit() -> None:
             while len(running) < window and (task := next(tasks, None)) is not None:
                 # A pure call of equal arguments would be answered by Dask from an earlier result.
-                future = client.submit(work_there, run, task, here, pure=False, retries=0)
+                future = client.submit(work_there, run, task, here, pure=False)
                 running[future.key] = task
                 futures.add(future)
 
@@ -187,7 +188,7 @@ def _quiet_logs() -> Iterator[None]:
     """Leave out what distributed logs here: its errors are reported as ours."""
     logger = logging.getLogger("distributed")
     before = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
+    logger.setLevel(_SILENT)
     try:
         yield
     finally:

@@ -64,7 +64,7 @@ def _list_local(pattern: str, sieve: Sieve) -> list[FleetModel]:
         return [FleetModel(model.graph, model.newest, len(os.path.join(pattern, ""))) for model in models]
     else:
         # Sorted, most models of one folder are neighbours, and the folder is listed once for them.
-        graphs, fixed = sorted(_match_graphs(pattern)), re.split(r"[*?[]", pattern, maxsplit=1)[0]
+        graphs, fixed = sorted(_match_graphs(pattern)), re.split(r"[*?[]", pattern)[0]
     start = len(fixed) - len(os.path.basename(fixed))
     matches = []
     last, params = None, dict[str, str]()

@@ -46,7 +46,7 @@ class Manifest:
     def __init__(self, path: str) -> None:
         self.path = path
         try:
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o666)
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
         except OSError as error:
             raise output_error(error, path) from error
         # With an offset of its own: appending moves that of the descriptor, and a buffer would be filled from there.

@@ -180,12 +180,16 @@ def _time_left(slot: Slot, task: Task, submitted: float, now: float) -> float | 
     return begun + task.time_limit + _GRACE - now
 
 
+def _share_cores(jobs: int) -> int:
+    """Return the threads of each worker: together they have as many for matrix products as the machine has cores."""
+    return max(1, (os.cpu_count() or 1) // jobs)
+
+
 def run_in_slots(
     tasks: Iterator[Task], run: Run, prepare: Callable[[], None], jobs: int
 ) -> Generator[tuple[Task, Result | Killed], None, None]:
     """Run tasks in ``jobs`` processes and yield each with its outcome, as they end; one more than ``jobs`` is in memory."""
-    # Together the workers have as many threads of matrix products as the machine has cores.
-    threads = max(1, (os.cpu_count() or 1) // jobs)
+    threads = _share_cores(jobs)
     slots = [Slot(run, prepare, threads) for _ in range(jobs)]
     idle, running, following = slots.copy(), _Running(slots), None
     atexit.register(running.close)  # multiprocessing would wait for the processes, which wait for tasks

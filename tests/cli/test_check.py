@@ -133,7 +133,7 @@ def test_suppression_in_a_file(folder: Path) -> None:
 
 def test_a_baseline(folder: Path) -> None:
     (folder / "ci").mkdir()
-    graphshare("check", "models", "--write-baseline", "ci/known.json", cwd=folder)
+    assert check("models", "--write-baseline", "ci/known.json", cwd=folder) == ""
     assert explain(json.loads((folder / "ci" / "known.json").read_text()), "check-baseline") == []
     assert check("models", "--baseline", "ci/known.json", cwd=folder) == "3 files: no findings (2 in the baseline)\n"
     text = (folder / "models" / "wrong-symbol.json").read_text()
@@ -354,6 +354,8 @@ def test_rules_explain_themselves(tmp_path: Path) -> None:
     assert [line[:5] for line in listed] == list(RULES)
     found: Any = json.loads(check("--list", "--format", "json", cwd=tmp_path))
     assert explain(found, "check-rules") == []
+    rows = [(rule.code, rule.name, rule.level.value, rule.summary, rule.fix or None) for rule in RULES.values()]
+    assert [tuple(row[key] for key in ("code", "name", "level", "summary", "fix")) for row in found] == rows
     for code in ("GS012", "gs404", "not-json"):
         run = graphshare("check", "--explain", code, cwd=tmp_path)
         if code == "GS012":

@@ -105,6 +105,10 @@ def test_parameters_that_moved(folder: Path) -> None:
     assert told == {"arg:fc2_bias": ("values", 1), "arg:conv1_bias": ("form", 0), "arg:bn1_beta": ("removed", None)}
     moved = next(change for change in changes if change["old"] == "arg:fc2_bias")
     assert moved["distance"]["max_abs"] == pytest.approx(0.25, rel=1e-5)
+    run = graphshare("diff", "lenet", "lenet-symbol.json", "--against-params", "moved.npz", "--format", "sarif", cwd=folder)
+    results = json.loads(run.stdout)["runs"][0]["results"]
+    messages = [result["message"]["text"] for result in results if result["ruleId"] == "diff-parameter"]
+    assert sorted(message.split()[1] for message in messages) == ["arg:bn1_beta", "arg:conv1_bias", "arg:fc2_bias"]
     arguments = ("lenet", "lenet-symbol.json", "--against-params", "moved.npz", "--atol", "0.3")
     assert "arg:fc2_bias" not in {c["old"] for c in differ(folder, *arguments)["parameters"]["changes"]}
 
@@ -202,6 +206,9 @@ def test_git_passes_one_more_name_for_a_renamed_file_and_one_alone_for_conflicts
         assert run.stdout.decode() == f"diff --graphshare a/{title}\nSAME: the graphs\n"
     run = done(graphshare("diff", "--git", graph, cwd=folder))
     assert run.stdout.decode() == f"diff --graphshare a/{graph} b/{graph}\nunmerged\n"
+    for old, new, what in (("/dev/null", graph, "new file"), (graph, "/dev/null", "deleted file")):
+        run = done(graphshare("diff", "--git", graph, old, "0" * 40, "100644", new, "1" * 40, "100644", cwd=folder))
+        assert run.stdout.decode() == f"diff --graphshare a/{graph} b/{graph}\n{what}\n"
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -261,6 +268,10 @@ def test_what_changes_have_in_common_comes_before_them(folder: Path) -> None:
     found = differ(folder, "lenet", "other")
     assert found["summary"] == [{"what": "renamed", "count": 31, "text": lines[0]}]
     assert found["graph"]["renamed"][0]["new"]["name"] == "net1_data"
+    for name, nodes in {"a": ["x", "y"], "b": ["p_x", "p_y"]}.items():
+        write_json(folder / f"{name}.json", document([variable(nodes[0]), operator("relu", nodes[1], [0])], [1]))
+    text = graphshare("diff", "a.json", "b.json", cwd=folder).stdout.decode()
+    assert text.startswith("2 nodes renamed: all have the prefix p_\nrenamed  variable x -> p_x\n")
 
 
 def test_a_page_shows_both_graphs(folder: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
+import os
 import re
+import signal
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,10 +17,11 @@ import msgspec
 import pytest
 
 from graphshare.cli.commands import foreach as foreach_command
-from graphshare.cli.fleet import run_captured
+from graphshare.cli.fleet import prepare_worker, run_captured
 from graphshare.files.schema import explain
 from graphshare.fleet.records import Answer, Result, Task
 from graphshare.fleet.summary import RunSummary, Spool
+from graphshare.reports.model import Finding, Level
 from tests.cli.test_foreach import inline, models
 from tests.processes import graphshare
 
@@ -228,3 +232,72 @@ def test_the_reason_names_the_first_findings() -> None:
     assert reason(report=msgspec.Raw(b'{"verdict":"NOT EQUAL"}')) == "NOT EQUAL"
     assert reason(report=findings("error"), error="it") == "it"
     assert reason() == reason(report=msgspec.Raw(b"[1]")) == ""
+
+
+def find(command: str, answer: Answer, report: object = None, **more: Any) -> list[Finding]:
+    row = Result(source="a", command=(), result=answer, report=msgspec.Raw(json.dumps(report).encode()), **more)
+    return list(foreach_command._find(command, row))
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (find("run", "failed", error="no space"), [("foreach-failed", "error", "no space")]),
+        (find("run", "killed"), [("foreach-failed", "error", "killed")]),
+        (find("run", "failed", {"verdict": "EQUAL"}, error="late"), [("foreach-failed", "error", "late")]),
+        (find("verify", "done"), []),
+        (find("verify", "no"), [("foreach-no", "error", "the answer is no")]),
+        (find("verify", "no", error="two differ"), [("foreach-no", "error", "two differ")]),
+        (find("verify", "no", {"verdict": "NOT EQUAL"}, error="x"), [("foreach-no", "error", "NOT EQUAL")]),
+        (find("verify", "done", {"verdict": "EQUAL"}), [("verify-verdict", "note", "EQUAL")]),
+        (find("check", "no", {"findings": [{"level": "note", "message": "m"}]}), [("", "note", "m")]),
+        (
+            find("check", "no", {"verdict": "v", "findings": [{"level": "note", "message": "m"}]}),
+            [("", "note", "m"), ("foreach-no", "error", "v")],
+        ),
+        (
+            find("verify", "done", {"branches": [{"branch": "b-", "stages": [
+                {"name": "bytes", "verdict": "holds", "summary": "s"},
+                {"name": "values", "verdict": "fails", "summary": "y differs", "details": ["by 3", "at 0"]},
+            ]}]}),
+            [("verify-values", "error", "values of b-: y differs\nby 3\nat 0")],
+        ),
+    ],
+)  # fmt: skip
+def test_the_findings_of_a_model(found: list[Finding], expected: list[tuple[str, str, str]]) -> None:
+    assert [(each.code, each.level.value, each.message) for each in found] == expected
+    assert all((each.line, each.column) == (0, 0) for each in found)
+
+
+def test_a_finding_keeps_its_place() -> None:
+    place = {"file": "f.json", "path": "$.nodes[1]", "node": "n", "line": 3, "column": 4, "hint": "h"}
+    (found,) = find("check", "no", {"findings": [{"code": "GS1", "level": "warning", "message": "m", **place}]})
+    assert found == Finding(
+        code="GS1", level=Level.WARNING, message="m", where="f.json", path="$.nodes[1]", node="n", line=3, column=4, hint="h"
+    )
+
+
+def test_the_streams_of_a_worker_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[object] = []
+
+    def open_file(path: str, flags: int) -> int:
+        events.append((path, flags))
+        return 77
+
+    monkeypatch.setattr(os, "open", open_file)
+    monkeypatch.setattr(os, "dup2", lambda source, target: events.append((source, target)))
+    monkeypatch.setattr(os, "close", events.append)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: events.append(number))
+    monkeypatch.setattr("graphshare.cli.fleet.note_inherited_descriptors", lambda: events.append("noted"))
+    monkeypatch.setattr(gc, "freeze", lambda: events.append("frozen"))
+    prepare_worker()
+    monkeypatch.undo()
+    assert events == [
+        (os.devnull, os.O_RDWR), (77, 0), (77, 1), (77, 2), 77, "noted", signal.SIGTERM, "frozen"
+    ]  # fmt: skip
+
+
+def test_rates_of_few_models_have_a_decimal() -> None:
+    progress = foreach_command.FleetProgress(5)
+    amounts = {0: "0 models", 0.25: "0.2 models", 3: "3 models", 9.96: "10.0 models", 10: "10 models", 10.5: "10 models"}
+    assert {count: progress._amount(count) for count in amounts} == amounts

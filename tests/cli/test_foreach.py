@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import graphshare as gs
@@ -21,7 +22,7 @@ from graphshare.cli.fleet import make_template, run_captured
 from graphshare.errors import GraphshareError, InputError, OutputError, RefusedError, UsageError
 from graphshare.files.schema import explain
 from graphshare.fleet.manifest import Manifest
-from graphshare.fleet.records import Answer, FleetModel, Result, Run, Task
+from graphshare.fleet.records import Answer, Captured, FleetModel, Result, Run, Task
 from graphshare.fleet.work import work
 from tests.processes import ROOT, done, environment, graphshare, refused
 
@@ -216,6 +217,8 @@ def test_a_second_run_does_what_is_new_changed_or_failed(models: Path, inline: l
     (tmp_path / "out" / "blog-symbol.json").unlink()
     assert list(again()) == ["blog-symbol.json", "lenet-symbol.json", "new-symbol.json"]
     assert list(again(retry=True)) == ["lenet-symbol.json"]
+    retried = gs.foreach("models/*", DUPLICATE, out="out", manifest="run.jsonl", retry=True)
+    assert (retried.total, len(list(retried))) == (1, 1)
     assert len(again(force=True)) == 5
 
 
@@ -239,6 +242,39 @@ def test_a_manifest_knows_what_has_failed(answer: Answer, has_failed: bool, tmp_
     manifest.close()
     manifest = Manifest(str(tmp_path / "run.jsonl"))
     assert [manifest.has_failed(task) for task in tasks] == [has_failed, False]
+    manifest.close()
+
+
+def test_what_is_finished_is_done_again_where_anything_is_another(tmp_path: Path) -> None:
+    graph, params, out = (tmp_path / name for name in ("a.json", "a.params", "out.json"))
+    for path in (graph, params, out):
+        path.write_text("1")
+    model = FleetModel(str(graph), str(params), 0)
+    task = Task(model, ("x", str(graph)), (str(out),), ("x", "{}"))
+    manifest = Manifest(str(tmp_path / "run.jsonl"))
+    assert manifest.find_finished(task) is None
+    for code, is_finished in ((2, False), (1, True), (0, True)):
+        manifest.append(work(lambda words: Captured(code, b"", ""), task))  # noqa: B023  # called at once
+        manifest.close()
+        manifest = Manifest(str(tmp_path / "run.jsonl"))
+        assert (manifest.find_finished(task) is not None) == is_finished
+    changed = msgspec.structs.replace
+    others = [changed(task, command=("y", "{}")), changed(task, outputs=()), changed(task, model=changed(model, params=""))]
+    assert [manifest.find_finished(other) for other in others] == [None, None, None]
+    for path in (graph, params):
+        path.write_text("2")
+        assert manifest.find_finished(task) is None
+        path.write_text("1")  # at another time
+        found = manifest.find_finished(task)
+        assert found is not None
+        assert found.was_skipped
+    out.unlink()
+    assert manifest.find_finished(task) is None
+    remote = changed(task, outputs=("s3://bucket/out",))
+    manifest.append(work(lambda words: Captured(0, b"", ""), remote))
+    manifest.close()
+    manifest = Manifest(str(tmp_path / "run.jsonl"))
+    assert manifest.find_finished(remote) is not None
     manifest.close()
 
 
@@ -271,6 +307,21 @@ def test_a_torn_last_line_is_dropped(models: Path, inline: list[Task], tmp_path:
         list(gs.foreach("models/*", ["check", "{}"], manifest=manifest))
         assert [task.model.graph for task in inline] == again
         assert [line["source"] for line in lines(manifest)] == [line["source"] for line in map(json.loads, whole.splitlines())]
+
+
+def test_a_manifest_of_one_line_and_a_torn_one(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    mask = os.umask(0)
+    manifest = Manifest(str(path))
+    os.umask(mask)
+    assert path.stat().st_mode & 0o777 == 0o666
+    assert not os.get_inheritable(manifest._fd)
+    manifest.append(Result(source="a", command=("check", "{}"), result="done"))
+    manifest.close()
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[:20])
+    Manifest(str(path)).close()
+    assert path.read_bytes() == whole
 
 
 def test_any_file_name_is_a_line_of_the_manifest(models: Path, inline: list[Task], tmp_path: Path) -> None:
@@ -509,6 +560,11 @@ def test_a_model_after_two_dashes_and_one_that_begins_with_a_dash(
         (["models/*", "check", "{}"], "no command is given", "graphshare foreach 'models/*' -- check '{}'"),
         (["models/*", "-o", "out", "chekc", "{}"], "no command is given", "graphshare foreach 'models/*' -o out -- check '{}'"),
         (["models/*", "chekc"], "no command is given", "graphshare foreach 'models/*' -- check '{}'"),
+        (  # the model stands behind the command
+            ["{x}", "check", "models", "fold"],
+            "no command is given",
+            "graphshare foreach '{x}' check models -- fold '{}'",
+        ),
         (  # the value of an option is no command
             ["models/*", "check", "-o", "fold"],
             "no command is given",

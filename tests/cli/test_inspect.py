@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -15,8 +16,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import graphshare as gs
+from graphshare.analysis.cost import LayerCost
+from graphshare.cli.commands.inspect import _format_model, _make_row
+from graphshare.errors import Fault
 from graphshare.files.schema import explain
 from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.inspection.folder import ModelFacts
 from graphshare.inspection.graph import ModuleNames, list_module_names
 from tests.processes import ROOT, done, environment, graphshare, refused, write_json, write_params
 from tests.surroundings import size_of_day
@@ -302,3 +307,37 @@ def test_names_for_a_module_are_those_of_data_labels_and_states() -> None:
     nodes += [operator("RNN", "rnn", [0, 1, 2], attrs={"state_size": "3", "num_layers": "1", "mode": "gru"})]
     graph = read_symbol(json.dumps(document(nodes, [3])).encode())
     assert list_module_names(graph) == ModuleNames(["data"], [], ["rnn_state"])
+
+
+@pytest.mark.parametrize(
+    ("facts", "line"),
+    [
+        ({"nodes": 1234, "inputs": ("x",), "outputs": ("y", "z"), "parameters": 3},
+         "m/a        1,234       3 arrays  x -> y, z"),
+        ({"nodes": 5, "outputs": tuple("abcde"), "parameters": 1, "numbers": 5000},
+         "m/a            5          5,000  none -> a, b, c, d and 1 more"),
+        ({"nodes": 5, "inputs": tuple("abcd"), "numbers": 0}, "m/a            5              0  a, b, c, d -> none"),
+        ({"nodes": 5}, "m/a            5       0 arrays  none -> none"),
+        ({"faults": (Fault("is torn", where="m/a-symbol.json"), Fault("is gone", where="m/a.params"))},
+         "m/a      error: is torn; m/a.params: is gone"),
+        ({"faults": tuple(Fault(f"f{i}") for i in range(4))}, "m/a      error: f0; f1; f2; f3"),
+        ({"faults": tuple(Fault(f"f{i}") for i in range(5))}, "m/a      error: f0; f1; f2; f3; and 1 more"),
+    ],
+)  # fmt: skip
+def test_the_line_of_a_model_of_a_folder(facts: dict[str, Any], line: str) -> None:
+    assert _format_model(ModelFacts("m/a-symbol.json", None, (), **facts), 7) == line
+
+
+@pytest.mark.parametrize(
+    ("outputs", "counts", "row"),
+    [
+        (((1, 2), (3,)), (10, 0, None), ("1x2, 3", "10", "unknown")),
+        (((),), (0, 5, 0), ("scalar", "5 shared", "")),
+        (((1,),) * 3, (10, 5, 1), ("1, 1, 1", "10 + 5 shared", "1")),
+        (((1,),) * 4, (None, None, 2000), ("1, 1, 1 and 1 more", "unknown + unknown shared", "2,000")),
+        (((1,),), (0, 0, 0), ("1", "", "")),
+        (((1,),), (1, 1, 1), ("1", "1 + 1 shared", "1")),
+    ],
+)
+def test_the_row_of_a_layer(outputs: tuple[tuple[int, ...], ...], counts: tuple[Any, ...], row: tuple[str, ...]) -> None:
+    assert _make_row(LayerCost("n", "op", outputs, *counts)) == ("n", "op", *row)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from graphshare.cli import main
 from graphshare.cli.main import Terminated, _describe_written, _Interrupts, _say_interrupted
-from graphshare.errors import Fault, OutputError
+from graphshare.errors import DisprovedError, Fault, OutputError, UsageError
 from tests.processes import COMMAND, ROOT, done, environment, files_in, graphshare, refused, write_json
 from tests.symbols import siamese
 
@@ -233,3 +234,47 @@ sys.meta_path.insert(0, Finder())
     assert run.returncode == code
     assert (folder / "out.json").read_text().startswith("{" if code == 0 else "old")
     assert (b"error: interrupted; nothing was changed" in run.stderr) == bool(code)
+
+
+BUG = """error: this is a bug in graphshare: ValueError: odd
+  hint: please report it with the output of the same command and --debug
+"""
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code", "text"),
+    [
+        (None, 0, ""),
+        (1, 1, ""),
+        ("text", 0, ""),
+        (OSError(2, "No such file or directory", "a"), 2, "error: No such file or directory: a\n"),
+        (OSError(28, "No space left on device"), 2, "error: No space left on device\n"),
+        (OSError("odd"), 2, "error: odd\n"),
+        (MemoryError(), 2, "error: the input is too large for this machine (MemoryError)\n"),
+        (RecursionError(), 2, "error: the input is too large for this machine (RecursionError)\n"),
+        (ValueError("odd"), 2, BUG),
+        (KeyboardInterrupt(), 130, "error: interrupted; nothing was changed\n"),
+        (Terminated(), 2, "error: interrupted; nothing was changed\n"),
+        (SystemExit(0), 0, ""),
+        (SystemExit(1), 2, ""),
+        (BrokenPipeError(), 2, ""),
+        (DisprovedError(Fault("differs", hint="look")), 1, "error: differs\n  hint: look\n"),
+        (OutputError(Fault("is full", where="a")), 2, "error: a: is full\n"),
+        (
+            UsageError([Fault("one", hint="h"), Fault("two", hint="h"), Fault("three", hint="g"), Fault("four")]),
+            2,
+            "error: one\nerror: two\n  hint: h\nerror: three\n  hint: g\nerror: four\n",
+        ),
+    ],
+)
+def test_how_a_command_ends(
+    outcome: object, code: int, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def end(arguments: list[str], kept: object) -> object:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr("graphshare.cli.main._main", end)
+    monkeypatch.setattr(sys, "stdout", sys.stdout)  # some endings silence it
+    assert (main.run(["check"]), capsys.readouterr().err) == (code, text)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import graphshare as gs
+from graphshare.cli.output import list_unread
 from tests.processes import COMMAND, ROOT, done, environment, files_in, graphshare, refused
 
 TRAIN = ["--seed", "0", "--shape", "data=1,1,28,28", "--sgd-steps", "1"]
@@ -202,3 +203,15 @@ def test_functions_replace_no_input_either(folder: Path) -> None:
     assert gs.load(folder / "lenet").params["b-fc2_bias"].shape == (10,)
     gs.convert(folder / "lenet-0000.params", folder / "lenet-0000.params", select=["*bias"], in_place=True)
     assert len(gs.load(folder / "lenet").params) == 4
+
+
+def test_a_parameter_file_that_is_not_read_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for end in ("symbol.json", "0000.params"):
+        shutil.copy(ROOT / "fixtures" / f"lenet-{end}", tmp_path)
+    shutil.copy(tmp_path / "lenet-0000.params", tmp_path / "other.params")
+    monkeypatch.chdir(tmp_path)
+    bare = gs.load("lenet-symbol.json")
+    note = "its parameters are in lenet-0000.params, which is not read; name both by the stem lenet"
+    assert list_unread(bare) == list_unread(gs.rename(bare, prefix="a-")) == [f"lenet-symbol.json: {note}"]
+    assert list_unread(gs.load("lenet")) == []
+    assert list_unread(gs.load("lenet-symbol.json", params="other.params")) == []

@@ -11,6 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphshare.cli.commands import run as run_command
+from graphshare.execute.classes import ClassScore, Ranking
+from graphshare.execute.run import NodeCost, OperatorCost, Profile
+from graphshare.execute.train.train import LossHistory
 from graphshare.files.schema import explain
 from tests import params_bytes
 from tests.processes import ROOT, done, files_in, graphshare, on_terminal, refused, write_json, write_params
@@ -356,3 +360,80 @@ def test_training_stays_with_numpy(folder: Path) -> None:
     arguments = ["run", "siamese.json", "--params", "siamese.params", "--feed", "data=data.npy", "--sgd-steps", "1"]
     run = done(graphshare(*arguments, "--engine", "onnxruntime", cwd=folder))
     assert b"training is computed with numpy, not with onnxruntime" in run.stderr
+
+
+def test_a_profile_lists_operators_and_the_thirty_slowest_nodes() -> None:
+    operators = [OperatorCost("conv", 2, 0.003, 1500), OperatorCost("relu", 1, 0.001, 10)]
+    for count in (30, 31):
+        nodes = [NodeCost(f"n{i:02}", "relu", 0.001 * (i + 1), 2000) for i in range(count)]
+        lines = list(run_command._profile_lines(Profile(nodes, operators)))
+        assert lines[:4] == [
+            "operator  nodes  ms     %     output",
+            "conv      2      3.000  75.0  1.5 kB",
+            "relu      1      1.000  25.0  10 B",
+            "",
+        ]
+        rows = [line.split() for line in lines[4:]]
+        assert rows[:31] == [
+            ["node", "operator", "ms", "%", "output"],
+            *([f"n{i:02}", "relu", f"{i + 1}.000", f"{25 * (i + 1)}.0", "2.0", "kB"] for i in range(count - 1, count - 31, -1)),
+        ]
+        assert lines[35:] == (["and 1 faster node (--format json lists all)"] if count == 31 else [])
+    (row,) = list(run_command._profile_lines(Profile([], [OperatorCost("relu", 1, 0.0, 0)])))[1:2]
+    assert row.split() == ["relu", "1", "0.000", "0.0", "0", "B"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (1, [1]), (9, list(range(1, 10))), (100, list(range(1, 101))), (101, [1, *range(10, 101, 10), 101]),
+        (1000, [1, *range(10, 1001, 10)]), (1001, [1, *range(100, 1001, 100), 1001]),
+    ],
+)  # fmt: skip
+def test_of_many_steps_some_are_printed(steps: int, expected: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(run_command, "is_shown", lambda: True)
+    monkeypatch.setattr(run_command, "say", said.append)
+    report = run_command._step_reporter(steps)
+    assert report is not None
+    losses = [LossHistory(f"l{i}", "mean", [2.0, 0.5]) for i in range(9)]
+    for number in range(1, steps + 1):
+        report(number, losses)
+    assert said[0] == "step 1: " + ", ".join(f"l{i} mean 0.5" for i in range(8))
+    assert [int(text.partition(":")[0].removeprefix("step ")) for text in said] == expected
+    monkeypatch.setattr(run_command, "is_shown", lambda: False)
+    assert run_command._step_reporter(steps) is None
+    monkeypatch.setattr(run_command, "is_shown", lambda: True)
+    monkeypatch.setattr(run_command, "is_quiet", lambda: True)
+    assert run_command._step_reporter(steps) is None
+
+
+@pytest.mark.parametrize(
+    ("rankings", "titles", "rows"),
+    [
+        ([("y", 0, None, None)], ["sample", "class", "score"], [["0", "3", "0.25"]]),
+        ([("y", 0, "a.png", "cat")], ["image", "class", "label", "score"], [["a.png", "3", "cat", "0.25"]]),
+        (
+            [("y", 0, "a.png", None), ("y", 1, None, "dog")],
+            ["sample", "class", "label", "score"],
+            [["0", "3", "", "0.25"], ["1", "3", "dog", "0.25"]],
+        ),
+        (
+            [("y", 0, None, None), ("z", 0, None, None)],
+            ["output", "sample", "class", "score"],
+            [["y", "0", "3", "0.25"], ["z", "0", "3", "0.25"]],
+        ),
+    ],
+)
+def test_the_table_of_classes_has_the_columns_that_are_not_empty(
+    rankings: list[tuple[str, int, str | None, str | None]],
+    titles: list[str],
+    rows: list[list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tables: list[tuple[object, object]] = []
+    monkeypatch.setattr(run_command, "put_table", lambda titles, rows, *, right: tables.append((titles, rows)))
+    run_command._put_classes(
+        [Ranking(output, sample, image, (ClassScore(3, label, 0.25),)) for output, sample, image, label in rankings]
+    )
+    assert tables == [(titles, rows)]

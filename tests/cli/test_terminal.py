@@ -18,7 +18,7 @@ import pytest
 
 from benchmarks.sources import chain
 from graphshare.cli.command import list_command_examples
-from graphshare.cli.console import Bar
+from graphshare.cli.console import Bar, _clock, align
 from graphshare.cli.main import COMMANDS, cli
 from tests.processes import COMMAND, ROOT, done, environment, graphshare, refused
 from tests.surroundings import mark_everyday
@@ -218,6 +218,22 @@ def test_the_line_of_a_bar() -> None:
     assert bar.line(40.0).endswith("100%  10 nodes/s  0:00 left")
     bar.begin("reading", 0, "B")
     assert bar.line(1.0) == "reading  0 B  0 B/s"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0:00"), (0.4, "0:00"), (0.5, "0:01"), (59.4, "0:59"), (59.5, "1:00"), (61, "1:01"), (3599.4, "59:59"),
+     (3599.5, "1:00:00"), (3661, "1:01:01"), (90_000, "25:00:00")],
+)  # fmt: skip
+def test_the_time_left(seconds: float, text: str) -> None:
+    assert _clock(seconds) == text
+
+
+def test_columns_are_aligned_two_blanks_apart() -> None:
+    rows = [["name", "count"], ["a", "1"], ["long\n", "1,000"]]
+    assert list(align(rows)) == ["name    count", "a       1", "long\\n  1,000"]
+    assert list(align(rows, right=[False, True])) == ["name    count", "a           1", "long\\n  1,000"]
+    assert list(align(rows, right=[True])) == ["  name  count", "     a  1", "long\\n  1,000"]
 
 
 def completed(folder: Path, line: str, shell: str = "bash") -> list[str]:

@@ -125,6 +125,20 @@ def test_weights_have_a_place_only_beside_a_file() -> None:
         lenet(weights="external")
 
 
+def test_constants_of_a_model_without_a_parameter_file_are_in_memory() -> None:
+    graph = read_symbol(
+        mxnet_text(document([variable("x"), operator("_plus_scalar", "y", [0], attrs={"scalar": "2"})], [1])).encode()
+    )
+    file = export(Checkpoint(graph), shapes={"x": (2, 3)}).parameter_file
+    assert file is not None
+    assert (file.path, file.size, [record.key for record in file.records]) == ("<memory>", 0, ["y/constant"])
+
+
+def test_a_note_names_four_arrays_that_keep_their_dtype() -> None:
+    note = "8 arrays of BatchNorm stay float32: bn1_gamma, bn1_beta, bn2_gamma, bn2_beta and 4 more"
+    assert note in lenet(dtype="float16", verify=False).notes
+
+
 def test_a_wrong_model_is_disproved(monkeypatch: pytest.MonkeyPatch) -> None:
     def translate(t: Translation) -> str:
         return t.emit("Sigmoid", t.inputs[0])

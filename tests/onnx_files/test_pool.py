@@ -293,7 +293,8 @@ def test_refusals_name_every_model(pair: list[Path], tmp_path: Path) -> None:
     with pytest.raises(gs.RefusedError) as caught:
         gs.pool([*pair, other, again], tmp_path / "out")
     assert [Path(fault.where).name for fault in caught.value.faults] == ["a.onnx", "b.onnx"]
-    assert all("2 models would have this name" in fault.message for fault in caught.value.faults)
+    names = [f"{first}, {second}" for first, second in zip(pair, (other, again), strict=True)]
+    assert [fault.message for fault in caught.value.faults] == [f"2 models would have this name: {each}" for each in names]
     assert files_in(tmp_path / "out") == []
 
 

@@ -253,7 +253,7 @@ def _sweep(rows: Sequence[Sequence[int]], neighbours: _PlacedNeighbours) -> list
         ordered = sorted(row, key=means.__getitem__)
         sorted_rows.append(ordered)
         position.update({v: i / max(len(row) - 1, 1) for i, v in enumerate(ordered)})
-        before = max(len(row), 1)
+        before = len(row)
     return sorted_rows
 
 

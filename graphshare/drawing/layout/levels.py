@@ -189,12 +189,10 @@ def _open_level(layout: Layout, picture: Picture, path: Path, outer: int) -> Non
 def _add_edges(layout: Layout, source: int, target: int, net: int, kind: str) -> None:
     """Add a line as an edge of each level that it crosses."""
     above, below = layout.ancestors(source), layout.ancestors(target)
-    # Scopes around both ends are not crossed.
-    while len(above) > 1 and len(below) > 1 and above[-1] == below[-1]:
+    # Scopes around both ends are not crossed; the ends are two boxes, which contain nothing.
+    while above[-1] == below[-1]:
         above.pop()
         below.pop()
-    if above[-1] == below[-1]:
-        return  # a box inside the other's scope cannot be: boxes contain nothing
     for inner, outer in pairwise(above):
         _add_edge(layout, inner, _port(layout, outer, net, "exits"), net, kind)
     _add_edge(layout, above[-1], below[-1], net, kind)

@@ -22,9 +22,7 @@ _NARROW, _WIDE = frozenset("iljtfrI.,:;|!'()[]/ -`"), frozenset("mwMW@%")
 def shorten_middle(text: str, limit: int = LONGEST_TEXT) -> str:
     """Return printable text of at most ``limit`` characters; the ends of a name are more telling than its middle."""
     # Only the ends are shown, so megabytes between them need not be escaped.
-    if len(text) > limit * 8:
-        text = text[: limit * 4] + text[-limit * 4 :]
-    text = escape_control(text)
+    text = escape_control(text[:limit] + text[limit:][-limit:])
     if len(text) <= limit:
         return text
     tail = limit * 2 // 5

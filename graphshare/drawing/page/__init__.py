@@ -232,7 +232,7 @@ def _measure(variables: Sequence[Node], params: ParameterFile, notes: dict[str, 
     total = sum(record.data_size for record in by_node.values())
     is_small = total <= _MOST_BYTES
     rows: dict[Node, list[_Row]] = {}
-    with ArrayReader(params) as reader, task("measuring", total if is_small else 0, "B") as advance:
+    with ArrayReader(params) as reader, task("measuring", total, "B") as advance:
         for node, record in by_node.items():
             rows[node] = [("dtype", record.dtype or "?"), ("size", format_bytes(record.data_size))]
             if is_small and record.shape is not None:

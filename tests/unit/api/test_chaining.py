@@ -232,3 +232,12 @@ def test_help_shows_signatures_options_and_errors() -> None:
         assert not kinds & {inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL}, name
         assert "Raises" in (inspect.getdoc(function) or ""), name
     assert "mode" in inspect.signature(gs.duplicate).parameters
+
+
+def test_a_run_of_many_models_has_the_folder_and_the_manifest_of_the_caller(tmp_path: Path) -> None:
+    with gs.foreach(f"{LENET}-symbol.json", ["check", "{}"]) as fleet:
+        assert (fleet.out, fleet.total) == ("", 1)
+    places = {"out": tmp_path / "out", "manifest": tmp_path / "run.jsonl"}
+    with gs.foreach([LENET], ["rename", "{}", "--prefix", "a-"], **places) as fleet:  # type: ignore[arg-type]
+        assert (fleet.out, fleet.total) == (str(tmp_path / "out"), 1)
+    assert files_in(tmp_path) == ["run.jsonl"]

@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import graphshare as gs
+from graphshare.api.pictures import _list_marked, _list_texts, _mark_values
 from graphshare.drawing.draw import Drawing
+from graphshare.drawing.picture import AnnotatedGraph
+from graphshare.ir.graph import Entry, Graph, Node
 from tests.processes import ROOT, write_json
 from tests.symbols import document, operator, variable
 
@@ -102,7 +107,10 @@ def test_a_changed_weight_or_constant_marks_what_uses_it(tmp_path: Path) -> None
     right = save(tmp_path / "b.onnx", nodes, **{**tensors, "b": np.ones(4, "f"), "s": np.float32(3)})
     drawn = draw(left, right)
     assert marks(drawn) == {"a": "changed", "m": "changed"}
-    assert any(text.startswith("variable b; parameter: ") for text in sections(drawn)["2 nodes changed"])
+    assert sections(drawn)["2 nodes changed"] == [
+        "variable b; parameter: values differ",
+        "variable s; parameter: values differ",
+    ]
 
 
 def test_equal_models_have_no_mark(tmp_path: Path) -> None:
@@ -145,6 +153,7 @@ def test_models_of_mxnet_and_branches_under_prefixes() -> None:
     renamed = draw(source, gs.rename(source, prefix="n_"))
     assert set(marks(renamed).values()) == {"highlight"}
     assert "Convolution n_conv1; was conv1" in sections(renamed)["31 nodes renamed"]
+    assert "<title>lenet → lenet</title>" in renamed.text
 
 
 def test_a_model_of_mxnet_and_its_export_in_one_page() -> None:
@@ -183,6 +192,9 @@ def test_regions_have_the_colour_of_what_became_of_them(tmp_path: Path) -> None:
         (line,) = sections(drawn)["1 region"]
         size = r"n: .*\S+ of the largest number, \S+ allowed"
         assert re.fullmatch({"near": "within the tolerance: ", "apart": "differs: "}[mark] + size, line), line
+        data = json.loads(drawn.text.partition('id="data">')[2].partition("</script>")[0])
+        ((_, number),) = data["sections"][1][1]
+        assert data["nodes"][number]["name"] == "n"  # the last of the region, in the other model
         assert "only in the original" in next(box for box in drawn.picture.boxes if box.title == "m").lines
 
 
@@ -220,3 +232,29 @@ def test_an_output_that_differs_is_marked_where_there_are_no_regions(tmp_path: P
     assert marks(gs.draw_proof(report, *map(gs.load, chains))) == {"h": "apart", "y": "apart"}
     shapes = {"data": (1, 1, 28, 28)}
     assert marks(gs.draw_proof(gs.verify(source, against=source, shapes=shapes), source, source)) == {}
+
+
+def test_common_changes_are_listed_where_they_are_of_several_nodes() -> None:
+    summary = [SimpleNamespace(count=count, text=f"of {count}") for count in (1, 2, 3)]
+    found: Any = SimpleNamespace(summary=summary, graph=SimpleNamespace(ties=(), outputs=(), attributes=()))
+    assert list(_list_texts(found)) == ["of 2", "of 3"]
+
+
+@pytest.mark.parametrize(("count", "more"), [(1, 0), (500, 0), (501, 1), (502, 2)])
+def test_five_hundred_nodes_of_a_kind_are_listed(count: int, more: int) -> None:
+    nodes = tuple(Node("relu", f"r{i}") for i in range(count))
+    graph = AnnotatedGraph(Graph(nodes, ()), frozenset(), marks=dict.fromkeys(nodes, "added"))
+    (section,) = _list_marked(graph)
+    assert section.title == ("1 node added" if count == 1 else f"{count} nodes added")
+    listed = [(f"relu r{i}", node) for i, node in enumerate(nodes[:500])]
+    assert section.lines == [*listed, *([(f"and {more} more", None)] if more else [])]
+
+
+def test_outputs_and_layers_that_differ_are_apart() -> None:
+    a, b, y = Node("relu", "a"), Node("relu", "b"), Node("relu", "y")
+    side = AnnotatedGraph(Graph((a, b, y), (Entry(y), Entry(b))), frozenset())
+    compared = (("y_output", False), ("b_output", True), ("no", False))
+    outputs = [SimpleNamespace(output=name, comparison=same) for name, same in compared]
+    layers = [SimpleNamespace(node=name, comparison=same) for name, same in (("a", False), ("b", True), ("no", False))]
+    report: Any = SimpleNamespace(branches=[SimpleNamespace(rounds=[SimpleNamespace(outputs=outputs, layers=layers)])])
+    assert list(_mark_values(report, side)) == [(y, "apart"), (a, "apart")]

@@ -8,7 +8,9 @@ import pytest
 from graphshare import GraphshareError
 from graphshare.builder import Session, initializers, placeholder, variable
 from graphshare.builder import operators as op
+from graphshare.builder.parameter_values import groups
 from graphshare.errors import RefusedError
+from graphshare.ir.graph import Node
 
 
 def authored() -> tuple[Session, object]:
@@ -161,3 +163,18 @@ def test_a_long_chain_needs_no_recursion() -> None:
         for _ in range(3000):
             y = y + 1
         assert session.run(y, {x: [0.0]}).tolist() == [3000]
+
+
+def test_at_most_sixty_four_plans_are_kept() -> None:
+    session, _ = authored()
+    counts = []
+    with session:
+        for number in range(66):
+            session.run(op.relu(session.var("fc_weight"), name=f"r{number}"))
+            counts.append(len(session._plans))
+    assert counts == [*range(1, 65), 1, 2]
+
+
+def test_operators_are_grouped_by_the_scope_in_their_names() -> None:
+    nodes = [Node("" if name == "s/x" else "relu", name) for name in ("a", "s/a", "s/x", "s/t/a", "s/b")]
+    assert groups(nodes) == {"": [nodes[0]], "s": [nodes[1], nodes[4]], "s/t": [nodes[3]]}

@@ -6,20 +6,34 @@ import json
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import graphshare
 from graphshare.checkpoint.map_file import Place, parse_map
+from graphshare.drawing import page
 from graphshare.drawing.draw import Drawing, _nodes_at, draw
 from graphshare.drawing.languages import format_dot, format_mermaid
-from graphshare.drawing.page import _describe_box, describe_boxes
+from graphshare.drawing.page import _describe_box, _describe_sections, describe_boxes
 from graphshare.drawing.palette import DARK, LIGHT, Paint, Palette
-from graphshare.drawing.picture import AnnotatedGraph, Box, Line, Picture, _summarize_endings
+from graphshare.drawing.picture import (
+    MAX_BOXES,
+    AnnotatedGraph,
+    Box,
+    Line,
+    Picture,
+    Section,
+    _choose_depth,
+    _summarize_endings,
+    make_picture,
+)
+from graphshare.drawing.scopes import ScopedName, _adopt_scopes, _split_name
 from graphshare.errors import GraphshareError
 from graphshare.formats.params.format import read_index
-from graphshare.ir.graph import Graph, Node
+from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.rewrite.duplicate import duplicate
 from tests.processes import ROOT, write_json
 from tests.surroundings import pick_everyday
@@ -79,6 +93,68 @@ def test_a_shared_word_alone_is_not_a_scope(tmp_path: Path) -> None:
              operator("broadcast_add", "broadcast_add1", [2, 2]), operator("relu", "broadcast_relu", [0])]  # fmt: skip
     found = draw(load(tmp_path, document(nodes, [3, 4])), depth=1).picture
     assert titles(found, "scope") == []
+
+
+def test_names_have_at_most_sixteen_parts() -> None:
+    parts = [f"p{i}" for i in range(17)]
+    assert _split_name("/".join(parts[:16]), "/") == parts[:16]
+    assert _split_name("/".join(parts), "/") == [*parts[:15], "p15/p16"]
+    assert _split_name("/".join([*parts, "a"]), "/") == [*parts[:15], "p15/p16/a"]
+    assert [_split_name(name, "/") for name in ("//a//b/", "", "//")] == [["a", "b"], [""], ["//"]]
+
+
+def test_operators_that_mxnet_named_are_in_the_scope_of_their_first_input_that_has_one() -> None:
+    x, conv, top = Node("", "x"), Node("Convolution", "s_conv0"), Node("tanh", "top")
+    plus = Node("elemwise_add", "_plus3", inputs=(Entry(x), Entry(top), Entry(conv)))
+    moved = [Node(op, name, inputs=(Entry(plus),)) for op, name in (("Activation", "activation2"), ("_Plus", "plus8"))]
+    own = [Node(op, name, inputs=(Entry(plus),)) for op, name in (("Convolution", "conv7"), ("relu", "relu"))]
+    own.append(Node("relu", "relu4", inputs=(Entry(top),)))
+    names = {node: node.name for node in (conv, top, plus, *moved, *own)}
+    parts = {node: [part for part in name.split("_") if part] for node, name in names.items()}
+    _adopt_scopes(names, parts)
+    assert [parts[node] for node in (plus, *moved)] == [["s", "_plus3"], ["s", "activation2"], ["s", "plus8"]]
+    assert [parts[node] for node in (conv, top, *own)] == [["s", "conv0"], ["top"], ["conv7"], ["relu"], ["relu4"]]
+
+
+def test_a_graph_of_one_operator_is_that_operator_at_any_depth() -> None:
+    graph = Graph((node := Node("relu", "s/a"),), (Entry(node),))
+    for depth in (0, 1, None):
+        (box,) = draw(graph, depth=depth).picture.boxes
+        assert (box.kind, box.title, box.cluster) == ("operator", "s/a", ("",))
+
+
+def test_operators_without_scopes_are_one_box_at_depth_0_alone() -> None:
+    first = Node("relu", "a")
+    graph = Graph((first, last := Node("tanh", "b", inputs=(Entry(first),))), (Entry(last),))
+    assert [box.kind for box in draw(graph, depth=0).picture.boxes] == ["scope"]
+    assert [box.kind for box in draw(graph, depth=1).picture.boxes] == ["operator", "operator"]
+
+
+@pytest.mark.parametrize(
+    ("deepest", "counts", "depth"),
+    [
+        (0, {None: 200}, None),
+        (3, {None: 80}, None),
+        (4, {None: 81, 1: 10, 2: 80, 3: 81, 4: 1}, 2),
+        (3, {None: 81, 1: 100, 2: 150}, 1),
+        (3, {None: 81, 1: 1, 2: 2, 3: 3}, 3),
+        (1, {None: 81}, 1),
+    ],
+)
+def test_as_many_levels_are_open_as_fit_eighty_boxes(deepest: int, counts: dict[int | None, int], depth: int | None) -> None:
+    builder: Any = SimpleNamespace(
+        names={Node("relu", "a"): ScopedName(("s",) * deepest, "a"), Node("relu", "b"): ScopedName((), "b")},
+        build=lambda depth: SimpleNamespace(boxes=[None] * counts[depth]),
+    )
+    assert _choose_depth(builder) == depth
+
+
+def test_the_tip_of_a_shared_box_names_forty_parameters() -> None:
+    parameters = [Node("", f"p{i}") for i in range(41)]
+    users = [Node("add_n", name, inputs=tuple(map(Entry, parameters))) for name in "ab"]
+    graph = AnnotatedGraph(Graph((*parameters, *users), tuple(map(Entry, users))), frozenset(parameters))
+    box = make_picture(graph, depth=None).boxes[-1]
+    assert (box.kind, box.title, box.tip) == ("shared", "41 shared parameters", ", ".join(f"p{i}" for i in range(40)))
 
 
 def test_branches_are_clusters_and_shared_parameters_are_outside() -> None:
@@ -349,6 +425,26 @@ def test_the_whole_text_of_a_small_picture(picture: Picture, dot: str, mermaid: 
     assert format_mermaid(picture, palette=_PLAIN, direction="LR") == mermaid + "".join(classes) + links
 
 
+@pytest.mark.parametrize(
+    ("branches", "paths", "clusters"),
+    [
+        ([""], [("", "")], [("", "scope")]),
+        ([""], [("", "s", "t")], [("s", "scope"), ("t", "scope")]),
+        (["", "b-"], [("", ""), ("b-", "s")], [("original", "branch"), ("", "scope"), ("b-", "branch"), ("s", "scope")]),
+        (["", "b-"], [("",), ("c-",), ("b-",)], [("original", "branch"), ("b-", "branch")]),
+    ],
+)
+def test_the_clusters_of_branches_and_scopes(
+    branches: list[str], paths: list[tuple[str, ...]], clusters: list[tuple[str, str]]
+) -> None:
+    boxes = [Box("operator", f"n{i}", [], path) for i, path in enumerate(paths)]
+    text = format_dot(Picture(boxes, [], branches, None), LIGHT, title="g")
+    assert re.findall(r'label="([^"]*)"; class="(\w+)"; style=', text) == clusters
+    depths = [line.index("n") // 2 for line in text.splitlines() if re.match(r" *n\d \[label", line)]
+    inside = [len(path) if branches == ["", "b-"] else len(path) - 1 for path in paths if path[0] in branches]
+    assert sorted(depths) == sorted([*(depth + 1 for depth in inside), *(1 for path in paths if path[0] not in branches)])
+
+
 def test_a_very_long_name_is_cut_in_dot() -> None:
     picture = Picture([Box("operator", "a", [], None, tip="x" * 199 + "yz")], [], branches=[""], depth=None)
     assert f'tooltip="{"x" * 199}y"]' in format_dot(picture, _PLAIN, title="g", direction="LR")
@@ -436,14 +532,15 @@ def test_shared_parameters_are_counted_by_their_endings(endings: list[str], line
 @pytest.mark.parametrize(
     ("place", "found"),
     [
-        (None, []), (Place(1, "b"), [1]), (Place(2, "b"), [2]), (Place(None, "b"), [1, 2]), (Place(0, "a"), [0]),
-        (Place(0, "b"), [1, 2]), (Place(3, "b"), [1, 2]), (Place(-1, "b"), [1, 2]), (Place(1, "a"), [0]), (Place(1, "c"), []),
+        (None, []), (Place(0, "a"), [0]), (Place(1, "a"), [1]), (Place(2, "b"), [2]), (Place(3, "b"), [3]),
+        (Place(None, "b"), [2, 3]), (Place(0, "b"), [2, 3]), (Place(4, "b"), [2, 3]), (Place(-1, "b"), [2, 3]),
+        (Place(2, "a"), [0, 1]), (Place(1, "c"), []),
     ],
 )  # fmt: skip
 def test_an_id_of_a_map_counts_where_its_name_fits_and_the_name_otherwise(place: Place | None, found: list[int]) -> None:
-    nodes = tuple(Node("", name) for name in "abb")
+    nodes = tuple(Node("", name) for name in "aabb")
     graph = Graph(nodes, ())
-    assert [nodes.index(node) for node in _nodes_at(graph, place, {"a": nodes[:1], "b": nodes[1:]})] == found
+    assert [nodes.index(node) for node in _nodes_at(graph, place, {"a": nodes[:2], "b": nodes[2:]})] == found
 
 
 def test_the_first_of_two_files_with_an_array_of_one_name_counts_on_a_page(tmp_path: Path) -> None:
@@ -464,3 +561,107 @@ def test_the_first_of_two_files_with_an_array_of_one_name_counts_on_a_page(tmp_p
 )
 def test_the_shape_of_a_box_on_a_page(kind: str, shape: str) -> None:
     assert _describe_box(Box(kind, "x", [], None), {})["shape"] == shape
+
+
+def test_a_box_on_a_page_has_the_numbers_of_its_nodes_and_a_scope_has_none() -> None:
+    nodes = (Node("relu", "a"), Node("relu", "b"))
+    numbers = {nodes[0]: 4, nodes[1]: 7}
+    assert _describe_box(Box("operator", "b", ["relu"], None, True, "added", nodes=nodes[1:], label="2×3"), numbers) == {
+        "kind": "added", "shape": "", "texts": ["b", "relu"], "label": "2×3", "head": True, "nodes": [7], "weights": None,
+    }  # fmt: skip
+    assert _describe_box(Box("scope", "s", [], None, nodes=nodes), numbers)["nodes"] == []
+    assert _describe_box(Box("parameter", "w", [], None, nodes=nodes, weights=6), numbers) == {
+        "kind": "parameter", "shape": "cylinder", "texts": ["w"], "label": "", "head": False, "nodes": [4, 7], "weights": 6,
+    }  # fmt: skip
+
+
+def small_net() -> AnnotatedGraph:
+    """An operator with two parameters, and one that reads its result."""
+    x, w, v = (Node("", name) for name in "xwv")
+    dense = Node("FullyConnected", "dense", {"num_hidden": "2"}, (Entry(x), Entry(w), Entry(v)))
+    nodes = (x, w, v, dense, Node("relu", "y", inputs=(Entry(dense),)))
+    return AnnotatedGraph(
+        Graph(nodes, (Entry(nodes[-1]),)),
+        frozenset((w, v)),
+        shapes={(dense, 1): (9,), (x, 0): (1, 2), (w, 0): (2, 2), (dense, 0): (1, 3)},
+        labels={dense: "was fc"},
+        notes={dense: ("one",), nodes[-1]: ("two", "three")},
+    )
+
+
+def test_the_details_of_nodes_and_parameters_on_a_page(tmp_path: Path) -> None:
+    graph = small_net()
+    arrays: dict[str, Any] = {
+        "w": np.array([[0, 1], [2, -3]], "f4"),
+        "v": np.array([1, np.nan, np.inf], "f4"),
+        "z": np.zeros(4, "f4"),
+    }
+    np.savez(tmp_path / "p.npz", **arrays)
+    details = describe_boxes(graph, [read_index(tmp_path / "p.npz")])
+    bins = {0: 1, 24: 1, 32: 1, 39: 1}  # of 40 from -3 to 2; the largest number is in the last one
+    assert details.parameters == {
+        "w": {
+            "shape": "2×2", "users": ["dense"], "count": 1,
+            "rows": [
+                ("dtype", "float32"), ("size", "16 B"), ("min", "-3"), ("max", "2"), ("mean", "0"), ("std", "1.8708"),
+                ("norm", "3.7417"), ("zeros", "1"), ("histogram", [bins.get(i, 0) for i in range(40)]),
+            ],
+        },
+        "v": {
+            "shape": "", "users": ["dense"], "count": 1,
+            "rows": [
+                ("dtype", "float32"), ("size", "12 B"), ("min", "1"), ("max", "1"), ("mean", "1"), ("std", "0"),
+                ("norm", "1"), ("zeros", "0"), ("nans", "1"), ("infinities", "1"),
+            ],
+        },
+    }  # fmt: skip
+    assert details.notes == ()
+    empty: dict[str, object] = {"attrs": [], "inputs": [], "parameters": [], "notes": []}
+    assert list(details.nodes.values()) == [
+        {**empty, "name": "x", "op": "variable", "outputs": ["1×2"]},
+        {**empty, "name": "w", "op": "variable", "outputs": ["2×2"]},
+        {**empty, "name": "v", "op": "variable", "outputs": ()},
+        {
+            "name": "dense", "op": "FullyConnected", "attrs": [("num_hidden", "2")], "inputs": [("x", "1×2")],
+            "outputs": ["1×3", "9"], "parameters": ["w", "v"], "notes": ["was fc", "one"],
+        },
+        {**empty, "name": "y", "op": "relu", "inputs": [("dense", "1×3")], "outputs": (), "notes": ["two", "three"]},
+    ]  # fmt: skip
+    sections = [Section("all", [("first", graph.graph.nodes[0]), ("last", graph.graph.nodes[4]), ("none", None)])]
+    assert _describe_sections(sections, details) == [["all", [["first", 0], ["last", 4], ["none", None]]]]
+
+
+@pytest.mark.parametrize(("most", "is_read"), [(28, True), (27, False)])
+def test_more_bytes_of_parameters_than_a_page_reads_have_no_statistics(
+    most: int, is_read: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "_MOST_BYTES", most)
+    np.savez(tmp_path / "p.npz", w=np.ones(4, "f4"), v=np.ones(3, "f4"))
+    details = describe_boxes(small_net(), [read_index(tmp_path / "p.npz")])
+    rows: Any = details.parameters["w"]["rows"]
+    assert rows[:2] == [("dtype", "float32"), ("size", "16 B")]
+    assert (len(rows) > 2) == is_read
+    assert details.notes == (() if is_read else ("statistics are left out: the parameters have 28 B",))
+
+
+@pytest.mark.parametrize(("boxes", "depth"), [(MAX_BOXES, None), (MAX_BOXES + 1, 1)])
+def test_scopes_that_are_closed_for_lack_of_room_are_remarked(boxes: int, depth: int | None, tmp_path: Path) -> None:
+    nodes = [variable("x"), *(operator("relu", f"r{i}", [i]) for i in range(boxes - 1 - 2 * 30))]
+    for i in range(30):
+        nodes += [operator(op, f"s{i}/{op}", [len(nodes) + j - 1]) for j, op in enumerate(("relu", "tanh"))]
+    graph = load(tmp_path, document(nodes, [len(nodes) - 1]))
+    remark = "scopes are open to depth 1; `depth=N` opens more or fewer"
+    for to, depths in {"dot": (None,), "svg": (None, 1), "html": (None,)}.items():
+        for given in depths:
+            drawn = draw(graph, to=to, depth=given)  # type: ignore[arg-type]
+            assert drawn.picture.depth == (given or depth)
+            assert (remark in drawn.notes) == (depth == 1 and given is None and to != "html")
+
+
+@pytest.mark.parametrize(("alone", "is_shared"), [("", True), ("c", True), ("bc", False), ("ab", False)])
+def test_what_one_of_two_graphs_has_alone_shares_nothing_with_the_rest(alone: str, is_shared: bool) -> None:
+    weight = Node("", "w")
+    users = [Node("relu", name, inputs=(Entry(weight),)) for name in "abc"]
+    graph = Graph((weight, *users), tuple(map(Entry, users)))
+    found = AnnotatedGraph(graph, frozenset([weight]), alone=[node for node in users if node.name in alone])
+    assert ("shared" in {box.kind for box in make_picture(found, depth=None).boxes}) == is_shared

@@ -8,9 +8,19 @@ import pytest
 
 import graphshare
 from graphshare.drawing.draw import draw
-from graphshare.drawing.layout.arrange import MOST_POINTS, arrange, count_crossings
-from graphshare.drawing.layout.levels import Layout, build_levels, find_paths
-from graphshare.drawing.layout.placement import Rect, VertexPlacement, fit_in_order, place
+from graphshare.drawing.layout.arrange import MOST_POINTS, _find_ports, _sweep, arrange, count_crossings
+from graphshare.drawing.layout.levels import Layout, Link, ScopeLevel, build_levels, find_paths
+from graphshare.drawing.layout.placement import (
+    GUTTER_MARGIN,
+    STACK_GAP,
+    Rect,
+    VertexPlacement,
+    _measure_gaps,
+    clamp_stack,
+    fit_in_order,
+    place,
+    route_sideways,
+)
 from graphshare.drawing.layout.text_size import (
     LABEL_MARGIN,
     LINE_SIZE,
@@ -23,7 +33,7 @@ from graphshare.drawing.layout.text_size import (
     measure_label,
     shorten_middle,
 )
-from graphshare.drawing.picture import Box, Picture
+from graphshare.drawing.picture import Box, Line, Picture
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.rewrite.duplicate import duplicate
 from tests.processes import ROOT, write_json
@@ -218,6 +228,33 @@ def test_crossings_are_counted() -> None:
     assert count_crossings([[1, 2], [3]], {1: [(3, 0.7)], 2: [(3, 0.3)]}) == 1  # at two ports of one scope
 
 
+@pytest.mark.parametrize(
+    ("row", "neighbours", "expected"),
+    [
+        ([5], {5: []}, [5]),
+        ([5, 6, 7], {5: [(2, 0.5)], 6: [(1, 0.5)], 7: []}, [6, 5, 7]),  # between 0 and 1, as 7 stays at 1
+        ([5, 6], {5: [(1, 0.5), (4, 0.5), (4, 0.5)], 6: [(2, 0.5)]}, [6, 5]),  # the mean of several
+        ([5, 6], {5: [(4, 0.5), (3, 0.5)], 6: []}, [5, 6]),  # one of two without neighbours stays at its end
+        ([5, 6], {5: [(2, 0.9)], 6: [(2, 0.1)]}, [6, 5]),  # at two ports of one scope
+        ([5, 6], {5: [(2, 1.0)], 6: [(3, 0.0)]}, [5, 6]),  # not beyond its place
+        ([5, 6], {5: [(9, 0.5)], 6: []}, [5, 6]),  # a neighbour that is not in the row before
+    ],
+)
+def test_a_row_is_sorted_by_the_places_of_neighbours(
+    row: list[int], neighbours: dict[int, list[tuple[int, float]]], expected: list[int]
+) -> None:
+    above = {**{v: [] for v in range(1, 5)}, **neighbours}
+    assert _sweep([[1, 2, 3, 4], row], above) == [[1, 2, 3, 4], expected]
+
+
+def test_places_in_rows_of_one_and_two_vertices() -> None:
+    free: dict[int, list[tuple[int, float]]] = {v: [] for v in range(10)}
+    # The second of two stands at 1, as the last of five does.
+    assert _sweep([[8, 9], [5, 1, 2, 3, 4]], {**free, 5: [(9, 0.5)]})[1] == [1, 2, 3, 5, 4]
+    # A port moves the only vertex of a row by 0.4, beyond the second of five.
+    assert _sweep([[9], [5, 1, 2, 3, 4]], {**free, 5: [(9, 0.9)]})[1] == [1, 5, 2, 3, 4]
+
+
 def test_inputs_stand_in_the_order_of_the_ports_that_they_feed(tmp_path: Path) -> None:
     nodes, last = [variable("h0")], 0
     for t in range(8):
@@ -285,3 +322,135 @@ def test_a_long_text_keeps_both_ends() -> None:
 def test_a_label_has_a_margin_and_no_label_has_none() -> None:
     assert measure_label("") == 0
     assert measure_label("ab") == round(estimate_width("ab", LINE_SIZE)) + LABEL_MARGIN
+
+
+@pytest.mark.parametrize(
+    ("consumer", "route"),
+    [
+        (Rect(95, 50, 30, 10), [(100, 10), (80, 10), (145, 55), (125, 55)]),  # its centre is left of that of the box
+        (Rect(105, 50, 30, 10), [(140, 10), (160, 10), (85, 55), (105, 55)]),
+        (Rect(200, 50, 30, 10), [(140, 10), (170, 10), (170, 55), (200, 55)]),
+        (Rect(0, -20, 30, 10), [(100, 10), (65, 10), (65, -15), (30, -15)]),
+    ],
+)
+def test_a_line_of_shared_parameters_leads_to_the_nearer_side(consumer: Rect, route: list[tuple[float, float]]) -> None:
+    assert route_sideways(Rect(100, 0, 40, 20), consumer) == route
+
+
+def test_the_levels_of_a_picture_and_their_boxes() -> None:
+    """A scope without a name is not the original branch where there is one branch alone."""
+    boxes = [
+        Box("operator", "a", [], ("", "", "s")), Box("operator", "b", [], ("", "", "s")), Box("operator", "c", [], ("", "t")),
+        Box("shared", "w", [], None), Box("shared", "v", [], None),
+    ]  # fmt: skip
+    lines = [Line(0, 1, "data", []), Line(1, 2, "data", [])]
+    lines += [Line(source, target, "shared", []) for source, target in ((3, 0), (3, 1), (4, 1), (4, 2))]
+    layout = build_levels(Picture(boxes, lines, [""], None))
+    levels = [(level.path, level.title, level.kind, layout.boxes[level.box].title) for level in layout.levels[1:]]
+    assert levels == [(("",), "", "scope", ""), (("", "s"), "s", "scope", "s"), (("t",), "t", "scope", "t")]
+    assert [layout.vertices[level.vertex].level for level in layout.levels[1:]] == [0, 1, 0]
+    inside, outside = layout.levels[2].shared, layout.levels[0].shared
+    assert [(layout.boxes[layout.vertices[each.vertex].content].title, each.consumers) for each in (*inside, *outside)] == [
+        ("w", [layout.at[0], layout.at[1]]),
+        ("v", [layout.at[1], layout.at[2]]),
+    ]
+    assert [layout.vertices[layout.at[number]].level for number in (3, 4)] == [2, 0]
+
+
+@pytest.mark.parametrize(("is_chain", "has_gutter"), [(True, False), (False, True)])
+def test_what_members_of_one_row_share_stands_between_them(is_chain: bool, has_gutter: bool) -> None:
+    boxes = [Box("operator", "a", [], ("",)), Box("operator", "b", [], ("",)), Box("shared", "w", [], None)]
+    lines = [*([Line(0, 1, "data", [])] if is_chain else []), Line(2, 0, "shared", []), Line(2, 1, "shared", [])]
+    layout = arrange(Picture(boxes, lines, [""], None))
+    (shared,) = layout.levels[0].shared
+    assert (shared.gutter >= 0) == has_gutter
+    kinds = [[layout.vertices[v].kind for v in row] for row in layout.levels[0].rows]
+    assert kinds == ([["box", "gutter", "box"]] if has_gutter else [["box"], ["box"]])
+
+
+def plain_boxes(*names: str) -> list[Box]:
+    return [Box("operator", name, [], ("", "s") if name.startswith("s/") else ("",)) for name in names]
+
+
+def data_lines(*pairs: tuple[int, int]) -> list[Line]:
+    return [Line(source, target, "data", []) for source, target in pairs]
+
+
+def test_the_short_side_of_a_detour_stands_where_it_ends_and_an_input_above_its_consumer() -> None:
+    boxes = plain_boxes("x", "a", "b", "c", "end", "short", "side")
+    pairs = ((0, 1), (1, 2), (2, 3), (3, 4), (0, 5), (5, 4), (6, 3))
+    layout = arrange(Picture(boxes, data_lines(*pairs), [""], None))
+    rows = [[layout.vertices[v].content for v in row if layout.vertices[v].kind == "box"] for row in layout.levels[0].rows]
+    assert [sorted(row) for row in rows] == [[0], [1], [2, 6], [3, 5], [4]]
+
+
+def test_the_ports_of_a_scope_are_at_equal_distances() -> None:
+    boxes = plain_boxes("a", "b", "s/c", "d", "e")
+    lines = data_lines((0, 2), (1, 2), (2, 3), (2, 4))
+    layout = arrange(Picture(boxes, lines, [""], None))
+    ports = _find_ports(layout, layout.levels[1].vertex)
+    assert ports.keys() == {(0, False), (1, False), (2, True)}
+    assert sorted(ports.values()) == [pytest.approx(1 / 3), 0.5, pytest.approx(2 / 3)]
+    assert ports[2, True] == 0.5
+    assert _find_ports(layout, layout.at[0]) == {}
+
+
+@pytest.mark.parametrize(
+    ("labels", "text"), [([], ""), ([["2"]], "2"), ([["2"], ["3", "2"]], "2, 3"), ([["2"], ["3", "4"]], "3 shapes")]
+)
+def test_a_box_has_the_shapes_of_the_lines_that_start_there(labels: list[list[str]], text: str) -> None:
+    lines = [*(Line(0, 1, "data", each) for each in labels), Line(0, 1, "control", ["9"]), Line(2, 1, "data", ["9"])]
+    picture = Picture([*plain_boxes("a", "b"), Box("input", "x", [], ("",))], lines, [""], None)
+    assert [box.label for box in build_levels(picture).boxes] == [text, "", ""]
+
+
+@pytest.mark.parametrize(
+    ("at", "high", "expected"),
+    [
+        ([20, 60], 100, [20, 60]),
+        ([5, 60], 100, [10, 60]),  # half of its height below the lower bound
+        ([20, 30], 100, [20, 57]),  # 12 between them
+        ([20, 95], 100, [20, 85]),
+        ([80, 90], 100, [48, 85]),  # pushed back by the second
+        ([40, 45], 60, [8, 45]),  # more than there is room for: the end counts
+    ],
+)
+def test_a_stack_of_boxes_is_shifted_into_its_range(at: list[float], high: float, expected: list[float]) -> None:
+    assert clamp_stack(at, [20, 30], 0, high) == expected
+
+
+def test_lines_to_the_side_have_more_room_between_rows() -> None:
+    links = [Link(v, v + 1, 0, "data") for v in range(3)]
+    level = ScopeLevel((), "", rows=[[0], [1], [2], [3]], links=links)
+    assert _measure_gaps(level, {0: 0, 1: 0, 2: 100, 3: -5000}) == [26, 36, 78]
+    assert _measure_gaps(ScopeLevel((), "", rows=[]), {}) == []
+
+
+def test_inputs_need_no_branch() -> None:
+    paths = [("",), ("b-",), ("b-",), ("b-",)]
+    boxes = [Box("input" if i == 1 else "operator", "n", [], path) for i, path in enumerate(paths)]
+    assert find_paths(Picture(boxes, data_lines((1, 2)), ["", "b-"], None)) == paths
+
+
+def test_shared_boxes_of_one_gutter_are_stacked_in_it() -> None:
+    boxes = [*plain_boxes("a", "b"), Box("shared", "w", ["64 weights"], None), Box("shared", "a longer name", [], None)]
+    lines = [Line(source, target, "shared", []) for source in (2, 3) for target in (0, 1)]
+    layout = arrange(Picture(boxes, lines, [""], None))
+    (gutter,) = {shared.gutter for shared in layout.levels[0].shared}
+    rects = place(layout).rects
+    (first_width, first_height), (second_width, second_height) = (measure_box(box) for box in boxes[2:])
+    assert rects[gutter].height == first_height + second_height + 2 * STACK_GAP
+    assert rects[gutter].width == max(first_width, second_width) + 2 * GUTTER_MARGIN
+    first, second = sorted((rects[layout.at[number]] for number in (2, 3)), key=lambda rect: rect.y)
+    assert first.y + first.height + STACK_GAP <= second.y
+    assert is_inside(first, rects[gutter])
+    assert is_inside(second, rects[gutter])
+
+
+@pytest.mark.parametrize("depth", range(5))
+def test_a_shared_box_is_in_the_innermost_scope_around_its_consumers(depth: int) -> None:
+    path = tuple("pqrst"[:depth])
+    boxes = [*(Box("operator", name, [], ("", *path)) for name in "ab"), Box("shared", "w", [], None)]
+    layout = build_levels(Picture(boxes, [Line(2, 0, "shared", []), Line(2, 1, "shared", [])], [""], None))
+    assert [level.path for level in layout.levels if level.shared] == [path]
+    assert layout.levels[layout.vertices[layout.at[2]].level].path == path

@@ -11,8 +11,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import graphshare as gs
-from graphshare.drawing.picture import Box, Picture
-from graphshare.drawing.unfold import unfold
+from graphshare.drawing.merge import _place_bodies
+from graphshare.drawing.picture import AnnotatedGraph, Box, Picture
+from graphshare.drawing.unfold import OpenBody, unfold
+from graphshare.ir.graph import Graph, Node
 
 FLOAT = TensorProto.FLOAT
 
@@ -135,6 +137,12 @@ def test_bodies_of_an_if_unfold(tmp_path: Path) -> None:
     }  # fmt: skip
     assert edges(picture) >= {("h", "squared"), ("h", "minus"), ("out", "chosen"), ("minus", "chosen"), ("flag", "chosen")}
     assert ("h", "chosen") not in edges(picture)  # what a body captures is read in it
+    half = draw_nodes(make_branches(), tmp_path, inputs=(value("x"), flag()), depth=2)
+    clusters = {box.title: (box.kind, box.cluster) for box in half.boxes if (box.cluster or ())[1:]}
+    assert clusters == {
+        "then_branch": ("scope", ("", "chosen")), "else_branch/minus": ("operator", ("", "chosen")),
+        "chosen": ("operator", ("", "chosen")),
+    }  # fmt: skip
     folded = draw_nodes(make_branches(), tmp_path, inputs=(value("x"), flag()), depth=1)
     assert find(folded, "chosen").kind == "scope"
     assert edges(folded) == {("x", "h"), ("h", "chosen"), ("flag", "chosen"), ("chosen", "y")}
@@ -226,3 +234,17 @@ def test_values_of_unknown_type_are_noted(tmp_path: Path) -> None:
     draw_nodes([*nodes, helper.make_node("Relu", ["odd"], ["y"])], tmp_path)
     (note,) = gs.draw(gs.load(tmp_path / "m.onnx"), to="dot", depth=1).notes
     assert note.startswith("unknown dtype or rank of 2 values (odd, y): ")
+
+
+def test_a_node_of_one_graph_alone_is_in_the_body_of_its_neighbours_or_in_one_of_its_owner() -> None:
+    names = ("in_body", "other", "outside", "alone", "lonely", "moved", "owner")
+    a, b = ({name: Node("Abs", name) for name in names} for _ in range(2))
+    bodies = [OpenBody("then", 0, a["owner"]), OpenBody("else", 0, a["owner"])]
+    inside = {"in_body": bodies[0], "alone": bodies[0], "moved": bodies[0], "lonely": bodies[1]}
+    left = AnnotatedGraph(Graph((), ()), frozenset(), bodies={a[name]: body for name, body in inside.items()})
+    twin = OpenBody("then", 0, b["owner"])
+    right = AnnotatedGraph(Graph((), ()), frozenset(), bodies={b["in_body"]: twin, b["other"]: OpenBody("else", 0, b["owner"])})
+    images = {a[name]: b[name] for name in ("in_body", "other", "outside", "moved", "owner")}
+    places = _place_bodies(left, right, images, {a[name]: b[name] for name in ("alone", "lonely")})
+    assert places.pop(b["alone"]) is twin
+    assert [(node, body.key, body.owner) for node, body in places.items()] == [(b["lonely"], "else", b["owner"])]

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
+import platform
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 import graphshare as gs
 from graphshare.errors import RefusedError, UsageError
-from graphshare.fleet.cluster import Installation, compare_workers, describe_installation, run_on_cluster, work_there
-from graphshare.fleet.foreach import FleetOptions, FleetRun, foreach
-from graphshare.fleet.records import Captured, FleetModel, Result, SchedulerError, Task
+from graphshare.fleet.cluster import (
+    Installation,
+    _first_line,
+    _quiet_logs,
+    compare_workers,
+    describe_installation,
+    run_on_cluster,
+    work_there,
+)
+from graphshare.fleet.foreach import FleetOptions, FleetRun, _refuse_settings, foreach
+from graphshare.fleet.records import Captured, FleetModel, Killed, Result, SchedulerError, Task
 from graphshare.fleet.tasks import Template
-from graphshare.fleet.work import any_time_limit
+from graphshare.fleet.work import any_time_limit, make_unfinished
 from tests.processes import ROOT
 
 HERE = Installation("1.0", "3.11", {"numpy": "2.0", "onnx": "1.16"})
@@ -41,7 +52,22 @@ def test_workers_of_another_kind_are_named() -> None:
         "worker tcp://d:1: has several threads, but a process can run only one model at a time",
     ]
     assert compare_workers(HERE, {"tcp://a:1": HERE}, {"tcp://a:1": 1}) == []
-    assert describe_installation().graphshare == gs.__version__
+    here = describe_installation()
+    assert (here.graphshare, here.python.split(".")) == (gs.__version__, list(platform.python_version_tuple()[:2]))
+
+
+@pytest.mark.parametrize(("error", "line"), [(OSError("no\nroute"), "no"), (OSError(), "OSError"), (OSError("gone"), "gone")])
+def test_an_error_of_a_cluster_is_one_line(error: Exception, line: str) -> None:
+    assert _first_line(error) == line
+
+
+def test_the_log_of_a_cluster_is_silent_until_the_run_ends(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("distributed")
+    before = logger.level
+    with _quiet_logs():
+        logger.critical("lost")
+    logger.critical("seen")
+    assert (caplog.messages, logger.level) == (["seen"], before)
 
 
 def test_a_worker_that_joins_later_with_other_versions_runs_nothing(tmp_path: Path) -> None:
@@ -59,6 +85,12 @@ def test_local_paths_are_refused(tmp_path: Path) -> None:
         gs.foreach(f"{tmp_path}/*", ["upgrade", "{}"], out="out", scheduler="tcp://127.0.0.1:1")
     assert [fault.where for fault in raised.value.faults] == [f"{tmp_path}/*", "out"]
     assert "is a local path, which the workers of a cluster may not see" in str(raised.value)
+    settings = FleetOptions(scheduler="tcp://127.0.0.1:1")
+    with pytest.raises(UsageError) as raised:
+        _refuse_settings(settings, ["a/*", "s3://bucket/a/*"])
+    assert [fault.where for fault in raised.value.faults] == ["a/*"]
+    _refuse_settings(settings, ["s3://bucket/a/*"])
+    _refuse_settings(msgspec.structs.replace(settings, shared_filesystem=True), ["a/*"])
 
 
 def test_without_the_package_the_error_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,6 +143,97 @@ def prepare() -> None:
 def fleet(folder: Path, address: str, manifest: str = "") -> FleetRun:
     settings = FleetOptions(scheduler=address, shared_filesystem=True, manifest=manifest)
     return foreach([f"{folder}/*.json"], Template(("{}",)), run, settings, prepare=prepare)
+
+
+class Lost(Exception):
+    """The error of a task whose workers have all ended."""
+
+
+class Pretended:
+    """A scheduler of one thread without a network; each task ends as ``ends`` says."""
+
+    def __init__(self, *ends: str) -> None:
+        self.ends, self.calls = list(ends), list[tuple[object, ...]]()
+        self.scheduler, self.loop = SimpleNamespace(address="tcp://u:p@a:1"), None
+
+    def __enter__(self) -> Pretended:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.calls.append(("left",))
+
+    def wait_for_workers(self, count: int, timeout: float) -> None:
+        self.calls.append(("workers", count, timeout))
+
+    def nthreads(self) -> dict[str, int]:
+        return {"a": 1, "b": 1}
+
+    def run(self, function: Callable[[], Installation], on_error: str) -> dict[str, Installation]:
+        return {"a": function(), "b": function()}
+
+    def submit(self, function: object, run: object, task: Task, here: Installation, *, pure: bool) -> SimpleNamespace:
+        end = self.ends.pop(0)
+
+        def result() -> Result:
+            if end != "done":
+                raise {"killed": Lost}.get(end, ValueError)(end)
+            return make_unfinished(task, "done", "")
+
+        return SimpleNamespace(
+            key=task.words[0], status="lost" if end == "gone" else "error", result=result, release=lambda: None
+        )
+
+    def cancel(self, futures: list[SimpleNamespace], *, force: bool) -> None:
+        self.calls.append(("cancel", [future.key for future in futures], force))
+
+
+class Completed:
+    """Futures in the order in which they are submitted."""
+
+    def __init__(self, loop: object) -> None:
+        self.futures: list[SimpleNamespace] = []
+        self.add = self.futures.append
+
+    def __iter__(self) -> Iterator[SimpleNamespace]:
+        while self.futures:
+            yield self.futures.pop(0)
+
+
+@pytest.fixture
+def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pretended]:
+    def start(*ends: str) -> Pretended:
+        client = Pretended(*ends)
+        monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(as_completed=Completed, KilledWorker=Lost))
+        monkeypatch.setattr("graphshare.fleet.cluster._connect", lambda address: client)
+        return client
+
+    return start
+
+
+def make_tasks(count: int, made: list[int]) -> Iterator[Task]:
+    for i in range(count):
+        made.append(i)
+        yield Task(FleetModel(f"m{i}", "", 0), (f"t{i}",), (), ("x",))
+
+
+def test_a_scheduler_has_three_tasks_for_each_thread(pretend: Callable[..., Pretended]) -> None:
+    client, made, counts = pretend("done", "killed", "wrong", *["done"] * 6), list[int](), []
+    outcomes = []
+    for task, outcome in run_on_cluster(make_tasks(9, made), run, "tcp://a:1"):
+        outcomes.append((task.words[0], outcome.reason if isinstance(outcome, Killed) else outcome.error))
+        counts.append(len(made))
+    assert counts == [7, 8, 9, 9, 9, 9, 9, 9, 9]  # two threads
+    ends = ["", "the worker process ended: out of memory, or a crash of native code", "ValueError: wrong", *[""] * 6]
+    assert outcomes == [(f"t{i}", end) for i, end in enumerate(ends)]
+    assert client.calls == [("workers", 1, 20), ("cancel", [], True), ("left",)]
+
+
+def test_a_scheduler_that_is_gone_ends_the_run(pretend: Callable[..., Pretended]) -> None:
+    client = pretend("gone", "done")
+    with pytest.raises(SchedulerError) as raised:
+        list(run_on_cluster(make_tasks(2, []), run, "tcp://u:p@a:1"))
+    assert str(raised.value).splitlines()[0] == "tcp://a:1: the scheduler is gone"
+    assert client.calls[1:] == [("cancel", ["t1"], True), ("left",)]
 
 
 @contextlib.contextmanager

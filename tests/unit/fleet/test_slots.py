@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import json
+import multiprocessing
 import os
 import random
 import signal
@@ -11,16 +13,18 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 
-from graphshare.errors import GraphshareError, RefusedError
+from graphshare.errors import GraphshareError, RefusedError, UsageError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.fleet import slots
 from graphshare.fleet.foreach import FleetOptions, FleetRun, foreach
-from graphshare.fleet.records import Captured, FleetModel, Result, Task
+from graphshare.fleet.records import Captured, FleetModel, Killed, Result, Task
 from graphshare.fleet.tasks import Template
-from graphshare.fleet.work import work
+from graphshare.fleet.work import make_unfinished, work
 from tests.effort import ends
 from tests.processes import ROOT
 
@@ -213,3 +217,261 @@ def _wait_for_lines(manifest: Path, more: int) -> int:
         time.sleep(0.005)
         count = manifest.read_bytes().count(b"\n") if manifest.exists() else 0
     return count
+
+
+@pytest.mark.parametrize(("cores", "jobs", "threads"), [(12, 4, 3), (7, 2, 3), (2, 4, 1), (None, 1, 1)])
+def test_workers_have_as_many_threads_as_there_are_cores(
+    cores: int | None, jobs: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    assert slots._share_cores(jobs) == threads
+
+
+class Ended:
+    """The pipe and the process of a worker that has ended."""
+
+    pid: int | None = 123456
+
+    def __init__(self, exitcode: int | None) -> None:
+        self.exitcode = exitcode
+
+    def recv(self) -> None:
+        raise EOFError
+
+    def close(self) -> None: ...
+
+    def join(self) -> None: ...
+
+
+def ended_slot(exitcode: int | None, begun: float | None = None) -> Any:
+    slot: Any = slots.Slot(run, prepare, 1)
+    slot.connection = slot._process = Ended(exitcode)
+    slot.begun = begun
+    return slot
+
+
+@pytest.mark.parametrize(("exitcode", "begun"), [(-9, None), (0, None), (None, None), (1, 2.0), (-9, 2.0)])
+def test_a_worker_that_ends_has_been_killed(exitcode: int | None, begun: float | None) -> None:
+    slot = ended_slot(exitcode, begun)
+    assert slot.receive() == Killed("the worker process ended: out of memory, or a crash of native code")
+    assert slot.close() is None
+
+
+def test_a_worker_that_fails_before_it_is_ready_could_not_import_the_script() -> None:
+    with pytest.raises(UsageError, match="cannot be imported"):
+        ended_slot(1).receive()
+
+
+def test_signals_are_sent_to_a_process_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: sent.append((pid, number)))
+    slot = ended_slot(0)
+    slot.signal(signal.SIGTERM)
+    slot._process.pid = None
+    slot.signal(signal.SIGTERM)
+    slot.close()
+    slot.signal(signal.SIGTERM)
+    assert sent == [(123456, signal.SIGTERM)]
+
+
+class Script:
+    """Slots without processes: a clock, and the names of the slots that have a message after each wait."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *ready: str) -> None:
+        self.clock, self.ready = 100.0, list(ready)
+        self.waits: list[float | None] = []
+        self.events: list[tuple[object, ...]] = []
+        monkeypatch.setattr(slots, "wait", self.wait)
+        monkeypatch.setattr(slots, "time", SimpleNamespace(monotonic=lambda: self.clock))
+
+    def wait(self, connections: Sequence[Any], seconds: float | None) -> list[Any]:
+        self.waits.append(seconds)
+        self.clock += 1
+        names = self.ready.pop(0)
+        return [connection for connection in reversed(connections) if connection.name in names]
+
+    def slot(self, name: str, *messages: object, begun: float | None = None) -> Any:
+        """A slot whose process sends these messages."""
+        left = list(messages)
+        return SimpleNamespace(
+            begun=begun,
+            submit=lambda task: Connection(name, left),
+            receive=lambda: left.pop(0),
+            signal=lambda number: self.events.append((name, signal.Signals(number).name)),
+            close=lambda: self.events.append((name, "close")),
+        )
+
+
+class Connection(NamedTuple):
+    """What a slot sends."""
+
+    name: str
+    left: list[object]
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def poll(self) -> bool:
+        return bool(self.left)
+
+
+def make_task(name: str, time_limit: float | None = None) -> Task:
+    return Task(FleetModel(name, "", 0), (name,), (), ("x",), time_limit=time_limit)
+
+
+DONE, GONE = make_unfinished(make_task("x"), "done", ""), Killed("gone")
+
+
+def test_tasks_that_end_at_once_are_in_the_order_in_which_they_were_submitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(monkeypatch, "abc", "ab")
+    running = slots._Running([])
+    a, b, c = script.slot("a", None, DONE), script.slot("b", DONE), script.slot("c", GONE)
+    tasks = [make_task(name) for name in "abc"]
+    for slot, task in zip((a, b, c), tasks, strict=True):
+        running.add(slot, task)
+    assert list(running.wait()) == [(b, tasks[1], DONE), (c, tasks[2], GONE)]
+    assert list(running.wait()) == [(a, tasks[0], DONE)]
+    assert script.waits == [None, None]
+
+
+def test_a_task_more_than_there_are_workers_is_made_and_every_worker_has_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(monkeypatch, "b", "ab", "a")
+    idle = iter([script.slot("a", DONE, DONE), script.slot("b", DONE, DONE)])
+    monkeypatch.setattr(slots, "Slot", lambda *settings: next(idle))
+    tasks, made = [make_task(f"t{i}") for i in range(4)], list[Task]()
+
+    def make() -> Iterator[Task]:
+        for task in tasks:
+            made.append(task)
+            yield task
+
+    counts = []
+    for expected, (task, outcome) in zip(tasks, slots.run_in_slots(make(), run, prepare, 2), strict=True):
+        assert (task, outcome) == (expected, DONE)
+        counts.append(len(made))
+    assert counts == [3, 4, 4, 4]
+    assert script.events == [("a", "close"), ("b", "close")]
+
+
+def test_the_first_message_of_a_process_is_that_it_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    Script(monkeypatch)
+    messages = [None, DONE]
+    slot = ended_slot(0)
+    slot.connection = SimpleNamespace(recv=lambda: messages.pop(0))
+    assert slot.receive() is None
+    assert slot.begun == 100.0
+    slot.begun = None
+    assert slot.receive() == DONE
+    assert slot.begun is None
+
+
+def test_a_worker_is_ended_five_seconds_after_its_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(monkeypatch, "", "", "")
+    running = slots._Running([])
+    running.add(script.slot("a", begun=101.0), make_task("a", 3))  # until 109
+    running.add(script.slot("b"), make_task("b"))
+    running.add(script.slot("c", begun=20.0), make_task("c", 2))  # until 107
+    running.add(script.slot("d", DONE, begun=20.0), make_task("d", 2))
+    script.clock = 105.0
+    assert list(running.wait()) == []
+    ((_, task, outcome),) = running.wait()
+    reason = "the time limit of 2 s has passed, and the worker process was ended"
+    assert (task.words, outcome) == (("c",), Killed(reason, timed_out=True))
+    assert script.events == [("c", "SIGKILL"), ("c", "close")]
+    script.clock = 120.0
+    assert [task.words for _, task, _ in running.wait()] == [("a",)]
+    assert script.waits == [2.0, 1.0, 0.0]
+
+
+def test_the_start_of_a_process_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(monkeypatch, "")
+    running = slots._Running([])
+    running.add(script.slot("a"), make_task("a", 2))
+    script.clock = 500.0
+    assert list(running.wait()) == []
+    assert script.waits == [7.0]
+
+
+def test_workers_have_three_seconds_to_clean_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(monkeypatch, "ad", "b", "b", "")
+    all_slots = [
+        script.slot("a", GONE), script.slot("b", None, GONE), script.slot("c"), script.slot("d", DONE), script.slot("e")
+    ]  # fmt: skip
+    running = slots._Running(all_slots)
+    for slot, name in zip(all_slots[:4], "abcd", strict=True):
+        running.add(slot, make_task(name))
+    running.close()
+    assert script.waits == [3.0, 2.0, 1.0, 0.0]
+    assert script.events == [
+        *((name, "SIGTERM") for name in "abcd"), ("c", "SIGKILL"), *((name, "close") for name in "abcde")
+    ]  # fmt: skip
+    assert not running.tasks
+
+
+def test_a_forked_copy_of_the_process_ends_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(monkeypatch)
+    running = slots._Running([script.slot("a")])
+    monkeypatch.setattr(os, "getpid", lambda: 0)
+    running.close()
+    assert script.events == []
+
+
+def test_a_worker_ends_with_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[object] = []
+    monkeypatch.setattr(os, "_exit", events.append)
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: SimpleNamespace(join=lambda: events.append("joined")))
+    slots._end_with_parent()
+    assert events == ["joined", 1]
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: None)
+    slots._end_with_parent()
+    assert events == ["joined", 1]
+
+
+def test_a_worker_that_imports_its_script_ends_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes: list[int] = []
+    process = SimpleNamespace(name="graphshare worker", _inheriting=True)
+    monkeypatch.setattr(multiprocessing, "current_process", lambda: process)
+    monkeypatch.setattr(os, "_exit", codes.append)
+    with pytest.raises(UsageError, match="cannot be imported"):
+        slots.refuse_in_import()  # os._exit() would not come back
+    assert codes == [1]
+    process.name = "of the caller"
+    with pytest.raises(UsageError, match="cannot be imported"):
+        slots.refuse_in_import()
+    assert codes == [1]
+    process._inheriting = False
+    slots.refuse_in_import()
+    monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace(__file__="<stdin>"))
+    with pytest.raises(UsageError, match="cannot be imported"):
+        slots.refuse_in_import()
+
+
+def test_what_has_killed_its_worker_is_run_again_alone_but_not_what_took_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[tuple[list[str], int]] = []
+
+    def run_tasks(tasks: Iterator[Task], run: object, prepare: object, jobs: int) -> Iterator[tuple[Task, Result | Killed]]:
+        listed = list(tasks)
+        names = [Path(task.words[0]).stem for task in listed]
+        runs.append((names, jobs))
+        for name, task in zip(names, listed, strict=True):
+            is_killed = name == "dies" or (name == "once" and len(runs) == 1)
+            yield (
+                task,
+                Killed(name, timed_out=name == "late") if is_killed or name == "late" else make_unfinished(task, "done", ""),
+            )
+
+    monkeypatch.setattr("graphshare.fleet.foreach.run_in_slots", run_tasks)
+    manifest = tmp_path / "run.jsonl"
+    settings = FleetOptions(jobs=3, manifest=str(manifest))
+    results = [
+        (Path(r.source).stem, r.result, r.error) for r in fleet(tmp_path, "a", "dies", "late", "once", settings=settings)
+    ]
+    assert runs == [(["a", "dies", "late", "once"], 3), (["dies"], 1), (["once"], 1)]
+    again = "dies; it failed again when run alone"
+    assert results == [("a", "done", ""), ("late", "failed", "late"), ("dies", "failed", again), ("once", "done", "")]
+    lines = [json.loads(line) for line in manifest.read_text().splitlines()]
+    assert [(Path(line["source"]).stem, line["result"]) for line in lines] == [
+        ("a", "done"), ("dies", "killed"), ("late", "failed"), ("once", "killed"), ("dies", "failed"), ("once", "done")
+    ]  # fmt: skip

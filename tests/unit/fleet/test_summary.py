@@ -97,16 +97,16 @@ def test_results_are_listed_by_source_however_often() -> None:
 
 def test_a_figure_that_differs_has_a_histogram() -> None:
     """Twenty-four bins of equal width; the largest value is in the last one, and no bin that counts is without a pixel."""
-    values = [-10] * 100 + [-9, 1, 2, 14]
+    values = [-10] * 200 + [-9, 1, 2, 14]
     text = page(result(f"m{i:03}", figures={"nodes": value, "same": 5}) for i, value in enumerate(values))
     (histogram,) = re.findall("<figure>.*?</figure>", text)
     bars = re.findall(r'<rect x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"><title>(.*?)</title></rect>', histogram)
     assert bars == [
-        ("0", "0", "11", "80", "100"),
+        ("0", "0", "11", "80", "200"),
         *((f"{12 * at}", "79", "11", "1", "1") for at in (1, 11, 12, 23)),
     ]
     assert '<svg width="288" height="80" role="img">' in histogram
-    assert "<figcaption>nodes: -10 to 14, mean -9.5385, sum -992</figcaption>" in histogram
+    assert "<figcaption>nodes: -10 to 14, mean -9.7647, sum -1992</figcaption>" in histogram
 
 
 def test_twelve_figures_have_histograms() -> None:
@@ -137,3 +137,9 @@ def test_a_run_that_is_all_done_lists_the_slowest_alone() -> None:
     assert re.findall("<h2>(.*?)</h2>", text) == ["Slowest"]
     assert "<p>1 model: 1 done</p>" in text
     assert "<figure>" not in text
+
+
+def test_failures_and_answers_of_no_are_listed_together() -> None:
+    text = page([result("a", "no"), result("b"), result("c", "failed")])
+    not_done = text.partition("<h2>Not done</h2>")[2].partition("</table>")[0]
+    assert re.findall("<tr><td>(.*?)</td>", not_done) == ["a", "c"]
