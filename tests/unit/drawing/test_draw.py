@@ -93,6 +93,9 @@ def test_a_shared_word_alone_is_not_a_scope(tmp_path: Path) -> None:
              operator("broadcast_add", "broadcast_add1", [2, 2]), operator("relu", "broadcast_relu", [0])]  # fmt: skip
     found = draw(load(tmp_path, document(nodes, [3, 4])), depth=1).picture
     assert titles(found, "scope") == []
+    for op, scopes in (("relu", []), ("tanh", ["blk"])):  # one kind of connected operators, and two
+        nodes = [variable("x"), operator("relu", "blk_one", [0]), operator(op, "blk_two", [1]), operator("relu", "other", [2])]
+        assert titles(draw(load(tmp_path, document(nodes, [3])), depth=1).picture, "scope") == scopes
 
 
 def test_names_have_at_most_sixteen_parts() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from graphshare.files.byte_source import ListedFile
@@ -97,6 +98,9 @@ def test_the_result_of_a_task_has_the_file_the_times_and_the_report(tmp_path: Pa
         report=result.report,
     )  # fmt: skip
     assert bytes(result.report) == b'{"nodes":3}'
+    monkeypatch.undo()
+    result = work(run_report, msgspec.structs.replace(task, has_report=False))
+    assert (bytes(result.report), list(result.figures)) == (b"null", ["cpu_seconds"])
 
 
 def test_the_result_of_a_task_without_its_file(tmp_path: Path) -> None:
