@@ -330,7 +330,7 @@ def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: OutputT
     in_memory = any(record.origin is not None for _, plan in parts for record, _ in plan)
     # Records that are copied keep their form. Others become V3 if the file has such, or the graph is np-shape:
     # MXNet loads V2 and V3 each in its own mode only.
-    np_shape = (len(parts) > 1 or in_memory) and any(record.layout == "V3" for record in file.records)
+    np_shape = any(record.layout == "V3" for record in file.records)
     np_shape |= in_memory and graph.attrs.get("is_np_shape", ("int", 0))[1] == 1
     format_ = next((name for name in PARAMETER_FORMATS if base_name(target).lower().endswith(f".{name}")), file.format)
     stage_params(parts, stage, target, to=format_, densify=in_memory, np_shape=np_shape, verify_bytes=verify_bytes)

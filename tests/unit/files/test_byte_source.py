@@ -288,3 +288,15 @@ def test_a_packed_file_is_bounded_and_all_its_members_count(monkeypatch: pytest.
     assert open_source_module.is_gzip(str(path))
     described = open_source_module.describe_file(str(path))
     assert (described.size, described.version) == (len(packed), str(path.stat().st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("a\0b", "cannot be read: embedded null"), ("a" * 300, "cannot be read: File name too long")]
+)
+@pytest.mark.skipif(os.name != "posix", reason="names as POSIX has them")
+def test_a_path_that_cannot_be_opened_is_named_with_the_reason(name: str, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        open_source(name)
+    (fault,) = caught.value.faults
+    assert fault.message.startswith(words)
+    assert fault.where == name

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import graphshare as gs
-from graphshare.errors import InputError, RefusedError, UsageError
+from graphshare.errors import Fault, InputError, RefusedError, UsageError
 from graphshare.formats.images import header, images
 from graphshare.formats.images.pixels import normalize, resize_as_mxnet
 from graphshare.formats.images.settings import (
@@ -320,3 +320,10 @@ def test_sizes_are_computed_from_the_header(
     assert size_before_crop(image, settings) == before
     assert size_of_result(image, settings) == (crop or before)
     assert crop_corner(image, settings) == corner
+
+
+@pytest.mark.parametrize(("count", "last"), [(4, "f3"), (5, "and so on for 1 more image"), (7, "and so on for 3 more images")])
+def test_some_faults_of_a_kind_are_named(count: int, last: str) -> None:
+    shown = images._shorten([Fault(f"f{i}", hint="h") for i in range(count)], "h")
+    assert [fault.message for fault in shown] == ["f0", "f1", "f2", "f3", last][: min(count, 5)]
+    assert {fault.hint for fault in shown} == {"h"}

@@ -14,6 +14,7 @@ import pytest
 
 from graphshare.errors import InputError
 from graphshare.files.byte_source import HeldBytes
+from graphshare.formats.params.array_files import write_arrays
 from graphshare.formats.params.arrays import ArrayReader, read_array
 from graphshare.formats.params.format import WriteOptions, read_index
 from graphshare.formats.params.npz import Npz, _find_misplaced_members, _peek_header, encode_npy_header, read_npy_header
@@ -344,3 +345,13 @@ def test_a_member_of_other_flags_or_too_near_the_end_is_left_to_zipfile() -> Non
     member.flag_bits = 0
     for size, is_there in ((29, False), (30, False), (60, False), (len(content), True)):
         assert (_peek_header(HeldBytes("a", content[:size]), member) is not None) is is_there
+
+
+def test_members_have_one_date_and_one_system() -> None:
+    out = io.BytesIO()
+    write_arrays({"a": np.arange(3, dtype="int32"), "b": np.ones((), "float64")}, out, Npz())
+    members = zipfile.ZipFile(out).infolist()
+    assert [(member.filename, member.date_time, member.create_system) for member in members] == [
+        ("a.npy", (1980, 1, 1, 0, 0, 0), 3), ("b.npy", (1980, 1, 1, 0, 0, 0), 3)
+    ]  # fmt: skip
+    assert [(member.compress_type, member.file_size) for member in members] == [(0, 128 + 12), (0, 128 + 8)]
