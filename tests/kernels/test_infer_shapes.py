@@ -68,6 +68,8 @@ INFERRED = [
     ("slice_axis", {"axis": "0", "begin": "-4", "end": "None"}, [(4,)], [N], [(4,)], [(4,)]),
     ("slice_axis", {"axis": "0", "begin": "3", "end": "4"}, [(4,)], [N], [(4,)], [(1,)]),
     ("slice_axis", {"axis": "0", "begin": "0", "end": "-3"}, [(4,)], [N], [(4,)], [(1,)]),
+    ("_npi_pinv_scalar_rcond", {}, [(2, 3)], [N], [(2, 3)], [(3, 2)]),
+    ("_linalg_syrk", {"transpose": "True"}, [(2, 3)], [N], [(2, 3)], [(3, 3)]),
     ("_linalg_syrk", {"transpose": "True"}, [(5, 2, 3)], [N], [(5, 2, 3)], [(5, 3, 3)]),
     ("_linalg_syrk", {"transpose": "False"}, [(5, 2, 3)], [N], [(5, 2, 3)], [(5, 2, 2)]),
     ("_zeros", {"shape": "(2, 0, 200)"}, [], [(None, 32, None)], [], [(2, 32, 200)]),

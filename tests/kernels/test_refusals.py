@@ -201,6 +201,7 @@ SHAPES: list[tuple[str, dict[str, str], list[Shape], str]] = [
     ("slice_axis", {"axis": "0", "begin": "-5", "end": "2"}, [(4,)], "begin -5 and end 2 select nothing on an axis of size 4"),
     ("slice_axis", {"axis": "0", "begin": "3", "end": "-1"}, [(4,)], "begin 3 and end -1 select nothing on an axis of size 4"),
     ("slice_axis", {"axis": "0", "begin": "0", "end": "5"}, [(4,)], "begin 0 and end 5 select nothing on an axis of size 4"),
+    ("_npi_pinv_scalar_rcond", {}, [(3,)], "(3) has 1 axis, expected matrices"),
     ("SliceChannel", {"num_outputs": "4"}, [(2, 6)], "an axis of size 6 cannot be split into 4 equal parts"),
 ]
 

@@ -162,6 +162,16 @@ def test_a_kernel_in_the_place_of_one() -> None:
     assert run_plan(make_plan(graph.heads), {graph.nodes[0]: -np.ones(2)}).outputs[0].tolist() == [-2, -2]
 
 
+@pytest.mark.usefixtures("own_kernels")
+def test_a_kernel_with_fewer_outputs_than_are_used_is_refused() -> None:
+    registry.register_kernel(Kernel("SliceChannel", doubled, same_shapes, same_dtypes))
+    split = operator("SliceChannel", "split", [0], attrs={"num_outputs": "3"})
+    graph = graph_of([variable("data"), split, operator("relu", "r", [(1, 2, 0)])], [2])
+    with pytest.raises(RefusedError) as caught:
+        run_plan(make_plan(graph.heads), {graph.nodes[0]: np.ones(3)})
+    assert [fault.message for fault in caught.value.faults] == ["SliceChannel has 1 output, but output 2 is used"]
+
+
 def test_kernels_of_other_packages_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     class Point:
         def load(self) -> tuple[Kernel, ...]:

@@ -302,3 +302,17 @@ def test_a_feed_is_a_name_and_a_file_or_a_file_alone(tmp_path: Path, monkeypatch
         ("", "https://host/a=b.npy"),
         ("x", "https://host/a=b.npy"),
     ]
+
+
+@pytest.mark.parametrize(("seed", "number"), [(0, 0), (7, 7)])
+def test_what_was_drawn_is_noted(seed: int, number: int) -> None:
+    nodes = [variable(name) for name in ("data", "rnn_parameters", "state", "state_cell", "label")]
+    attrs = {"mode": "lstm", "num_layers": "1", "state_size": "2"}
+    nodes += [operator("RNN", "rnn", [0, 1, 2, 3], attrs=attrs), operator("SoftmaxOutput", "out", [5, 4])]
+    shapes = {"data": (3, 4, 2)}
+    prepared = prepare(read(nodes), params=None, feeds={}, shapes=shapes, targets=[], seed=seed, params_seed=seed)
+    assert prepared.notes == [
+        f"parameters drawn from seed {number}: rnn_parameters (48,)",
+        f"inputs drawn from seed {number}: data (3, 4, 2)",
+        "labels and states that are not fed are zeros: state (1, 4, 2), state_cell (1, 4, 2), label (3, 4)",
+    ]

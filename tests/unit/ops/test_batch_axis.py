@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from importlib import import_module
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from graphshare.analysis.batch_axis import At, Coupling, follow_batch
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.walk import reachable
+from graphshare.ops import batch_axis
 from graphshare.ops.index import FAMILY_OF
 from graphshare.ops.registry import find_batch_rule, load_registered_signatures
 from tests.surroundings import size_of_day
@@ -264,3 +267,21 @@ def test_an_axis_that_there_is_not_holds_no_samples(axis: int, rank: int | None,
     found, couplings = follow_batch(graph.nodes, {graph.nodes[0]: axis}, rank=rank)
     assert [coupling.why for coupling in couplings] == ["moves the samples to an axis that there is not"] * is_lost
     assert found[graph.nodes[1], 0] == (At(0) if is_lost else At(axis, rank))
+
+
+@pytest.mark.parametrize(
+    ("ranks", "apart"),
+    [
+        ([(4, 0), (4, 0)], False),
+        ([(4, 0), (3, 0)], True),
+        ([(4, 0), (None, 0)], False),
+        ([(1, 0), (None, 0)], True),
+        ([(1, 0), (1, 0)], False),
+        ([(None, 0), (None, 1)], True),
+        ([(None, 1), (None, 1)], False),
+        ([(4, 0), None], False),
+    ],
+)
+def test_ranks_of_which_one_may_be_stretched(ranks: list[tuple[int | None, int] | None], apart: bool) -> None:
+    use = SimpleNamespace(inputs=[None if rank is None else At(0, *rank) for rank in ranks])
+    assert batch_axis._broadcast_apart(cast(Any, use)) is apart
