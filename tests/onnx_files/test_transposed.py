@@ -39,9 +39,10 @@ def write(path: Path, model: ModelProto) -> Path:
     return path
 
 
+@pytest.mark.parametrize("gather", [{}, {"axis": 0}, {"axis": -2}])
 @pytest.mark.parametrize("rank", [0, 1, 2, 3])
-def test_the_table_is_gone_and_all_bits_are_as_before(rank: int, tmp_path: Path) -> None:
-    source = write(tmp_path / "a.onnx", language(rank=rank))
+def test_the_table_is_gone_and_all_bits_are_as_before(rank: int, gather: dict[str, int], tmp_path: Path) -> None:
+    source = write(tmp_path / "a.onnx", language(rank=rank, **gather))
     tied = gs.share(source, transposed=True)
     gs.save(tied, tmp_path / "b.onnx")
     assert [(one.name, one.to) for one in tied.report.ties.tied] == [("table", "head")]

@@ -60,7 +60,7 @@ def _are_transposes(table: Array, twin: Array) -> bool:
 def _takes_rows(node: Node, slot: int) -> bool:
     details = node.details
     # A table has two axes, so that -2 is the first of them.
-    return node.op == "Gather" and not details.domain and slot == 0 and details.values.get("axis", 0) in (0, -2)
+    return node.op == "Gather" and not details.domain and slot == 0 and node.attrs.get("axis", "0") in ("0", "-2")
 
 
 def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:

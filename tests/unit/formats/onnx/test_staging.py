@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 from msgspec.structs import replace
 
+import graphshare as gs
 from graphshare.errors import RefusedError, SelfCheckError
 from graphshare.files.open_source import open_source
 from graphshare.formats.onnx import staging
@@ -105,3 +106,16 @@ def test_data_at_a_url_is_embedded_where_it_can_be_read(tmp_path: Path, monkeypa
     with pytest.raises(RefusedError, match=message):
         staging._list_remote(graph, files[2])
     assert staging._list_remote(read(tmp_path / "n", []), None) == {}
+
+
+@pytest.mark.parametrize("verifies", [False, True])
+def test_copied_data_is_compared_where_that_is_asked(verifies: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(staging, "_compare_data", lambda placement, written: calls.append(placement.beside))
+    read(tmp_path / "m", [outside("a", 8), outside("b", 0)])
+    (tmp_path / "m" / "w.bin").write_bytes(bytes(range(16)))
+    (tmp_path / "n").mkdir()
+    out = tmp_path / "n" / "out.onnx"
+    gs.save(gs.load(tmp_path / "m" / "model.onnx"), out, verify_bytes=verifies)
+    assert calls == [f"{out}.data"] * verifies
+    assert Path(f"{out}.data").read_bytes() == bytes(range(8, 16)) + bytes(56) + bytes(range(8))
