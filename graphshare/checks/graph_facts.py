@@ -68,13 +68,14 @@ def find_wrong_input_counts(context: CheckContext) -> Iterator[tuple[Steps, Node
     """Yield each operator that has fewer or more inputs than its attributes ask for, with the inputs that it should have."""
     adds_inputs = implies_variables(context.graph)
     for steps, node in context.operators():
-        facts = context.facts(node)
-        if not facts.registered or facts.formals is None or any(fault.kind != "unknown" for fault in facts.faults):
+        facts, signature = context.facts(node), find_signature(node)
+        if signature is None or not facts.registered or facts.formals is None:
             continue
-        signature = find_signature(node)  # control flow counts its subgraphs among the formal inputs
-        if signature is not None and signature.name == "add_n" and node.inputs:
+        if any(fault.kind != "unknown" for fault in facts.faults):
+            continue
+        if signature.name == "add_n" and node.inputs:
             continue  # MXNet adds what is there, whatever num_args says
-        formals = facts.formals[signature.num_subgraphs if signature is not None else 0 :]
+        formals = facts.formals[signature.num_subgraphs :]  # control flow counts its subgraphs among the formal inputs
         missing = len(formals) - len(node.inputs)
         if missing < 0 or (missing > 0 and not (adds_inputs and facts.named and len(steps) == 2)):
             yield steps, node, formals

@@ -237,14 +237,6 @@ def _pair_inputs(a: Node, b: Node, inputs: EntryPairs) -> str:
     return ""
 
 
-def describe_bodies(a: Node, b: Node) -> str:
-    """Return what differs between the subgraphs of two nodes, in words, captured values by their names; empty for nothing."""
-    captured: EntryPairs = []
-    what = _pair_bodies(a, b, captured)
-    other = ((x, y) for x, y in captured if (x.node.name, x.index) != (y.node.name, y.index))
-    return what or next((f"{x.node.name!r} and {y.node.name!r} are captured" for x, y in other), "")
-
-
 def _pair_bodies(a: Node, b: Node, captured: EntryPairs) -> str:
     """Add the entries that the subgraphs of two nodes capture in the same place to ``captured``.
 

@@ -109,7 +109,7 @@ def follow_name(text: str, old: str, new: str) -> str:
 
     It follows where it begins with ``old``, and where a prefix was added to ``old`` or removed from it.
     """
-    if not text or old == new:
+    if not text:
         return text
     if old and text.startswith(old):
         return new + text[len(old) :]

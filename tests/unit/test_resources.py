@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from graphshare import resources
+from graphshare.errors import UsageError
 from graphshare.resources import (
+    _free_in_address_space,
     _free_in_groups,
     _Watchdog,
     available_memory,
     can_limit_process,
     describe_excess,
+    end_time_limit,
     memory_limit,
     time_limit,
 )
@@ -79,6 +83,21 @@ def test_a_control_group_of_more_than_an_exbibyte_has_no_limit(
     assert _free_in_groups() == free
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a system without limits of the address space")
+@pytest.mark.parametrize(
+    ("limit", "pages", "free"),
+    [(1 << 40, "3 2 1", (1 << 40) - 3 * 4096), (1 << 40, "", None), (-1, "3 2 1", None)],
+)
+def test_the_address_space_has_a_limit(limit: int, pages: str, free: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    import resource
+
+    bounds = (resource.RLIM_INFINITY if limit < 0 else limit, resource.RLIM_INFINITY)
+    monkeypatch.setattr(resource, "getrlimit", {resource.RLIMIT_AS: bounds}.__getitem__)
+    monkeypatch.setattr(resource, "getpagesize", lambda: 4096)
+    monkeypatch.setattr(resources, "_read", {"/proc/self/statm": pages}.__getitem__)
+    assert _free_in_address_space() == free
+
+
 @pytest.mark.parametrize(("platform", "can"), [("linux", True), ("darwin", False), ("win32", False)])
 def test_a_process_can_be_limited_on_linux(platform: str, can: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", platform)
@@ -96,3 +115,30 @@ def test_a_watchdog_is_started_only_for_what_overruns_a_limit() -> None:
         assert timer.interval == 61
     assert _Watchdog.timer is None
     timer.join()
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="a system without interval timers has no limits of time")
+def test_a_limit_of_time_ends_with_its_block_or_before_files_are_written() -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    with time_limit(60, overrun=lambda: None):
+        assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 60
+        end_time_limit()
+        assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+        assert _Watchdog.timer is None
+    assert signal.getsignal(signal.SIGALRM) is before
+    with time_limit(60):
+        pass
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+    signal.setitimer(signal.ITIMER_REAL, 60)  # of somebody else
+    end_time_limit()
+    assert signal.setitimer(signal.ITIMER_REAL, 0)[0] > 0
+
+
+def test_a_limit_of_time_needs_the_main_thread() -> None:
+    with ThreadPoolExecutor(1) as pool, pytest.raises(UsageError, match="a time limit needs the main thread"):
+        pool.submit(run_limited).result()
+
+
+def run_limited() -> None:
+    with time_limit(60):
+        pass

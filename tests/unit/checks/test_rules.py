@@ -11,8 +11,8 @@ import pytest
 
 import graphshare.checks.rules
 from graphshare.checks.engine import RULES, run_rules, select_codes
-from graphshare.checks.rule import field, operator, symbol, variable
-from graphshare.errors import UsageError
+from graphshare.checks.rule import Violation, field, operator, symbol, variable
+from graphshare.errors import Fault, UsageError
 from graphshare.reports.model import Level
 from tests.unit.checks.examples import read_context
 
@@ -72,6 +72,18 @@ def test_the_notation_of_examples_has_three_numbers_for_an_entry() -> None:
 def test_the_notation_of_examples_has_numbers_of_one_or_two_bytes(content: int | str, data: bytes) -> None:
     assert field(1, content) == data
     assert field(16, content) == bytes([data[0] + 0x78, 0x01]) + data[1:]
+
+
+def test_a_rule_describes_itself_and_its_fix() -> None:
+    for rule in RULES.values():
+        assert rule.info.help == f"{rule.summary}. {rule.why}" + (f" --fix {rule.fix}." if rule.fix else "")
+        assert rule.info.fixable is bool(rule.fix)
+
+
+def test_a_fault_of_a_reader_is_a_violation_at_its_place() -> None:
+    found = Violation.of_fault(Fault("is wrong", path="$.nodes[3].attrs", node="fc", hint="drop it"))
+    assert (found.message, found.steps, found.name, found.hint) == ("is wrong", ("nodes", 3, "attrs"), "fc", "drop it")
+    assert Violation.of_fault(Fault("is wrong", path="line 3 column 1")).steps == ()
 
 
 def test_every_rule_file_is_a_rule_of_its_name() -> None:

@@ -163,6 +163,12 @@ def test_changes_of_content_and_its_key_agree(left: NodeDetails, right: NodeDeta
     assert (make_content_key(a) == make_content_key(b)) == (not what)
 
 
+def test_texts_of_attributes_are_in_the_keys_of_operators_alone() -> None:
+    keys = [make_content_key(Node("op", "a", {"k": text})) for text in "112"]
+    assert (keys[0] == keys[1], keys[1] == keys[2]) == (True, False)
+    assert make_content_key(Node("", "a", {"k": "1"})) == make_content_key(Node("", "b", {"k": "2"}))
+
+
 def test_texts_of_typed_attributes_do_not_count() -> None:
     a, b = (Node("op", "a", {"k": text}, details=NodeDetails(values={"k": 7})) for text in ("7", "seven"))
     assert list(find_content_changes(a, b)) == []

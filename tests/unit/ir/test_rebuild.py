@@ -109,6 +109,10 @@ def test_labels_and_outputs_follow_a_name(
     ("text", "old", "new", "expected"),
     [
         ("", "a", "b", ""),
+        ("", "a", "p-a", ""),
+        ("", "", "p-", ""),
+        ("x", "", "", "x"),
+        ("ab", "a", "a", "ab"),
         ("x", "a", "a", "x"),
         ("ab", "a", "c", "cb"),
         ("x", "a", "p-a", "p-x"),

@@ -84,6 +84,12 @@ def test_an_unknown_operator_has_the_outputs_that_are_used() -> None:
     assert number(form, (same, 1), (same, 3), same) == [terms[2], terms[1], terms[0]]
 
 
+def test_an_operator_of_unknown_outputs_is_one_term() -> None:
+    form = Form(TermTable())
+    counts = [len(form.number_outputs(apply("split", X, outputs=outputs), "split", outputs)) for outputs in (None, 1, 2, 3)]
+    assert counts == [1, 1, 2, 3]
+
+
 def test_operators_that_draw_are_counted_by_key() -> None:
     form = Form(TermTable())
     assert [form.count_drawn(key) for key in ("a", "a", "b", "a")] == [1, 2, 1, 3]
