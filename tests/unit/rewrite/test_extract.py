@@ -39,23 +39,24 @@ def test_a_target_may_be_cut_itself() -> None:
     assert wiring(part) == {"hidden": []}
 
 
-def test_an_operator_that_stays_beside_its_cut_output_gets_another_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("other", "free"), [("y_1", "y_2"), ("q", "y_1")])
+def test_an_operator_that_stays_beside_its_cut_output_gets_another_name(other: str, free: str, tmp_path: Path) -> None:
     """The variable has the name of the output, which the operator and what else has such a name give way to."""
     onnx = pytest.importorskip("onnx")
-    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[2] a) {
-        y, z = Split(x) y_1 = Neg(z) b = Exp(y) c = Add(b, z) a = Add(c, y_1) }"""
+    text = f"""<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[2] a) {{
+        y, z = Split(x) {other} = Neg(z) b = Exp(y) c = Add(b, z) a = Add(c, {other}) }}"""
     onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
     part = gs.extract(tmp_path / "m.onnx", ["a"], cuts=["y"])
-    assert [node.details.outputs for node in part.graph.nodes if node.op == "Split"] == [("y_2", "z")]
+    assert [node.details.outputs for node in part.graph.nodes if node.op == "Split"] == [(free, "z")]
     gs.save(part, tmp_path / "part.onnx")
     model = onnx.load(tmp_path / "part.onnx")
     onnx.checker.check_model(model, full_check=True)
     assert [(list(node.input), list(node.output)) for node in model.graph.node] == [
-        (["x"], ["y_2", "z"]),
-        (["z"], ["y_1"]),
+        (["x"], [free, "z"]),
+        (["z"], [other]),
         (["y"], ["b"]),
         (["b", "z"], ["c"]),
-        (["c", "y_1"], ["a"]),
+        (["c", other], ["a"]),
     ]
     assert {value.name for value in model.graph.input} == {"x", "y"}
 
