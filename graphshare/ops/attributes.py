@@ -22,6 +22,7 @@ Streams and ``dmlc::stof`` accept different texts for numbers; both are followed
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from functools import lru_cache
@@ -46,9 +47,9 @@ _STOF = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-_GREATEST = {"float": float.fromhex("0x1.fffffep+127"), "double": float.fromhex("0x1.fffffffffffffp+1023")}
 # The largest power of ten, and the largest and smallest digits that dmlc takes with it, as its reader compares them.
 _LIMITS = {"float": (38, 3.402823466, 1.175494351), "double": (308, 1.79769313486231570, 2.22507385850720138)}
+_DECIMALS = 19  # digits after the point that dmlc's reader takes; it passes over the others
 _BITS = {"int": (-(2**31), 2**31 - 1), "uint": (0, 2**32 - 1), "int64": (-(2**63), 2**63 - 1), "uint64": (0, 2**64 - 1)}
 
 
@@ -82,17 +83,16 @@ def _integer(kind: str) -> Member:
 
 def _real(kind: str) -> Member:
     """Return the reader of a number from a C++ stream: no ``inf``, ``nan`` or suffix; too large fails, too small is 0."""
-    largest = _GREATEST[kind]
 
     def read(text: str, position: int) -> Reading:
         match = _STREAM_REAL.match(text, position)
         # A stream takes the e of "1e" before it misses the exponent, and fails: this must not be read as 1.
         if match is None or _REAL.fullmatch(match[1]) is None:
             raise ValueError(text)
-        value = float(match[1])
-        if abs(value) > largest:
+        value = _round_to_kind(float(match[1]), kind)
+        if math.isinf(value):
             raise ValueError(text)
-        return _round_to_kind(value, kind), match.end()
+        return value, match.end()
 
     return read
 
@@ -173,16 +173,24 @@ def _optional_boolean(text: str) -> bool | None:
 
 
 def _round_to_kind(value: float, kind: str) -> float:
-    """Return ``value`` rounded to the precision of the kind."""
+    """Return ``value`` rounded to the precision of the kind, to infinity where it has nothing as large."""
     if kind == "double":
         return value
-    single: float = struct.unpack("f", struct.pack("f", value))[0]
+    try:
+        single: float = struct.unpack("f", struct.pack("f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
     return single
 
 
 def _stof(kind: str) -> Callable[[str], float]:
-    """Return the reader ``dmlc::stof`` or ``stod``: lenient about missing digits, strict about range and trailing text."""
-    highest, largest, smallest = _LIMITS[kind]
+    """Return the reader ``dmlc::stof`` or ``stod``: lenient about missing digits, strict about range and trailing text.
+
+    It computes as dmlc does, so the last bit may be another than that of the nearest number.
+    """
+    highest, *bounds = _LIMITS[kind]
+    # dmlc compares in the precision of the kind.
+    largest, smallest = (_round_to_kind(bound, kind) for bound in bounds)
 
     def read(text: str) -> float:
         match = _STOF.fullmatch(text)
@@ -190,26 +198,34 @@ def _stof(kind: str) -> Callable[[str], float]:
             raise ValueError(text)
         sign = -1.0 if match["sign"] == "-" else 1.0
         if match["inf"]:
-            return sign * float("inf")
+            return sign * math.inf
         if match["nan"]:
-            return float("nan")
+            return math.nan
         # dmlc reads a number without digits, even a lone dot, as 0.
-        digits = match["digits"].strip(".") and match["digits"]
-        value = float(digits) if digits else 0.0
+        whole, _, decimals = match["digits"].partition(".")
+        value = _round_to_kind(float(_read_uint64(whole)), kind)
+        decimals = decimals[:_DECIMALS]
+        value = _round_to_kind(value + _round_to_kind(float(_read_uint64(decimals)) / 10.0 ** len(decimals), kind), kind)
         exponent = match["exponent"] or "0"
         power = abs(int(exponent)) if exponent not in "+-" else 0
         negative = exponent.startswith("-")
         if power > highest or (power == highest and (value < smallest if negative else value > largest)):
             raise ValueError(text)
-        value = float(f"{digits or 0}e{-power if negative else power}")
-        if value > _GREATEST[kind]:
-            # dmlc looks for an overflow to +inf alone: 35e37 is refused, and -35e37 is -inf.
-            if sign > 0:
-                raise ValueError(text)
-            return -float("inf")
-        return _round_to_kind(sign * value, kind)
+        scale = 1.0
+        for factor in (*[1e8] * (power // 8), *[10.0] * (power % 8)):
+            scale = _round_to_kind(scale * factor, kind)
+        value = _round_to_kind(value / scale if negative else value * scale, kind)
+        # dmlc refuses what is too large for the kind if it comes out as +inf: not -35e37, nor 34.028235e37, though that is inf.
+        if sign * value == math.inf and math.isinf(_round_to_kind(float(f"{match['digits']}e{power}"), kind)):
+            raise ValueError(text)
+        return sign * value
 
     return read
+
+
+def _read_uint64(digits: str) -> int:
+    """Return a whole number as 64 bits hold it, so of ever more digits only the last 64 count; 0 without digits."""
+    return int(digits[-64:] or "0") % 2**64
 
 
 def _character(text: str) -> str:

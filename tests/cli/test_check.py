@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 import json
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import onnx.parser
 import pytest
 
 from graphshare.checks.document import BOM
@@ -383,6 +385,18 @@ def test_an_example_may_be_copied_from_the_explanation(tmp_path: Path) -> None:
     for key, expected in (("fails", ["GS105"]), ("passes", [])):
         context = read_context(Example(shown[key]), tmp_path)
         assert [finding.code for finding in run_rules(context)[0]] == expected
+
+
+def test_an_example_of_onnx_may_be_copied_from_the_explanation(tmp_path: Path) -> None:
+    """It is in ONNX's own text, and in escapes where that package cannot read it or is not there."""
+    shown = json.loads(check("--explain", "GS611", "--format", "json", cwd=tmp_path))
+    for key, expected in (("fails", ["GS611"]), ("passes", [])):
+        context = read_context(Example(onnx.parser.parse_model(shown[key]).SerializeToString()), tmp_path)
+        assert [finding.code for finding in run_rules(context)[0]] == expected
+    whole = check("--explain", "GS611", cwd=tmp_path)
+    assert "    graph (float[2] x, float[3] w) => (float[2] y) {\n       y = Add (x, w)\n    }\n" in whole
+    cut = json.loads(check("--explain", "GS601", "--format", "json", cwd=tmp_path))["fails"]
+    assert ast.literal_eval(cut) == RULES["GS601"].fails.graph
 
 
 def test_format_check_reports(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def _explain_rule(text: str, format_: str | None) -> int:
         hint = did_you_mean(text, [*RULES, *(rule.name for rule in RULES.values())]) or "see `graphshare check --list`"
         raise UsageError(Fault(f"there is no rule {text!r}", hint=hint))
     if format_ == "json":
-        put_json({**_to_plain(rule), "why": rule.why, "fails": _decode(rule.fails), "passes": _decode(rule.passes)})
+        put_json({**_to_plain(rule), "why": rule.why, "fails": _decode(rule, rule.fails), "passes": _decode(rule, rule.passes)})
         return 0
     put(_explain(rule))
     return 0
@@ -179,15 +179,21 @@ def _explain(rule: CheckRule) -> Iterator[str]:
     for title, example in (("fails", rule.fails), ("passes", rule.passes)):
         yield ""
         yield f"{title}:"
-        yield from (f"    {line}" for line in _decode(example).rstrip("\n").split("\n"))
+        yield from (f"    {line}" for line in _decode(rule, example).rstrip("\n").split("\n"))
         yield from (f"  with --shape {name}={','.join(map(str, shape))}" for name, shape in example.shapes.items())
         if example.params is not None:
             yield f"  with the parameters{'' if example.named else ', saved without names'}{_describe_damage(example)}:"
             yield from (f"    {_format_record(record)}" for record in example.params)
 
 
-def _decode(example: Example) -> str:
-    return example.graph if isinstance(example.graph, str) else example.graph.decode("utf-8", "backslashreplace")
+def _decode(rule: CheckRule, example: Example) -> str:
+    if isinstance(example.graph, str):
+        return example.graph
+    if rule.format == "onnx":
+        from graphshare.formats.onnx.value_types import print_model  # start-up: symbol files need no other format
+
+        return print_model(example.graph)
+    return example.graph.decode("utf-8", "backslashreplace")
 
 
 def _describe_damage(example: Example) -> str:

@@ -125,6 +125,16 @@ def is_installed() -> bool:
     return find_spec("onnx") is not None
 
 
+def print_model(data: bytes) -> str:
+    """Return an ONNX file in ONNX's own text, which its parser reads; a literal of bytes where the package cannot do that."""
+    try:
+        from onnx import load_model_from_string, printer  # optional, and slow to import
+
+        return str(printer.to_text(load_model_from_string(data)))
+    except Exception:  # it is not installed, or protobuf does not decode the file
+        return repr(data)
+
+
 def find_refusal(graph: Graph) -> str:
     """Return why ONNX's checker, its inference included, refuses a model, with large data left out; empty if it does not."""
     from onnx import checker  # optional, and slow to import
