@@ -45,6 +45,11 @@ def test_the_start_of_a_file_and_its_end_are_a_sample(kind: str, size: int) -> N
     assert file.data == content
 
 
+def test_of_a_local_file_no_more_is_read_than_may_be_unpacked() -> None:
+    content = bytes(2 * SAMPLE)
+    assert [len(open_as("local", content)._read(most)) for most in (None, 4)] == [len(content), 4]
+
+
 @pytest.mark.parametrize("kind", ["local", "stream", "url"])
 def test_a_packed_file_is_unpacked_whole(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     content = SYMBOL + b" " * 300_000

@@ -179,6 +179,20 @@ def test_products_of_nothing_are_zeros() -> None:
     assert np.array_equal(found, np.zeros((3, 5, 5), np.float32))
 
 
+def test_constants_of_a_part_are_no_inputs() -> None:
+    """Small ones are in the model, and large ones beside it."""
+    x, small, large = Node("", "x"), Node("", "small"), Node("", "large")
+    a = Node("broadcast_add", "a", {}, (Entry(x), Entry(small)))
+    b = Node("broadcast_add", "b", {}, (Entry(a), Entry(large)))
+    constants = {small: np.full((1, 1), 2, np.float32), large: np.ones((64, 1024), np.float32)}
+    graph = Graph((x, small, large, a, b), (Entry(b),))
+    shapes = {x: (1, 1), **{node: array.shape for node, array in constants.items()}}
+    translated = translate_part(Part(graph, infer(graph, shapes, {}), constants))
+    assert list(translated.inputs) == [x]
+    assert [array.shape for array in translated.arrays.values()] == [(64, 1024)]
+    assert constants[small].tobytes() in translated.data
+
+
 def test_a_dimension_whose_name_is_not_utf_8_is_an_error_of_the_model() -> None:
     kind = ("float32", ("size",))
     graph = composed.model("g", [composed.Operator("Relu", ("x",), ("y",))], {"x": kind}, {"y": kind})
