@@ -261,7 +261,7 @@ def _link_in_file_order(records: document.Records, counts: Iterable[int | None] 
     return nodes
 
 
-def _link_bare(records: Iterable[document.BareRecord], counts: Iterable[int | None] | None, reader: _NodeReader) -> list[Node]:
+def _link_bare(records: Iterable[document.PlainRecord], counts: Iterable[int | None] | None, reader: _NodeReader) -> list[Node]:
     """Return the nodes of records that have only the usual keys, as :func:`_link_in_file_order` does."""
     nodes: list[Node] = []
     first: list[Entry] = []

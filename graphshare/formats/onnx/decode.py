@@ -84,7 +84,7 @@ def _decode(file: OnnxFile) -> Graph:
     nodes, heads, rest = _read_main(file, lists)
     in_order = model.is_ordered and lists.is_ordered
     whole = Span(file, 0, file.size)
-    source = OnnxSource(file, whole, model.fields, *rest, nodes, heads, model.version, model.opsets, in_order)
+    source = OnnxSource(file, whole, model.fields, *rest, nodes, heads, model.version, model.opsets, in_order, lists.count())
     graph = Graph(nodes, heads, source=source)
     deque(list_outside_graph(graph), maxlen=0)  # their data is in the model's directory too, or the model is refused
     return graph
@@ -292,10 +292,11 @@ class _GraphReader:
                 raise WireError(f"subgraphs are nested deeper than {MAX_NESTING} levels", start)
             self._depth += 1
             scope, span = _Scope(outer), Span(self._file, start, end)
-            nodes, heads, rest = self.read(scan_graph(self._file, start, end), scope, span)
+            lists = scan_graph(self._file, start, end)
+            nodes, heads, rest = self.read(lists, scope, span)
             self._depth -= 1
             captured.extend(scope.captured)
-            source = OnnxSource(self._file, span, (), *rest, nodes, heads)
+            source = OnnxSource(self._file, span, (), *rest, nodes, heads, counts=lists.count())
             return Graph((*scope.variables, *nodes), heads, source=source, captures=tuple(scope.variables))
 
         return read

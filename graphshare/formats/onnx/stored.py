@@ -259,7 +259,8 @@ class OnnxSource(Source, frozen=True, eq=False):
     documentation, metadata), each with its number and from its tag on. ``orphans`` are messages on values that do not exist,
     by the number of their list. ``nodes`` and ``heads`` are the graph's as read: a graph that still has them is written as the
     copy of ``span``. ``opsets`` are versions by domain. With ``is_ordered`` the fields
-    of model and graph are in the order of their numbers, as protobuf writes them.
+    of model and graph are in the order of their numbers, as protobuf writes them. ``counts`` has the length of each list of the
+    file's GraphProto by number.
     """
 
     format: ClassVar[str] = "onnx"
@@ -275,6 +276,7 @@ class OnnxSource(Source, frozen=True, eq=False):
     ir_version: int = 0
     opsets: Mapping[str, int] = EMPTY
     is_ordered: bool = True
+    counts: Mapping[int, int] = EMPTY
 
     def after_join(self, others: Sequence[Source]) -> OnnxSource:
         """Return the source with the operator sets, functions and metadata of ``others`` too, and the highest IR version.
@@ -301,7 +303,8 @@ class OnnxSource(Source, frozen=True, eq=False):
             metadata = {read_metadata(span)[0]: span for span in _list_metadata(other)}
             fields += [(METADATA, span) for key, span in metadata.items() if key not in keys]
             keys.update(metadata)
-        return replace(self, fields=tuple(fields), opsets=opsets, ir_version=version)
+        orphans = [orphan for source in (self, *others) if isinstance(source, OnnxSource) for orphan in source.orphans]
+        return replace(self, fields=tuple(fields), opsets=opsets, ir_version=version, orphans=tuple(orphans))
 
     def mismatches(self, other: Source) -> Iterator[tuple[str, str]]:
         """Yield the operator sets that both import in different versions."""
