@@ -27,7 +27,7 @@ from graphshare.formats.onnx.stored import (
     list_output_names,
     read_metadata,
 )
-from graphshare.formats.onnx.write import is_untouched, list_renamed
+from graphshare.formats.onnx.write import find_changes, is_untouched
 from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.walk import iter_graphs
 
@@ -79,8 +79,12 @@ def account(graph: Graph, origins: Origins) -> Iterator[RemovedMessage | Fault |
         yield from keeper.find_lost(source.nodes, own)
         yield from _find_lost_fields(get_source(source), graph, is_joined=position > 0)
     yield from _find_unwritten(graph)
-    for name, free in list_renamed(graph):
+    changes = find_changes(graph)
+    for name, free in changes.renamed:
         yield f"value {name!r} of a body is called {free!r} now, because a value around it has its name"
+    for number, message in changes.left_out:
+        yield RemovedMessage(LISTS[number], message.name, _TAKEN, message.file.path)
+        yield f"{message.file.path}: {LISTS[number]} of {message.name!r} is left out: {_TAKEN}"
 
 
 def check_kept(graph: Graph, source: Graph) -> None:
@@ -170,7 +174,7 @@ class _Keeper:
                 yield Fault(f"the message of {name!r} in {LISTS[number]} is lost", where=message.file.path, node=node.name)
 
 
-def _find_lost_fields(own: OnnxSource, graph: Graph, *, is_joined: bool) -> Iterator[RemovedMessage | Fault | str]:
+def _find_lost_fields(own: OnnxSource, graph: Graph, *, is_joined: bool) -> Iterator[RemovedMessage | Fault]:
     """Yield the fields of a model and its main graph, and the messages on no value, that ``graph`` does not have."""
     source, path = get_source(graph), own.file.path
     for names, fields, kept in ((_MODEL_FIELDS, own.fields, source.fields), (_GRAPH_FIELDS, own.rest, source.rest)):
@@ -190,13 +194,9 @@ def _find_lost_fields(own: OnnxSource, graph: Graph, *, is_joined: bool) -> Iter
                 replaced[number] -= 1
             else:
                 yield Fault(f"the field {name} is lost", where=path)
-    names_now = {name for node in graph.nodes for name in list_output_names(node)} if own.orphans else set()
-    kept_orphans = {message for _, message in source.orphans}
+    orphans = {message for _, message in source.orphans}
     for number, message in own.orphans:
-        if message.name and message.name in names_now:
-            yield RemovedMessage(LISTS[number], message.name, _TAKEN, path)
-            yield f"{path}: {LISTS[number]} of {message.name!r} is left out: {_TAKEN}"
-        elif message not in kept_orphans:
+        if message not in orphans:
             yield Fault(f"the message of {message.name!r} in {LISTS[number]} is lost", where=path)
 
 

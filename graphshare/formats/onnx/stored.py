@@ -206,6 +206,8 @@ class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 OPSET, METADATA, TRAINING, FUNCTION = 8, 14, 20, 25
 """Field numbers of a ModelProto."""
+GRAPH_METADATA = 16
+"""Field number of a GraphProto."""
 OWN_KEYS = "graphshare."
 """The start of the keys of metadata that state digests of files beside a model."""
 FIRST_CONSTANTS = 4
@@ -303,8 +305,16 @@ class OnnxSource(Source, frozen=True, eq=False):
             metadata = {read_metadata(span)[0]: span for span in _list_metadata(other)}
             fields += [(METADATA, span) for key, span in metadata.items() if key not in keys]
             keys.update(metadata)
-        orphans = [orphan for source in (self, *others) if isinstance(source, OnnxSource) for orphan in source.orphans]
-        return replace(self, fields=tuple(fields), opsets=opsets, ir_version=version, orphans=tuple(orphans))
+        joined = [other for other in others if isinstance(other, OnnxSource)]
+        orphans = [orphan for source in (self, *joined) for orphan in source.orphans]
+        # What the metadata of a graph says is kept too; its name and its documentation are those of the first one.
+        rest = list(self.rest)
+        known = {read_metadata(span)[0] for number, span in rest if number == GRAPH_METADATA}
+        for field in [field for other in joined for field in other.rest if field[0] == GRAPH_METADATA]:
+            key, _ = read_metadata(field[1])
+            rest += [] if key in known else [field]
+            known.add(key)
+        return replace(self, fields=tuple(fields), rest=tuple(rest), opsets=opsets, ir_version=version, orphans=tuple(orphans))
 
     def mismatches(self, other: Source) -> Iterator[tuple[str, str]]:
         """Yield the operator sets that both import in different versions."""

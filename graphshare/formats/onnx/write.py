@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from operator import itemgetter, lt
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, TENSOR
@@ -103,12 +103,23 @@ def encode_model(graph: Graph, encode_tensor: TensorEncoder = keep_tensor, types
     return message
 
 
-def list_renamed(graph: Graph) -> Iterator[tuple[str, str]]:
-    """Yield the values of bodies that are written under another name, and that name."""
-    pending = [_GraphWriter(graph, keep_tensor)] if any(node.subgraphs for node in graph.nodes) else []
+class Changes(NamedTuple):
+    """Changes of names that nobody asked for: those of values in bodies, and the messages that are left out because of one."""
+
+    renamed: list[tuple[str, str]]
+    left_out: list[tuple[int, NamedMessage]]
+
+
+def find_changes(graph: Graph) -> Changes:
+    """Return what is written otherwise than it was read because a new name is in its way."""
+    changes = Changes([], [])
+    needs_look = get_source(graph).orphans or any(node.subgraphs for node in graph.nodes)
+    pending = [_GraphWriter(graph, keep_tensor)] if needs_look else []
     for writer in pending:
-        yield from writer.renamed.items()
+        changes.renamed.extend(writer.renamed.items())
+        changes.left_out.extend((number, message) for number, message, name in writer.list_orphans() if name is None)
         pending += writer.list_bodies()
+    return changes
 
 
 def list_as_read(graph: Graph) -> list[Node]:
@@ -226,7 +237,7 @@ class _GraphWriter:
             and all(self._encode_tensor(node, node.name) is None for node in self._nodes if not node.op)
             and all(self._is_kept(node) for node in self._weights)
             and all(node.details.outputs == (name,) for node, name in self._captured.items())
-            and len([name for _, message, name in self._list_orphans() if name == message.name]) == len(self._orphans)
+            and all(name == message.name for _, message, name in self.list_orphans())
             and all(b"".join(self._encode_annotation(each, each.name).pieces()) == each.read() for each in self._annotations())
             and all(body.is_as_read() for body in self.list_bodies())
         )
@@ -435,7 +446,9 @@ class _GraphWriter:
                     infos.append((message.rank, rename_message(message, names[index])))
                 elif number == ANNOTATION:
                     annotations.append((message.rank, self._encode_annotation(message, names[index])))
-        for number, message, name in self._list_orphans():
+        for number, message, name in self.list_orphans():
+            if name is None:
+                continue
             if number == VALUE_INFO:
                 infos.append((message.rank, rename_message(message, name)))
             else:
@@ -453,17 +466,17 @@ class _GraphWriter:
             yield from values.annotations.values()
             yield from (message for number, _, message in values.repeated if number == ANNOTATION)
 
-    def _list_orphans(self) -> Iterator[tuple[int, NamedMessage, str]]:
+    def list_orphans(self) -> Iterator[tuple[int, NamedMessage, str | None]]:
         """Yield the messages on values that this graph does not have: the number of the list, the message and its name now.
 
-        Those on values around it follow these. One is left out where a value has its name now: it must not become a message on
+        Those on values around it follow these. One has None where a value has got its name: it must not become a message on
         that.
         """
         names = {name for node in self._nodes for name in self._own_names(node) if name} if self._orphans else set()
         for number, message in self._orphans:
-            name = self._find_name_around(message.name) or message.name
-            if name not in names:
-                yield number, message, name
+            around = self._find_name_around(message.name)
+            is_taken = message.name in names or any(message.name in level.definitions for level in self._outside)
+            yield number, message, around or (None if is_taken else message.name)
 
     def _encode_annotation(self, message: NamedMessage, name: str) -> Blob | Message:
         prefix = name.removesuffix(message.name) if name.endswith(message.name) else ""
