@@ -41,8 +41,9 @@ def share(
 ) -> Checkpoint:
     """Tie parameters inside one graph: those that have one name after all rules become one node, with one record.
 
-    Operators and outputs keep their names. ``rules`` are a file or what :func:`load_rules` gives; ``overrides`` (scope to
-    scope) and ``aliases`` (parameter or pattern to parameter) come after them. ``separator`` separates the parts of scopes
+    Operators and outputs keep their names, and so do inputs with a default, unless ``as_parameter`` names them. ``rules`` are
+    a file or what :func:`load_rules` gives; ``overrides`` (scope to scope) and ``aliases`` (parameter or pattern to parameter)
+    come after them. ``separator`` separates the parts of scopes
     (``/``). ``reuse`` says whether the target of a tie exists: ``auto`` ties where it does and renames where not, ``require``
     and ``forbid`` refuse the other case. Instead of rules, ``untie`` names patterns of parameters that each of their operators
     gets a copy of, and ``doctor`` fixes variables of one name, which MXNet's Module refuses: ``tie`` makes them one,
