@@ -41,10 +41,9 @@ def follow_batch(
     where it is known; ``np_shape`` says that the graph has NumPy shapes. After an operator that mixes samples the batch axis
     is assumed to be 0, so that one coupling is not reported for everything that follows.
     """
-    places_at: dict[tuple[Node, int], At] = {}
-    for node, axis in inputs.items():
-        declared = read_declared_shape(node.attrs.get("__shape__", ""), np_shape=np_shape)
-        places_at[node, 0] = At(axis, len(declared) if rank is None and declared is not None else rank)
+    declared = {node: read_declared_shape(node.attrs.get("__shape__", ""), np_shape=np_shape) for node in inputs}
+    ranks = {node: len(shape) if rank is None and shape is not None else rank for node, shape in declared.items()}
+    places_at = {(node, 0): At(axis, ranks[node]) for node, axis in inputs.items()}
 
     def place(node: Node, inputs_at: Sequence[At | None]) -> Placed[At]:
         outcome = _check_axes(_outcome(node, inputs_at))

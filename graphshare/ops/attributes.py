@@ -36,16 +36,8 @@ if TYPE_CHECKING:
     Member = Callable[[str, int], Reading]
 
 # The numbers of dtypes in MXNet; ``__dtype__`` of a variable is one of them, as text.
-TYPE_FLAGS = {
-    "0": "float32",
-    "1": "float64",
-    "2": "float16",
-    "3": "uint8",
-    "4": "int32",
-    "5": "int8",
-    "6": "int64",
-    "7": "bool",
-}
+_DTYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
+TYPE_FLAGS = {str(number): dtype for number, dtype in enumerate(_DTYPES)}
 _SPACE = " \t\n\v\f\r"
 _TRAILING = " \t\n\f\r"  # dmlc does not skip a vertical tab after a value; a stream skips one before it
 _BLANKS = r"[ \t\n\v\f\r]*"

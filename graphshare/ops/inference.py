@@ -96,15 +96,14 @@ def _start(
         inference.shapes[node] = [None] * count
         inference.types[node] = [None] * count
         if node.is_variable:
-            inference.shapes[node] = [
-                _join_declared(node, read_declared_shape(node.attrs.get("__shape__", ""), np_shape=np_shape), shapes.get(node))
-            ]
+            inference.shapes[node] = [_join_declared(node, shapes.get(node), np_shape)]
             inference.types[node] = [types.get(node) or TYPE_FLAGS.get(node.attrs.get("__dtype__", ""))]
     return inference
 
 
-def _join_declared(node: Node, declared: Shape, stated: Sequence[int | None] | None) -> Shape:
+def _join_declared(node: Node, stated: Sequence[int | None] | None, np_shape: bool) -> Shape:
     """Return the shape that a variable declares and the one that is given for it as one."""
+    declared = read_declared_shape(node.attrs.get("__shape__", ""), np_shape=np_shape)
     if declared is None and stated is None:
         return None
     shape = None if stated is None else tuple(stated)

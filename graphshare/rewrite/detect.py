@@ -26,6 +26,7 @@ from graphshare.text.summary import ShortRepr
 _BOUNDARY = re.compile(r"[^0-9A-Za-z]+")
 _MAX_BOUNDARIES = 64  # of one name: real names have fewer, and each costs a copy of the rest
 
+_Uses = Mapping[Node, list[tuple[Node, int]]]
 Likeness = Literal["values", "bytes", "transpose", "shape", "operator"]
 
 
@@ -58,7 +59,7 @@ def detect(
     roles = assign_sharing_roles(graph, params, as_input, as_parameter)
     heads = {entry.node for entry in graph.heads}
     nodes = [node for node, role in roles.items() if role.is_parameter and node.name]
-    # An output keeps its name, so that other parameters are tied to it; two outputs cannot be one.
+    # An output keeps its name: other parameters are tied to it.
     nodes = [*(node for node in nodes if node in heads), *(node for node in nodes if node not in heads)]
     auxiliary = {node for node in nodes if roles[node].kind is Kind.AUXILIARY}
     records = {split_key(r.key)[1]: r for r in params.records if r.key is not None} if params is not None else {}
@@ -73,9 +74,7 @@ def detect(
             alike.setdefault(digest, []).append(group)
         for part in ([group] if not constant else _group_related(group, relations)) if len(group) > 1 else []:
             done.add(frozenset(part))
-            tied = [part[0], *(node for node in part[1:] if node not in heads)]
-            if len(tied) > 1:
-                candidates.append(_candidates(tied, "values", form, len(_group_related(tied, relations)) == 1))
+            candidates += _list_candidates(part, heads, "values", form, len(_group_related(part, relations)) == 1)
     if params is not None and has_other_forms:
         candidates += _list_other_forms(graph, params, alike.values(), relations)
     uses = consumers(graph.nodes)
@@ -86,16 +85,19 @@ def detect(
             forms.setdefault((form, node in auxiliary, why), []).append(node)
     for (form, _, why), group in forms.items():
         for part in _group_related(group, relations):
-            tied = [part[0], *(node for node in part[1:] if node not in heads)]
-            if len(tied) > 1 and not any(part_of >= frozenset(part) for part_of in done):
-                candidates.append(_candidates(tied, "shape" if why == "shape" else "operator", form, True))
+            if not any(part_of >= frozenset(part) for part_of in done):
+                candidates += _list_candidates(part, heads, "shape" if why == "shape" else "operator", form, True)
     return candidates
 
 
-def _candidates(nodes: list[Node], why: Likeness, form: str, related: bool) -> Candidates:
-    names = [node.name for node in nodes]
+def _list_candidates(
+    nodes: list[Node], heads: Collection[Node], why: Likeness, form: str, related: bool
+) -> Iterator[Candidates]:
+    """Yield candidates, if there are several; of ``heads`` only the first node can be one."""
+    names = [node.name for number, node in enumerate(nodes) if not number or node not in heads]
     options = [f"--alias {_quote_alias(name)}={names[0]}" for name in names[1:]]
-    return Candidates(names, why, related, form, options)
+    if options:
+        yield Candidates(names, why, related, form, options)
 
 
 def _quote_alias(name: str) -> str:
@@ -117,7 +119,7 @@ def _list_other_forms(
         part = [group[0] for group in sorted(groups, key=len, reverse=True)]
         if len(part) > 1 and records[part[0].name].dense_size >= LEAST:
             forms = " and ".join(_format_array(records[node.name]) for node in part)
-            yield _candidates(part, "bytes", forms, len(_group_related(part, relations)) == 1)
+            yield from _list_candidates(part, (), "bytes", forms, len(_group_related(part, relations)) == 1)
     for table, twin in find_tables(graph, params):
         names, is_related = [twin.name, table.name], bool(_group_related([table, twin], relations))
         yield Candidates(names, "transpose", is_related, _format_array(records[twin.name]), ["--transposed"])
@@ -160,9 +162,7 @@ def _group_by_value(
     return groups
 
 
-def _describe_form(
-    node: Node, record: Record | None, uses: Mapping[Node, list[tuple[Node, int]]], np_shape: bool
-) -> tuple[str, str]:
+def _describe_form(node: Node, record: Record | None, uses: _Uses, np_shape: bool) -> tuple[str, str]:
     if record is not None and record.shape is not None:
         return "shape", _format_array(record)
     text = node.attrs.get("__shape__", "")

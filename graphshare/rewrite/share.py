@@ -92,7 +92,8 @@ def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: 
 
 def _find_reshaped(graph: Graph, ties: Mapping[Node, Node], params: ParameterFile | None) -> set[Node]:
     """Return the parameters that are tied to one of another shape and equal bytes; only ONNX has a Reshape that is free."""
-    if params is None or not find_format(graph).supports(Capability.POOL):
+    # Before opset 9 no Constant holds the integers that a Reshape takes.
+    if params is None or not find_format(graph).supports(Capability.POOL) or (find_format(graph).operator_set(graph) or 0) < 9:
         return set()
     from graphshare.formats.onnx.transposed import LEAST  # start-up: few models are ONNX models
 
@@ -122,9 +123,8 @@ def _refuse_outputs(graph: Graph, plan: Plan, reshaped: Collection[Node]) -> Ite
         hint = "leave it out; `graphshare rename` changes the names of outputs"
         if kept is not node and kept not in heads and kept.name == name:
             hint = f"tie them the other way round: `aliases={{{name!r}: {node.name!r}}}`"
-        rule = plan.why.get(node)
         message = f"{node.name!r} would become {name!r}, but it is an output of the graph, and outputs keep their names"
-        yield Fault(message, where=rule.place if rule is not None else "", hint=hint)
+        yield Fault(message, where=plan.why[node].place, hint=hint)
 
 
 def _report(plan: Plan, roles: Mapping[Node, Role], rewrite: Rewrite) -> Ties:
@@ -159,7 +159,6 @@ def _differences(
     uses = consumers(graph.nodes)
     records = {split_key(r.key)[1]: r for r in params.records if r.key is not None} if params is not None else {}
     unequal: list[tuple[Node, Node, Record, Record]] = []
-    np_shape = has_np_shape(graph.attrs)
     for tied, kept in plan.ties.items():
         pair = f"{tied.name!r} and {kept.name!r}"
         rule = plan.why.get(tied)
@@ -167,7 +166,7 @@ def _differences(
         if (roles[tied].kind is Kind.AUXILIARY) != (roles[kept].kind is Kind.AUXILIARY):
             states = " and ".join(f"{node.name!r} is {_article(roles[node].kind)}" for node in (tied, kept))
             faults.append(Fault(f"{pair} cannot be one: {states}", where=where))
-        for what, a, b in () if tied in reshaped else _compare_forms(tied, kept, records, uses, np_shape):
+        for what, a, b in () if tied in reshaped else _compare_forms(tied, kept, records, uses, has_np_shape(graph.attrs)):
             hint = "tie parameters that are alike"
             faults.append(Fault(f"{pair} cannot be one: they have {what} {a} and {b}", where=where, hint=hint))
         notes += [f"{pair} have {what} {a} and {b}; the latter holds" for what, a, b in _hints(tied, kept, uses)]
@@ -201,7 +200,6 @@ def _compare_forms(
 
 
 def _find_shape(node: Node, record: Record | None, np_shape: bool) -> tuple[int | None, ...] | None:
-    """Return the shape in the parameter file, where 0 and ``()`` are sizes, or the declared one."""
     if record is not None and record.shape is not None:
         return record.shape
     return read_declared_shape(node.attrs.get("__shape__", ""), np_shape=np_shape)

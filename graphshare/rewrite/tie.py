@@ -144,7 +144,6 @@ def plan_untie(
     uses = consumers(graph.nodes)
     plain = [n for n, role in roles.items() if role.is_parameter and n.name and not n.inputs and not n.control_deps]
     shared = [node for node in plain if len({user for user, _ in uses.get(node, ())}) > 1]
-    unknown = [node for node, role in roles.items() if role.kind is Kind.UNKNOWN and node in uses]
     chosen: dict[Node, str] = {}
     faults = []
     for pattern in patterns:
@@ -153,8 +152,8 @@ def plan_untie(
         if not hit:
             known = [node.name for node in shared]
             hint = did_you_mean(pattern, known) or ("" if known else "no parameter of this graph has more than one user")
-            if other := next((node for node in unknown if matches(node.name)), None):
-                hint = f"`as_parameter={other.name!r}` says that it is a parameter: {roles[other].reason}"
+            for node in (node for node, role in roles.items() if role.kind is Kind.UNKNOWN and matches(node.name)):
+                hint = f"`as_parameter={node.name!r}` says that it is a parameter: {roles[node].reason}"
             faults.append(Fault(f"`untie` {pattern!r} matches no parameter that several operators use", hint=hint))
         chosen.update((node, f"--untie {pattern}") for node in hit)
     if faults:

@@ -110,10 +110,7 @@ def _find_batch(inputs: Shapes, axes: Mapping[str, int]) -> Symbol:
 
 
 def list_shapes(graph: Graph) -> list[Mapping[str, tuple[int | str | None, ...] | None]]:
-    """Return the shapes that a file of this graph states of inputs without a value, and those of outputs, by name.
-
-    A shape is None where the file states no rank.
-    """
+    """Return the stated shapes of inputs without a value, and of outputs, by name; None where no rank is stated."""
     held = {node.name for node in graph.variables() if node.details.holds_value}
     inputs = {name: kind for name, kind in input_types(graph).items() if name not in held}
     return [{name: kind.shape for name, kind in types.items()} for types in (inputs, output_types(graph))]

@@ -121,6 +121,29 @@ def test_before_ir_version_4_every_initializer_is_an_input_and_none_can_be_repla
     assert list_interface(tmp_path / "out.onnx") == ["x", "a", "y"]
 
 
+@pytest.mark.parametrize("opset", [8, 9])
+def test_before_ir_version_4_an_initializer_can_be_a_reshape(opset: int, tmp_path: Path) -> None:
+    """From opset 9 on: earlier no Constant holds the integers that a Reshape takes."""
+    model = layers("a", ir=3)
+    model.opset_import[0].version = opset
+    model.graph.initializer.append(numpy_helper.from_array(np.tile(WEIGHT, (2, 1)).reshape(8, 4), "b"))
+    model.graph.initializer.append(numpy_helper.from_array(np.tile(WEIGHT, (2, 1)).reshape(4, 8), "c"))
+    model.graph.node.extend([node("MatMul", "b c", "z")])
+    model.graph.output.append(declare("z", (8, 8)))
+    model.graph.input.extend([declare("a", (4, 4)), declare("b", (8, 4)), declare("c", (4, 8))])
+    source = write(tmp_path / "m.onnx", model)
+    if opset < 9:
+        with pytest.raises(gs.RefusedError, match="they have shapes 4x8 and 8x4"):
+            gs.share(source, aliases={"c": "b"})
+        return
+    gs.save(gs.share(source, aliases={"c": "b"}), tmp_path / "out.onnx")
+    onnx.checker.check_model(tmp_path / "out.onnx", full_check=True)
+    assert list_interface(tmp_path / "out.onnx") == ["x", "a", "b", "y", "z"]
+    left, right = (Session(path.read_bytes(), optimize=False) for path in (source, tmp_path / "out.onnx"))
+    x = np.ones((2, 4), np.float32)
+    assert left.run({"x": x})["z"].tobytes() == right.run({"x": x})["z"].tobytes()
+
+
 def test_untie_splits_no_input_with_a_default(tmp_path: Path) -> None:
     """What callers give it would reach only one of its operators."""
     model = layers("a", "b", inputs="a")
@@ -148,6 +171,28 @@ def test_a_table_follows_no_input(tmp_path: Path) -> None:
     assert gs.detect(source) == []
     with pytest.raises(gs.RefusedError, match="no table that Gathers read has its transpose"):
         gs.share(source, transposed=True)
+
+
+def test_a_group_ties_no_constant_to_an_input(tmp_path: Path) -> None:
+    """It would follow what callers give that input."""
+    paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
+    for path, inputs in zip(paths, ("w", ""), strict=True):
+        write(path, layers("w", "v", inputs=inputs))
+    with pytest.raises(gs.RefusedError, match=r"'w' is in both .*, an input with a default in one of them"):
+        gs.group(paths, on_collision="tie-if-equal")
+    model = gs.group(paths, on_collision="tie-if-equal", prefixes=("", "b-"))
+    gs.save(model, tmp_path / "out.onnx")
+    tensors = {tensor.name for tensor in onnx.load(tmp_path / "out.onnx").graph.initializer}
+    assert tensors == {"w", "b-w", "v"}
+
+
+def test_an_output_of_a_group_keeps_its_prefix(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
+    for path, outputs in zip(paths, ("", "w"), strict=True):
+        write(path, layers("w", "v", outputs=outputs))
+    gs.save(gs.group(paths, on_collision="tie-if-equal", prefixes=("", "b-")), tmp_path / "out.onnx")
+    onnx.checker.check_model(tmp_path / "out.onnx", full_check=True)
+    assert list_interface(tmp_path / "out.onnx") == ["x", "b-x", "y", "b-y", "b-w"]
 
 
 @pytest.mark.parametrize(

@@ -195,11 +195,9 @@ class InputDrawer:
             hint = "compare a part without it (extract `cuts`)"
             return [] if is_fed else [Fault(f"input {name!r} is a {dtype}, which cannot be drawn", hint=hint)]
         chosen = self._feeds[name].shape if is_fed else self._shapes.get(name)
-        if chosen is None:
-            return []
         # onnxruntime says () where the rank is open too, and takes arrays of any rank for a scalar: the file tells them apart.
-        stated = {} if self._graph is None or declared else list_declared(self._graph)
-        if not declared and (is_fed if self._graph is None else stated.get(name, _UNKNOWN)[1] is None):
+        stated = {} if chosen is None or declared or self._graph is None else list_declared(self._graph)
+        if chosen is None or (not declared and (is_fed if self._graph is None else stated.get(name, _UNKNOWN)[1] is None)):
             return []
         if fits_sizes(chosen, declared):
             return []
