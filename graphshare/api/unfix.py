@@ -23,13 +23,14 @@ from graphshare.text.summary import ShortRepr
 if TYPE_CHECKING:
     from graphshare.verification.free_sizes import SizesProof
 
-Sizes = Mapping[str, tuple[int | str | None, ...]]
+Sizes = Mapping[str, tuple[int | str | None, ...] | None]
 
 
 class Unfixing(ShortRepr, msgspec.Struct, frozen=True):
     """The result of ``unfix``: the shapes of ``inputs`` and ``outputs`` by name, and the operators that it ``changed``.
 
-    A size is a number, the name of a free size, or None where it follows from others. ``proof`` is None where none was wanted.
+    A size is a number, the name of a free size, or None where it follows from others; a shape is None where its rank does.
+    ``proof`` is None where none was wanted.
     """
 
     inputs: Sizes

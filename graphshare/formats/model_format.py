@@ -257,6 +257,10 @@ class ModelFormat(ABC):
         """
         raise NotImplementedError
 
+    def find_switch_version(self, kind: StaticType) -> int | None:
+        """Return the first version of the operator set in which a switch returns values of a type; None where none does."""
+        raise NotImplementedError
+
     def open_input(self, node: Node, types: Sequence[StaticType | None]) -> Node:
         """Return an input that takes the values of all ``types``: sizes that are not the same are open."""
         return node

@@ -18,6 +18,7 @@ from graphshare.formats.model_format import Capability, ModelFormat, Origins, Re
 from graphshare.formats.onnx.compose import (
     declare_outputs,
     find_switch,
+    find_switch_version,
     make_input,
     make_parameter,
     make_switch,
@@ -70,6 +71,7 @@ class OnnxFormat(ModelFormat):
     make_parameter = staticmethod(make_parameter)
     take_outputs = staticmethod(take_outputs)
     make_switch = staticmethod(make_switch)
+    find_switch_version = staticmethod(find_switch_version)
     open_input = staticmethod(open_input)
     find_switch = staticmethod(find_switch)
     start_body = staticmethod(start_body)
