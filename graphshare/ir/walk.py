@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copyreg
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
+from graphshare.errors import Fault, InputError
 from graphshare.ir.graph import Entry, Graph, Node
 
 
@@ -96,6 +97,44 @@ def is_topological(nodes: Iterable[Node]) -> bool:
 def topological(graph: Graph) -> tuple[Node, ...]:
     """Return all nodes, unreachable ones too, inputs before consumers; file order where that already holds."""
     return graph.nodes if is_topological(graph.nodes) else tuple(post_order(graph.nodes))
+
+
+def order_by_references(
+    count: int, references: Callable[[int], Iterable[int]], describe_cycle: Callable[[list[int]], Fault]
+) -> list[int]:
+    """Return the positions below ``count`` so that each comes after those it refers to, otherwise in rising order.
+
+    Raises:
+        InputError: positions refer to each other in a cycle.
+    """
+    order: list[int] = []
+    state = bytearray(count)  # 0 unseen, 1 on the path, 2 done
+    for root in range(count):
+        if state[root]:
+            continue
+        # A chain of layers is deeper than Python's stack: no recursion.
+        path, pending = [root], [iter(references(root))]
+        state[root] = 1
+        while path:
+            for reference in pending[-1]:
+                if state[reference] == 1:
+                    raise InputError(describe_cycle(path[path.index(reference) :]))
+                if not state[reference]:
+                    state[reference] = 1
+                    path.append(reference)
+                    pending.append(iter(references(reference)))
+                    break
+            else:
+                pending.pop()
+                state[path[-1]] = 2
+                order.append(path.pop())
+    return order
+
+
+def format_cycle(names: Sequence[str]) -> str:
+    """Return the nodes of a cycle as a path, of a long one its first and last nodes."""
+    parts = names if len(names) <= 8 else [*names[:4], f"... {len(names) - 7} more ...", *names[-3:]]
+    return " <- ".join([*parts, names[0]])
 
 
 class Body(msgspec.Struct, frozen=True, eq=False):

@@ -29,9 +29,10 @@ from graphshare.formats.onnx.graph_fields import (
     scan_graph,
 )
 from graphshare.formats.onnx.inner_tensors import list_outside_graph
-from graphshare.formats.onnx.node_fields import NodeReader, name_domain
+from graphshare.formats.onnx.node_fields import MAX_NESTING, NodeReader, name_domain, sort_nodes
 from graphshare.formats.onnx.protobuf import BYTES, Field, WireError, expect, integer_at, once, scan, text_at
 from graphshare.formats.onnx.stored import (
+    FUNCTION,
     METADATA,
     NamedMessage,
     NamesSpan,
@@ -41,6 +42,7 @@ from graphshare.formats.onnx.stored import (
     Stored,
     TakenNames,
     TensorPlace,
+    get_source,
     read_metadata,
     replace_stored,
 )
@@ -53,8 +55,6 @@ OVERLOAD = "overload of the function"
 """The typed attribute of a node that names one of several functions; no attribute of a file has such a name."""
 _MODEL_SINGLE, _OPSET_SINGLE = once(1, 2, 3, 4, 5, 6), once(1, 2)
 _FUNCTION_SINGLE = once(1, 8, 10, 13)
-MAX_NESTING = 64
-"""Levels of subgraphs; deeper ones are refused."""
 
 
 def read_model(path: str) -> Graph:
@@ -68,13 +68,46 @@ def read_model(path: str) -> Graph:
 
 
 def decode_model(file: OnnxFile) -> Graph:
-    """Return the graph of an ONNX file. Raises InputError."""
+    """Return the graph of an ONNX file; nodes that are not in topological order are sorted. Raises InputError."""
     try:
-        return _decode(file)
+        return _decode_sorted(file)
     except WireError as error:
         raise InputError(Fault(str(error), where=file.path, path=f"byte {error.position}")) from None
     except InputError as error:
         raise error.with_location(file.path) from None
+
+
+class _UndefinedError(InputError):
+    """A node reads a value that no node before it defines."""
+
+
+def _decode_sorted(file: OnnxFile) -> Graph:
+    try:
+        graph = _decode(file)
+    except _UndefinedError as error:
+        if not _sort(file, error):
+            raise
+        return _decode(file)
+    for number, span in get_source(graph).fields:
+        try:
+            if number == FUNCTION:
+                read_function(span.open_field()[1])
+        except _UndefinedError as error:
+            return _decode(file) if _sort(file, error) else graph
+        except (WireError, InputError):
+            pass  # it is refused where it is needed
+    return graph
+
+
+def _sort(file: OnnxFile, disorder: InputError) -> bool:
+    """Sort the nodes of a file in memory; return False if every node is in its place already. Raises WireError, InputError."""
+    model = scan_model(file)
+    functions = [span.open_field()[1] for number, span in model.fields if number == FUNCTION]
+    content = sort_nodes(file, model.graph, functions)
+    if content == file.data[0 : file.size]:
+        return False
+    file.hold_sorted(content, disorder.faults[0])
+    return True
 
 
 def _decode(file: OnnxFile) -> Graph:
@@ -269,7 +302,8 @@ class _GraphReader:
         for message in lists.named[OUTPUT]:
             entry = scope.find(message.name)
             if entry is None:
-                raise WireError(f"graph output {message.name!r} is a value that nothing defines", message.start)
+                text = f"graph output {message.name!r} is a value that nothing defines"
+                raise _UndefinedError(Fault(text, path=f"byte {message.start}"))
             heads.append(Entry(entry.node, entry.index))
         orphans = [
             (number, message)
@@ -419,7 +453,7 @@ class _GraphReader:
                 if entry is None:
                     hint = "ONNX needs nodes in an order in which every value is defined before it is read"
                     message = f"reads the value {name!r}, which nothing before it defines"
-                    raise InputError(Fault(message, node=node, path=f"byte {at}", hint=hint))
+                    raise _UndefinedError(Fault(message, node=node, path=f"byte {at}", hint=hint))
                 entries.append(entry)
         absent = tuple([position for position, name in enumerate(names) if not name]) if len(entries) < len(names) else ()
         return tuple(entries), absent

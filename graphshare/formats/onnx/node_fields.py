@@ -1,4 +1,7 @@
-"""The fields of a NodeProto: its names, and what it says beside them, which most nodes have in common with others."""
+"""The fields of a NodeProto: its names, and what it says beside them, which most nodes have in common with others.
+
+Nodes are sorted here, by the names that they define and read.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from graphshare.formats.onnx.attributes import NO_ATTRIBUTES, AttributeReader, Attributes, ReadGraph
-from graphshare.formats.onnx.protobuf import LENGTHS, Field, encode_field, encode_text, once, scan, text_at
-from graphshare.formats.onnx.stored import OnnxFile
+from graphshare.errors import Fault
+from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, NO_ATTRIBUTES, AttributeReader, Attributes, ReadGraph
+from graphshare.formats.onnx.graph_fields import INITIALIZER, INPUT, OUTPUT, SPARSE, scan_graph
+from graphshare.formats.onnx.protobuf import (
+    BYTES,
+    LENGTHS,
+    Field,
+    WireError,
+    encode_field,
+    encode_text,
+    expect,
+    once,
+    scan,
+    text_at,
+)
+from graphshare.formats.onnx.stored import OnnxFile, Span
+from graphshare.ir.walk import format_cycle, order_by_references
 
+MAX_NESTING = 64
+"""Levels of subgraphs; deeper ones are refused."""
 _SINGLE = once(3, 4, 6, 7, 8)
 _SHORT = 512  # bytes up to which what a NodeProto says behind its names is shared with others
 _CHUNK = 512  # nodes that are read at a time
@@ -112,6 +131,81 @@ class NodeReader:
             elif number == 8:
                 overload = text_at(data, field)
         return tuple(inputs), tuple(outputs), label, NodeKind(op, name_domain(domain), overload, attributes, "")
+
+
+def sort_nodes(file: OnnxFile, graph: tuple[int, int], functions: Iterable[Span]) -> bytes:
+    """Return a file in which every value is defined before it is read, in the main graph, in bodies and in functions.
+
+    Nodes change places with each other, so that every message keeps its length, and else the order of the file.
+
+    Raises:
+        InputError: nodes form a cycle.
+        WireError: a message is malformed.
+    """
+    sorter = _NodeSorter(file)
+    sorter.sort_graph(*graph)
+    for span in functions:
+        sorter.sort([field for field in scan(file.data, span.start, span.end) if field[0] == 7])
+    return bytes(sorter.content)
+
+
+class _NodeSorter:
+    """Sorts nodes in ``content``, a copy of a file, the nodes of bodies before the nodes around them."""
+
+    def __init__(self, file: OnnxFile) -> None:
+        self._file = file
+        self._nodes = NodeReader(file)
+        self.content = bytearray(file.data[0 : file.size])
+
+    def sort_graph(self, start: int, end: int, depth: int = 0) -> set[str]:
+        """Sort the nodes of a GraphProto, and return the names of the values around it that it reads."""
+        if depth > MAX_NESTING:
+            raise WireError(f"subgraphs are nested deeper than {MAX_NESTING} levels", start)
+        lists = scan_graph(self._file, start, end)
+        read, defined = self.sort(lists.nodes, depth)
+        read.update(message.name for message in lists.named[OUTPUT])
+        defined.update(message.name for number in (INITIALIZER, SPARSE, INPUT) for message in lists.named[number])
+        return read - defined
+
+    def sort(self, fields: Sequence[Field], depth: int = 0) -> tuple[set[str], set[str]]:
+        """Sort NodeProtos, and return the names that they read and those that they define."""
+        names: list[tuple[str, ...]] = []
+        labels: list[str] = []
+        places: dict[str, int] = {}
+        for place, (inputs, outputs, label, kind) in enumerate(self._nodes.read(fields)):
+            names.append((*inputs, *self._list_captured(kind, depth)))
+            labels.append(next(filter(None, outputs), label))
+            for name in outputs:
+                places.setdefault(name, place)
+        places.pop("", None)
+
+        def describe(cycle: list[int]) -> Fault:
+            path = format_cycle([labels[place] for place in cycle])
+            hint = "a graph must be acyclic"
+            return Fault(f"needs its own output: {path}", node=labels[cycle[0]], path=f"byte {fields[cycle[0]][2]}", hint=hint)
+
+        needs = [sorted({places[name] for name in read if name in places}) for read in names]
+        order = order_by_references(len(fields), needs.__getitem__, describe)
+        if order != list(range(len(order))):
+            self._move(fields, order)
+        return {name for read in names for name in read}, set(places)
+
+    def _list_captured(self, kind: NodeKind, depth: int) -> Iterator[str]:
+        """Yield the values that the bodies of a node read from the graphs around them; sort the nodes of the bodies."""
+        for field in kind.fields:
+            expect(field, BYTES, "an attribute")
+            for part in scan(self._file.data, field[3], field[4]):
+                if part[0] in (GRAPH, GRAPHS):
+                    expect(part, BYTES, "a graph")
+                    yield from self.sort_graph(part[3], part[4], depth + 1)
+
+    def _move(self, fields: Sequence[Field], order: Sequence[int]) -> None:
+        """Put nodes, tags included, into the places of nodes; what is between them stays there."""
+        pieces, last = [], fields[0][2]
+        for field, place in zip(fields, order, strict=True):
+            pieces += [self.content[last : field[2]], self.content[fields[place][2] : fields[place][4]]]
+            last = field[4]
+        self.content[fields[0][2] : last] = b"".join(pieces)
 
 
 def encode_names(inputs: Iterable[str], outputs: Iterable[str], label: str) -> bytes:
