@@ -29,7 +29,7 @@ from graphshare.formats.onnx.graph_fields import (
     scan_graph,
 )
 from graphshare.formats.onnx.inner_tensors import list_outside_graph
-from graphshare.formats.onnx.node_fields import MAX_NESTING, NodeReader, name_domain, sort_nodes
+from graphshare.formats.onnx.node_fields import MAX_NESTING, NodeReader, NodeSorter, name_domain
 from graphshare.formats.onnx.protobuf import BYTES, Field, WireError, expect, integer_at, once, scan, text_at
 from graphshare.formats.onnx.stored import (
     FUNCTION,
@@ -99,14 +99,17 @@ def _decode_sorted(file: OnnxFile) -> Graph:
     return graph
 
 
-def _sort(file: OnnxFile, disorder: InputError) -> bool:
-    """Sort the nodes of a file in memory; return False if every node is in its place already. Raises WireError, InputError."""
-    model = scan_model(file)
-    functions = [span.open_field()[1] for number, span in model.fields if number == FUNCTION]
-    content = sort_nodes(file, model.graph, functions)
-    if content == file.data[0 : file.size]:
+def _sort(file: OnnxFile, error: InputError) -> bool:
+    """Sort the nodes of a file in memory; return False if all were in their places. Raises WireError, InputError."""
+    model, sorter = scan_model(file), NodeSorter(file)
+    sorter.sort_graph(*model.graph)
+    for _, span in [field for field in model.fields if field[0] == FUNCTION]:
+        _, function = span.open_field()
+        sorter.sort_nodes([field for field in scan(file.data, function.start, function.end) if field[0] == 7])
+    if sorter.content == file.data[0 : file.size]:
         return False
-    file.hold_sorted(content, disorder.faults[0])
+    file.data = file.held = bytes(sorter.content)
+    file.disorder = error.faults[0]
     return True
 
 

@@ -25,7 +25,7 @@ from graphshare.formats.onnx.protobuf import (
     scan,
     text_at,
 )
-from graphshare.formats.onnx.stored import OnnxFile, Span
+from graphshare.formats.onnx.stored import OnnxFile
 from graphshare.ir.walk import format_cycle, order_by_references
 
 MAX_NESTING = 64
@@ -133,24 +133,11 @@ class NodeReader:
         return tuple(inputs), tuple(outputs), label, NodeKind(op, name_domain(domain), overload, attributes, "")
 
 
-def sort_nodes(file: OnnxFile, graph: tuple[int, int], functions: Iterable[Span]) -> bytes:
-    """Return a file in which every value is defined before it is read, in the main graph, in bodies and in functions.
+class NodeSorter:
+    """Sorts nodes in ``content``, a copy of a file, so that every value is defined before it is read.
 
-    Nodes change places with each other, so that every message keeps its length, and else the order of the file.
-
-    Raises:
-        InputError: nodes form a cycle.
-        WireError: a message is malformed.
+    Nodes change places with each other, and every message keeps its length. Raises InputError for nodes that form a cycle.
     """
-    sorter = _NodeSorter(file)
-    sorter.sort_graph(*graph)
-    for span in functions:
-        sorter.sort([field for field in scan(file.data, span.start, span.end) if field[0] == 7])
-    return bytes(sorter.content)
-
-
-class _NodeSorter:
-    """Sorts nodes in ``content``, a copy of a file, the nodes of bodies before the nodes around them."""
 
     def __init__(self, file: OnnxFile) -> None:
         self._file = file
@@ -158,37 +145,35 @@ class _NodeSorter:
         self.content = bytearray(file.data[0 : file.size])
 
     def sort_graph(self, start: int, end: int, depth: int = 0) -> set[str]:
-        """Sort the nodes of a GraphProto, and return the names of the values around it that it reads."""
+        """Sort the nodes of a GraphProto and of its bodies, and return the names of the values around it that it reads."""
         if depth > MAX_NESTING:
             raise WireError(f"subgraphs are nested deeper than {MAX_NESTING} levels", start)
         lists = scan_graph(self._file, start, end)
-        read, defined = self.sort(lists.nodes, depth)
-        read.update(message.name for message in lists.named[OUTPUT])
-        defined.update(message.name for number in (INITIALIZER, SPARSE, INPUT) for message in lists.named[number])
-        return read - defined
+        own = {message.name for number in (INITIALIZER, SPARSE, INPUT) for message in lists.named[number]}
+        return self.sort_nodes(lists.nodes, depth).union(message.name for message in lists.named[OUTPUT]) - own
 
-    def sort(self, fields: Sequence[Field], depth: int = 0) -> tuple[set[str], set[str]]:
-        """Sort NodeProtos, and return the names that they read and those that they define."""
-        names: list[tuple[str, ...]] = []
-        labels: list[str] = []
-        places: dict[str, int] = {}
+    def sort_nodes(self, fields: Sequence[Field], depth: int = 0) -> set[str]:
+        """Sort NodeProtos, and return the names that they read and do not define."""
+        data, places, names, labels = self.content, dict[str, int](), list[list[str]](), list[str]()
         for place, (inputs, outputs, label, kind) in enumerate(self._nodes.read(fields)):
-            names.append((*inputs, *self._list_captured(kind, depth)))
+            names.append([name for name in (*inputs, *self._list_captured(kind, depth)) if name])
             labels.append(next(filter(None, outputs), label))
-            for name in outputs:
-                places.setdefault(name, place)
-        places.pop("", None)
+            places.update((name, place) for name in outputs if name not in places)
 
         def describe(cycle: list[int]) -> Fault:
             path = format_cycle([labels[place] for place in cycle])
-            hint = "a graph must be acyclic"
-            return Fault(f"needs its own output: {path}", node=labels[cycle[0]], path=f"byte {fields[cycle[0]][2]}", hint=hint)
+            place = f"byte {fields[cycle[0]][2]}"
+            return Fault(f"needs its own output: {path}", node=labels[cycle[0]], path=place, hint="a graph must be acyclic")
 
         needs = [sorted({places[name] for name in read if name in places}) for read in names]
-        order = order_by_references(len(fields), needs.__getitem__, describe)
-        if order != list(range(len(order))):
-            self._move(fields, order)
-        return {name for read in names for name in read}, set(places)
+        pieces, last = list[bytearray](), 0
+        for field, place in zip(fields, order_by_references(len(fields), needs.__getitem__, describe), strict=True):
+            # What is between nodes stays there.
+            pieces += [data[last or field[2] : field[2]], data[fields[place][2] : fields[place][4]]]
+            last = field[4]
+        if fields:
+            data[fields[0][2] : last] = b"".join(pieces)
+        return {name for read in names for name in read if name not in places}
 
     def _list_captured(self, kind: NodeKind, depth: int) -> Iterator[str]:
         """Yield the values that the bodies of a node read from the graphs around them; sort the nodes of the bodies."""
@@ -198,14 +183,6 @@ class _NodeSorter:
                 if part[0] in (GRAPH, GRAPHS):
                     expect(part, BYTES, "a graph")
                     yield from self.sort_graph(part[3], part[4], depth + 1)
-
-    def _move(self, fields: Sequence[Field], order: Sequence[int]) -> None:
-        """Put nodes, tags included, into the places of nodes; what is between them stays there."""
-        pieces, last = [], fields[0][2]
-        for field, place in zip(fields, order, strict=True):
-            pieces += [self.content[last : field[2]], self.content[fields[place][2] : fields[place][4]]]
-            last = field[4]
-        self.content[fields[0][2] : last] = b"".join(pieces)
 
 
 def encode_names(inputs: Iterable[str], outputs: Iterable[str], label: str) -> bytes:

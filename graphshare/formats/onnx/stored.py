@@ -51,11 +51,6 @@ class OnnxFile:
         """Return the directory of the file behind links."""
         return os.path.dirname(os.path.realpath(self.path))
 
-    def hold_sorted(self, content: bytes, disorder: Fault) -> None:
-        """Replace the bytes by those of the same model with its nodes in topological order."""
-        self.data = self.held = content
-        self.disorder = disorder
-
     def __getstate__(self) -> dict[str, Any]:
         # An open file cannot be pickled; the process that gets this object opens it again.
         return {**self.__dict__, "data": self.data if isinstance(self.data, bytes) else None}
