@@ -160,6 +160,14 @@ def test_a_value_of_a_body_is_not_taken_for_one_around_it() -> None:
     assert [step.op_type for step in written.graph.node[0].attribute[1].g.node] == ["Neg", "Relu"]
 
 
+def test_a_body_may_give_values_of_the_names_that_its_operator_gives() -> None:
+    bodies = [body(name, [node("Exp", "a", "y")], [], [declare("y")]) for name in ("m", "n")]
+    choice = node("If", "flag", "y", then_branch=bodies[0], else_branch=bodies[1])
+    model = build([choice, node("Neg", "x", "a")], [declare("x"), declare("flag", (), BOOL)], [declare("y")])
+    graph = decode_model(MemoryFile(model.SerializeToString()))
+    assert [step.op for step in graph.nodes if step.op] == ["Neg", "If"]
+
+
 def list_parts(part: GraphProto | FunctionProto) -> Iterator[GraphProto | FunctionProto]:
     yield part
     for step in part.node:

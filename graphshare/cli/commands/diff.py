@@ -76,8 +76,8 @@ def command(
 
     Nodes are paired by structure first and by name second, so a node that differs only in its name is listed as renamed. Of two
     checkpoints the parameters are compared too; with --epoch each stem means its file of that epoch. Values are compared bit
-    for bit (0 is not -0), with --atol or --rtol as numbers. Common properties of changes come first, then every change, then the
-    verdict. The exit code is 0 when nothing differs, 1 when something does.
+    for bit (0 is not -0), with --atol or --rtol as numbers. Common properties of changes come first, then every change, then
+    the verdict. The exit code is 0 when nothing differs, 1 when something does.
 
     The order in which nodes, inputs and initializers are listed is not a difference, nor are names in subgraphs, documentation
     and the way in which numbers are stored.

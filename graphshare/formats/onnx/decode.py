@@ -454,7 +454,7 @@ class _GraphReader:
             if name:
                 entry = scope.find(name)
                 if entry is None:
-                    hint = "ONNX needs nodes in an order in which every value is defined before it is read"
+                    hint = "correct the name: no input, initializer or node that can come before it has it"
                     message = f"reads the value {name!r}, which nothing before it defines"
                     raise _UndefinedError(Fault(message, node=node, path=f"byte {at}", hint=hint))
                 entries.append(entry)

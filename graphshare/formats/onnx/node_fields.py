@@ -13,18 +13,7 @@ from typing import NamedTuple
 from graphshare.errors import Fault
 from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, NO_ATTRIBUTES, AttributeReader, Attributes, ReadGraph
 from graphshare.formats.onnx.graph_fields import INITIALIZER, INPUT, OUTPUT, SPARSE, scan_graph
-from graphshare.formats.onnx.protobuf import (
-    BYTES,
-    LENGTHS,
-    Field,
-    WireError,
-    encode_field,
-    encode_text,
-    expect,
-    once,
-    scan,
-    text_at,
-)
+from graphshare.formats.onnx.protobuf import LENGTHS, Field, WireError, encode_field, encode_text, once, scan, text_at
 from graphshare.formats.onnx.stored import OnnxFile
 from graphshare.ir.walk import format_cycle, order_by_references
 
@@ -150,10 +139,10 @@ class NodeSorter:
             raise WireError(f"subgraphs are nested deeper than {MAX_NESTING} levels", start)
         lists = scan_graph(self._file, start, end)
         own = {message.name for number in (INITIALIZER, SPARSE, INPUT) for message in lists.named[number]}
-        return self.sort_nodes(lists.nodes, depth).union(message.name for message in lists.named[OUTPUT]) - own
+        return self.sort_nodes(lists.nodes, [message.name for message in lists.named[OUTPUT]], depth) - own
 
-    def sort_nodes(self, fields: Sequence[Field], depth: int = 0) -> set[str]:
-        """Sort NodeProtos, and return the names that they read and do not define."""
+    def sort_nodes(self, fields: Sequence[Field], heads: Sequence[str] = (), depth: int = 0) -> set[str]:
+        """Sort NodeProtos, and return the names that they or ``heads`` read and that they do not define."""
         data, places, names, labels = self.content, dict[str, int](), list[list[str]](), list[str]()
         for place, (inputs, outputs, label, kind) in enumerate(self._nodes.read(fields)):
             names.append([name for name in (*inputs, *self._list_captured(kind, depth)) if name])
@@ -173,15 +162,13 @@ class NodeSorter:
             last = field[4]
         if fields:
             data[fields[0][2] : last] = b"".join(pieces)
-        return {name for read in names for name in read if name not in places}
+        return {name for read in (*names, heads) for name in read if name not in places}
 
     def _list_captured(self, kind: NodeKind, depth: int) -> Iterator[str]:
         """Yield the values that the bodies of a node read from the graphs around them; sort the nodes of the bodies."""
         for field in kind.fields:
-            expect(field, BYTES, "an attribute")
             for part in scan(self._file.data, field[3], field[4]):
                 if part[0] in (GRAPH, GRAPHS):
-                    expect(part, BYTES, "a graph")
                     yield from self.sort_graph(part[3], part[4], depth + 1)
 
 
