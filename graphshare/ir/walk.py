@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copyreg
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
-from graphshare.errors import Fault, InputError
+from graphshare.errors import GraphshareError
 from graphshare.ir.graph import Entry, Graph, Node
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 def post_order(roots: Iterable[Node], *, stop: Collection[Node] = ()) -> list[Node]:
@@ -100,35 +102,27 @@ def topological(graph: Graph) -> tuple[Node, ...]:
 
 
 def order_by_references(
-    count: int, references: Callable[[int], Iterable[int]], describe_cycle: Callable[[list[int]], Fault]
-) -> list[int]:
-    """Return the positions below ``count`` so that each comes after those it refers to, otherwise in rising order.
+    roots: Iterable[Key], references: Callable[[Key], Iterable[Key]], refuse_cycle: Callable[[list[Key]], GraphshareError]
+) -> Iterator[Key]:
+    """Yield ``roots`` and what they refer to, each after what it refers to, otherwise in the order in which they come.
 
-    Raises:
-        InputError: positions refer to each other in a cycle.
+    Raises the error of ``refuse_cycle`` for keys each of which refers to the next, and the last to the first.
     """
-    order: list[int] = []
-    state = bytearray(count)  # 0 unseen, 1 on the path, 2 done
-    for root in range(count):
-        if state[root]:
-            continue
+    done: set[Key] = set()
+    for root in roots:
         # A chain of layers is deeper than Python's stack: no recursion.
-        path, pending = [root], [iter(references(root))]
-        state[root] = 1
+        path = {} if root in done else {root: iter(references(root))}
         while path:
-            for reference in pending[-1]:
-                if state[reference] == 1:
-                    raise InputError(describe_cycle(path[path.index(reference) :]))
-                if not state[reference]:
-                    state[reference] = 1
-                    path.append(reference)
-                    pending.append(iter(references(reference)))
-                    break
-            else:
-                pending.pop()
-                state[path[-1]] = 2
-                order.append(path.pop())
-    return order
+            key, rest = next(reversed(path.items()))
+            following = next(rest, None)
+            if following is None:
+                path.popitem()
+                done.add(key)
+                yield key
+            elif following in path:
+                raise refuse_cycle([*path][[*path].index(following) :])
+            elif following not in done:
+                path[following] = iter(references(following))
 
 
 def format_cycle(names: Sequence[str]) -> str:

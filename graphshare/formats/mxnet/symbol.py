@@ -344,7 +344,8 @@ def building_order(records: Records) -> list[int]:
     Raises:
         InputError: nodes form a cycle, which the message shows as a path.
     """
-    return order_by_references(len(records), lambda i: _references(records[i]), lambda ids: _describe_cycle(ids, records))
+    ids = range(len(records))
+    return list(order_by_references(ids, lambda i: _references(records[i]), lambda cycle: _refuse_cycle(cycle, records)))
 
 
 def _references(record: dict[str, Any]) -> list[int]:
@@ -361,7 +362,8 @@ def _check_entries(
             faults.append(Fault(message, path=f"{path}[{position}]", node=node, hint=hint))
 
 
-def _describe_cycle(ids: list[int], records: Records) -> Fault:
+def _refuse_cycle(ids: list[int], records: Records) -> InputError:
     path = format_cycle([f"{records[i]['name'] or records[i]['op']} (node {i})" for i in ids])
     hint = "a graph must be acyclic; MXNet loads such a file without an error and computes nonsense"
-    return Fault(f"needs its own output: {path}", path=f"$.nodes[{ids[0]}].inputs", node=records[ids[0]]["name"], hint=hint)
+    place = f"$.nodes[{ids[0]}].inputs"
+    return InputError(Fault(f"needs its own output: {path}", path=place, node=records[ids[0]]["name"], hint=hint))

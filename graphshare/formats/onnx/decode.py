@@ -454,7 +454,7 @@ class _GraphReader:
             if name:
                 entry = scope.find(name)
                 if entry is None:
-                    hint = "correct the name: no input, initializer or node that can come before it has it"
+                    hint = "correct the name, or add the node or initializer that defines the value"
                     message = f"reads the value {name!r}, which nothing before it defines"
                     raise _UndefinedError(Fault(message, node=node, path=f"byte {at}", hint=hint))
                 entries.append(entry)

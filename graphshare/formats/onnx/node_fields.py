@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from graphshare.errors import Fault
+from graphshare.errors import Fault, InputError
 from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, NO_ATTRIBUTES, AttributeReader, Attributes, ReadGraph
 from graphshare.formats.onnx.graph_fields import INITIALIZER, INPUT, OUTPUT, SPARSE, scan_graph
 from graphshare.formats.onnx.protobuf import LENGTHS, Field, WireError, encode_field, encode_text, once, scan, text_at
@@ -149,14 +149,15 @@ class NodeSorter:
             labels.append(next(filter(None, outputs), label))
             places.update((name, place) for name in outputs if name not in places)
 
-        def describe(cycle: list[int]) -> Fault:
-            path = format_cycle([labels[place] for place in cycle])
-            place = f"byte {fields[cycle[0]][2]}"
-            return Fault(f"needs its own output: {path}", node=labels[cycle[0]], path=place, hint="a graph must be acyclic")
+        def refuse(cycle: list[int]) -> InputError:
+            text = f"needs its own output: {format_cycle([labels[place] for place in cycle])}"
+            at = f"byte {fields[cycle[0]][2]}"
+            return InputError(Fault(text, node=labels[cycle[0]], path=at, hint="a graph must be acyclic"))
 
         needs = [sorted({places[name] for name in read if name in places}) for read in names]
         pieces, last = list[bytearray](), 0
-        for field, place in zip(fields, order_by_references(len(fields), needs.__getitem__, describe), strict=True):
+        order = order_by_references(range(len(fields)), needs.__getitem__, refuse)
+        for field, place in zip(fields, order, strict=True):
             # What is between nodes stays there.
             pieces += [data[last or field[2] : field[2]], data[fields[place][2] : fields[place][4]]]
             last = field[4]
