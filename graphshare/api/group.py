@@ -70,7 +70,8 @@ def group(
     ]
     if switch is not None:
         switching = plan_switch(members, switch)
-        return follow_group(sources, switching, report=switching, notes=[*switching.notes, *_list_lost(sources)])
+        notes = [note for source in sources for note in notes_on(source.parameter_file, source.graph)]
+        return follow_group(sources, switching, report=switching, notes=[*notes, *switching.notes, *_list_lost(sources)])
     report = plan_group(
         members,
         connect=list(connect.items() if isinstance(connect, Mapping) else connect),

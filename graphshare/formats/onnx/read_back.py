@@ -77,6 +77,8 @@ def _find_differences(source: ByteSource, graph: Graph, changed: Collection[str]
     if reads_back(file, graph, changed):
         return
     read = decode_model(file)
+    if file.disorder is not None:  # a file of ours is sorted
+        yield file.disorder
     for node, twin in zip_longest(_operators(graph), _operators(read)):
         if node is None or twin is None:
             yield Fault("the file has a different number of operators")

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec.structs import replace
 
+from graphshare.errors import Fault
 from graphshare.files.byte_source import ByteSource, HeldBytes, Identity, SourceBytes
 from graphshare.files.open_source import reopen_source
 from graphshare.files.paths import split
@@ -26,8 +27,10 @@ class OnnxFile:
 
     ``held`` are the bytes of a file that cannot be opened again: of a pipe, or unpacked by gzip.
     ``folder`` is the directory in which external data lies; without ``seeks_data`` it need not be there. ``sizes``
-    has the bytes of the files in it, by path.
+    has the bytes of the files in it, by path. ``disorder`` is the first fault of nodes that were sorted, in memory.
     """
+
+    disorder: Fault | None = None
 
     def __init__(self, source: ByteSource, *, seeks_data: bool = True) -> None:
         self.folder = split(source.name)[0] or "."
@@ -363,6 +366,8 @@ class OnnxSource(Source, frozen=True, eq=False):
 
     def list_notes(self) -> Iterator[str]:
         """Yield notes on parts of the file that a written model has in another form, or that rewrites do not follow."""
+        if self.file.disorder is not None:
+            yield f"{self.file.path}: its nodes are not in topological order; a rewritten model has them sorted"
         if not self.is_ordered:
             yield f"{self.file.path}: its fields are not in protobuf's own order; a rewritten model has them in that order"
         if any(number == TRAINING for number, _ in self.fields):
