@@ -20,7 +20,7 @@ from graphshare.execute.prepare.variable_values import as_arrays
 from graphshare.execute.run import NumericResult, tabulate_outputs
 from graphshare.execute.train.sgd import Sgd
 from graphshare.execute.train.tape import needs_head_gradient
-from graphshare.execute.train.trainer import Trainer, batch_rescale, check_heads, first_data
+from graphshare.execute.train.trainer import Trainer, batch_rescale, check_heads, first_data, list_last
 from graphshare.formats.images.images import describe_images, suggest_preparation
 from graphshare.formats.model_format import Capability, require
 from graphshare.formats.params.lookup import RecordsByName
@@ -230,14 +230,19 @@ def _heads(ready: Prepared, gradients: Mapping[str, Any]) -> list[Any]:
     ]  # fmt: skip
     if faults:
         raise RefusedError(faults)
-    wanting = [n for n, entry in zip(ready.names, ready.part.heads, strict=True) if needs_head_gradient(entry.node)]
-    ones, idle = [n for n in wanting if n not in gradients], [n for n in gradients if n not in wanting]
+    heads = ready.part.heads
+    last = {ready.names[i]: heads[i] for i in list_last(heads)}
+    wanting = [name for name, entry in last.items() if needs_head_gradient(entry.node)]
+    ones, idle = [n for n in wanting if n not in gradients], [n for n in gradients if n in last and n not in wanting]
+    earlier = [n for n in gradients if n not in last]
     if ones:
         ready.notes.append(
             f"outputs that are not losses get a gradient of ones: {', '.join(ones)} (`head_gradients` sets another)"
         )
     if idle:
         ready.notes.append(f"a loss ignores its head gradient: {', '.join(idle)}")
+    if earlier:
+        ready.notes.append(f"only the last of a repeated output's head gradients counts: {', '.join(earlier)} is ignored")
     return [gradients.get(name) for name in ready.names]
 
 
