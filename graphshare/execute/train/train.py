@@ -147,6 +147,7 @@ def train(
             targets=names,
             seed=seed,
             params_seed=params_seed,
+            training=True,
         )
         ready.notes[:0] = [*describe_images(fed), *notes]
         return _train(ready, params, steps, settings or Sgd(), rescale, as_arrays(head_gradients), seed or 0, on_step)
