@@ -54,24 +54,24 @@ def _read_body(text: str) -> tuple[Graph, ...]:
 
 
 def _find_body(attrs: Attributes, subgraphs: Sequence[Any]) -> Sequence[Any]:
-    """Return the graph that a cached operator runs, as a sequence of one: from its attribute, else its subgraph."""
+    """Return the body that a cached operator runs, as a sequence of one: from its attribute, else its subgraph."""
     return _read_body(attrs["subgraph"]) if "subgraph" in attrs else subgraphs[:1]
 
 
-def cached_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
-    """Return the names of the inner variables."""
+def name_cached_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
+    """Return the names of the variables of the body."""
     return tuple(node.name for body in _find_body(attrs, subgraphs) for node in reachable(body) if node.is_variable)
 
 
-def cached_slots(signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]) -> tuple[int, ...]:
-    """Return the inputs at the positions of the inner auxiliary variables."""
+def find_cached_slots(signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]) -> tuple[int, ...]:
+    """Return the inputs at the positions of the auxiliary variables of the body."""
     return inner_slots(signature, attrs, num_inputs, _find_body(attrs, subgraphs))
 
 
-def cached_outputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> OutputList | None:
-    """Return one output for each inner head, labelled with its name; None without the inner graph."""
+def list_cached_outputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> OutputList | None:
+    """Return one output for each head of the body, labelled with its name; None without a subgraph body."""
     labels = [tuple(map(output_name, body.heads)) for body in _find_body(attrs, subgraphs)]
-    return OutputList(len(labels[0]), len(labels[0]), labels[0]) if labels else None
+    return OutputList(len(labels[0]), len(labels[0]), labels[0]) if labels and labels[0] else None
 
 
 def body_inputs(*bodies: str) -> InputRule:
@@ -88,20 +88,20 @@ def body_inputs(*bodies: str) -> InputRule:
 
 
 _opaque = partial(define, results=not_knowable, registers_inputs=False, no_kernel=NO_KERNEL)
-_cached = partial(_opaque, results=cached_outputs, mutable=cached_slots)
+_cached = partial(_opaque, results=list_cached_outputs, mutable=find_cached_slots)
 _foreign_code = partial(define, results=not_knowable, no_kernel="it is the user's own code, which the graph only names")
 
 OPERATORS = (
     *_cached(
         "_CachedOp",
-        cached_inputs,
+        name_cached_inputs,
         "static_alloc:bool=False; static_shape:bool=False; inline_limit:uint=2; forward_bulk_size:uint=15; "
         "backward_bulk_size:uint=15; data_indices:tuple_uint=[]; param_indices:tuple_uint=[]; subgraph:string=; "
         "is_dynamic:bool=False",
     ),
     *_cached(
         "_CachedOpThreadSafe",
-        cached_inputs,
+        name_cached_inputs,
         "static_alloc:bool=False; static_shape:bool=False; forward_bulk_size:uint=15; data_indices:tuple_uint=[]; "
         "param_indices:tuple_uint=[]",
     ),

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from graphshare.analysis.name_lists import list_implied_variables
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile
-from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
+from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite, freeze
 from graphshare.ir.rebuild import rebuild, relink
 from graphshare.ir.walk import is_topological, post_order, topological
 from graphshare.ops.normalization.signature import BARRIER
@@ -89,7 +89,7 @@ def join(parts: Sequence[Member], *, connect: Mapping[Place, Output] = _NONE, ti
     extra: dict[str, Any] = {}  # of keys that several files have, the first one's
     for part in parts:
         extra = {**part.graph.extra, **extra}
-    result = Graph(nodes, heads, first.attrs, source, extra)
+    result = Graph(nodes, heads, first.attrs, source, freeze(extra))
     branches = tuple(Branch(part.prefix, part.graph, images) for part, images in zip(parts, work.images, strict=True))
     return Rewrite(result, branches, tuple(_rename_implied(parts)))
 
