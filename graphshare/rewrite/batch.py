@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from types import MappingProxyType
 
 import msgspec
 
@@ -24,7 +23,7 @@ from graphshare.analysis.name_lists import (
 from graphshare.analysis.roles import Role, assign_implied_role
 from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.ir.compare import check_isomorphic
-from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite, freeze
+from graphshare.ir.graph import EMPTY, Branch, Entry, Graph, Node, Rewrite, freeze
 from graphshare.ir.rebuild import rebuild, rename_node
 from graphshare.ir.walk import reachable, topological
 from graphshare.ops.unary.signature import IDENTITY
@@ -50,7 +49,7 @@ def plan_batch(
     *,
     share_inputs: Sequence[str] = (),
     drop_original: bool = False,
-    axes: Mapping[str, int] = MappingProxyType({}),
+    axes: Mapping[str, int] = EMPTY,
     force: bool = False,
 ) -> Duplication:
     """Add branches to ``graph`` that are computed in one run: inputs are concatenated on the batch axis, outputs split.

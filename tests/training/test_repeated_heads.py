@@ -53,7 +53,7 @@ def test_the_gradient_of_an_earlier_listing_is_ignored_and_that_is_said(tmp_path
     heads = {"y_output": [[7.0, 7.0, 7.0]], "y_output#1": [[2.0, 2.0, 2.0]]}
     result = trained([Y, Y], tmp_path, head_gradients=heads)
     assert result.updated["arg:w"].tolist() == [[-1.0, -3.0, -5.0]]
-    assert "only the last of a repeated output's head gradients counts: y_output is ignored" in result.notes
+    assert "ignored head gradients, of losses or of outputs that are listed again: y_output" in result.notes
 
 
 def test_the_command_line_counts_a_repeated_head_once(tmp_path: Path) -> None:

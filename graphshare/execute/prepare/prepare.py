@@ -128,15 +128,7 @@ def prepare(
     # Only for its errors, before parameters are drawn and inferred.
     make_plan(part.heads)
     assigned = assign_values(
-        part,
-        roles,
-        parameters,
-        feeds=fed,
-        shapes=shaped,
-        seed=seed,
-        params_seed=params_seed,
-        params=params,
-        training=training,
+        part, roles, parameters, feeds=fed, shapes=shaped, seed=seed, params_seed=params_seed, params=params, training=training
     )
     notes += _describe(assigned, seed, params_seed)
     return Prepared(part, output_names, assigned.values, assigned.inference, roles, notes, own)

@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from math import prod, sqrt
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -20,7 +19,7 @@ import numpy as np
 from graphshare.analysis.roles import LABEL_FORMALS, Role
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.prepare.feeds import GivenShape
-from graphshare.ir.graph import Graph, Node
+from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.walk import consumers
 from graphshare.ops.conversion import draw_in_blocks
 from graphshare.ops.gradient import Gradient
@@ -90,9 +89,7 @@ def find_idle_labels(part: Graph, roles: Mapping[Node, Role]) -> list[Node]:
     return [node for node, role in roles.items() if role.is_label and node not in needed]
 
 
-def unknown_shapes(
-    inference: Inference, nodes: Iterable[Node], examples: Mapping[Node, Sequence[int]] = MappingProxyType({})
-) -> list[Fault]:
+def unknown_shapes(inference: Inference, nodes: Iterable[Node], examples: Mapping[Node, Sequence[int]] = EMPTY) -> list[Fault]:
     """Return a fault for each variable whose shape is not known, with an option that has those of ``examples``, which fit."""
     faults = []
     for node in nodes:

@@ -232,18 +232,14 @@ def _heads(ready: Prepared, gradients: Mapping[str, Any]) -> list[Any]:
     if faults:
         raise RefusedError(faults)
     heads = ready.part.heads
-    last = {ready.names[i]: heads[i] for i in list_last(heads)}
-    wanting = [name for name, entry in last.items() if needs_head_gradient(entry.node)]
-    ones, idle = [n for n in wanting if n not in gradients], [n for n in gradients if n in last and n not in wanting]
-    earlier = [n for n in gradients if n not in last]
+    wanting = [ready.names[i] for i in list_last(heads) if needs_head_gradient(heads[i].node)]
+    ones, idle = [n for n in wanting if n not in gradients], [n for n in gradients if n not in wanting]
     if ones:
         ready.notes.append(
             f"outputs that are not losses get a gradient of ones: {', '.join(ones)} (`head_gradients` sets another)"
         )
     if idle:
-        ready.notes.append(f"a loss ignores its head gradient: {', '.join(idle)}")
-    if earlier:
-        ready.notes.append(f"only the last of a repeated output's head gradients counts: {', '.join(earlier)} is ignored")
+        ready.notes.append(f"ignored head gradients, of losses or of outputs that are listed again: {', '.join(idle)}")
     return [gradients.get(name) for name in ready.names]
 
 
