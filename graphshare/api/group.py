@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -71,7 +71,7 @@ def group(
     if switch is not None:
         switching = plan_switch(members, switch)
         notes = [note for source in sources for note in notes_on(source.parameter_file, source.graph)]
-        return follow_group(sources, switching, report=switching, notes=[*notes, *switching.notes, *_list_lost(sources)])
+        return follow_group(sources, switching, report=switching, notes=[*notes, *switching.notes])
     report = plan_group(
         members,
         connect=list(connect.items() if isinstance(connect, Mapping) else connect),
@@ -83,16 +83,8 @@ def group(
     pairs = zip(sources, report.roles, strict=True)
     notes = [note for s, roles in pairs for note in notes_on(s.parameter_file, s.graph, roles)]
     notes += _without_file(sources, report)
-    notes += [*_describe_forgotten_inputs(report), *report.notes, *_list_lost(sources)]
+    notes += [*_describe_forgotten_inputs(report), *report.notes]
     return follow_group(sources, report, report=report, notes=notes)
-
-
-def _list_lost(sources: Sequence[Checkpoint]) -> Iterator[str]:
-    """Yield a note for each statement of a model that the result does not have."""
-    # The joined model has the statements of the first one.
-    for source in sources[1:]:
-        for lost in sources[0].graph.source.list_lost(source.graph.source):
-            yield f"{source.where or 'a graph'}: {lost}, is left out"
 
 
 def find_count_faults(count: int, options: Mapping[str, Sequence[str]]) -> list[Fault]:

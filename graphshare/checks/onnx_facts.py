@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from graphshare.formats.onnx.graph_fields import ANNOTATION, OUTPUT, VALUE_INFO
 from graphshare.formats.onnx.homes import find_at_home
 from graphshare.formats.onnx.stored import NamedMessage, find_stored, get_source, list_output_names
 from graphshare.formats.onnx.tensors import dtype_name
@@ -12,8 +13,6 @@ from graphshare.formats.onnx.value_types import ValueType, find_types
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import iter_graphs
 from graphshare.reports.model import Steps
-
-VALUE_INFO = 13
 
 
 def is_constant(node: Node) -> bool:
@@ -57,12 +56,23 @@ def infer_independently(graph: Graph) -> Mapping[tuple[Node, int], ValueType]:
     return find_types(graph, entries, independent=True) if entries else {}
 
 
-def list_stale_infos(graph: Graph) -> Iterator[NamedMessage]:
-    """Yield the value_info of values that do not exist."""
-    inner = {name for sub in [*iter_graphs(graph)][1:] for node in sub.nodes for name in list_output_names(node)}
-    for number, message in get_source(graph).orphans:
-        if number == VALUE_INFO and message.name not in inner:
-            yield message
+LISTS = {VALUE_INFO: "value_info", ANNOTATION: "quantization_annotation", OUTPUT: "output"}
+
+
+def list_stale(graph: Graph) -> Iterator[tuple[str, NamedMessage]]:
+    """Yield the value_info and the annotations, in bodies too, of values that do not exist, each with the name of its list."""
+    graphs = list(iter_graphs(graph))
+    if any(get_source(each).orphans for each in graphs):
+        known = {name for each in graphs for node in each.nodes for name in list_output_names(node) if name}
+        for number, message in [orphan for each in graphs for orphan in get_source(each).orphans]:
+            if message.name not in known:
+                yield LISTS[number], message
+
+
+def list_repeated(graph: Graph) -> Iterator[tuple[str, NamedMessage]]:
+    """Yield the messages, in bodies too, that are followed by another one on their value, each with the name of its list."""
+    for node in [node for each in iter_graphs(graph) for node in each.nodes]:
+        yield from ((LISTS[number], message) for number, _, message in find_stored(node.details).values.repeated)
 
 
 def list_shadows(graph: Graph) -> Iterator[tuple[Steps, Node, str, bool]]:

@@ -170,10 +170,6 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
         """Yield why graphs of this source and of another one do not fit into one file, each with what to do about it."""
         return iter(())
 
-    def list_lost(self, other: Source) -> Iterator[str]:
-        """Yield what a join with ``other`` leaves out of that, in words."""
-        return iter(())
-
     def count_parts(self, nodes: Collection[Node]) -> Mapping[str, int]:
         """Return how many nodes there are of each kind that the format distinguishes, by its own word for it."""
         return {"node": len(nodes)}

@@ -1,19 +1,19 @@
-"""GS608: types stated of values that do not exist."""
+"""GS608: statements on values that do not exist."""
 
 from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, relu, value
 
 
 @check_rule(
     level="note",
-    summary="The file states the type of a value that does not exist",
+    summary="The file has value_info or an annotation of a value that does not exist",
     why="An operator was removed or renamed and left it behind; a value that gets this name later gets the type too.",
     fails=relu(value(13, "z", 2)),
     passes=relu(value(13, "y", 2)),
     format="onnx",
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each value_info whose value no operator, input or initializer defines."""
-    from graphshare.checks.onnx_facts import list_stale_infos  # start-up: symbol files need no other format
+    """Yield each message on a value that no operator, input or initializer defines."""
+    from graphshare.checks.onnx_facts import list_stale  # start-up: symbol files need no other format
 
-    for message in list_stale_infos(context.graph):
-        yield Violation(f"value_info of {message.name!r}, and no value has this name", ("graph", "value_info", message.rank))
+    for part, message in list_stale(context.graph):
+        yield Violation(f"{part} of {message.name!r}, and no value has this name", ("graph", part, message.rank))

@@ -16,6 +16,7 @@ from graphshare.formats.model_format import Origins, RemovedMessage
 from graphshare.formats.onnx.graph_fields import ANNOTATION, INITIALIZER, INPUT, NODE, OUTPUT, SPARSE, VALUE_INFO
 from graphshare.formats.onnx.graph_names import find_name_changes
 from graphshare.formats.onnx.stored import (
+    GRAPH_METADATA,
     METADATA,
     NO_MESSAGES,
     OWN_KEYS,
@@ -175,7 +176,7 @@ class _Keeper:
                 yield Fault(f"the message of {name!r} in {LISTS[number]} is lost", where=message.file.path, node=node.name)
 
 
-def _find_lost_fields(own: OnnxSource, graph: Graph, *, is_joined: bool) -> Iterator[RemovedMessage | Fault]:
+def _find_lost_fields(own: OnnxSource, graph: Graph, *, is_joined: bool) -> Iterator[RemovedMessage | Fault | str]:
     """Yield the fields of a model and its main graph, and the messages on no value, that ``graph`` does not have."""
     source, path = get_source(graph), own.file.path
     for names, fields, kept in ((_MODEL_FIELDS, own.fields, source.fields), (_GRAPH_FIELDS, own.rest, source.rest)):
@@ -190,7 +191,10 @@ def _find_lost_fields(own: OnnxSource, graph: Graph, *, is_joined: bool) -> Iter
                 continue
             name = names.get(number, f"field {number}")
             if is_joined or number == 1:
-                yield RemovedMessage(name, "", _ONE_MODEL, path)
+                key = read_metadata(span)[0] if number in (METADATA, GRAPH_METADATA) else ""
+                yield RemovedMessage(name, key, _ONE_MODEL, path)
+                if key:
+                    yield f"{path}: its metadata {key!r}, of which the first model has another value, is left out"
             elif replaced[number]:
                 replaced[number] -= 1
             else:

@@ -328,13 +328,6 @@ class OnnxSource(Source, frozen=True, eq=False):
                     hint = "bring them to one version with onnx.version_converter first"
                     yield f"operator set {domain or 'ai.onnx'} is {version} in one and {theirs} in the other", hint
 
-    def list_lost(self, other: Source) -> Iterator[str]:
-        """Yield the metadata that a join leaves out."""
-        own = dict(map(read_metadata, _list_metadata(self)))
-        for key, value in map(read_metadata, _list_metadata(other)):
-            if own.get(key, value) != value and not key.startswith(OWN_KEYS):
-                yield f"its metadata {key!r}, of which the first model has another value"
-
     def count_parts(self, nodes: Collection[Node]) -> Mapping[str, int]:
         """Return how many operators and initializers there are; inputs are neither."""
         initializers = sum(node.is_variable and node.details.holds_value is True for node in nodes)

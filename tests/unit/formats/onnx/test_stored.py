@@ -109,8 +109,6 @@ def test_what_differs_between_sources_and_is_lost() -> None:
     assert list(first.mismatches(second)) == [("operator set ai.onnx is 17 in one and 16 in the other", hint)]
     assert list(second.mismatches(make({"b": 3}))) == [("operator set b is 2 in one and 3 in the other", hint)]
     assert list(first.mismatches(first)) == list(first.mismatches(Source())) == []
-    assert list(first.list_lost(second)) == ["its metadata 'k', of which the first model has another value"]
-    assert list(first.list_lost(first)) == list(first.list_lost(Source())) == []
     assert first.describe() == "ONNX (IR 8, opset ai.onnx 17, a 1, c 3)"
     assert make({}).describe() == "ONNX (IR 8, opset missing)"
 
