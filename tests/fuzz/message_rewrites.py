@@ -1,0 +1,311 @@
+"""Rewrites of ONNX models, each with an account of what it has to keep; what is lost without a word raises :class:`Lost`.
+
+What a value's owner says goes where the owner goes: entries of a value that a rewrite removes may be removed with it. What the
+second model of a group says of itself may be left out, where a note says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import graphshare as gs
+from tests.fuzz.accounts import (
+    ANNOTATION,
+    GRAPH,
+    GRAPH_NAME,
+    INFO,
+    INITIALIZER,
+    INPUT,
+    LISTS,
+    NODE,
+    OUTPUT,
+    SPARSE,
+    Names,
+    Renaming,
+    count_fields,
+    describe_field,
+    find_difference,
+    get_graph,
+    list_defined,
+    list_entries,
+    list_nodes,
+    list_texts,
+    name_of,
+)
+from tests.onnx_files.made import dense
+from tests.onnx_files.wire import Field, Group, Message, encode, parse
+
+IR, OPSETS, METADATA = 1, 8, 14
+TOOL = frozenset((IR, 2, 3, 4, 5, GRAPH, OPSETS))
+"""Fields of a ModelProto that are joined or those of the first model: versions, the graph, and who made the file."""
+_DATA = frozenset((4, 5, 6, 7, 9, 10, 11, 13, 14))
+"""Fields of a TensorProto that hold its data, or say where it is."""
+
+
+class Lost(Exception):
+    """A rewrite has lost, changed or added a message without a word; the text says which."""
+
+
+class Part(NamedTuple):
+    """A model in the result of a rewrite, with the new names of its values and nodes."""
+
+    model: Message
+    names: Names
+    prefix: str = ""
+
+
+def _save(model: gs.Checkpoint, path: Path) -> Message:
+    gs.save(model, path)
+    return parse(path.read_bytes())
+
+
+def _raise_lost(faults: Sequence[str]) -> None:
+    if faults:
+        raise Lost("; ".join(dict.fromkeys(faults[:4])))
+
+
+def _expect_equal(wanted: Message, result: Message) -> None:
+    """Raise Lost unless two models have the same fields, in any order of their numbers."""
+    a, b = wanted.group(), result.group()
+    if a != b:
+        left, right = (count_fields(get_graph(each)) for each in (wanted, result))
+        words = [f"lost {describe_field('GraphProto', one)}" for one in left - right]
+        words += [f"added {describe_field('GraphProto', one)}" for one in right - left]
+        raise Lost(f"{'; '.join(words[:4])} at {find_difference(a, b)}")
+
+
+def _replace_graph(model: Message, graph: Message) -> Message:
+    return Message(model.kind, [Field(f.number, f.wire, graph if f.number == GRAPH else f.value) for f in model.fields])
+
+
+def _expect_renamed(part: Part, result: Message, model: gs.Checkpoint) -> None:
+    """Raise Lost unless the result is a model under its new names, and in the order that it was."""
+    renaming = Renaming(part.names, part.prefix.__add__, part.prefix, list(model.notes))
+    wanted = _replace_graph(part.model, renaming.apply(get_graph(part.model), get_graph(result)))
+    _raise_lost(renaming.faults)
+    _expect_equal(wanted, result)
+
+
+def expect_parts(parts: Sequence[Part], result: Message, notes: Sequence[str]) -> None:
+    """Raise Lost unless the lists of the main graph have the entries of all parts, those of tied values once, and no others."""
+    made, faults, moved = get_graph(result), list[str](), set[str]()
+    wanted = count_fields(made, lambda number: False)
+    for i, part in enumerate(parts):
+        renaming = Renaming(part.names, part.prefix.__add__, part.prefix, notes)
+        graph = renaming.apply(get_graph(part.model), made)
+        faults += renaming.faults
+        moved |= renaming.moved
+        if i and part.model is parts[0].model and parts[0].prefix == "":
+            _drop_orphans(graph)  # one copy of them is enough
+        wanted |= count_fields(graph, LISTS.__contains__)
+    kept = [f for f in made.fields if f.number not in (INITIALIZER, SPARSE) or name_of(f.number, f.value) not in moved]
+    present = count_fields(Message(made.kind, kept), LISTS.__contains__)
+    faults += [f"lost {describe_field('GraphProto', one)}{_describe_twin(made, one)}" for one in wanted - present]
+    faults += [f"added {describe_field('GraphProto', one)}" for one in present - wanted]
+    _raise_lost(faults)
+    _expect_statements([part.model for part in parts], result, notes)
+
+
+def _drop_orphans(graph: Message) -> None:
+    defined = list_defined(graph)
+    orphans = {INFO, ANNOTATION}
+    graph.fields[:] = [f for f in graph.fields if f.number not in orphans or name_of(f.number, f.value) in defined]
+
+
+def _describe_twin(made: Message, one: tuple[int, int, Group]) -> str:
+    """Return how a node differs from that of the result with the same outputs."""
+    number, _, value = one
+    if number != NODE or not isinstance(value, tuple):
+        return ""
+    outputs = [text for at, _, text in value if at == 2]
+    return next((f" at {find_difference(value, node.group())}" for node in list_nodes(made) if node.list(2) == outputs), "")
+
+
+def _expect_statements(models: Sequence[Message], result: Message, notes: Sequence[str]) -> None:
+    """Raise Lost unless the result has what the first model says of itself and its graph, and the others as well, or notes."""
+    faults = []
+    for i, model in enumerate(models):
+        is_joined = any(each is not models[0] for each in models)
+        levels = [(model, result, TOOL if is_joined else frozenset((GRAPH,))), (get_graph(model), get_graph(result), LISTS)]
+        for source, made, skipped in levels:
+            for one in count_fields(source, lambda number, skipped=skipped: number not in skipped) - count_fields(made):  # type: ignore[misc]
+                if i and source.name == "GraphProto" and one[0] == GRAPH_NAME:
+                    continue
+                if not (i and _is_noted(one, source, notes)):
+                    faults.append(f"lost {describe_field(source.name, one)} of model {i + 1}")
+    _raise_lost(faults)
+
+
+def _is_noted(one: tuple[int, int, object], source: Message, notes: Sequence[str]) -> bool:
+    is_metadata = one[0] == (METADATA if source.name == "ModelProto" else 16)
+    if is_metadata and isinstance(one[2], tuple):
+        keys = [value.decode(errors="surrogateescape") for number, _, value in one[2] if number == 1] or [""]
+        return any(keys[-1] in note for note in notes)
+    return bool(notes)
+
+
+def _expect_rest(part: Part, result: Message, gone: frozenset[str] = frozenset(), outputs: Sequence[str] | None = None) -> None:
+    """Raise Lost unless a model has all that was said of the values that it has, and the outputs that are asked for, or all."""
+    renaming, made = Renaming(part.names), get_graph(result)
+    graph = get_graph(part.model).copy()
+    graph.fields[:] = [
+        f for f in graph.fields if f.number == NODE or f.number not in LISTS or name_of(f.number, f.value) not in gone
+    ]
+    graph = renaming.apply(graph, made)
+    present, there, defined = count_fields(made), list_defined(made), list_defined(graph)
+    typed = {name_of(n, entry) for n, entry in list_entries(made) if n in (INPUT, OUTPUT, INFO)}
+    faults = renaming.faults
+    for each in graph.fields:
+        one = Message(graph.kind, [each]).group()[0]
+        if present[one]:
+            present[one] -= 1
+            continue
+        if each.number == NODE:
+            is_gone = any(name not in there for name in list_texts(each.value, 2) if name)
+        else:
+            name = name_of(each.number, each.value) if each.number in LISTS else ""
+            is_gone = name in defined and name not in there
+            if each.number in (OUTPUT, INFO):  # a value that becomes an output, or is one no more
+                other = Field(OUTPUT if each.number == INFO else INFO, each.wire, each.value)
+                is_unasked = each.number == OUTPUT and outputs is not None and name in typed  # or it is listed twice
+                is_gone = is_gone or is_unasked or present[Message(graph.kind, [other]).group()[0]] > 0
+        if not is_gone:
+            faults.append(f"lost {describe_field('GraphProto', one)}{_describe_twin(made, one)}")
+    _raise_lost(faults)
+    _expect_statements([part.model], result, [])
+
+
+def _name_all(model: Message, prefix: str = "") -> dict[str, str]:
+    return {name: prefix + name for name in list_defined(get_graph(model))}
+
+
+def rename(path: Path, source: Message) -> None:
+    """All names get a prefix, and all else stays."""
+    model = gs.rename(gs.load(path), prefix="p_")
+    _expect_renamed(Part(source, _name_all(source, "p_"), "p_"), _save(model, path.with_name("out.onnx")), model)
+
+
+def rename_back(path: Path, source: Message) -> None:
+    """Without the prefix, by the map or as text, the model has the bytes that it had."""
+    out, back, names = (path.with_name(name) for name in ("out.onnx", "back.onnx", "map.json"))
+    gs.save(gs.rename(gs.load(path), prefix="p_"), out, map=names)
+    for options in ({"map": names, "inverse": True}, {"strip_prefix": "p_"}):
+        result = _save(gs.rename(gs.load(out), **options), back)  # type: ignore[arg-type]
+        try:
+            _expect_equal(source, result)
+            if source.is_ordered() and back.read_bytes() != path.read_bytes():
+                raise Lost("other bytes")
+        except Lost as lost:
+            raise Lost(f"by {next(iter(options))}: {lost}") from None
+
+
+def rename_one(path: Path, source: Message) -> None:
+    """One value gets another name, and all else stays."""
+    nodes = [node for node in list_nodes(get_graph(source)) if node.text(4) != "Constant"]
+    names = [name for node in nodes for name in list_texts(node, 2) if name and name != node.text(3)]
+    if not names:
+        return
+    name = names[0]
+    model = gs.rename(gs.load(path), names={name: "zz"})
+    _expect_renamed(Part(source, {**_name_all(source), name: "zz"}), _save(model, path.with_name("out.onnx")), model)
+
+
+def duplicate(path: Path, source: Message, mode: str) -> None:
+    """The model is there twice, its weights once if they are tied."""
+    model = gs.duplicate(gs.load(path), "b_", mode=mode)  # type: ignore[arg-type]
+    result, names = _save(model, path.with_name("out.onnx")), _name_all(source, "b_")
+    if mode == "tie":
+        there, defined = list_defined(get_graph(result)), list_defined(get_graph(source))
+        tied = {
+            name for name, kind in defined.items() if "initializer" in kind or (kind == "Constant" and f"b_{name}" not in there)
+        }
+        names = {name: name if name in tied else new for name, new in names.items()}
+    expect_parts([Part(source, _name_all(source)), Part(source, names, "b_")], result, list(model.notes))
+
+
+def share(path: Path, source: Message) -> None:
+    """An initializer is tied to an equal one, and is gone with what is said of it; all else stays."""
+    graph = get_graph(source)
+    inputs = {name_of(number, entry) for number, entry in list_entries(graph) if number in (INPUT, OUTPUT)}
+    tensors: dict[Group, str] = {}
+    for number, entry in list_entries(graph):
+        name = name_of(number, entry)
+        if number == INITIALIZER and name and name not in inputs:
+            kept = tensors.setdefault(
+                Message(entry.kind, [f for f in entry.fields if f.number not in (8, 12, 16)]).group(), name
+            )
+            if kept != name:
+                model = gs.share(gs.load(path), aliases={name: kept})
+                names = {**_name_all(source), name: kept}
+                _expect_rest(Part(source, names), _save(model, path.with_name("out.onnx")), frozenset((name,)))
+                return
+
+
+def extract(path: Path, source: Message, *, whole: bool) -> None:
+    """What is said of the values that an inner value, or all outputs, need stays."""
+    graph = get_graph(source)
+    names = [name for node in list_nodes(graph) for name in list_texts(node, 2) if name]
+    names = names[len(names) // 2 :][:1]
+    if whole:
+        names = list(dict.fromkeys(name_of(number, entry) for number, entry in list_entries(graph) if number == OUTPUT))
+    if names:
+        model = gs.extract(gs.load(path), [f"={name}" for name in names])
+        _expect_rest(Part(source, _name_all(source)), _save(model, path.with_name("out.onnx")), outputs=names)
+
+
+def group(path: Path, source: Message, *, second: bool) -> None:
+    """The model twice side by side, or after another model, whose statements are those of the result."""
+    first = source
+    other = path.with_name("other.onnx")
+    if second:
+        stated = dense()
+        del stated.opset_import[:]
+        first = parse(stated.SerializeToString())
+        first.fields += [each for each in source.fields if each.number == OPSETS]
+    other.write_bytes(encode(first))
+    model = gs.group([other, path], prefixes=["a_", "b_"])
+    parts = [Part(each, _name_all(each, prefix), prefix) for each, prefix in ((first, "a_"), (source, "b_"))]
+    expect_parts(parts, _save(model, path.with_name("out.onnx")), list(model.notes))
+
+
+def pool(path: Path, source: Message) -> None:
+    """With its weights in a pool a model says the same, and embedded again it has the bytes that it had."""
+    folders = path.with_name("pooled"), path.with_name("embedded")
+    gs.pool([path], folders[0], verify=False)
+    _expect_equal(*(_drop_data(parse(each.read_bytes())) for each in (path, folders[0] / path.name)))
+    gs.pool([folders[0] / path.name], folders[1], embed=True, verify=False)
+    result = parse((folders[1] / path.name).read_bytes())
+    if any(each.list(13) for each in source.walk() if each.name == "TensorProto"):
+        _expect_equal(_drop_data(source), _drop_data(result))  # what was in a file of its own is in the model
+        return
+    _expect_equal(source, result)
+    if source.is_ordered() and (folders[1] / path.name).read_bytes() != path.read_bytes():
+        raise Lost("other bytes")
+
+
+def _drop_data(model: Message) -> Message:
+    """Take the data out of tensors, and what a pool notes about its file out of the metadata."""
+    model = model.copy()
+    for each in model.walk():
+        if each.name == "TensorProto":
+            each.fields[:] = [one for one in each.fields if one.number not in _DATA]
+    model.fields[:] = [one for one in model.fields if one.number != METADATA or not one.value.text(1).startswith("graphshare.")]
+    return model
+
+
+REWRITES: dict[str, Callable[[Path, Message], None]] = {
+    "rename": rename,
+    "rename and back": rename_back,
+    "rename one": rename_one,
+    "duplicate, copy": lambda path, source: duplicate(path, source, "copy"),
+    "duplicate, tie": lambda path, source: duplicate(path, source, "tie"),
+    "share": share,
+    "extract": lambda path, source: extract(path, source, whole=False),
+    "extract, all": lambda path, source: extract(path, source, whole=True),
+    "group": lambda path, source: group(path, source, second=False),
+    "group, second": lambda path, source: group(path, source, second=True),
+    "pool": pool,
+}
+"""The rewrites by name."""
