@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from graphshare.formats.onnx.homes import find_at_home
 from graphshare.formats.onnx.stored import NamedMessage, find_stored, get_source, list_output_names
 from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.formats.onnx.types import TensorType, is_complete, read_any_type, read_type
 from graphshare.formats.onnx.value_types import ValueType, find_types
-from graphshare.formats.onnx.write import find_at_home
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import iter_graphs
 from graphshare.reports.model import Steps

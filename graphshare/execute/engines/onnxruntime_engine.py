@@ -14,8 +14,8 @@ from graphshare.execute.engines.engine import Compiled, NodesRefusedError, Part
 from graphshare.execute.engines.onnx_session import OnnxSession, require_runtime
 from graphshare.export_onnx.opsets import DEFAULT
 from graphshare.export_onnx.translate import UntranslatedError, translate_graph
-from graphshare.formats.onnx.messages import encode_tensor
 from graphshare.formats.onnx.protobuf import Message
+from graphshare.formats.onnx.tensor_messages import encode_tensor
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import Node
 from graphshare.ir.onnx import Tensor

@@ -33,6 +33,7 @@ from graphshare.formats.onnx.node_fields import NodeReader, name_domain
 from graphshare.formats.onnx.protobuf import BYTES, Field, WireError, expect, integer_at, once, scan, text_at
 from graphshare.formats.onnx.stored import (
     METADATA,
+    NO_MESSAGES,
     NamedMessage,
     NamesSpan,
     OnnxFile,
@@ -207,11 +208,13 @@ def read_function(span: Span) -> Function:
 class _Scope:
     """The values of a graph by name. Those of the graph around it become variables, the captures.
 
+    ``messages`` are those of the graph on values; some are on captures: the type of an output that is one.
     ``lifted`` are the names of the weights of a body that the main graph holds; its body captures them.
     """
 
     def __init__(self, outer: _Scope | None) -> None:
         self.outer = outer
+        self.messages: MessagesByName | None = None
         self.lifted: set[str] = set()
         self.values: dict[str, Entry] = {}
         self.captures: dict[str, Entry] = {}
@@ -233,7 +236,9 @@ class _Scope:
         return Entry(node) if self.outer is None else self._capture(self.outer.lift(node), "")
 
     def _capture(self, around: Entry, name: str) -> Entry:
-        details = NodeDetails("", (name,), holds_value=False)
+        messages = NO_MESSAGES if self.messages is None else self.messages.list_messages((name,))
+        stored = None if messages is NO_MESSAGES else Stored(messages)
+        details = NodeDetails("", (name,), holds_value=False, stored=stored)
         variable = Node("", f"capture {len(self.variables)}", num_outputs=1, details=details)
         self.variables.append(variable)
         self.captured.append(around)
@@ -256,7 +261,7 @@ class _GraphReader:
 
     def read(self, lists: Lists, scope: _Scope, home: Span | None = None) -> tuple[tuple[Node, ...], tuple[Entry, ...], Rest]:
         """Return nodes, heads and other fields of a GraphProto, which is a body's ``home``. Raises WireError, InputError."""
-        by_name = MessagesByName(lists)
+        by_name = scope.messages = MessagesByName(lists)
         nodes, placed = self._read_variables(lists, scope, by_name, home), 0
         for node in self.read_operators(lists.nodes, scope, by_name, home):
             if home is None and len(self.lifted) > placed:  # before the operator whose bodies they are in
@@ -275,7 +280,7 @@ class _GraphReader:
             (number, message)
             for number in (VALUE_INFO, ANNOTATION)
             for message in lists.named[number]
-            if message.name not in scope.values and message.name not in scope.lifted
+            if message.name not in scope.values and message.name not in scope.lifted and message.name not in scope.captures
         ]
         return tuple(nodes), tuple(heads), (tuple(lists.rest), tuple(orphans))
 

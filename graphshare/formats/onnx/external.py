@@ -13,9 +13,10 @@ from graphshare.files.open_source import describe_file
 from graphshare.files.paths import split
 from graphshare.formats.model_format import CopiedWeights, WeightPlace
 from graphshare.formats.onnx.inner_tensors import list_inner_tensors, move_inner_data
-from graphshare.formats.onnx.messages import ExternalRange, encode_tensor, replace_data
 from graphshare.formats.onnx.protobuf import Message
 from graphshare.formats.onnx.stored import FileRange, TensorPlace, find_stored
+from graphshare.formats.onnx.tensor_messages import ExternalRange, encode_tensor, replace_data
+from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.formats.onnx.write import TensorEncoder
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ParameterFile, Record
@@ -133,15 +134,18 @@ class Placement:
         name_beside = beside or os.path.basename(self.beside)
 
         def encode(node: Node, name: str) -> Message | None:
-            where, record = self._places.get(node), self.records.get(node.name)
+            where, record, stored = self._places.get(node), self.records.get(node.name), find_stored(node.details)
             if where is not None:
                 where = (where[0] or name_beside, where[1], where[2])
             if record is not None:
                 shape, dtype = record.shape_and_dtype()
                 assert reader is not None
-                return encode_tensor(name, dtype, shape, where or RecordData(reader, record))
-            tensor = find_stored(node.details).tensor
-            return None if where is None or tensor is None else replace_data(tensor, where, name)
+                data = where or RecordData(reader, record)
+                place = None if stored.data_in_record else stored.place
+                if place is None or stored.tensor is None or (place.shape, dtype_name(place.code)) != (shape, dtype):
+                    return encode_tensor(name, dtype, shape, data)
+                return replace_data(stored.tensor, data, name)
+            return None if where is None or stored.tensor is None else replace_data(stored.tensor, where, name)
 
         return encode
 

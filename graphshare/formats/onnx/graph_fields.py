@@ -25,6 +25,9 @@ _LISTS = {
     SPARSE: "a sparse initializer",
 }
 
+_ON_VALUES = (VALUE_INFO, OUTPUT, ANNOTATION)
+"""The lists whose messages are on values that are defined elsewhere."""
+
 Rest = tuple[tuple[tuple[int, Span], ...], tuple[tuple[int, NamedMessage], ...]]
 """Fields that belong to no node, and messages on values that do not exist."""
 
@@ -189,20 +192,32 @@ class MessagesByName:
     """The messages of a graph on its values, by the name of the value."""
 
     def __init__(self, lists: Lists) -> None:
-        infos, results, annotations = (index_by_name(lists.named[number]) for number in (VALUE_INFO, OUTPUT, ANNOTATION))
+        infos, results, annotations = (index_by_name(lists.named[number]) for number in _ON_VALUES)
+        for index in (infos, results, annotations):
+            index.pop("", None)  # it is on no value: absent outputs have no name either
         self.results = results
         self._by_kind = (infos, results, annotations)
+        self._repeated: dict[str, list[tuple[int, NamedMessage]]] = {}
+        for number, index in zip(_ON_VALUES, self._by_kind, strict=True):
+            for message in lists.named[number] if len(index) < len(lists.named[number]) else ():
+                if message.name and index[message.name] is not message:
+                    self._repeated.setdefault(message.name, []).append((number, message))
         # Nearly every value is the only output of its node, and has value_info alone.
         self._single = {name: ValueMessages({0: message}) for name, message in infos.items()}
-        self._single.update({name: self._list((name,)) for name in (*results, *annotations)})
+        self._single.update({name: self._list((name,)) for name in (*results, *annotations, *self._repeated)})
 
     def list_messages(self, names: Sequence[str]) -> ValueMessages:
         """Return the messages on outputs of these names by index."""
         return self._single.get(names[0], NO_MESSAGES) if len(names) == 1 else self._list(names)
 
     def _list(self, names: Sequence[str]) -> ValueMessages:
-        by_kind = [
+        infos, results, annotations = (
             {index: messages[name] for index, name in enumerate(names) if name in messages} if messages else EMPTY
             for messages in self._by_kind
+        )
+        repeated = [
+            (number, index, message)
+            for index, name in enumerate(names if self._repeated else ())
+            for number, message in self._repeated.get(name, ())
         ]
-        return ValueMessages(*by_kind) if any(by_kind) else NO_MESSAGES
+        return ValueMessages(infos, results, annotations, tuple(repeated)) if infos or results or annotations else NO_MESSAGES

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.onnx.messages import ExternalRange, keep_field, keep_message, replace_data, rewrite_message
+from graphshare.formats.onnx.messages import keep_field, keep_message, rewrite_message
 from graphshare.formats.onnx.protobuf import Blob, Message, WireError, scan, text_at
 from graphshare.formats.onnx.stored import (
     FUNCTION,
@@ -21,6 +21,7 @@ from graphshare.formats.onnx.stored import (
     get_source,
     replace_stored,
 )
+from graphshare.formats.onnx.tensor_messages import ExternalRange, replace_data
 from graphshare.formats.onnx.tensors import locate_sparse, locate_tensor
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.rebuild import rebuild_graph

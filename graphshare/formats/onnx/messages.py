@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from graphshare.formats.onnx.graph_fields import TENSOR_NAME
-from graphshare.formats.onnx.protobuf import Blob, Message, encode_name, encode_text, scan, text_at
+from graphshare.formats.onnx.protobuf import Blob, Message, encode_name, encode_text, scan
 from graphshare.formats.onnx.stored import MemoryFile, NamedMessage, Span
-from graphshare.formats.onnx.tensors import DATA_FIELDS, EXTERNAL, RAW, dtype_code
+from graphshare.formats.onnx.tensors import RAW, dtype_code
 from graphshare.ir.graph import Graph
 from graphshare.ir.onnx import DTYPE_CODES, Float, Tensor
 
@@ -21,8 +21,8 @@ SHORT = 512
 """Bytes up to which a message is in memory while others are written."""
 Dimensions = Sequence[int | str | None]
 """Sizes; a text is one that the caller of a model chooses, by its name, None one of which nothing is known."""
-ExternalRange = tuple[str, int, int]
-"""A file, as the model names it, and begin and end of the data in it."""
+FieldChange = Callable[[Span], Message | bytes]
+"""Returns the new value of a field."""
 
 
 def rename_message(message: NamedMessage, name: str) -> bytes | Blob | Message:
@@ -41,14 +41,20 @@ def rename_message(message: NamedMessage, name: str) -> bytes | Blob | Message:
     return renamed
 
 
-def rewrite_message(span: Span, changes: Mapping[int, Callable[[Span], Message | bytes]]) -> Message:
-    """Return a message in which ``changes`` have replaced the values of fields by number, and all else as it was read."""
+def rewrite_message(span: Span, changes: Mapping[int, FieldChange | None]) -> Message:
+    """Return a message in which ``changes`` have replaced the values of fields by number, and all else as it was read.
+
+    Fields for which there is None are left out.
+    """
     message = Message()
     for number, _, begin, start, end in scan(span.file.data, span.start, span.end):
         if number not in changes:
             message.add_encoded(Span(span.file, begin, end))
             continue
-        value = changes[number](Span(span.file, start, end))
+        change = changes[number]
+        if change is None:
+            continue
+        value = change(Span(span.file, start, end))
         if isinstance(value, bytes):
             message.add_bytes(number, value)
         else:
@@ -77,43 +83,18 @@ def rename_sparse(message: NamedMessage, name: str) -> Blob | Message:
     return rewrite_message(message, {1: lambda values: rewrite_message(values, new_name)})
 
 
-def name_tensor(span: Span, name: str) -> Message:
-    """Return a TensorProto under a name, which that of a Constant needs not have."""
-    message, is_named = Message(), False
-    for number, _, begin, _, end in scan(span.file.data, span.start, span.end):
-        # The name goes where protobuf writes it, before the fields of higher numbers.
-        if not is_named and number >= TENSOR_NAME:
-            message.add_bytes(TENSOR_NAME, encode_text(name))
-            is_named = True
-        if number != TENSOR_NAME:
-            message.add_encoded(Span(span.file, begin, end))
-    if not is_named:
-        message.add_bytes(TENSOR_NAME, encode_text(name))
-    return message
+def rename_annotation(message: NamedMessage, name: str, find_new_name: Callable[[str], str]) -> Message:
+    """Return a TensorAnnotation for the value ``name``, in which the values that it refers to have their new names."""
+
+    def rename(value: Span) -> bytes:
+        return encode_text(find_new_name(value.read().decode("utf-8", "surrogateescape")))
+
+    return rewrite_message(message, {1: lambda _: encode_text(name), 2: lambda pair: rewrite_message(pair, {2: rename})})
 
 
-def rename_annotation(message: NamedMessage, name: str, new_names: Mapping[str, Sequence[str]]) -> Blob | Message:
-    """Return a TensorAnnotation for the value ``name``.
-
-    The values that it refers to have their new names; of several that with the prefix of ``name``.
-    """
-    if message.name == name:
-        return message
-    prefix = name.removesuffix(message.name) if name.endswith(message.name) else ""
-    data, renamed = message.file.data, Message()
-    renamed.add_bytes(1, encode_text(name))
-    for number, _, begin, start, end in scan(data, message.start, message.end):
-        if number == 2:
-            pair = Message()
-            for inner in scan(data, start, end):
-                text = text_at(data, inner)
-                names = new_names.get(text, ()) if inner[0] == 2 else ()
-                new = names[0] if len(names) == 1 else prefix + text if prefix + text in names else text
-                pair.add_bytes(inner[0], encode_text(new))
-            renamed.add_message(2, pair)
-        elif number != 1:
-            renamed.add_encoded(Span(message.file, begin, end))
-    return renamed
+def choose_new_name(names: Sequence[str], old: str, prefix: str) -> str:
+    """Return the only one of ``names``, or of those of several copies the one with ``prefix``; else the old name."""
+    return names[0] if len(names) == 1 else prefix + old if prefix + old in names else old
 
 
 def describe_value(name: str, type_bytes: bytes | None = None) -> Message:
@@ -142,49 +123,6 @@ def describe_type(dtype: str, shape: Dimensions | None) -> bytes:
     whole = Message()
     whole.add_message(1, tensor)
     return b"".join(whole.pieces())
-
-
-def encode_tensor(name: str, dtype: str, shape: Sequence[int], data: Blob | ExternalRange) -> Message:
-    """Return a TensorProto: its data raw, or a reference to another file."""
-    message = describe_tensor(name, dtype, shape)
-    if isinstance(data, tuple):
-        add_external(message, data)
-    else:
-        message.add_data(9, data)
-    return message
-
-
-def add_external(message: Message, data: ExternalRange) -> None:
-    """Add to a TensorProto where its data is."""
-    location, start, end = data
-    for key, value in {"location": location, "offset": str(start), "length": str(end - start)}.items():
-        message.add_message(13, encode_pair(key, value))
-    message.add_integer(14, 1)
-
-
-def replace_data(span: Span, data: Blob | ExternalRange, name: str | None = None) -> Message:
-    """Return a TensorProto with its data in it, or in another file; under ``name`` if one is given, all else as it was read."""
-    dropped = DATA_FIELDS if name is None else DATA_FIELDS | {TENSOR_NAME}
-    fields: list[tuple[int, Blob]] = [
-        (number, Span(span.file, begin, end))
-        for number, _, begin, _, end in scan(span.file.data, span.start, span.end)
-        if number not in dropped
-    ]
-    if name is not None:
-        field = Message()
-        field.add_bytes(TENSOR_NAME, encode_text(name))
-        fields.append((TENSOR_NAME, field))
-    field = Message()
-    if isinstance(data, tuple):
-        add_external(field, data)
-        fields.append((EXTERNAL, field))
-    else:
-        field.add_data(RAW, data)
-        fields.append((RAW, field))
-    message = Message()
-    for _, encoded in sorted(fields, key=lambda item: item[0]):
-        message.add_encoded(encoded)
-    return message
 
 
 def describe_tensor(name: str, dtype: str, shape: Sequence[int]) -> Message:

@@ -15,8 +15,9 @@ _SINGLE = once(3, 4, 6, 7, 8)
 _SHORT = 512  # bytes up to which what a NodeProto says behind its names is shared with others
 _CHUNK = 512  # nodes that are read at a time
 _NAME = r"(.)([ !#-~]*)"  # a byte that is the length of a name if it is followed by that many others
+_LABEL = r"(.)([ !#-~]+)"  # an empty label that is stated is read by scan, and written again
 _NAMES = re.compile(
-    r"(?:\x0a%s)?(?:\x0a%s)?(?:\x0a%s)?\x12%s(?:\x1a%s)?(\".*)" % ((_NAME,) * 5),  # inputs, an output, a label, all else
+    rf"(?:\x0a{_NAME})?(?:\x0a{_NAME})?(?:\x0a{_NAME})?\x12{_NAME}(?:\x1a{_LABEL})?(\".*)",  # inputs, output, label, all else
     re.DOTALL,
 ).fullmatch
 _NO_NAMES = ("",) * 11

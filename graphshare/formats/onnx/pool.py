@@ -26,7 +26,6 @@ from graphshare.formats.onnx.compose import add_metadata
 from graphshare.formats.onnx.decode import decode_model, read_model
 from graphshare.formats.onnx.external import RecordData, list_initializers, list_outside
 from graphshare.formats.onnx.inner_tensors import list_inner_tensors, move_inner_data
-from graphshare.formats.onnx.messages import ExternalRange, replace_data
 from graphshare.formats.onnx.protobuf import Blob, Message
 from graphshare.formats.onnx.read_back import check_written
 from graphshare.formats.onnx.staging import LARGEST
@@ -35,13 +34,15 @@ from graphshare.formats.onnx.stored import (
     FileRange,
     OnnxFile,
     Span,
+    Stored,
     TakenNames,
     TensorPlace,
     find_stored,
     get_source,
     read_metadata,
 )
-from graphshare.formats.onnx.tensors import data_size
+from graphshare.formats.onnx.tensor_messages import ExternalRange, replace_data
+from graphshare.formats.onnx.tensors import data_size, read_elements
 from graphshare.formats.onnx.write import encode_graph_file
 from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes
 from graphshare.formats.params.byte_ranges import copy_ranges, write_all
@@ -361,9 +362,8 @@ def stage_pool(members: Sequence[PoolMember], pool: WeightPool | None, stage: Ou
             for piece in content.pieces():
                 write_all(out, piece)
             out.flush()
-            # Numbers that are stored one by one have another size in the model than in the pool.
-            decoded = {weight.name for weight in member.contents if weight.record.data_offset is None}
-            check_written(out.name, graph, where=member.target, changed=decoded)
+            moved = {weight.name for weight in (*member.contents, *member.embedded)}
+            check_written(out.name, graph, where=member.target, changed=moved)
             _compare(member, pool, reader, out.name, data)
             staged.append(StagedMember(member, content.size, pool, base_name(written)))
     return staged
@@ -433,9 +433,10 @@ def _compare(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, p
     faults = []
     nodes = set(member.graph.nodes)
     with open_source(path) as source:
-        read = {node.name: find_stored(node.details).place for node in decode_model(OnnxFile(source, seeks_data=False)).nodes}
+        read = {node.name: find_stored(node.details) for node in decode_model(OnnxFile(source, seeks_data=False)).nodes}
         for weight in [*member.contents, *(weight for weight in member.embedded if weight.key in nodes)]:
-            new, old, content = read.get(weight.name), weight.place, member.contents.get(weight)
+            stored, old, content = read.get(weight.name, Stored()), weight.place, member.contents.get(weight)
+            new = stored.place
             place = None if pool is None or content is None else pool.locate(content, pool.location)
             start, end = place[1:] if place is not None else (0, 0) if new is None else (new.start, new.end)
             if weight.key in nodes and (
@@ -444,8 +445,11 @@ def _compare(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, p
             ):
                 faults.append(Fault("does not read back as it was written", where=member.target, node=weight.name, hint=BUG))
                 continue
-            holder = source if place is None or data is None else data
-            if not have_equal_bytes(reader.chunks(weight.record), _read_range(holder, start, end)):
+            if place is None and stored.tensor is not None and new is not None:
+                written = read_elements(stored.tensor, new)
+            else:
+                written = _read_range(source if data is None else data, start, end)
+            if not have_equal_bytes(reader.chunks(weight.record), written):
                 message = f"differs from its source in {member.target if place is None else place[0]}"
                 faults.append(Fault(message, where=member.target, node=weight.name, hint=BUG))
     if faults:

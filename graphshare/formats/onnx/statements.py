@@ -25,6 +25,7 @@ from graphshare.formats.onnx.stored import (
     find_stored,
     get_source,
     list_output_names,
+    list_read_names,
     replace_stored,
 )
 from graphshare.formats.onnx.tensors import DTYPE_NAMES, dtype_name, is_weight
@@ -289,7 +290,7 @@ def _compare_annotations(pairs: list[tuple[Node, Node]]) -> Iterator[Change]:
         return
     partners: dict[str, set[str]] = {}
     for a, b in pairs:
-        for name, twin in zip(_list_stored_names(a), _list_stored_names(b), strict=False):
+        for name, twin in zip(list_read_names(a), list_read_names(b), strict=False):
             partners.setdefault(name, set()).add(twin)
     for (a, _), (left, right) in zip(pairs, stored, strict=True):
         for index in sorted({*left, *right}):
@@ -298,13 +299,6 @@ def _compare_annotations(pairs: list[tuple[Node, Node]]) -> Iterator[Change]:
                 old, new = olds.get(key), news.get(key)
                 if old is None or new is None or new not in partners.get(old, {old}):
                     yield Change(f"annotation {key} of", list_output_names(a)[index], old, new)
-
-
-def _list_stored_names(node: Node) -> tuple[str, ...]:
-    """Return the names of a node's values in the file that it was read from."""
-    stored = find_stored(node.details)
-    declared = stored.tensor or stored.input
-    return stored.outputs if node.op else (declared.name if declared is not None else node.name,)
 
 
 def _read_annotation(message: NamedMessage | None) -> dict[str, str]:

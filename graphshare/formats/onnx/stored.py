@@ -160,12 +160,14 @@ class FileRange(msgspec.Struct, frozen=True):
 class ValueMessages(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The messages of a file on the outputs of a node, by index.
 
-    ``infos`` are from value_info, ``results`` from the graph's outputs, ``annotations`` on quantization.
+    ``infos`` are from value_info, ``results`` from the graph's outputs, ``annotations`` on quantization. Of several messages of
+    one list on one output the last counts; ``repeated`` has those before it, each with the number of its list and the index.
     """
 
     infos: Mapping[int, NamedMessage] = EMPTY
     results: Mapping[int, NamedMessage] = EMPTY
     annotations: Mapping[int, NamedMessage] = EMPTY
+    repeated: tuple[tuple[int, int, NamedMessage], ...] = ()
 
 
 NO_MESSAGES = ValueMessages()
@@ -241,6 +243,13 @@ class TakenNames:
 def list_output_names(node: Node) -> tuple[str, ...]:
     """Return the names of a node's outputs; a variable is its own output."""
     return node.details.outputs if node.op else (node.name,)
+
+
+def list_read_names(node: Node) -> tuple[str, ...]:
+    """Return the names of a node's outputs in the file that it was read from."""
+    stored = find_stored(node.details)
+    declared = stored.tensor or stored.input
+    return stored.outputs if node.op else (declared.name if declared is not None else node.name,)
 
 
 class OnnxSource(Source, frozen=True, eq=False):

@@ -27,16 +27,17 @@ _BITS = {
     17: 8, 18: 8, 19: 8, 20: 8, 21: 4, 22: 4, 23: 4, 24: 8, 25: 2, 26: 2,
 }
 # fmt: on
-RAW, EXTERNAL = 9, 13
+RAW, EXTERNAL, LOCATION = 9, 13, 14
 _FLOATS, _TEXTS, _DOUBLES, _INTEGERS = 4, 6, 10, (5, 7, 11)
 _DATA = (_FLOATS, _TEXTS, RAW, _DOUBLES, *_INTEGERS)
 _PIECE = 1 << 20
-_SINGLE = once(2, 3, 8, RAW, 12, 14)
+_SINGLE = once(2, 3, 8, RAW, 12, LOCATION)
 _SPARSE_SINGLE = _PAIR_SINGLE = once(1, 2)
-DATA_FIELDS = frozenset((*_DATA, EXTERNAL, 14))
+DATA_FIELDS = frozenset((*_DATA, EXTERNAL, LOCATION))
 """The fields of a TensorProto that are its data, or say where it is."""
 _LARGEST = 1 << 62
 _FLOATING = frozenset((1, 10, 11, 14, 15, 16, 17, 18, 19, 20, 23, 24))
+_SIGNED = frozenset((3, 5, 6, 7))
 _LEAST_FLOATS, _LEAST_OTHERS = 8, 16
 
 
@@ -79,8 +80,8 @@ def locate_tensor(file: OnnxFile, start: int, end: int) -> TensorPlace:
             last = field[4]
         elif which == EXTERNAL:
             expect(field, BYTES, "a pair of texts")
-            external.append(_read_pair(file, field[3], field[4]))
-        elif which == 14:
+            external.append(read_pair(file, field[3], field[4]))
+        elif which == LOCATION:
             location = enum_at(data, field)
     if shape and min(shape) < 0:
         raise WireError(f"a tensor has the shape {tuple(shape)}", start)
@@ -146,6 +147,12 @@ def pack_integers(data: Data, field: Field, width: int) -> bytes:
     return b"".join([(value % limit).to_bytes(width, "little") for value in integers_at(data, field)])
 
 
+def find_integer_form(span: Span) -> tuple[int, bool]:
+    """Return the bytes of one integer of the TensorProto in ``span`` as raw data, and whether it has a sign."""
+    code = next((enum_at(span.file.data, field) for field in scan(span.file.data, span.start, span.end) if field[0] == 2), 0)
+    return max(1, _BITS.get(code, 8) // 8), code in _SIGNED
+
+
 def dtype_code(name: str) -> int:
     """Return ONNX's number of a dtype by its name; 0 for an unknown one."""
     return DTYPE_CODES.get(name) or next((code for code, other in OTHER_NAMES.items() if other == name), 0)
@@ -156,7 +163,8 @@ def dtype_name(code: int) -> str:
     return DTYPE_NAMES.get(code) or OTHER_NAMES.get(code) or f"dtype {code}"
 
 
-def _read_pair(file: OnnxFile, start: int, end: int) -> tuple[str, str]:
+def read_pair(file: OnnxFile, start: int, end: int) -> tuple[str, str]:
+    """Return key and value of the StringStringEntryProto at ``start``. Raises WireError."""
     key = value = ""
     for field in scan(file.data, start, end, _PAIR_SINGLE):
         if field[0] in (1, 2):

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from graphshare.errors import Fault, InputError, RefusedError, install_command
 from graphshare.formats.onnx.compose import make_typed_input
 from graphshare.formats.onnx.inner_tensors import change_inner_tensors
-from graphshare.formats.onnx.messages import add_external, describe_type
+from graphshare.formats.onnx.messages import describe_type
 from graphshare.formats.onnx.protobuf import Message, WireError, encode_text, scan
 from graphshare.formats.onnx.stored import (
     FUNCTION,
@@ -28,6 +28,7 @@ from graphshare.formats.onnx.stored import (
     list_output_names,
     replace_stored,
 )
+from graphshare.formats.onnx.tensor_messages import add_external
 from graphshare.formats.onnx.tensors import DATA_FIELDS, RAW, data_size, dtype_name, locate_tensor, read_elements
 from graphshare.formats.onnx.types import NestedType, TensorType, input_types, is_complete, parse_type, read_any_type, read_type
 from graphshare.formats.onnx.write import encode_model

@@ -6,17 +6,20 @@ Fields stand in the order of their numbers, as protobuf's own libraries write th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from operator import itemgetter, lt
 from typing import TypeVar
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, TENSOR
+from graphshare.formats.onnx.body_names import Around, find_free_names, find_prefix, find_span
 from graphshare.formats.onnx.graph_fields import ANNOTATION, INITIALIZER, INPUT, NODE, OUTPUT, SPARSE, VALUE_INFO
+from graphshare.formats.onnx.homes import find_at_home, is_constant_in_file
 from graphshare.formats.onnx.messages import (
+    FieldChange,
+    choose_new_name,
     describe_value,
-    name_tensor,
     rename_annotation,
     rename_message,
     rename_sparse,
@@ -25,19 +28,21 @@ from graphshare.formats.onnx.messages import (
 from graphshare.formats.onnx.node_fields import encode_names
 from graphshare.formats.onnx.protobuf import Blob, Message, encode_text, scan
 from graphshare.formats.onnx.stored import (
-    FIRST_CONSTANTS,
     NO_MESSAGES,
+    NamedMessage,
     NamesSpan,
+    OnnxFile,
     OnnxSource,
     Span,
     Stored,
-    TakenNames,
     find_stored,
     get_source,
     list_output_names,
+    list_read_names,
 )
+from graphshare.formats.onnx.tensor_messages import name_tensor
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.walk import list_bodies, own_inputs
+from graphshare.ir.walk import own_inputs
 
 TensorEncoder = Callable[[Node, str], Message | None]
 """Returns the TensorProto, under a name, of an initializer with data elsewhere; None where that of its file holds."""
@@ -101,7 +106,7 @@ def encode_model(graph: Graph, encode_tensor: TensorEncoder = keep_tensor, types
 def list_as_read(graph: Graph) -> list[Node]:
     """Return the nodes in the order that they have in a graph that is read from the file of this one."""
     at_home = find_at_home(graph)
-    steps = {node for node in graph.nodes if node.op or _is_constant(node, graph) or node in at_home}
+    steps = {node for node in graph.nodes if node.op or is_constant_in_file(node, graph) or node in at_home}
     variables = [node for node in graph.nodes if node not in steps]
     inputs = [node for node in variables if _is_input(node)]
     tensors: Ranked[Node] = {INITIALIZER: [], SPARSE: []}
@@ -111,56 +116,6 @@ def list_as_read(graph: Graph) -> list[Node]:
             tensors[SPARSE if stored.is_sparse else INITIALIZER].append((_rank_tensor(stored), node))
     others = [node for nodes in _order(tensors).values() for node in nodes]
     return [*inputs, *others, *(node for node in graph.nodes if node in steps)]
-
-
-def find_at_home(graph: Graph) -> dict[Node, str]:
-    """Return the weights of bodies that are written where they were read, and their names there.
-
-    Those are the ones that their body alone captures, once. Every other one, tied across bodies for one, is an initializer
-    of the main graph. A name that several bodies have is the model's own with a number, which a reader adds anew.
-    """
-    if not any(node.subgraphs for node in graph.nodes):
-        return {}
-    lifted = {node for node in graph.nodes if not node.op and find_stored(node.details).home is not None}
-    uses = Counter(head.node for head in graph.heads)
-    homes: set[Node] = set()
-    for node in graph.nodes:
-        uses.update([entry.node for entry in node.inputs])
-        if node.subgraphs:
-            homes.update(_list_at_home(node, lifted))
-    at_home = {node for node in homes if uses[node] == 1}
-    taken = TakenNames(name for node in graph.nodes if node not in at_home for name in list_output_names(node))
-    names: dict[Node, str] = {}
-    for node in graph.nodes:
-        if node in at_home:
-            stored = find_stored(node.details)
-            number = stored.outputs[0].removeprefix(stored.tensor.name) if stored.tensor is not None else ""
-            name = node.name.removesuffix(number)
-            names[node] = name if taken.find_free(name) == node.name else node.name
-            taken.add(node.name)
-    return names
-
-
-def _list_at_home(node: Node, lifted: Set[Node]) -> Iterator[Node]:
-    """Yield the weights that bodies of an operator capture, and that were read from them."""
-    pending = [(body, {v: e.node for v, e in body.captured.items() if e.node in lifted}) for body in list_bodies(node).values()]
-    for body, weights in pending:
-        home = get_source(body.graph).span
-        yield from (weight for weight in weights.values() if find_stored(weight.details).home is home)
-        for inner in [inner for node in body.graph.nodes for inner in list_bodies(node).values()] if weights else ():
-            pending.append((inner, {v: weights[e.node] for v, e in inner.captured.items() if e.node in weights}))
-
-
-def _is_constant(node: Node, graph: Graph) -> bool:
-    """Return whether a variable of the main graph is written as a Constant: one that it had, or some that a body had.
-
-    ONNX's inference of types takes sparse Constants for tensors, and does not take sparse initializers for them. Up to IR
-    version 3 initializers are inputs.
-    """
-    stored = find_stored(node.details)
-    if node.op or stored.node is None:
-        return False
-    return stored.home is None or stored.is_sparse or get_source(graph).ir_version < FIRST_CONSTANTS
 
 
 def _rank_tensor(stored: Stored) -> int:
@@ -202,7 +157,7 @@ class _GraphWriter:
         graph: Graph,
         encode_tensor: TensorEncoder,
         captured: Mapping[Node, str] = EMPTY,
-        around: tuple[Set[str], ...] = (),
+        around: tuple[Around, ...] = (),
         types: Mapping[str, bytes] = EMPTY,
         lifted: Mapping[Node, Node] = EMPTY,
         at_home: Mapping[Node, str] = EMPTY,
@@ -220,19 +175,40 @@ class _GraphWriter:
         self._nodes[:0] = self._own.values()
         self._names_of = self._find_names if self._weights else list_output_names
         self._outside = around
-        self._renamed = _find_free_names(self._list_names(), around) if around else {}
+        self._renamed: dict[str, str] = {}
+        if around:
+            self._renamed = find_free_names(self._find_clashes(), {*self._list_names(), *captured.values()}, around)
         self._is_plain = not (captured or self._own or self._renamed or self._weights)  # names are those that nodes have
         self._as_read = set() if around else set(get_source(graph).nodes)
         self._heads = {(head.node, head.index) for head in graph.heads}
 
     @cached_property
-    def _around(self) -> tuple[Set[str], ...]:
-        """The names of the graphs around a body of this one, which are those around this one and its own."""
-        names = self._list_names()
-        return (*self._outside, {self._renamed.get(name, name) for name in names} if self._renamed else names)
+    def _definitions(self) -> dict[str, tuple[int, OnnxFile | None]]:
+        """The position of the operator that defines a name, -1 for variables, and the file in which the value has it too."""
+        definitions: dict[str, tuple[int, OnnxFile | None]] = {}
+        for node in self._nodes:
+            position, span = self._positions.get(node, -1), find_span(node)
+            for name, old in zip(self._own_names(node), list_read_names(node), strict=False):
+                definitions[name] = position, span.file if span is not None and name == old else None
+        return definitions
+
+    @cached_property
+    def _positions(self) -> dict[Node, int]:
+        """The positions of the operators."""
+        return {node: position for position, node in enumerate(self._nodes) if node.op}
 
     def _list_names(self) -> set[str]:
         return {name for node in self._nodes for name in self._names_of(node) if name}
+
+    def _find_clashes(self) -> Iterator[str]:
+        """Yield the names of values that would hide a captured value, or be defined twice, and that are not so in the file."""
+        captured = {name: name == node.details.outputs[0] for node, name in self._captured.items()}
+        file = get_source(self._graph).file
+        for node in self._nodes:
+            for name, old in zip(self._names_of(node), list_read_names(node), strict=False):
+                hides = name in captured and not (captured[name] and name == old)
+                if name and (hides or (node.op and any(level.defines(name, file) for level in self._outside))):
+                    yield name
 
     def is_as_read(self) -> bool:
         """Whether the bytes of a subgraph still hold: neither its own names nor those that it captures have changed."""
@@ -242,6 +218,8 @@ class _GraphWriter:
             and all(self._encode_tensor(node, node.name) is None for node in self._nodes if not node.op)
             and all(self._is_kept(node) for node in self._weights)
             and all(node.details.outputs == (name,) for node, name in self._captured.items())
+            and len([name for _, message, name in self._list_orphans() if name == message.name]) == len(self._orphans)
+            and all(b"".join(self._encode_annotation(each, each.name).pieces()) == each.read() for each in self._annotations())
             and all(writer.is_as_read() for node in self._nodes if node.subgraphs for writer in self._bodies(node))
         )
 
@@ -251,7 +229,7 @@ class _GraphWriter:
         lists: dict[int, list[bytes | Blob | Message]] = {
             NODE: self._encode_steps(),
             INPUT: [self._encode_input(node) for node in variables if _is_input(node)],
-            OUTPUT: [self._encode_output(head) for head in self._graph.heads],
+            OUTPUT: self._encode_outputs(),
             **_order(self._list_tensors(variables)),
             **_order(self._list_infos()),
         }
@@ -284,7 +262,9 @@ class _GraphWriter:
 
     def _list_steps(self) -> list[Node]:
         """Return the operators, and the weights that are written as Constants, in the order of their file."""
-        steps = [node for node in self._nodes if node.op or (_is_constant(node, self._graph) and node not in self._weights)]
+        steps = [
+            node for node in self._nodes if node.op or (is_constant_in_file(node, self._graph) and node not in self._weights)
+        ]
         constants = [
             (stored.tensor.rank, node)
             for node in self._own.values()
@@ -296,6 +276,8 @@ class _GraphWriter:
         return steps
 
     def _own_names(self, node: Node) -> tuple[str, ...]:
+        if node in self._captured:
+            return (self._captured[node],)
         names = self._names_of(node)
         return tuple([self._renamed.get(name, name) for name in names]) if self._renamed else names
 
@@ -310,7 +292,8 @@ class _GraphWriter:
                     lifted[variable] = self._lifted[entry.node]
                 else:
                     captured[variable] = self._name(entry)
-            yield _GraphWriter(graph, self._encode_tensor, captured, self._around, EMPTY, lifted, self._at_home)
+            around = (*self._outside, Around(self._definitions, self._positions[node], self._new_names, find_prefix(node)))
+            yield _GraphWriter(graph, self._encode_tensor, captured, around, EMPTY, lifted, self._at_home)
 
     def _list_inputs(self, node: Node) -> list[str]:
         """Return the names of a node's own inputs, those that are absent included."""
@@ -356,35 +339,22 @@ class _GraphWriter:
         changed = not all(body.is_as_read() for body in bodies)
         if not changed and tuple(inputs) == stored.inputs and outputs == stored.outputs and details.label == stored.label:
             return stored.node
-        message = Message()
-        for number, names in ((1, inputs), (2, outputs), (3, (details.label,) if details.label else ())):
-            for name in names:
-                message.add_bytes(number, encode_text(name))
         encoded = map(_GraphWriter.encode, bodies)
         # Bodies are taken in the order in which the attributes have them.
         graphs = dict.fromkeys((GRAPH, GRAPHS), lambda _: next(encoded))
-        for number, _, begin, start, end in scan(stored.node.file.data, stored.node.start, stored.node.end):
-            span = Span(stored.node.file, begin, end)
-            if number == 5 and changed:
-                message.add_message(5, rewrite_message(Span(stored.node.file, start, end), graphs))
-            elif number > 3:
-                message.add_encoded(span)
-        return message
+        changes: dict[int, FieldChange] = {}
+        if changed:
+            changes[5] = lambda attribute: rewrite_message(attribute, graphs)
+        return _encode_named(stored.node, {1: inputs, 2: outputs, 3: [details.label] if details.label else []}, changes)
 
     def _encode_constant(self, span: Span, stored: Stored, name: str, node: Node) -> Blob | Message:
         tensor, label = self._encode_tensor(node, name), node.details.label
         if tensor is None and stored.tensor is not None and name == stored.tensor.name and label == stored.label:
             return span
-        message = Message()
-        message.add_bytes(2, encode_text(name))
-        message.add_text(3, label)
-        for number, _, begin, start, end in scan(span.file.data, span.start, span.end):
-            if number == 5 and tensor is not None:
-                attribute = Span(span.file, start, end)
-                message.add_message(5, rewrite_message(attribute, {TENSOR: lambda _: tensor}))
-            elif number > 3:
-                message.add_encoded(Span(span.file, begin, end))
-        return message
+        changes: dict[int, FieldChange] = {}
+        if tensor is not None:
+            changes[5] = lambda attribute: rewrite_message(attribute, {TENSOR: lambda _: tensor})
+        return _encode_named(span, {2: [name], 3: [label] if label else []}, changes)
 
     def _list_tensors(self, variables: Iterable[Node]) -> Ranked[bytes | Blob | Message]:
         tensors: Ranked[bytes | Blob | Message] = {INITIALIZER: [], SPARSE: []}
@@ -392,7 +362,7 @@ class _GraphWriter:
             stored = find_stored(node.details)
             if stored.tensor is None:
                 continue
-            if stored.node is not None and (node in self._weights or _is_constant(node, self._graph)):
+            if stored.node is not None and (node in self._weights or is_constant_in_file(node, self._graph)):
                 continue
             (name,) = self._own_names(node)
             rank = stored.tensor.rank if node in self._weights else _rank_tensor(stored)
@@ -410,17 +380,30 @@ class _GraphWriter:
         (name,), declared = self._own_names(node), find_stored(node.details).input
         return describe_value(name) if declared is None else rename_message(declared, name)
 
-    def _encode_output(self, head: Entry) -> bytes | Blob | Message:
-        name, stored = self._name(head), find_stored(head.node.details)
-        known = stored.values.results.get(head.index) or stored.values.infos.get(head.index) or stored.input
-        inferred = self._types.get(name)
-        return describe_value(name, inferred) if known is None or inferred is not None else rename_message(known, name)
+    def _encode_outputs(self) -> list[bytes | Blob | Message]:
+        """Return the ValueInfoProtos of the outputs."""
+        encoded: list[bytes | Blob | Message] = []
+        counts: Counter[tuple[Node, int]] = Counter()
+        for head in self._graph.heads:
+            name, stored, place = self._name(head), find_stored(head.node.details), (head.node, head.index)
+            values = stored.values
+            stated = [message for number, index, message in values.repeated if (number, index) == (OUTPUT, head.index)]
+            stated += [values.results[head.index]] if head.index in values.results else []
+            # A value that is an output several times has a message for each.
+            known = stated[min(counts[place], len(stated) - 1)] if stated else values.infos.get(head.index) or stored.input
+            counts[place] += 1
+            inferred = self._types.get(name)
+            if known is None or inferred is not None:
+                encoded.append(describe_value(name, inferred))
+            else:
+                encoded.append(rename_message(known, name))
+        return encoded
 
     def _list_infos(self) -> Ranked[bytes | Blob | Message]:
         infos: list[tuple[int, bytes | Blob | Message]] = []
         annotations: list[tuple[int, bytes | Blob | Message]] = []
         heads, ends = self._heads, {node for node, _ in self._heads}
-        for node in self._nodes:
+        for node in (*self._captured, *self._nodes):
             values = find_stored(node.details).values
             if values is NO_MESSAGES:
                 continue
@@ -428,26 +411,67 @@ class _GraphWriter:
             for index, message in values.infos.items():
                 if index in results or node not in ends or (node, index) not in heads:
                     infos.append((message.rank, rename_message(message, names[index])))
-            if results is EMPTY and values.annotations is EMPTY:  # as nearly always
+            if results is EMPTY and values.annotations is EMPTY and not values.repeated:  # as nearly always
                 continue
             for index, message in results.items():  # an output no more: its type is known anyway
                 if (node, index) not in heads and index not in values.infos and node.op:
                     infos.append((_LAST, rename_message(message, names[index])))
             for index, message in values.annotations.items():
-                annotations.append((message.rank, rename_annotation(message, names[index], self._new_names())))
-        for number, message in get_source(self._graph).orphans:
-            # A message on a value that did not exist must not become one on a new value of that name.
-            if not any(message.name in names for names in self._around):
-                (infos if number == VALUE_INFO else annotations).append((message.rank, message))
+                annotations.append((message.rank, self._encode_annotation(message, names[index])))
+            for number, index, message in values.repeated:
+                if number == VALUE_INFO:
+                    infos.append((message.rank, rename_message(message, names[index])))
+                elif number == ANNOTATION:
+                    annotations.append((message.rank, self._encode_annotation(message, names[index])))
+        for number, message, name in self._list_orphans():
+            if number == VALUE_INFO:
+                infos.append((message.rank, rename_message(message, name)))
+            else:
+                annotations.append((message.rank, self._encode_annotation(message, name)))
         return {VALUE_INFO: infos, ANNOTATION: annotations}
 
+    @property
+    def _orphans(self) -> Sequence[tuple[int, NamedMessage]]:
+        return get_source(self._graph).orphans
+
+    def _annotations(self) -> Iterator[NamedMessage]:
+        """Yield the annotations of a file on values of this graph."""
+        for node in (*self._captured, *self._nodes):
+            values = find_stored(node.details).values
+            yield from values.annotations.values()
+            yield from (message for number, _, message in values.repeated if number == ANNOTATION)
+
+    def _list_orphans(self) -> Iterator[tuple[int, NamedMessage, str]]:
+        """Yield the messages on values that this graph does not have: the number of the list, the message and its name now.
+
+        Those on values around it follow these. One is left out where a value has its name now: it must not become a message on
+        that.
+        """
+        names = {name for node in self._nodes for name in self._own_names(node) if name} if self._orphans else set()
+        for number, message in self._orphans:
+            name = self._find_name_around(message.name) or message.name
+            if name not in names:
+                yield number, message, name
+
+    def _encode_annotation(self, message: NamedMessage, name: str) -> Blob | Message:
+        prefix = name.removesuffix(message.name) if name.endswith(message.name) else ""
+        return rename_annotation(message, name, lambda old: self._find_new_name(old, prefix))
+
+    def _find_new_name(self, old: str, prefix: str = "") -> str:
+        """Return what a value of the file is called now, here or around; of several copies the one with ``prefix``."""
+        if old in self._new_names:
+            return choose_new_name(self._new_names[old], old, prefix)
+        return self._find_name_around(old) or old
+
+    def _find_name_around(self, old: str) -> str:
+        return next((name for level in reversed(self._outside) if (name := level.find_new_name(old))), "")
+
+    @cached_property
     def _new_names(self) -> dict[str, list[str]]:
-        """Return the names that values of the file have now, several where it has copies."""
+        """The names that values of the file have now, several where it has copies."""
         new_names: dict[str, list[str]] = {}
-        for node in self._nodes:
-            stored = find_stored(node.details)
-            declared = stored.tensor or stored.input
-            read = stored.outputs if node.op else (declared.name if declared is not None else node.name,)
+        for node in (*self._captured, *self._nodes):
+            read = node.details.outputs if node in self._captured else list_read_names(node)
             for old, new in zip(read, self._own_names(node), strict=True):
                 new_names.setdefault(old, []).append(new)
         return new_names
@@ -461,12 +485,24 @@ def _is_input(node: Node) -> bool:
     return stored.input is not None or stored.tensor is None
 
 
-def _find_free_names(names: Set[str], around: tuple[Set[str], ...]) -> dict[str, str]:
-    """Return other names for values of a subgraph that have the name of a value around it, which would hide that one."""
-    renamed: dict[str, str] = {}
-    for name in sorted(name for name in names if any(name in others for others in around)):
-        number = 1
-        while (free := f"{name}_{number}") in names or free in renamed.values() or any(free in others for others in around):
-            number += 1
-        renamed[name] = free
-    return renamed
+def _encode_named(span: Span, names: Mapping[int, Sequence[str]], changes: Mapping[int, FieldChange]) -> Message:
+    """Return a NodeProto with other ``names`` by field number, and ``changes`` of other fields as in :func:`rewrite_message`.
+
+    Where the file has as many names of each kind, every field stays at its place, a label that is empty too.
+    """
+    fields = Counter(field[0] for field in scan(span.file.data, span.start, span.end))
+    if fields[3] and not names[3]:
+        names = {**names, 3: [""]}
+    if all(len(texts) == fields[number] for number, texts in names.items()):
+        encoded = {number: map(encode_text, texts) for number, texts in names.items()}
+        return rewrite_message(span, {**changes, **{number: partial(_take, texts) for number, texts in encoded.items()}})
+    message = Message()
+    for number, texts in names.items():
+        for text in texts:
+            message.add_bytes(number, encode_text(text))
+    message.add_encoded(rewrite_message(span, {**changes, **dict.fromkeys(names)}))
+    return message
+
+
+def _take(texts: Iterator[bytes], _: Span) -> bytes:
+    return next(texts)

@@ -20,9 +20,9 @@ from graphshare.formats.onnx.compose import (
     restate_shapes,
     start_body,
 )
-from graphshare.formats.onnx.messages import encode_tensor
 from graphshare.formats.onnx.protobuf import Message, encode_varint, pack_float
 from graphshare.formats.onnx.stored import ValueMessages, find_stored, replace_stored
+from graphshare.formats.onnx.tensor_messages import encode_tensor
 from graphshare.formats.onnx.types import NestedType, TensorType, read_type
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import Graph, Node

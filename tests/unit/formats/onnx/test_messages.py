@@ -11,20 +11,19 @@ from onnx import TensorProto, helper
 from graphshare.formats.onnx.graph_fields import ANNOTATION, SPARSE, VALUE_INFO, scan_graph
 from graphshare.formats.onnx.messages import (
     Dimensions,
+    choose_new_name,
     describe_type,
     describe_value,
     encode_attribute,
     encode_pair,
-    encode_tensor,
-    name_tensor,
     rename_annotation,
     rename_message,
     rename_sparse,
-    replace_data,
     rewrite_message,
 )
 from graphshare.formats.onnx.protobuf import Blob, Message, encode_field
 from graphshare.formats.onnx.stored import MemoryFile, NamedMessage, Span
+from graphshare.formats.onnx.tensor_messages import encode_tensor, name_tensor, replace_data
 from graphshare.ir.graph import Graph
 from graphshare.ir.onnx import Float, Tensor
 
@@ -103,11 +102,12 @@ def test_annotations_name_values_by_their_new_names() -> None:
     for key, value in pairs.items():
         annotation.quant_parameter_tensor_names.add(key=key, value=value)
     named = read(ANNOTATION, annotation.SerializeToString() + b"\x18\x07")
-    assert rename_annotation(named, "w", {}) is named
+    assert encode(rename_annotation(named, "w", str)) == named.read()
     new = {"one": ["uno"], "two": ["p_two", "q_two"], "other": ["r_other", "s_other"], "A": ["key"], "w": ["no"]}
 
     def show(name: str) -> list[tuple[str, str]]:
-        data = encode(rename_annotation(named, name, new))
+        prefix = name.removesuffix("w")
+        data = encode(rename_annotation(named, name, lambda old: choose_new_name(new.get(old, ()), old, prefix)))
         assert data.endswith(b"\x18\x07")
         renamed = onnx.TensorAnnotation.FromString(data)
         assert renamed.tensor_name == name
@@ -115,6 +115,7 @@ def test_annotations_name_values_by_their_new_names() -> None:
 
     assert show("q_w") == [("A", "uno"), ("B", "q_two"), ("C", "none"), ("D", "other")]
     assert show("v") == [("A", "uno"), ("B", "two"), ("C", "none"), ("D", "other")]
+    assert show("w") == [("A", "uno"), ("B", "two"), ("C", "none"), ("D", "other")]  # its own name stays
 
 
 @pytest.mark.parametrize("shape", [None, [], [1, "n", None, 0]])

@@ -1,0 +1,126 @@
+"""Encode tensors with their data in the model or in another file; all else of one that was read is copied byte by byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from graphshare.formats.onnx.graph_fields import TENSOR_NAME
+from graphshare.formats.onnx.messages import describe_tensor, encode_pair
+from graphshare.formats.onnx.protobuf import Blob, Message, encode_text, encode_varint, enum_at, scan
+from graphshare.formats.onnx.stored import OWN_KEYS, MemoryFile, Span
+from graphshare.formats.onnx.tensors import DATA_FIELDS, EXTERNAL, LOCATION, RAW, find_integer_form, read_pair
+
+ExternalRange = tuple[str, int, int]
+"""A file, as the model names it, and begin and end of the data in it."""
+_METADATA = 16
+_KEY = f"{OWN_KEYS}data"
+"""The key of a tensor's metadata that says how the model stored the data which is in another file now."""
+_FORMS = {4: "float_data", 5: "int32_data", 7: "int64_data", RAW: "raw_data", 10: "double_data", 11: "uint64_data"}
+_NUMBERS = {name: number for number, name in _FORMS.items()}
+_STATED = " data_location"  # follows the form where the model stated that the data is in it
+_PLACE = ("location", "offset", "length")
+
+
+def name_tensor(span: Span, name: str) -> Message:
+    """Return a TensorProto under a name, which that of a Constant needs not have."""
+    message, is_named = Message(), False
+    for number, _, begin, _, end in scan(span.file.data, span.start, span.end):
+        # The name goes where protobuf writes it, before the fields of higher numbers.
+        if not is_named and number >= TENSOR_NAME:
+            message.add_bytes(TENSOR_NAME, encode_text(name))
+            is_named = True
+        if number != TENSOR_NAME:
+            message.add_encoded(Span(span.file, begin, end))
+    if not is_named:
+        message.add_bytes(TENSOR_NAME, encode_text(name))
+    return message
+
+
+def encode_tensor(name: str, dtype: str, shape: Sequence[int], data: Blob | ExternalRange) -> Message:
+    """Return a TensorProto: its data raw, or a reference to another file."""
+    message = describe_tensor(name, dtype, shape)
+    if isinstance(data, tuple):
+        add_external(message, data)
+    else:
+        message.add_data(9, data)
+    return message
+
+
+def add_external(message: Message, data: ExternalRange) -> None:
+    """Add to a TensorProto where its data is."""
+    location, start, end = data
+    for key, value in {"location": location, "offset": str(start), "length": str(end - start)}.items():
+        message.add_message(13, encode_pair(key, value))
+    message.add_integer(14, 1)
+
+
+def replace_data(span: Span, data: Blob | ExternalRange, name: str | None = None) -> Message:
+    """Return a TensorProto with its data in it, or in another file; under ``name`` if one is given, all else as it was read.
+
+    Data that leaves the model and comes back is stored in the form that it had.
+    """
+    fields: list[tuple[int, Blob]] = []
+    stored, is_stated, note = RAW, False, ""
+    for number, kind, begin, start, end in scan(span.file.data, span.start, span.end):
+        field = Span(span.file, begin, end)
+        pair = read_pair(span.file, start, end) if number in (EXTERNAL, _METADATA) else ("", "")
+        if pair[0] == _KEY:
+            note = pair[1]
+        elif number in _FORMS:
+            stored = number
+        elif number == LOCATION:
+            is_stated = not enum_at(span.file.data, (number, kind, begin, start, end))
+        elif number == EXTERNAL and isinstance(data, tuple) and pair[0] not in _PLACE:
+            fields.append((number, field))  # a checksum for one
+        elif number not in DATA_FIELDS and (name is None or number != TENSOR_NAME):
+            fields.append((number, field))
+    if name is not None:
+        fields.append((TENSOR_NAME, _encode_field(TENSOR_NAME, encode_text(name))))
+    if isinstance(data, tuple):
+        fields += _point_outside(data, note or (_FORMS[stored] + _STATED * is_stated))
+    else:
+        # What the message says of data that it has counts only where the data was taken out of it.
+        stored = _NUMBERS.get(note.removesuffix(_STATED), RAW)
+        fields.append((stored, _encode_data(stored, data, span)))
+        if note.endswith(_STATED):
+            location = Message()
+            location.add_integer(LOCATION, 0)
+            fields.append((LOCATION, location))
+    message = Message()
+    for _, encoded in sorted(fields, key=lambda item: item[0]):
+        message.add_encoded(encoded)
+    return message
+
+
+def _point_outside(data: ExternalRange, form: str) -> Iterator[tuple[int, Blob]]:
+    """Yield the fields, with their numbers, for data in another file that had this form in the model."""
+    place = Message()
+    add_external(place, data)
+    yield EXTERNAL, place
+    if form != _FORMS[RAW]:
+        note = Message()
+        note.add_message(_METADATA, encode_pair(_KEY, form))
+        yield _METADATA, note
+
+
+def _encode_field(number: int, value: bytes) -> Message:
+    field = Message()
+    field.add_bytes(number, value)
+    return field
+
+
+def _encode_data(number: int, data: Blob, span: Span) -> Message:
+    """Return the field of a tensor's data, which ``data`` has as raw bytes."""
+    field = Message()
+    if number not in _INTEGERS:
+        field.add_data(number, data)
+        return field
+    width, signed = find_integer_form(span)
+    content = b"".join(data.pieces())
+    values = [int.from_bytes(content[i : i + width], "little", signed=signed) for i in range(0, len(content), width)]
+    packed = b"".join([encode_varint(value & _MASK) for value in values])
+    field.add_data(number, Span(MemoryFile(packed), 0, len(packed)))
+    return field
+
+
+_INTEGERS, _MASK = (5, 7, 11), (1 << 64) - 1
