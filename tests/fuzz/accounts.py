@@ -107,9 +107,10 @@ def count_fields(message: Message, numbers: Callable[[int], bool] = lambda numbe
 class Renaming:
     """New names for the values and nodes of a main graph. In bodies captured values get theirs, and a body's own keep them.
 
-    There are three exceptions. A name is free where it would hide a value that the body captures. Weights of bodies are
-    parameters of the model, have its prefix, and are the main graph's where several bodies share one. Entries on values that do
-    not exist may have the prefix, and must where a value has got their name; or a note says that they are left out.
+    There are three exceptions. A name is free where it would hide a value that the body captures, or where a node of the body
+    would define what is defined around it. Weights of bodies are parameters of the model, have its prefix, and are the main
+    graph's where several bodies share one, with what is said of them. Entries on values that do not exist may have the prefix,
+    and must where a value has got their name; or a note says that they are left out.
     """
 
     names: Names
@@ -118,11 +119,12 @@ class Renaming:
     notes: Sequence[str] = ()
     faults: list[str] = field(default_factory=list)
     moved: set[str] = field(default_factory=set)
-    """Weights of bodies that the main graph has instead, by their names there."""
+    """The names of weights of bodies that the main graph has instead."""
 
     def apply(self, graph: Message, result: Message) -> Message:
         """Return a main graph under the new names; what a rewrite may choose is taken from its ``result``."""
         graph, made = graph.copy(), index_nodes(result)
+        self._result, self._taken = result, list_defined(result)
         self._weights = {name: content for name, content in map(_find_weight, result.fields) if content}
         for node in list_nodes(graph):
             before = list_texts(node, 2)
@@ -146,7 +148,9 @@ class Renaming:
         for name, kind, new in _pair_names(body, other):
             if new != name:
                 own[name] = new
-                is_free = name in hidden and re.fullmatch(re.escape(name) + r"_\d+", new)
+                is_around = name in around.values() or name in self._taken
+                hides = name in hidden or (is_around and kind not in LISTS.values())
+                is_free = hides and re.fullmatch(re.escape(name) + r"_\d+", new)
                 if not is_free and not (kind in _WEIGHTS and new.endswith(name)):
                     self.faults.append(f"in body {body.text(2)!r} {kind} {name!r} became {new!r}")
         scope = {**around, **lifted, **own}
@@ -170,6 +174,12 @@ class Renaming:
                     lifted[name] = names[0]
                     body.fields.remove(each)
         self.moved.update(lifted.values())
+        for each in list(body.fields):
+            if each.number in (INFO, ANNOTATION) and (name := name_of(each.number, each.value)) in lifted:
+                body.fields.remove(each)
+                set_name(each.number, each.value, lifted[name])
+                if not count_fields(self._result)[Message(body.kind, [each]).group()[0]]:
+                    self.faults.append(f"lost {LISTS[each.number]} {name!r} of a weight that the main graph has")
         return lifted
 
     def _settle_orphans(self, graph: Message, other: Message, scope: Names, taken: set[str]) -> None:
