@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,6 +91,17 @@ def list_captured(body: Message, around: Names) -> set[str]:
         for inner in list_bodies(node):
             captured |= list_captured(inner, outside)
     return captured & outside.keys()
+
+
+def find_needed(graph: Message, outputs: Iterable[str]) -> set[str]:
+    """Return the names of the values that are needed to compute some values, and theirs."""
+    defined, needed = list_defined(graph), {*outputs}
+    for node in reversed(list_nodes(graph)):
+        if needed & {*list_texts(node, 2)} - {""}:
+            needed.update(name for name in list_texts(node, 1) if name)
+            for body in list_bodies(node):
+                needed |= list_captured(body, defined)
+    return needed
 
 
 def index_nodes(graph: Message) -> dict[tuple[str, ...], Message]:

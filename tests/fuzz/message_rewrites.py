@@ -26,6 +26,7 @@ from tests.fuzz.accounts import (
     count_fields,
     describe_field,
     find_difference,
+    find_needed,
     get_graph,
     list_bodies,
     list_defined,
@@ -147,15 +148,15 @@ def _is_noted(one: tuple[int, int, object], source: Message, notes: Sequence[str
     return bool(notes)
 
 
-def _expect_rest(part: Part, result: Message, gone: frozenset[str] = frozenset(), outputs: Sequence[str] | None = None) -> None:
-    """Raise Lost unless a model has all that was said of the values that it has, and the outputs that are asked for, or all."""
+def _expect_rest(part: Part, result: Message, outputs: Sequence[str] = (), gone: str = "") -> None:
+    """Raise Lost unless a model has all that ``outputs`` need, or all but the value ``gone``, and what was said of it."""
     renaming, made = Renaming(part.names), get_graph(result)
     graph = get_graph(part.model).copy()
-    graph.fields[:] = [
-        f for f in graph.fields if f.number == NODE or f.number not in LISTS or name_of(f.number, f.value) not in gone
-    ]
+    named = LISTS.keys() - {NODE}
+    graph.fields[:] = [f for f in graph.fields if f.number not in named or not gone or name_of(f.number, f.value) != gone]
     graph = renaming.apply(graph, made)
-    present, there, defined = count_fields(made), list_defined(made), list_defined(graph)
+    present, there, defined = count_fields(made), list_defined(made).keys(), list_defined(graph).keys()
+    needed = find_needed(graph, outputs) if outputs else defined
     typed = {name_of(n, entry) for n, entry in list_entries(made) if n in (INPUT, OUTPUT, INFO)}
     faults = renaming.faults
     for each in graph.fields:
@@ -163,29 +164,32 @@ def _expect_rest(part: Part, result: Message, gone: frozenset[str] = frozenset()
         if present[one]:
             present[one] -= 1
             continue
+        is_gone = False
         if each.number == NODE:
-            is_gone = any(name not in there for name in list_texts(each.value, 2) if name)
-        else:
-            name = name_of(each.number, each.value) if each.number in LISTS else ""
-            is_gone = name in defined and name not in there
-            if each.number in (OUTPUT, INFO):  # a value that becomes an output, or is one no more
-                other = Field(OUTPUT if each.number == INFO else INFO, each.wire, each.value)
-                is_unasked = each.number == OUTPUT and outputs is not None and name in typed  # or it is listed twice
-                is_gone = is_gone or is_unasked or present[Message(graph.kind, [other]).group()[0]] > 0
+            is_gone = not needed & {*list_texts(each.value, 2)}
+        elif each.number in LISTS:
+            name = name_of(each.number, each.value)
+            is_gone = name in defined - there - needed
+            if each.number == OUTPUT and outputs:  # it is asked for no more, or is there twice
+                is_gone = is_gone or name in typed
+            if each.number == INFO:  # a value that becomes an output
+                other = Message(graph.kind, [Field(OUTPUT, each.wire, each.value)]).group()[0]
+                is_gone = is_gone or present[other] > 0
         if not is_gone:
             faults.append(f"lost {describe_field('GraphProto', one)}{_describe_twin(made, one)}")
     _raise_lost(faults)
     _expect_statements([part.model], result, [])
 
 
-def _name_all(model: Message, prefix: str = "") -> dict[str, str]:
+def list_names(model: Message, prefix: str = "") -> dict[str, str]:
+    """Return the names of the values of a main graph, each with the one that a prefix makes of it."""
     return {name: prefix + name for name in list_defined(get_graph(model))}
 
 
 def rename(path: Path, source: Message) -> None:
     """All names get a prefix, and all else stays."""
     model = gs.rename(gs.load(path), prefix="p_")
-    _expect_renamed(Part(source, _name_all(source, "p_"), "p_"), _save(model, path.with_name("out.onnx")), model)
+    _expect_renamed(Part(source, list_names(source, "p_"), "p_"), _save(model, path.with_name("out.onnx")), model)
 
 
 def rename_back(path: Path, source: Message) -> None:
@@ -220,20 +224,20 @@ def rename_one(path: Path, source: Message) -> None:
         return
     name = names[0]
     model = gs.rename(gs.load(path), names={name: "zz"})
-    _expect_renamed(Part(source, {**_name_all(source), name: "zz"}), _save(model, path.with_name("out.onnx")), model)
+    _expect_renamed(Part(source, {**list_names(source), name: "zz"}), _save(model, path.with_name("out.onnx")), model)
 
 
 def duplicate(path: Path, source: Message, mode: str) -> None:
     """The model is there twice, its weights once if they are tied."""
     model = gs.duplicate(gs.load(path), "b_", mode=mode)  # type: ignore[arg-type]
-    result, names = _save(model, path.with_name("out.onnx")), _name_all(source, "b_")
+    result, names = _save(model, path.with_name("out.onnx")), list_names(source, "b_")
     if mode == "tie":
         there, defined = list_defined(get_graph(result)), list_defined(get_graph(source))
         tied = {
             name for name, kind in defined.items() if "initializer" in kind or (kind == "Constant" and f"b_{name}" not in there)
         }
         names = {name: name if name in tied else new for name, new in names.items()}
-    expect_parts([Part(source, _name_all(source)), Part(source, names, "b_")], result, list(model.notes))
+    expect_parts([Part(source, list_names(source)), Part(source, names, "b_")], result, list(model.notes))
 
 
 def share(path: Path, source: Message) -> None:
@@ -249,8 +253,8 @@ def share(path: Path, source: Message) -> None:
             )
             if kept != name:
                 model = gs.share(gs.load(path), aliases={name: kept})
-                names = {**_name_all(source), name: kept}
-                _expect_rest(Part(source, names), _save(model, path.with_name("out.onnx")), frozenset((name,)))
+                names = {**list_names(source), name: kept}
+                _expect_rest(Part(source, names), _save(model, path.with_name("out.onnx")), gone=name)
                 return
 
 
@@ -263,7 +267,7 @@ def extract(path: Path, source: Message, *, whole: bool) -> None:
         names = list(dict.fromkeys(name_of(number, entry) for number, entry in list_entries(graph) if number == OUTPUT))
     if names:
         model = gs.extract(gs.load(path), [f"={name}" for name in names])
-        _expect_rest(Part(source, _name_all(source)), _save(model, path.with_name("out.onnx")), outputs=names)
+        _expect_rest(Part(source, list_names(source)), _save(model, path.with_name("out.onnx")), outputs=names)
 
 
 def group(path: Path, source: Message, *, second: bool) -> None:
@@ -277,7 +281,7 @@ def group(path: Path, source: Message, *, second: bool) -> None:
         first.fields += [each for each in source.fields if each.number == OPSETS]
     other.write_bytes(encode(first))
     model = gs.group([other, path], prefixes=["a_", "b_"])
-    parts = [Part(each, _name_all(each, prefix), prefix) for each, prefix in ((first, "a_"), (source, "b_"))]
+    parts = [Part(each, list_names(each, prefix), prefix) for each, prefix in ((first, "a_"), (source, "b_"))]
     expect_parts(parts, _save(model, path.with_name("out.onnx")), list(model.notes))
 
 

@@ -59,6 +59,14 @@ class Subject:
         return onnx.load_from_string(self.source.data)
 
     @property
+    def tieable(self) -> set[str]:
+        """The names of weights that are no outputs: initializers, and arrays of Constants."""
+        weights = {tensor.name for tensor in self.proto.graph.initializer}
+        weights.update(tensor.values.name for tensor in self.proto.graph.sparse_initializer)
+        weights.update(node.output[0] for node in self.proto.graph.node if node.op_type == "Constant" and node.output)
+        return weights - {*self.heads}
+
+    @property
     def heads(self) -> list[str]:
         """The names of the outputs."""
         return list(dict.fromkeys(value.name for value in self.proto.graph.output))
@@ -121,7 +129,13 @@ def check_rename(subject: Subject) -> str:
 def check_siamese(subject: Subject, mode: str) -> str:
     """Add a branch, and run both in sessions of their own."""
     out = subject.folder / f"{mode}.onnx"
-    gs.save(gs.duplicate(subject.load(), PREFIX, mode=mode), out)  # type: ignore[arg-type]
+    try:
+        siamese = gs.duplicate(subject.load(), PREFIX, mode=mode)  # type: ignore[arg-type]
+    except gs.RefusedError as error:
+        if mode == "tie" and "nothing would be tied" in str(error) and not subject.tieable:
+            return "no weight but outputs"
+        raise
+    gs.save(siamese, out)
     return _check_branches(subject, out)
 
 
