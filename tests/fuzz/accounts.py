@@ -81,6 +81,11 @@ def list_defined(graph: Message) -> dict[str, str]:
     return defined
 
 
+def list_all_names(graph: Message) -> set[str]:
+    """Return the names of the values of a graph and the bodies in it."""
+    return {name for each in graph.walk() if each.name == "GraphProto" for name in list_defined(each)}
+
+
 def list_captured(body: Message, around: Names) -> set[str]:
     """Return the names of values around a body that it or a body in it uses."""
     own = list_defined(body)
@@ -119,9 +124,9 @@ class Renaming:
     """New names for the values and nodes of a main graph. In bodies captured values get theirs, and a body's own keep them.
 
     There are three exceptions. A name is free where it would hide a value that the body captures, or where a node of the body
-    would define what is defined around it. Weights of bodies are parameters of the model, have its prefix, and are the main
-    graph's where several bodies share one, with what is said of them. Entries on values that do not exist may have the prefix,
-    and must where a value has got their name; or a note says that they are left out.
+    would define what is defined around it. Weights of bodies are parameters of the model, have its prefix, or a number where
+    another one has their name, and are the main graph's where several bodies share one, with what is said of them. Entries on
+    values that do not exist may have the prefix, and must where a value has got their name, unless a note says what is lost.
     """
 
     names: Names
@@ -162,7 +167,8 @@ class Renaming:
                 is_around = name in around.values() or name in self._taken
                 hides = name in hidden or (is_around and kind not in LISTS.values())
                 is_free = hides and re.fullmatch(re.escape(name) + r"_\d+", new)
-                if not is_free and not (kind in _WEIGHTS and new.endswith(name)):
+                is_weight = kind in _WEIGHTS and re.fullmatch(f".*{re.escape(name)}|{re.escape(name)}_[0-9]+", new)
+                if not is_free and not is_weight:
                     self.faults.append(f"in body {body.text(2)!r} {kind} {name!r} became {new!r}")
         scope = {**around, **lifted, **own}
         nodes, twins = list_nodes(body), list_nodes(other)

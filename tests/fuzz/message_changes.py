@@ -5,7 +5,17 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from tests.fuzz.accounts import ANNOTATION, INFO, LISTS, list_defined, list_entries, name_of, rename_values, set_name
+from tests.fuzz.accounts import (
+    ANNOTATION,
+    INFO,
+    LISTS,
+    list_all_names,
+    list_defined,
+    list_entries,
+    name_of,
+    rename_values,
+    set_name,
+)
 from tests.onnx_files.wire import BYTES, FIXED32, FIXED64, VARINT, Field, Message
 
 PREFIXES = ("p_", "a_", "b_")
@@ -98,7 +108,7 @@ def _reorder(message: Message, chance: random.Random) -> str:
 
 def _list_names(model: Message) -> list[str]:
     """Return the names of all graphs, and those that rewrites make of them."""
-    names = {name for each in model.walk() if each.name == "GraphProto" for name in list_defined(each)}
+    names = list_all_names(model)
     return sorted({prefix + name for name in names for prefix in ("", *PREFIXES)} | {f"{name}_1" for name in names})
 
 

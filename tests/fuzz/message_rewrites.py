@@ -6,6 +6,7 @@ second model of a group says of itself may be left out, where a note says so.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +29,7 @@ from tests.fuzz.accounts import (
     find_difference,
     find_needed,
     get_graph,
+    list_all_names,
     list_bodies,
     list_defined,
     list_entries,
@@ -99,7 +101,7 @@ def expect_parts(parts: Sequence[Part], result: Message, notes: Sequence[str]) -
         faults += renaming.faults
         moved |= renaming.moved
         if i and part.model is parts[0].model and parts[0].prefix == "":
-            _drop_orphans(graph)  # one copy of them is enough
+            _drop_shared(graph, {new for old, new in part.names.items() if old != new})
         wanted |= count_fields(graph, LISTS.__contains__)
     lists = LISTS.keys() - {NODE}
     kept = [f for f in made.fields if f.number not in lists or name_of(f.number, f.value) not in moved]
@@ -110,10 +112,10 @@ def expect_parts(parts: Sequence[Part], result: Message, notes: Sequence[str]) -
     _expect_statements([part.model for part in parts], result, notes)
 
 
-def _drop_orphans(graph: Message) -> None:
-    defined = list_defined(graph)
-    orphans = {INFO, ANNOTATION}
-    graph.fields[:] = [f for f in graph.fields if f.number not in orphans or name_of(f.number, f.value) in defined]
+def _drop_shared(graph: Message, copied: set[str]) -> None:
+    """Drop entries on tied values, and on none: they are there once for all branches."""
+    entries = (INFO, ANNOTATION)
+    graph.fields[:] = [f for f in graph.fields if f.number not in entries or name_of(f.number, f.value) in copied]
 
 
 def _describe_twin(made: Message, one: tuple[int, int, Group]) -> str:
@@ -196,8 +198,11 @@ def rename_back(path: Path, source: Message) -> None:
     """Without the prefix, by the map or as text, the model has the bytes that it had."""
     out, back, names = (path.with_name(name) for name in ("out.onnx", "back.onnx", "map.json"))
     gs.save(gs.rename(gs.load(path), prefix="p_"), out, map=names)
-    if _defines_twice(get_graph(source), frozenset()):
-        return  # names of bodies that are made free stay so
+    graph = get_graph(source)
+    made = {f"p_{name}" for name in list_all_names(graph)}
+    own = {name for node in list_nodes(graph) for body in list_bodies(node) for name in list_all_names(body)}
+    if made & own or _defines_twice(graph, frozenset()):
+        return  # names of bodies that have given way stay so
     for options in ({"map": names, "inverse": True}, {"strip_prefix": "p_"}):
         result = _save(gs.rename(gs.load(out), **options), back)  # type: ignore[arg-type]
         try:
@@ -219,7 +224,9 @@ def _defines_twice(graph: Message, around: frozenset[str]) -> bool:
 def rename_one(path: Path, source: Message) -> None:
     """One value gets another name, and all else stays."""
     nodes = [node for node in list_nodes(get_graph(source)) if node.text(4) != "Constant"]
-    names = [name for node in nodes for name in list_texts(node, 2) if name and name != node.text(3)]
+    named = ((name, node.text(3)) for node in nodes for name in list_texts(node, 2) if name)
+    # The name of a node that is that of its value, or begins with it, is renamed too.
+    names = [name for name, label in named if not re.match(re.escape(name) + r"([^a-zA-Z0-9]|$)", label)]
     if not names:
         return
     name = names[0]
