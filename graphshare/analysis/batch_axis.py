@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from graphshare.ir.graph import Node
+from graphshare.ops.attributes import read_declared_shape
 from graphshare.ops.batch_axis import At, Mixes, Outcome, Use, default_rule
 from graphshare.ops.registry import find_batch_rule, find_signature, total_outputs
 
@@ -32,15 +33,17 @@ Placed = tuple[Sequence[Place | None], Coupling | None]
 
 
 def follow_batch(
-    nodes: Sequence[Node], inputs: Mapping[Node, int], *, rank: int | None = None
+    nodes: Sequence[Node], inputs: Mapping[Node, int], *, rank: int | None = None, np_shape: bool = False
 ) -> tuple[dict[tuple[Node, int], At], list[Coupling]]:
     """Return the batch axis of every output of ``nodes`` that depends on the batch, and every operator that mixes samples.
 
     ``nodes`` stand in topological order; ``inputs`` are the variables that hold a batch, with its axis; ``rank`` is theirs,
-    where it is known. After an operator that mixes samples the batch axis is assumed to be 0, so that one coupling is not
-    reported for everything that follows.
+    where it is known; ``np_shape`` says that the graph has NumPy shapes. After an operator that mixes samples the batch axis
+    is assumed to be 0, so that one coupling is not reported for everything that follows.
     """
-    places_at = {(node, 0): At(axis, rank or _read_declared_rank(node)) for node, axis in inputs.items()}
+    declared = {node: read_declared_shape(node.attrs.get("__shape__", ""), np_shape=np_shape) for node in inputs}
+    ranks = {node: len(shape) if rank is None and shape is not None else rank for node, shape in declared.items()}
+    places_at = {(node, 0): At(axis, ranks[node]) for node, axis in inputs.items()}
 
     def place(node: Node, inputs_at: Sequence[At | None]) -> Placed[At]:
         outcome = _check_axes(_outcome(node, inputs_at))
@@ -74,12 +77,6 @@ def follow(
             couplings.append(coupling)
         known.update({(node, index): at for index, at in enumerate(places) if at is not None})
     return couplings
-
-
-def _read_declared_rank(node: Node) -> int | None:
-    """Return the rank of a variable's ``__shape__``; None without one."""
-    # Without np-shape `()` means an unknown shape, so an empty one gives no rank.
-    return sum(1 for part in node.attrs.get("__shape__", "").strip("()[] ").split(",") if part.strip()) or None
 
 
 def _check_axes(outcome: Outcome) -> Outcome:

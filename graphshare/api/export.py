@@ -38,8 +38,8 @@ from graphshare.formats.onnx.staging import ModelBytes, StagedOnnx, keep_in_memo
 from graphshare.formats.onnx.types import TensorType, input_types, output_types
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import cast_in_memory
+from graphshare.ops.attributes import TYPE_FLAGS
 from graphshare.ops.bodies import draws_numbers
-from graphshare.ops.inference import TYPE_FLAGS
 from graphshare.resources import end_time_limit, resource_limits
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean, split_key

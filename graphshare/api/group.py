@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from graphshare.api.share import refuse_unused
 from graphshare.arguments import Text
 from graphshare.checkpoint.load import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles
 from graphshare.checkpoint.model import Checkpoint, follow_group
@@ -44,9 +45,9 @@ def group(
     model is exported first, for which ``shapes`` are those of its inputs; values then have the names of its outputs.
 
     With ``switch`` two ONNX models become the bodies of one If instead: the result computes the first model where its boolean
-    input of that name is true, and else the second. Inputs of one name are one input, the outputs have the names of the first
-    model, and parameters of equal bytes are one initializer whatever their names; of others that have one name the one of the
-    second model gets a number. :func:`extract` takes one of the models out again.
+    input of that name is true, and else the second. Inputs of one name, with one default or none, are one input; outputs of one
+    name are one output, others are paired by position. Parameters of equal bytes are one initializer whatever their names; of
+    others that have one name the one of the second model gets a number. :func:`extract` takes one of the models out again.
 
     Raises:
         UsageError: there are fewer than two models, or more or fewer prefixes than models.
@@ -61,15 +62,16 @@ def group(
     sources = _as_one_format(sources, shapes or {}, as_names(as_input))
     if switch is not None:
         exported = {"`as_input`": as_input} if not shapes else {}  # an export has looked at it
-        options = {"`prefixes`": prefixes, "`connect`": connect, "`share_inputs`": share_inputs, "`on_collision`": on_collision}
-        _refuse_with_switch({**options, "`as_parameter`": as_parameter, **exported})
+        options = {"`prefixes`": prefixes, "`connect`": connect, "`share_inputs`": share_inputs, "`as_parameter`": as_parameter}
+        refuse_unused({**options, "`on_collision`": on_collision != "error", **exported}, "with `switch`")
     members = [
         Member(s.graph, prefixes[i] if prefixes else "", s.where or f"graph {i + 1}", s.parameter_file)
         for i, s in enumerate(sources)
     ]
     if switch is not None:
         switching = plan_switch(members, switch)
-        return follow_group(sources, switching, report=switching, notes=[*switching.notes, *_list_lost(sources)])
+        notes = [note for source in sources for note in notes_on(source.parameter_file, source.graph)]
+        return follow_group(sources, switching, report=switching, notes=[*notes, *switching.notes, *_list_lost(sources)])
     report = plan_group(
         members,
         connect=list(connect.items() if isinstance(connect, Mapping) else connect),
@@ -83,13 +85,6 @@ def group(
     notes += _without_file(sources, report)
     notes += [*_describe_forgotten_inputs(report), *report.notes, *_list_lost(sources)]
     return follow_group(sources, report, report=report, notes=notes)
-
-
-def _refuse_with_switch(options: Mapping[str, object]) -> None:
-    """Refuse the options of a group that were given beside ``switch``. Raises UsageError; all are listed."""
-    if idle := [option for option, value in options.items() if value and value != "error"]:
-        hint = "inputs of one name are one, equal parameters too, and others of one name get a number"
-        raise UsageError([Fault(f"{option} has no effect with `switch`", hint=hint) for option in idle])
 
 
 def _list_lost(sources: Sequence[Checkpoint]) -> Iterator[str]:

@@ -24,6 +24,7 @@ from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import Origin, ParameterFile, Record
 from graphshare.ir.graph import Node
 from graphshare.ir.onnx import Tensor
+from graphshare.ops.attributes import has_np_shape
 from graphshare.ops.kernel import Array
 from graphshare.ops.registry import name_inputs
 from graphshare.ops.translation import Value
@@ -189,7 +190,7 @@ def batch_symbol(instance: Instance) -> Symbol:
         raise UsageError(
             Fault("`dynamic_batch` leaves nothing open: the model has no inputs", hint="leave `dynamic_batch` out")
         )
-    _, couplings = follow_batch(instance.static.inference.nodes, axes)
+    _, couplings = follow_batch(instance.static.inference.nodes, axes, np_shape=has_np_shape(instance.static.part.attrs))
     faults = [
         Fault(f"{c.node.op} {c.why}", node=c.node.name, hint="export it with a fixed batch: leave `dynamic_batch` out")
         for c in couplings

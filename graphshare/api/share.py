@@ -41,16 +41,16 @@ def share(
 ) -> Checkpoint:
     """Tie parameters inside one graph: those that have one name after all rules become one node, with one record.
 
-    Operators and outputs keep their names. ``rules`` are a file or what :func:`load_rules` gives; ``overrides`` (scope to
-    scope) and ``aliases`` (parameter or pattern to parameter) come after them. ``separator`` separates the parts of scopes
-    (``/``). ``reuse`` says whether the target of a tie exists: ``auto`` ties where it does and renames where not, ``require``
-    and ``forbid`` refuse the other case. Instead of rules, ``untie`` names patterns of parameters that each of their operators
-    gets a copy of, and ``doctor`` fixes variables of one name, which MXNet's Module refuses: ``tie`` makes them one,
-    ``separate`` gives them names of their own. ``transposed`` ties, in an ONNX model, tables that Gathers read to parameters
-    that are their transposes, as the embedding and the last layer of a language model are: the Gather takes columns, and a
-    Transpose of its output follows. A rule may tie parameters of an ONNX model that have equal bytes and other shapes: the one
-    becomes a Reshape of the other. In both cases onnxruntime computes the same bits before and after; where it cannot, a note
-    says why.
+    Operators and outputs keep their names, and so do inputs with a default, unless ``as_parameter`` names them. ``rules`` are a
+    file or what :func:`load_rules` gives; ``overrides`` (scope to scope) and ``aliases`` (parameter or pattern to parameter)
+    come after them. ``separator`` separates the parts of scopes (``/``). ``reuse`` says whether the target of a tie exists:
+    ``auto`` ties where it does and renames where not, ``require`` and ``forbid`` refuse the other case. Instead of rules,
+    ``untie`` names patterns of parameters that each of their operators gets a copy of, and ``doctor`` fixes variables of one
+    name, which MXNet's Module refuses: ``tie`` makes them one, ``separate`` gives them names of their own. ``transposed`` ties,
+    in an ONNX model, tables that Gathers read to parameters that are their transposes, as the embedding and the last layer of a
+    language model are: the Gather takes columns, and a Transpose of its output follows. A rule may tie parameters of an ONNX
+    model that have equal bytes and other shapes: the one becomes a Reshape of the other. In both cases onnxruntime computes the
+    same bits before and after; where it cannot, a note says why.
 
     Raises:
         InputError: the rules file cannot be read or has faults; all are listed.

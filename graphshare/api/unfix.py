@@ -12,6 +12,7 @@ from graphshare.analysis.free_sizes import DynamicShapes
 from graphshare.arguments import NotNegative, Seconds
 from graphshare.checkpoint.load import Model, as_checkpoint
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
+from graphshare.checkpoint.parameters import notes_on
 from graphshare.errors import locate_refusals
 from graphshare.formats.model_format import Capability, require
 from graphshare.ir.graph import Entry, Node
@@ -23,13 +24,14 @@ from graphshare.text.summary import ShortRepr
 if TYPE_CHECKING:
     from graphshare.verification.free_sizes import SizesProof
 
-Sizes = Mapping[str, tuple[int | str | None, ...]]
+Sizes = Mapping[str, tuple[int | str | None, ...] | None]
 
 
 class Unfixing(ShortRepr, msgspec.Struct, frozen=True):
     """The result of ``unfix``: the shapes of ``inputs`` and ``outputs`` by name, and the operators that it ``changed``.
 
-    A size is a number, the name of a free size, or None where it follows from others. ``proof`` is None where none was wanted.
+    A size is a number, the name of a free size, or None where it follows from others; a shape is None where its rank does.
+    ``proof`` is None where none was wanted.
     """
 
     inputs: Sizes
@@ -75,7 +77,7 @@ def unfix(
             from graphshare.verification.free_sizes import prove_sizes  # start-up: --help must not import numpy
 
             proof = prove_sizes(unfixed, rewrite, source, tolerance)
-    notes = list(unfixed.notes)
+    notes = [*notes_on(source.parameter_file, source.graph), *unfixed.notes]
     if proof is not None and not proof.tells_apart:
         notes.append("all drawn samples have the same outputs, so only the operators show that no sample depends on others")
     inputs, outputs = list_shapes(unfixed.graph)

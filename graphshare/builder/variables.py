@@ -16,7 +16,7 @@ from graphshare.builder.scopes import Scope, current_scope
 from graphshare.builder.var import Reuse, ReuseLike, Settings, Var, Variable, resolve_reuse
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import EMPTY, Entry, Node
-from graphshare.ops.inference import TYPE_FLAGS
+from graphshare.ops.attributes import TYPE_FLAGS
 from graphshare.ops.kernel import KernelError, Shape
 from graphshare.ops.unification import unify
 from graphshare.rewrite.rules.scopes import SEPARATOR

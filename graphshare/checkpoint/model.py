@@ -22,8 +22,8 @@ from graphshare.checkpoint.parameters import (
     plan_records,
     replace_arrays,
 )
-from graphshare.errors import Fault, RefusedError
-from graphshare.formats.model_format import find_format
+from graphshare.errors import BUG, Fault, RefusedError, SelfCheckError
+from graphshare.formats.model_format import RemovedMessage, find_format
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Branch, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild_graph
@@ -39,7 +39,8 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     ``where`` names the graph's file in messages, ``data`` are the bytes of that file, ``stem`` is empty unless the model was
     loaded by its stem. A rewritten model has the ``rewrite`` from its ``sources`` (the models that were loaded), the ``report``
     of the last rewrite where it has one, and ``notes`` for its users. With ``needs_params`` the
-    graph needs a different parameter file from its source's.
+    graph needs a different parameter file from its source's. ``removed`` are the parts of its sources' files that went with
+    what the rewrites removed.
 
     Pickled and deep-copied, a model has its graph and the arrays that are in memory with it; others stay in their files. Such a
     model is refused (InputError) when one of these files is gone, or has another size or time of change: every read of an
@@ -57,6 +58,7 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     report: Any = None
     notes: tuple[str, ...] = ()
     needs_params: bool = False
+    removed: tuple[RemovedMessage, ...] = ()
 
     def _summary(self) -> str:
         parameters = "" if self.parameter_file is None else f", {format_count(len(self.parameter_file.records), 'array')}"
@@ -154,6 +156,7 @@ def follow_rewrite(
         RefusedError: two records would get one name; all such names are listed.
     """
     rewrite = _settle_names(rewrite)
+    removed, more = _account(rewrite)
     file = model.parameter_file
     if file is not None:
         file = list_under(file, plan_records(file, rewrite, drop_unused=drop_unused))
@@ -165,8 +168,9 @@ def follow_rewrite(
         rewrite=rewrite if model.rewrite is None else model.rewrite.then(rewrite),
         sources=model.sources or (model,),
         report=report,
-        notes=(*notes, *_note_untyped(rewrite.graph)),
+        notes=(*notes, *_note_untyped(rewrite.graph), *more),
         needs_params=model.needs_params or needs_params,
+        removed=tuple(dict.fromkeys((*model.removed, *removed))),
     )
 
 
@@ -181,6 +185,7 @@ def follow_group(
     # Before labels are settled: records have the names of variables, which that does not change.
     lists = [list_under(file, plan) for file, plan in _plan_records(models, rewrite)]
     rewrite = _settle_names(rewrite)
+    removed, more = _account(rewrite)
     records = tuple(record for part in lists for record in part.records)
     # Outputs in a folder are named after the first model with parameters, whose epoch is in their names.
     namesake = next((model for model in models if model.parameter_file is not None), models[0])
@@ -195,8 +200,9 @@ def follow_group(
         rewrite=rewrite,
         sources=tuple(source for model in models for source in model.sources or (model,)),
         report=report,
-        notes=(*notes, *_note_untyped(rewrite.graph)),
+        notes=(*notes, *_note_untyped(rewrite.graph), *more),
         needs_params=True,
+        removed=tuple(dict.fromkeys((*(each for model in models for each in model.removed), *removed))),
     )
 
 
@@ -222,6 +228,20 @@ def _note_untyped(graph: Graph) -> list[str]:
     format_ = find_format(graph)
     names = format_.list_untyped_outputs(graph)
     return [f"outputs are written without a type: {format_.explain_unknown_types(names)}"] if names else []
+
+
+def _account(rewrite: Rewrite) -> tuple[list[RemovedMessage], list[str]]:
+    """Return the parts of files that a rewrite removed, and notes.
+
+    Raises:
+        SelfCheckError: a part is gone, and what it belongs to is not.
+    """
+    branches = [(branch.source, branch.images) for branch in rewrite.branches]
+    parts = list(find_format(rewrite.graph).account(rewrite.graph, branches))
+    faults = [part for part in parts if isinstance(part, Fault)]
+    if faults:
+        raise SelfCheckError([replace(fault, hint=BUG) for fault in faults])
+    return [part for part in parts if isinstance(part, RemovedMessage)], [part for part in parts if isinstance(part, str)]
 
 
 def _settle_names(rewrite: Rewrite) -> Rewrite:

@@ -45,6 +45,7 @@ from graphshare.formats.model_format import (
 from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_FORMATS, STEM_END, find_stem, name_of_file, params_path
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph
+from graphshare.ops.attributes import has_np_shape
 from graphshare.resources import end_time_limit
 from graphshare.text.format import shorten
 from graphshare.text.urls import is_url, local_path
@@ -331,7 +332,7 @@ def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: OutputT
     # Records that are copied keep their form. Others become V3 if the file has such, or the graph is np-shape:
     # MXNet loads V2 and V3 each in its own mode only.
     np_shape = any(record.layout == "V3" for record in file.records)
-    np_shape |= in_memory and graph.attrs.get("is_np_shape", ("int", 0))[1] == 1
+    np_shape |= in_memory and has_np_shape(graph.attrs)
     format_ = next((name for name in PARAMETER_FORMATS if base_name(target).lower().endswith(f".{name}")), file.format)
     stage_params(parts, stage, target, to=format_, densify=in_memory, np_shape=np_shape, verify_bytes=verify_bytes)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -52,7 +53,7 @@ def write_result(
     if options["strict"] and notes:
         raise RefusedError([Fault(note) for note in notes])
     warn(notes)
-    for note in list_unread(model):
+    for note in [*list_unread(model), *_count_removed(model)]:
         say(note)
     if options["dry_run"]:
         _print_plan(model, options["format_"], report)
@@ -74,6 +75,13 @@ def list_unread(model: Checkpoint) -> list[str]:
         for source in bare
         if (hint := suggest_parameters(source.where))
     ]
+
+
+def _count_removed(model: Checkpoint) -> Iterator[str]:
+    """Yield a line on the parts of the file that are gone with what was removed; a plan as JSON lists them."""
+    counts = Counter(part.kind for part in model.removed)
+    if counts:
+        yield f"removed as well: {', '.join(f'{kind} ({count:,})' for kind, count in counts.items())}"
 
 
 def list_inputs(content: Content, *paths: str | None) -> list[UsedFile]:
@@ -113,7 +121,7 @@ def _print_plan(model: Checkpoint, format_: str, report: Mapping[str, Any]) -> N
         for record in (file.records if file is not None else ())
     ]
     if format_ == "json":
-        put_json({**plan, "records": records, **report})
+        put_json({**plan, "records": records, "removed": model.removed, **report})
     else:
         put(_plan_lines(plan["entries"], records))
 

@@ -108,6 +108,7 @@ def _what(change: ParameterChange) -> str:
     if change.distance is not None and not change.distance:
         apart = change.distance
         most = "NaN or infinities differ" if apart.max_abs is None else f"max abs {apart.max_abs:.4g}"
+        most = "equal as numbers but not as bits" if change.how == "bits" else most
         parts.append(f"{apart.differing:,} of {apart.count:,} differ, {most}")
     if change.distance is not None and change.distance.densified:
         parts.append("compared in dense form")

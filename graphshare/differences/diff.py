@@ -56,7 +56,9 @@ class Difference(ShortRepr, msgspec.Struct, frozen=True):
         parts += [f"{format_count(len(graph.ties), 'tie')} moved"] if graph.ties else []
         parts += [format_count(len(graph.outputs), "output")] if graph.outputs else []
         parts += [format_count(len(graph.attributes), "graph attribute")] if graph.attributes else []
-        parts += [format_count(len(self.parameters.changes), "parameter")] if self.parameters else []
+        if self.parameters:
+            alone = " (bits)" if all(change.how == "bits" for change in self.parameters.changes) else ""
+            parts.append(format_count(len(self.parameters.changes), "parameter") + alone)
         if parts:
             return f"DIFFERENT: {', '.join(parts)}"
         return "SAME: " + ("the graphs" if self.parameters is None else "the graphs and their parameters")
@@ -318,7 +320,7 @@ def _show(value: str | None) -> str:
 
 
 def _describe_parameters(parameters: ParameterDiff) -> str:
-    words = {"values": "values of", "form": "shape, type or storage of", "renamed": "arg: or aux: of"}
+    words = {"values": "values of", "bits": "bits of", "form": "shape, type or storage of", "renamed": "arg: or aux: of"}
     counts = Counter(change.how for change in parameters.changes)
     texts = [f"{words[how]} {count}" if how in words else f"{count} {how}" for how, count in counts.most_common()]
     if counts.keys() in ({"added"}, {"removed"}):

@@ -285,10 +285,14 @@ class _PictureBuilder:
         parameters = [node for node in variables if node in self.source.parameters and node not in self.constants]
         if not parameters or not self.has_shapes:
             return []
-        shapes = [self.source.shapes.get((node, 0)) for node in parameters]
-        sizes = [math.prod(shape) for shape in shapes if shape is not None and all(isinstance(n, int) for n in shape)]
+        sizes = self._list_sizes(parameters)
         count = format_count(sum(sizes), "weight") if sizes else "? weights"
         return [count if not sizes or len(sizes) == len(parameters) else f"{count} and ? more"]
+
+    def _list_sizes(self, variables: Iterable[Node]) -> list[int]:
+        """Return the numbers of elements of variables whose sizes are all known, and not names."""
+        shapes = [self.source.shapes.get((node, 0)) for node in variables]
+        return [math.prod(shape) for shape in shapes if shape is not None and all(isinstance(n, int) for n in shape)]
 
     def _add_variables(self, picture: Picture, at: dict[Node, int], folded: Mapping[tuple[str, tuple[str, ...]], int]) -> None:
         """Add the boxes of inputs and parameters; an input of a body is inside that where it is ``folded``."""
@@ -341,7 +345,7 @@ class _PictureBuilder:
         label = self.source.labels.get(nodes[0], "") if len(nodes) == 1 else ""
         lines += [label] if label else self._count_marks(nodes)
         tip = ", ".join(node.name for node in nodes[:40])
-        sizes = [math.prod(shape) for node in nodes if (shape := self.source.shapes.get((node, 0))) is not None]
+        sizes = self._list_sizes(nodes)
         return Box(kind, title, lines, None if branch is None else (branch,), mark=self._mark(nodes), tip=tip,
                    nodes=tuple(nodes), weights=sum(sizes) if len(sizes) == len(nodes) else None)  # fmt: skip
 

@@ -235,7 +235,8 @@ class _BoundSession(Bound):
     def _compute(self, fed: Mapping[Node, Any]) -> Sequence[Any]:
         self._list_missing(fed)
         with memory_limit(self._max_memory):
-            return self._model.run(InputDrawer(self._model.session, {node.name: x for node, x in fed.items()}).draw(1))
+            drawer = InputDrawer(self._model.session, {node.name: x for node, x in fed.items()}, graph=self._model.graph)
+            return self._model.run(drawer.draw(1))
 
 
 def _call_directly(plan: ExecutionPlan, inference: Inference) -> ExecutionPlan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from graphshare.errors import Fault, UsageError
 from graphshare.ir.graph import Graph, Node, NodeDetails
+from graphshare.ir.walk import iter_graphs
 from graphshare.text.format import format_names
 
 DEFAULT = 17
@@ -48,14 +49,7 @@ def _is_newer(node: Node, opset: int) -> bool:
 
 def list_operators(graph: Graph) -> list[tuple[Node, NodeDetails]]:
     """Return the operators of an ONNX graph and of the bodies in it."""
-    operators: list[tuple[Node, NodeDetails]] = []
-    stack: list[Graph] = [graph]
-    while stack:
-        current = stack.pop()
-        operators += [(node, node.details) for node in current.nodes if node.op]
-        for node in current.nodes:
-            stack += node.subgraphs
-    return operators
+    return [(node, node.details) for each in iter_graphs(graph) for node in each.nodes if node.op]
 
 
 def list_versions(graph: Graph, opset: int) -> dict[str, int]:

@@ -55,6 +55,19 @@ CopiedWeights = Literal["share", "copy"]
 """Whether copies of an initializer point at the one range of its data, or have ranges of their own."""
 
 
+Origins = Sequence[tuple[Graph, Mapping[Node, Node]]]
+"""Graphs with the images of their nodes."""
+
+
+class RemovedMessage(msgspec.Struct, frozen=True):
+    """A part of a file that a rewritten graph does not have: its kind in words of the format, the value, and the reason."""
+
+    kind: str
+    name: str
+    reason: str
+    file: str
+
+
 class SaveOptions(msgspec.Struct, frozen=True):
     """Options for writing a model: ``weights`` is the place of those that no file of its format holds.
 
@@ -244,6 +257,10 @@ class ModelFormat(ABC):
         """
         raise NotImplementedError
 
+    def find_switch_version(self, kind: StaticType) -> int | None:
+        """Return the first version of the operator set in which a switch returns values of a type; None where none does."""
+        raise NotImplementedError
+
     def open_input(self, node: Node, types: Sequence[StaticType | None]) -> Node:
         """Return an input that takes the values of all ``types``: sizes that are not the same are open."""
         return node
@@ -330,6 +347,13 @@ class ModelFormat(ABC):
     def find_integers(self, graph: Graph) -> Mapping[str, Sequence[Integers]]:
         """Return the integers that the inputs of a graph need, by name; the file itself states dtypes only."""
         return {}
+
+    def account(self, graph: Graph, origins: Origins) -> Iterator[RemovedMessage | Fault | str]:
+        """Yield the parts of the files of ``origins`` that ``graph`` does not have: they went with their owners, or are lost.
+
+        Texts are notes on what the file of ``graph`` has otherwise without being asked for it.
+        """
+        return iter(())
 
     def find_changes(
         self, left: Graph, right: Graph, pairs: Iterable[tuple[Node, Node]], *, computed: bool = False

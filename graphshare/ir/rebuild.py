@@ -107,11 +107,11 @@ def rename_node(node: Node, name: str, stored: StoredNames | None = None) -> Nod
 def follow_name(text: str, old: str, new: str) -> str:
     """Return what becomes of a name beside one that changes from ``old`` to ``new``.
 
-    It follows where it begins with ``old``, and where a prefix was added to ``old`` or removed from it.
+    It follows where it is ``old``, or ``old`` and a separator begin it, and where a prefix was added to ``old`` or removed.
     """
     if not text:
         return text
-    if old and text.startswith(old):
+    if old and text.startswith(old) and not text[len(old) : len(old) + 1].isalnum():
         return new + text[len(old) :]
     if new.endswith(old):
         return new[: len(new) - len(old)] + text

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copyreg
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
+from graphshare.errors import GraphshareError
 from graphshare.ir.graph import Entry, Graph, Node
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 def post_order(roots: Iterable[Node], *, stop: Collection[Node] = ()) -> list[Node]:
@@ -96,6 +99,36 @@ def is_topological(nodes: Iterable[Node]) -> bool:
 def topological(graph: Graph) -> tuple[Node, ...]:
     """Return all nodes, unreachable ones too, inputs before consumers; file order where that already holds."""
     return graph.nodes if is_topological(graph.nodes) else tuple(post_order(graph.nodes))
+
+
+def order_by_references(
+    roots: Iterable[Key], references: Callable[[Key], Iterable[Key]], refuse_cycle: Callable[[list[Key]], GraphshareError]
+) -> Iterator[Key]:
+    """Yield ``roots`` and what they refer to, each after what it refers to, otherwise in the order in which they come.
+
+    Raises the error of ``refuse_cycle`` for keys each of which refers to the next, and the last to the first.
+    """
+    done: set[Key] = set()
+    for root in roots:
+        # A chain of layers is deeper than Python's stack: no recursion.
+        path = {} if root in done else {root: iter(references(root))}
+        while path:
+            key, rest = next(reversed(path.items()))
+            following = next(rest, None)
+            if following is None:
+                path.popitem()
+                done.add(key)
+                yield key
+            elif following in path:
+                raise refuse_cycle([*path][[*path].index(following) :])
+            elif following not in done:
+                path[following] = iter(references(following))
+
+
+def format_cycle(names: Sequence[str]) -> str:
+    """Return the nodes of a cycle as a path, of a long one its first and last nodes."""
+    parts = names if len(names) <= 8 else [*names[:4], f"... {len(names) - 7} more ...", *names[-3:]]
+    return " <- ".join([*parts, names[0]])
 
 
 class Body(msgspec.Struct, frozen=True, eq=False):

@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 import re
 import struct
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     Reading = tuple[Any, int]
     Member = Callable[[str, int], Reading]
 
+# The numbers of dtypes in MXNet; ``__dtype__`` of a variable is one of them, as text.
+_DTYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
+TYPE_FLAGS = {str(number): dtype for number, dtype in enumerate(_DTYPES)}
 _SPACE = " \t\n\v\f\r"
 _TRAILING = " \t\n\f\r"  # dmlc does not skip a vertical tab after a value; a stream skips one before it
 _BLANKS = r"[ \t\n\v\f\r]*"
@@ -308,3 +312,23 @@ def describe_spellings(kind: str, choices: tuple[str, ...] = ()) -> str:
     base = kind.removesuffix("?")
     words = "one of " + ", ".join(choices) if base == "enum" else _SPELLINGS[_LIKE.get(base, base)]
     return f"{words}, or None" if kind.endswith("?") else words
+
+
+def has_np_shape(attrs: Mapping[str, Any]) -> bool:
+    """Return whether a graph with these attributes has NumPy shapes, in which 0 and ``()`` are sizes."""
+    value = attrs.get("is_np_shape")
+    return isinstance(value, (list, tuple)) and len(value) == 2 and value[1] == 1
+
+
+def read_declared_shape(text: str, *, np_shape: bool) -> tuple[int | None, ...] | None:
+    """Return ``__shape__`` of a variable; 0 and ``()`` are unknown, under NumPy shapes only -1 and ``None``."""
+    # Not read as an attribute: there a number beyond 64 bits is unreadable, here it is an impossible size to report.
+    numbers = [part for part in text.strip("()[] ").replace("L", "").split(",") if part.strip()]
+    try:
+        values = [int(part) for part in numbers]
+    except ValueError:
+        return None
+    if not values:
+        return () if np_shape and text.strip() in ("()", "[]") else None
+    unknown = (-1,) if np_shape else (0, -1)
+    return tuple(None if value in unknown else value for value in values)

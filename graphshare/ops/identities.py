@@ -10,6 +10,7 @@ from typing import Any
 
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.terms import NormalForm, TermTable
+from graphshare.ops.attributes import has_np_shape
 from graphshare.ops.bodies import draws_numbers
 from graphshare.ops.registry import canonical, find_signature, visible_outputs
 from graphshare.ops.signature import Signature, is_free_key
@@ -32,7 +33,7 @@ class OperatorForm(NormalForm):
 
     def __init__(self, graph: Graph, table: TermTable, read: Callable[[Node], Hashable | None]) -> None:
         super().__init__(table)
-        self._read, self._np_shape = read, graph.attrs.get("is_np_shape") in (["int", 1], ("int", 1))
+        self._read, self._np_shape = read, has_np_shape(graph.attrs)
 
     def find_constant(self, node: Node) -> Hashable | None:
         return self._read(node)

@@ -15,6 +15,7 @@ import msgspec
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
+from graphshare.ops.attributes import TYPE_FLAGS, has_np_shape, read_declared_shape
 from graphshare.ops.bodies import NodeBodies, What, inner_variables
 from graphshare.ops.kernel import NP_SHAPE, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import impossible_shape
@@ -24,17 +25,6 @@ from graphshare.ops.signature import MAX_COUNT
 from graphshare.ops.unification import is_known, unify
 from graphshare.text.format import format_count, format_shape
 
-# The numbers of dtypes in MXNet; ``__dtype__`` of a variable is one of them, as text.
-TYPE_FLAGS = {
-    "0": "float32",
-    "1": "float64",
-    "2": "float16",
-    "3": "uint8",
-    "4": "int32",
-    "5": "int8",
-    "6": "int64",
-    "7": "bool",
-}
 # Each round adds facts, so inference ends by itself; this bounds its time.
 _MAX_ROUNDS = 64
 _COUNTS = ("num_outputs", "sections", "num_args", "num_weights", "num_tensors", "num_arrays", "num_layers")
@@ -80,7 +70,7 @@ def infer(
         BugError: a rule failed.
     """
     order = list(nodes) if nodes is not None else post_order(entry.node for entry in graph.heads)
-    np_shape = np_shape or graph.attrs.get("is_np_shape", ("int", 0))[1] == 1
+    np_shape = np_shape or has_np_shape(graph.attrs)
     inference = _start(order, shapes, types or {}, np_shape=np_shape)
     propagation = _Propagation(inference, _bind_rules(order, np_shape=np_shape))
     propagation.run("shapes")
@@ -106,28 +96,14 @@ def _start(
         inference.shapes[node] = [None] * count
         inference.types[node] = [None] * count
         if node.is_variable:
-            inference.shapes[node] = [_join_declared(node, _read_declared_shape(node, np_shape), shapes.get(node))]
+            inference.shapes[node] = [_join_declared(node, shapes.get(node), np_shape)]
             inference.types[node] = [types.get(node) or TYPE_FLAGS.get(node.attrs.get("__dtype__", ""))]
     return inference
 
 
-def _read_declared_shape(node: Node, np_shape: bool) -> Shape:
-    """Return ``__shape__`` of a variable; 0 and ``()`` are unknown, under NumPy shapes only -1 and ``None``."""
-    text = node.attrs.get("__shape__", "")
-    # Not read as an attribute: there a number beyond 64 bits is unreadable, here it is an impossible size to report.
-    numbers = [part for part in text.strip("()[] ").replace("L", "").split(",") if part.strip()]
-    try:
-        values = [int(part) for part in numbers]
-    except ValueError:
-        return None
-    if not values:
-        return () if np_shape and text.strip() in ("()", "[]") else None
-    unknown = (-1,) if np_shape else (0, -1)
-    return tuple(None if value in unknown else value for value in values)
-
-
-def _join_declared(node: Node, declared: Shape, stated: Sequence[int | None] | None) -> Shape:
+def _join_declared(node: Node, stated: Sequence[int | None] | None, np_shape: bool) -> Shape:
     """Return the shape that a variable declares and the one that is given for it as one."""
+    declared = read_declared_shape(node.attrs.get("__shape__", ""), np_shape=np_shape)
     if declared is None and stated is None:
         return None
     shape = None if stated is None else tuple(stated)

@@ -44,8 +44,10 @@ def dims_of_rank(shape: Shape, rank: int, what: str = "") -> Dims:
 
 
 def count_elements(shape: Shape) -> Dim:
-    """Return the number of elements, None unless every dimension is known."""
-    return None if shape is None or None in shape else prod(d for d in shape if d is not None)
+    """Return the number of elements, None unless every dimension is known: in an ONNX model one may be a name."""
+    if shape is None or any(d is None or isinstance(d, str) for d in shape):
+        return None
+    return prod(d for d in shape if d is not None)
 
 
 def normalize_axis(axis: int, rank: int) -> int:

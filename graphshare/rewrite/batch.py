@@ -27,6 +27,7 @@ from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild, rename_node
 from graphshare.ir.walk import reachable, topological
+from graphshare.ops.attributes import has_np_shape
 from graphshare.ops.unary.signature import IDENTITY
 from graphshare.rewrite.batched_graph import BRANCHES, find_batch
 from graphshare.rewrite.choices import Duplication, check_collisions, check_prefixes, match_shared_inputs, note_unknown_roles
@@ -70,7 +71,8 @@ def plan_batch(
     used_by_all = match_shared_inputs(roles, share_inputs)
     inputs = _find_inputs(graph, roles, axes, used_by_all)
     _refuse_odd_inputs(graph, inputs)
-    places_at, couplings = follow_batch(reachable(graph), {node: joined.axis for node, joined in inputs.items()})
+    starts = {node: joined.axis for node, joined in inputs.items()}
+    places_at, couplings = follow_batch(reachable(graph), starts, np_shape=has_np_shape(graph.attrs))
     notes = _note_couplings(couplings, force)
     # An output without samples is one value for all branches and is not split.
     outputs = {

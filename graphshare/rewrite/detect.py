@@ -10,14 +10,15 @@ from typing import Literal
 
 import msgspec
 
-from graphshare.analysis.roles import Kind, assign_roles
-from graphshare.checkpoint.parameters import list_parameter_names
+from graphshare.analysis.roles import Kind
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ITEM_SIZES, ParameterFile, Record
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
+from graphshare.ops.attributes import has_np_shape, read_declared_shape
 from graphshare.ops.registry import find_signature
+from graphshare.rewrite.tie import assign_sharing_roles
 from graphshare.text.format import format_dims
 from graphshare.text.names import split_key
 from graphshare.text.summary import ShortRepr
@@ -25,6 +26,7 @@ from graphshare.text.summary import ShortRepr
 _BOUNDARY = re.compile(r"[^0-9A-Za-z]+")
 _MAX_BOUNDARIES = 64  # of one name: real names have fewer, and each costs a copy of the rest
 
+_Uses = Mapping[Node, list[tuple[Node, int]]]
 Likeness = Literal["values", "bytes", "transpose", "shape", "operator"]
 
 
@@ -54,8 +56,11 @@ def detect(
     other behind a prefix (``sha-fc_weight``), or both are the same but for their first component (``left_fc_weight``,
     ``right_fc_weight``). Arrays of one repeated number, such as zeros, count only where names are related too.
     """
-    roles = assign_roles(graph, held=list_parameter_names(params), as_input=as_input, as_parameter=as_parameter)
+    roles = assign_sharing_roles(graph, params, as_input, as_parameter)
+    heads = {entry.node for entry in graph.heads}
     nodes = [node for node, role in roles.items() if role.is_parameter and node.name]
+    # An output keeps its name: other parameters are tied to it.
+    nodes = [*(node for node in nodes if node in heads), *(node for node in nodes if node not in heads)]
     auxiliary = {node for node in nodes if roles[node].kind is Kind.AUXILIARY}
     records = {split_key(r.key)[1]: r for r in params.records if r.key is not None} if params is not None else {}
     relations = _list_relations(nodes)
@@ -69,26 +74,30 @@ def detect(
             alike.setdefault(digest, []).append(group)
         for part in ([group] if not constant else _group_related(group, relations)) if len(group) > 1 else []:
             done.add(frozenset(part))
-            candidates.append(_candidates(part, "values", form, len(_group_related(part, relations)) == 1))
+            candidates += _list_candidates(part, heads, "values", form, len(_group_related(part, relations)) == 1)
     if params is not None and has_other_forms:
         candidates += _list_other_forms(graph, params, alike.values(), relations)
     uses = consumers(graph.nodes)
     forms: dict[tuple[str, bool, str], list[Node]] = {}
     for node in nodes:
-        why, form = _describe_form(node, records.get(node.name), uses)
+        why, form = _describe_form(node, records.get(node.name), uses, has_np_shape(graph.attrs))
         if form:
             forms.setdefault((form, node in auxiliary, why), []).append(node)
     for (form, _, why), group in forms.items():
         for part in _group_related(group, relations):
             if not any(part_of >= frozenset(part) for part_of in done):
-                candidates.append(_candidates(part, "shape" if why == "shape" else "operator", form, True))
+                candidates += _list_candidates(part, heads, "shape" if why == "shape" else "operator", form, True)
     return candidates
 
 
-def _candidates(nodes: list[Node], why: Likeness, form: str, related: bool) -> Candidates:
-    names = [node.name for node in nodes]
+def _list_candidates(
+    nodes: list[Node], heads: Collection[Node], why: Likeness, form: str, related: bool
+) -> Iterator[Candidates]:
+    """Yield candidates, if there are several; of ``heads`` only the first node can be one."""
+    names = [node.name for number, node in enumerate(nodes) if not number or node not in heads]
     options = [f"--alias {_quote_alias(name)}={names[0]}" for name in names[1:]]
-    return Candidates(names, why, related, form, options)
+    if options:
+        yield Candidates(names, why, related, form, options)
 
 
 def _quote_alias(name: str) -> str:
@@ -110,7 +119,7 @@ def _list_other_forms(
         part = [group[0] for group in sorted(groups, key=len, reverse=True)]
         if len(part) > 1 and records[part[0].name].dense_size >= LEAST:
             forms = " and ".join(_format_array(records[node.name]) for node in part)
-            yield _candidates(part, "bytes", forms, len(_group_related(part, relations)) == 1)
+            yield from _list_candidates(part, (), "bytes", forms, len(_group_related(part, relations)) == 1)
     for table, twin in find_tables(graph, params):
         names, is_related = [twin.name, table.name], bool(_group_related([table, twin], relations))
         yield Candidates(names, "transpose", is_related, _format_array(records[twin.name]), ["--transposed"])
@@ -153,13 +162,14 @@ def _group_by_value(
     return groups
 
 
-def _describe_form(node: Node, record: Record | None, uses: Mapping[Node, list[tuple[Node, int]]]) -> tuple[str, str]:
+def _describe_form(node: Node, record: Record | None, uses: _Uses, np_shape: bool) -> tuple[str, str]:
     if record is not None and record.shape is not None:
         return "shape", _format_array(record)
-    shape = node.attrs.get("__shape__", "")
-    # Sizes of 0 or -1 and an empty shape stand for what is unknown, which may be equal by chance.
-    if shape and not re.search(r"\b0\b|-|\(\)|None", shape):
-        return "shape", f"{shape} {node.attrs.get('__dtype__', '')}".strip()
+    text = node.attrs.get("__shape__", "")
+    shape = read_declared_shape(text, np_shape=np_shape)
+    # Unknown sizes may be equal by chance.
+    if shape is not None and None not in shape:
+        return "shape", f"{text} {node.attrs.get('__dtype__', '')}".strip()
     for user, slot in uses.get(node, ())[:1]:
         signature = find_signature(user)
         attrs = " ".join(f"{key}={value}" for key, value in sorted(user.attrs.items()) if not key.startswith("__"))

@@ -11,8 +11,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from graphshare.analysis.roles import Kind, Role, assign_roles
-from graphshare.checkpoint.parameters import list_parameter_names
+from graphshare.analysis.roles import Kind, Role
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes
@@ -20,16 +19,15 @@ from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Graph, Node, Rewrite
 from graphshare.ir.walk import consumers
+from graphshare.ops.attributes import TYPE_FLAGS, has_np_shape, read_declared_shape
 from graphshare.ops.registry import find_signature, name_inputs
 from graphshare.rewrite.rules.model import Ruleset
 from graphshare.rewrite.rules.plan import Plan, plan_sharing
-from graphshare.rewrite.tie import Sharing, Tied, Ties, tie
+from graphshare.rewrite.tie import Sharing, Tied, Ties, assign_sharing_roles, tie
 from graphshare.text.format import format_dims
 from graphshare.text.names import split_key
 
 _HINTS = ("lr_mult", "wd_mult", "init")
-# In the order of MXNet's numbers for dtypes, which `__dtype__` holds.
-_KNOWN_TYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
 _NUMBER = re.compile(r"-?\d+")
 
 _Uses = Mapping[Node, list[tuple[Node, int]]]
@@ -53,12 +51,11 @@ def plan_share(
         RefusedError: nothing would change; the rules do not fit the graph; parameters of different kinds, shapes or types would
             be one; all are listed.
     """
-    roles = assign_roles(graph, held=list_parameter_names(params), as_input=as_input, as_parameter=as_parameter)
+    roles = assign_sharing_roles(graph, params, as_input, as_parameter)
     plan = plan_sharing(graph, ruleset, roles)
     if not plan.names and not plan.ties:
-        raise RefusedError(
-            Fault("no parameter would change", hint="`graphshare share GRAPH --detect` lists what could be tied")
-        )
+        hint = next(iter(plan.notes), "`graphshare share GRAPH --detect` lists what could be tied")
+        raise RefusedError(Fault("no parameter would change", hint=hint))
     return share_by_plan(graph, plan, roles, params)
 
 
@@ -66,6 +63,7 @@ def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: 
     """Tie parameters as planned. Errors as in :func:`plan_share`."""
     reshaped = _find_reshaped(graph, plan.ties, params)
     faults, notes = _differences(graph, plan, roles, params, reshaped)
+    faults = [*_refuse_outputs(graph, plan, reshaped), *faults]
     if faults:
         raise RefusedError(faults)
     ties = {tied: kept for tied, kept in plan.ties.items() if tied not in reshaped}
@@ -94,10 +92,10 @@ def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: 
 
 def _find_reshaped(graph: Graph, ties: Mapping[Node, Node], params: ParameterFile | None) -> set[Node]:
     """Return the parameters that are tied to one of another shape and equal bytes; only ONNX has a Reshape that is free."""
-    if params is None or not find_format(graph).supports(Capability.POOL):
+    # Before opset 9 no Constant holds the integers that a Reshape takes.
+    if params is None or not find_format(graph).supports(Capability.POOL) or (find_format(graph).operator_set(graph) or 0) < 9:
         return set()
-    from graphshare.formats.onnx.stored import find_stored  # start-up: few models are ONNX models
-    from graphshare.formats.onnx.transposed import LEAST
+    from graphshare.formats.onnx.transposed import LEAST  # start-up: few models are ONNX models
 
     records = params.by_key()
     reshaped = set()
@@ -107,11 +105,26 @@ def _find_reshaped(graph: Graph, ties: Mapping[Node, Node], params: ParameterFil
             if ours is None or theirs is None or None in (ours.shape, theirs.shape) or ours.shape == theirs.shape:
                 continue
             is_alike = (ours.element_type, ours.storage, ours.dense_size) == (theirs.element_type, "default", theirs.dense_size)
-            if not is_alike or ours.dense_size < LEAST or find_stored(tied.details).input is not None:
+            if not is_alike or ours.dense_size < LEAST:
                 continue
             if have_equal_bytes(left.chunks(ours), right.chunks(theirs)):
                 reshaped.add(tied)
     return reshaped
+
+
+def _refuse_outputs(graph: Graph, plan: Plan, reshaped: Collection[Node]) -> Iterator[Fault]:
+    """Yield a fault for each output that would get another name. One that is reshaped keeps its own."""
+    heads = dict.fromkeys(entry.node for entry in graph.heads)
+    for node in heads:
+        kept = plan.ties.get(node, node)
+        name = plan.names.get(kept, kept.name)
+        if node.name == name or node in reshaped:
+            continue
+        hint = "leave it out; `graphshare rename` changes the names of outputs"
+        if kept is not node and kept not in heads and kept.name == name:
+            hint = f"tie them the other way round: `aliases={{{name!r}: {node.name!r}}}`"
+        message = f"{node.name!r} would become {name!r}, but it is an output of the graph, and outputs keep their names"
+        yield Fault(message, where=plan.why[node].place, hint=hint)
 
 
 def _report(plan: Plan, roles: Mapping[Node, Role], rewrite: Rewrite) -> Ties:
@@ -153,7 +166,7 @@ def _differences(
         if (roles[tied].kind is Kind.AUXILIARY) != (roles[kept].kind is Kind.AUXILIARY):
             states = " and ".join(f"{node.name!r} is {_article(roles[node].kind)}" for node in (tied, kept))
             faults.append(Fault(f"{pair} cannot be one: {states}", where=where))
-        for what, a, b in () if tied in reshaped else _compare_forms(tied, kept, records, uses):
+        for what, a, b in () if tied in reshaped else _compare_forms(tied, kept, records, uses, has_np_shape(graph.attrs)):
             hint = "tie parameters that are alike"
             faults.append(Fault(f"{pair} cannot be one: they have {what} {a} and {b}", where=where, hint=hint))
         notes += [f"{pair} have {what} {a} and {b}; the latter holds" for what, a, b in _hints(tied, kept, uses)]
@@ -171,16 +184,14 @@ def _article(kind: Kind) -> str:
     return "an auxiliary state" if kind is Kind.AUXILIARY else "a parameter"
 
 
-def _compare_forms(tied: Node, kept: Node, records: Mapping[str, Record], uses: _Uses) -> Iterator[tuple[str, object, object]]:
+def _compare_forms(
+    tied: Node, kept: Node, records: Mapping[str, Record], uses: _Uses, np_shape: bool
+) -> Iterator[tuple[str, object, object]]:
     """Return the facts (shape, dtype) that surely differ: in the parameter file, the attributes or the operators."""
     ours, theirs = records.get(tied.name), records.get(kept.name)
-    a, b = _shape(tied, ours), _shape(kept, theirs)
-    if a is not None and b is not None and not _compatible(a, b):
-        yield (
-            "shapes",
-            format_dims([size if size > 0 else None for size in a]),
-            format_dims([size if size > 0 else None for size in b]),
-        )
+    a, b = _find_shape(tied, ours, np_shape), _find_shape(kept, theirs, np_shape)
+    if a is not None and b is not None and not _may_be_equal(a, b):
+        yield "shapes", format_dims(a), format_dims(b)
     elif ours is None or theirs is None:
         yield from _by_operators(tied, kept, uses)
     x, y = _dtype(tied, ours), _dtype(kept, theirs)
@@ -188,23 +199,20 @@ def _compare_forms(tied: Node, kept: Node, records: Mapping[str, Record], uses: 
         yield "types", x, y
 
 
-def _shape(node: Node, record: Record | None) -> tuple[int, ...] | None:
+def _find_shape(node: Node, record: Record | None, np_shape: bool) -> tuple[int | None, ...] | None:
     if record is not None and record.shape is not None:
         return record.shape
-    text = node.attrs.get("__shape__")
-    return tuple(map(int, _NUMBER.findall(text))) if text and text != "None" else None
+    return read_declared_shape(node.attrs.get("__shape__", ""), np_shape=np_shape)
 
 
-def _compatible(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-    """Whether two shapes may be one; a size of 0 or below is not known yet, nor is anything of an empty shape."""
-    return not a or not b or (len(a) == len(b) and all(x == y or x <= 0 or y <= 0 for x, y in zip(a, b, strict=True)))
+def _may_be_equal(a: tuple[int | None, ...], b: tuple[int | None, ...]) -> bool:
+    return len(a) == len(b) and all(x == y or None in (x, y) for x, y in zip(a, b, strict=True))
 
 
 def _dtype(node: Node, record: Record | None) -> str:
     if record is not None and record.element_type is not None:
         return record.element_type
-    flag = node.attrs.get("__dtype__", "")
-    return _KNOWN_TYPES[int(flag)] if flag.isdecimal() and int(flag) < len(_KNOWN_TYPES) else ""
+    return TYPE_FLAGS.get(node.attrs.get("__dtype__", ""), "")
 
 
 def _by_operators(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, object, object]]:
@@ -300,7 +308,7 @@ def plan_doctor(
     Raises:
         RefusedError: no two variables have one name, or those that do cannot be one.
     """
-    roles = assign_roles(graph, held=list_parameter_names(params), as_input=as_input, as_parameter=as_parameter)
+    roles = assign_sharing_roles(graph, params, as_input, as_parameter)
     repeated = find_repeated_names(graph)
     if not repeated:
         raise RefusedError(Fault("no two variables have one name, so there is nothing to repair"))

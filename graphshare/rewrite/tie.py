@@ -10,9 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from graphshare.analysis.name_lists import list_implied_variables, name_implied
-from graphshare.analysis.roles import Role, assign_roles
+from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
+from graphshare.formats.model_format import find_format
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rename, Rewrite
@@ -50,6 +51,17 @@ class Sharing(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
     roles: Mapping[Node, Role]
     ties: Ties
     reshaping: Rewrite | None = None
+
+
+def assign_sharing_roles(
+    graph: Graph, params: ParameterFile | None, as_input: Collection[str], as_parameter: Collection[str]
+) -> dict[Node, Role]:
+    """Return the role of every variable; an input with a default is a parameter only if the user says so."""
+    roles = assign_roles(graph, held=list_parameter_names(params), as_input=as_input, as_parameter=as_parameter)
+    for node in find_format(graph).list_replaceable(graph):
+        if roles[node].is_parameter and node.name not in as_parameter:
+            roles[node] = Role(Kind.UNKNOWN, "callers can replace it: it is an input with a default")
+    return roles
 
 
 def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> Rewrite:
@@ -128,7 +140,7 @@ def plan_untie(
     Raises:
         RefusedError: a pattern matches no parameter that several operators use.
     """
-    roles = assign_roles(graph, held=list_parameter_names(params), as_input=as_input, as_parameter=as_parameter)
+    roles = assign_sharing_roles(graph, params, as_input, as_parameter)
     uses = consumers(graph.nodes)
     plain = [n for n, role in roles.items() if role.is_parameter and n.name and not n.inputs and not n.control_deps]
     shared = [node for node in plain if len({user for user, _ in uses.get(node, ())}) > 1]
@@ -140,6 +152,8 @@ def plan_untie(
         if not hit:
             known = [node.name for node in shared]
             hint = did_you_mean(pattern, known) or ("" if known else "no parameter of this graph has more than one user")
+            for node in (node for node, role in roles.items() if role.kind is Kind.UNKNOWN and matches(node.name)):
+                hint = f"`as_parameter={node.name!r}` says that it is a parameter: {roles[node].reason}"
             faults.append(Fault(f"`untie` {pattern!r} matches no parameter that several operators use", hint=hint))
         chosen.update((node, f"--untie {pattern}") for node in hit)
     if faults:

@@ -109,11 +109,11 @@ def _find_batch(inputs: Shapes, axes: Mapping[str, int]) -> Symbol:
     return join_places(BATCH, {name: axis for name, axis in batched.items() if sizes[name] == first})
 
 
-def list_shapes(graph: Graph) -> list[Mapping[str, tuple[int | str | None, ...]]]:
-    """Return the shapes that a file of this graph states of inputs without a value, and those of outputs, by name."""
+def list_shapes(graph: Graph) -> list[Mapping[str, tuple[int | str | None, ...] | None]]:
+    """Return the stated shapes of inputs without a value, and of outputs, by name; None where no rank is stated."""
     held = {node.name for node in graph.variables() if node.details.holds_value}
     inputs = {name: kind for name, kind in input_types(graph).items() if name not in held}
-    return [{name: kind.shape or () for name, kind in types.items()} for types in (inputs, output_types(graph))]
+    return [{name: kind.shape for name, kind in types.items()} for types in (inputs, output_types(graph))]
 
 
 class _Unfixing:

@@ -341,3 +341,19 @@ def test_the_line_of_a_model_of_a_folder(facts: dict[str, Any], line: str) -> No
 )
 def test_the_row_of_a_layer(outputs: tuple[tuple[int, ...], ...], counts: tuple[Any, ...], row: tuple[str, ...]) -> None:
     assert _make_row(LayerCost("n", "op", outputs, *counts)) == ("n", "op", *row)
+
+
+def test_named_sizes_of_inputs_with_initializers_count_as_unknown(tmp_path: Path) -> None:
+    text = """<ir_version: 10, opset_import: ["": 21]> g (float[4,4] x, float[k,n] a, float[n] b) => (float[4,n] y)
+              <float[4,3] a = {1,1,1,1,1,1,1,1,1,1,1,1}, float[3] b = {1,1,1}> { h = MatMul (x, a)
+               y = Add (h, b) }"""
+    path = tmp_path / "m.onnx"
+    onnx.save(onnx.parser.parse_model(text), path)
+    shaped = json.loads(done(graphshare("inspect", path, "--format", "json")).stdout)["shaped"]
+    assert (shaped["totals"]["parameters"], [layer["parameters"] for layer in shaped["totals"]["layers"]]) == (
+        None,
+        [None, None],
+    )
+    assert {output["name"]: output["shape"] for output in shaped["outputs"]}["a"] == ["k", "n"]
+    assert "unknown" in done(graphshare("inspect", path, "--names")).stdout.decode()
+    done(graphshare("inspect", path, "--shape", "x=4,4"))

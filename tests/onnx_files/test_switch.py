@@ -16,6 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import graphshare as gs
 from graphshare.errors import RefusedError, UsageError
+from graphshare.formats.onnx.compose import find_switch_version
+from graphshare.formats.onnx.types import NestedType, TensorType
 from tests.onnx_files import made, odd
 from tests.onnx_files.running import Session, Unrunnable, are_same, run_somehow
 from tests.surroundings import ROOT
@@ -205,3 +207,126 @@ def test_a_body_that_returns_a_value_around_it(tmp_path: Path) -> None:
     onnx.save(model, path)
     (head,) = gs.extract(path, branch=("flag", True)).graph.heads
     assert (head.node.op, head.index) == ("Split", 1)
+
+
+def write_text(path: Path, text: str, *, ir: int = 8, opset: int = 13, domain: str = "", **defaults: float) -> Path:
+    """Write a model in ONNX's own text, with arrays of three equal numbers as initializers."""
+    model = onnx.parser.parse_model(f'<ir_version: {ir}, opset_import: ["{domain}" : {opset}]> g {text}')
+    model.graph.initializer.extend(numpy_helper.from_array(np.full(3, n, np.float32), name) for name, n in defaults.items())
+    onnx.checker.check_model(model, full_check=True)
+    onnx.save(model, path)
+    return path
+
+
+def test_outputs_of_one_name_are_one_output(tmp_path: Path) -> None:
+    """As inputs are, wherever they stand."""
+    first = write_text(tmp_path / "first.onnx", "(float[n,3] x) => (float[n,3] p, float[n,3] h) { h = Neg(x) p = Softmax(h) }")
+    second = write_text(tmp_path / "second.onnx", "(float[n,3] x) => (float[n,3] h, float[n,3] p) { h = Exp(x) p = Neg(h) }")
+    model = gs.group([first, second], switch="which")
+    assert model.notes == ()
+    out = tmp_path / "out.onnx"
+    gs.save(model, out)
+    onnx.checker.check_model(str(out), full_check=True)
+    x = RNG.standard_normal((2, 3)).astype(np.float32)
+    for value, path in ((True, first), (False, second)):
+        wanted = Session(path.read_bytes(), optimize=False).run({"x": x})
+        values = Session(out.read_bytes(), optimize=False).run({"x": x, "which": np.array([value])})
+        assert list(values) == ["p", "h"]
+        assert all(values[name].tobytes() == wanted[name].tobytes() for name in values)
+        gs.save(gs.extract(out, branch=("which", value)), tmp_path / "taken.onnx")
+        assert gs.verify(tmp_path / "taken.onnx", against=path, values_only=True)
+
+
+def test_outputs_of_different_names_are_paired_by_position_and_a_note_says_so(tmp_path: Path) -> None:
+    first = write_text(tmp_path / "first.onnx", "(float[n,3] x) => (float[n,3] p, float[n,3] h) { h = Neg(x) p = Softmax(h) }")
+    same_places = "(float[n,3] x) => (float[n,3] q, float[n,3] h) { h = Exp(x) q = Relu(h) }"
+    model = gs.group([first, write_text(tmp_path / "second.onnx", same_places)], switch="which")
+    assert model.notes == ("outputs are paired by position: 'p' and 'q'",)
+    assert [head.node.details.outputs[head.index] for head in model.graph.heads] == ["p", "h"]
+    other_places = "(float[n,3] x) => (float[n,3] h, float[n,3] q) { h = Exp(x) q = Relu(h) }"
+    with pytest.raises(RefusedError, match=r"which outputs belong together is not clear: p of .* and q of") as error:
+        gs.group([first, write_text(tmp_path / "third.onnx", other_places)], switch="which")
+    assert "`graphshare rename`" in error.value.faults[0].hint
+
+
+SCALED = "(float[n,3] x, float[3] w) => (float[n,3] y) { y = Mul(x, w) }"
+
+
+def test_an_input_of_both_models_has_one_default(tmp_path: Path) -> None:
+    """Where callers give no value the second body would compute with the first one's."""
+    first = write_text(tmp_path / "first.onnx", SCALED, w=2)
+    other = write_text(tmp_path / "other.onnx", SCALED, w=3)
+    required = write_text(tmp_path / "required.onnx", SCALED)
+    for pair, reason in (
+        ([first, other], "has defaults of different values"),
+        ([first, required], "has a default in one of them only"),
+        ([required, first], "has a default in one of them only"),
+    ):
+        with pytest.raises(RefusedError, match=f"input 'w' of .* {reason}"):
+            gs.group(pair, switch="which")
+    out, x = tmp_path / "out.onnx", np.ones((1, 3), np.float32)
+    gs.save(gs.group([first, write_text(tmp_path / "equal.onnx", SCALED, w=2)], switch="which"), out)
+    for value in (True, False):
+        assert compute(out, x=x, which=np.array([value]))[0].tolist() == [[2.0, 2.0, 2.0]]
+        fed = {"x": x, "w": np.full(3, 5, np.float32), "which": np.array([value])}
+        assert Session(out.read_bytes()).session.run(None, fed)[0].tolist() == [[5.0, 5.0, 5.0]]
+
+
+def test_before_ir_version_4_initializers_are_no_defaults(tmp_path: Path) -> None:
+    """There every initializer is an input, and none can be replaced: each body has its own."""
+    paths = [write_text(tmp_path / f"{n}.onnx", SCALED, ir=3, opset=11, w=n) for n in (2, 3)]
+    out = tmp_path / "out.onnx"
+    gs.save(gs.group(paths, switch="which"), out)
+    onnx.checker.check_model(str(out), full_check=True)
+    for value, number in ((True, 2.0), (False, 3.0)):
+        assert compute(out, x=np.ones((1, 3), np.float32), which=np.array([value]))[0].tolist() == [[number] * 3]
+
+
+@pytest.mark.parametrize(
+    ("body", "opset", "first"),
+    [
+        ("(seq(float[n]) y) { y = SequenceConstruct(x) }", 11, 13),
+        ("(bfloat16[n] y) { y = Cast <to: int = 16> (x) }", 13, 16),
+        ("(optional(float[n]) y) { y = Optional(x) }", 15, 16),
+        ("(float8e4m3fn[n] y) { y = Cast <to: int = 17> (x) }", 19, 19),
+    ],
+)
+def test_a_type_that_no_if_of_the_opset_returns_is_refused(body: str, opset: int, first: int, tmp_path: Path) -> None:
+    for version in dict.fromkeys((opset, first)):
+        text = f"(float[n] x) => {body}"
+        paths = [write_text(tmp_path / f"{i}.onnx", text, opset=version, ir=9) for i in range(2)]
+        if version < first:
+            with pytest.raises(RefusedError, match=f"output 'y' of .* is .*, which no If of opset {version} returns") as error:
+                gs.group(paths, switch="which")
+            assert error.value.faults[0].hint == f"convert both models to opset {first} or later"
+            continue
+        gs.save(gs.group(paths, switch="which"), tmp_path / "out.onnx")
+        onnx.checker.check_model(str(tmp_path / "out.onnx"), full_check=True)
+
+
+def test_models_without_onnx_s_own_operators_are_refused(tmp_path: Path) -> None:
+    """An If would be an operator of no set."""
+    text = "(float[n,3] x) => (float[n,3] y) { y = ai.onnx.ml.Scaler <offset = [1.0], scale = [2.0]> (x) }"
+    paths = [write_text(tmp_path / f"{i}.onnx", text, opset=3, domain="ai.onnx.ml") for i in range(2)]
+    with pytest.raises(RefusedError, match="import no version of ONNX's own operators, to which If belongs"):
+        gs.group(paths, switch="which")
+
+
+def test_the_types_that_if_returns_are_those_of_its_schemas() -> None:
+    names = {"float": "float32", "double": "float64"}
+
+    def parse(text: str) -> NestedType | TensorType:
+        kind, _, rest = text.removesuffix(")").partition("(")
+        if kind == "tensor":
+            return TensorType(names.get(rest, rest), ())
+        return NestedType({"seq": "sequence"}.get(kind, kind), parse(rest))
+
+    first: dict[str, int] = {}
+    schemas = [one for one in onnx.defs.get_all_schemas_with_history() if one.name == "If" and not one.domain]
+    for schema in sorted(schemas, key=lambda one: one.since_version):
+        (types,) = (one.allowed_type_strs for one in schema.type_constraints if one.type_param_str == "V")
+        first = {**dict.fromkeys(types, schema.since_version), **first}
+    tensors = [text for text in first if text.startswith("tensor")]
+    wrapped = [f"{kind}({text})" for kind in ("seq", "optional") for text in tensors]
+    texts = [*tensors, *wrapped, *(f"{kind}({text})" for kind in ("seq", "optional") for text in wrapped)]
+    assert {text: find_switch_version(parse(text)) for text in texts} == {text: first.get(text) for text in texts}

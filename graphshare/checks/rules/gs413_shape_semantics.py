@@ -1,6 +1,7 @@
 """GS413: graph and parameter file of different shape semantics."""
 
 from graphshare.checks.rule import DENSE_RECORDS, CheckContext, Example, ExampleRecord, Violation, Violations, check_rule, dense
+from graphshare.ops.attributes import has_np_shape
 
 
 @check_rule(
@@ -14,8 +15,7 @@ def find(context: CheckContext) -> Violations:
     """Yield the first record that MXNet cannot load together with the graph."""
     if not context.has_graph or context.params is None or context.params.format != "params":
         return
-    value = context.graph.attrs.get("is_np_shape")
-    np_shape = isinstance(value, (list, tuple)) and len(value) == 2 and value[1] == 1
+    np_shape = has_np_shape(context.graph.attrs)
     wrong = [record for record in context.records if (record.record.layout == "V3") != np_shape]
     if wrong:
         setting = "has np-shape on" if np_shape else "has np-shape off"

@@ -75,8 +75,9 @@ def command(
     """Show what differs between two graphs.
 
     Nodes are paired by structure first and by name second, so a node that differs only in its name is listed as renamed. Of two
-    checkpoints the parameters are compared too; with --epoch each stem means its file of that epoch. Common properties of
-    changes come first, then every change, then the verdict. The exit code is 0 when nothing differs, 1 when something does.
+    checkpoints the parameters are compared too; with --epoch each stem means its file of that epoch. Values are compared bit
+    for bit (0 is not -0), with --atol or --rtol as numbers. Common properties of changes come first, then every change, then
+    the verdict. The exit code is 0 when nothing differs, 1 when something does.
 
     The order in which nodes, inputs and initializers are listed is not a difference, nor are names in subgraphs, documentation
     and the way in which numbers are stored.
@@ -106,7 +107,8 @@ def command(
         pairing = {key: settings[key] for key in ("prefixes", "map", "renames")}
         write_stdout([draw_difference(difference, left, right, **pairing).data])
     elif format_ == "json":
-        put_json({"different": bool(difference), "verdict": difference.verdict, **msgspec.to_builtins(difference)})
+        head = {"version": 2, "different": bool(difference), "verdict": difference.verdict}
+        put_json({**head, **msgspec.to_builtins(difference)})
     elif format_ == "text":
         put_colored(_lines(difference))
     else:

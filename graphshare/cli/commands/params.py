@@ -153,13 +153,14 @@ def diff_(left: str, right: str, format_: str, **settings: Any) -> int:
 
     A and B are parameter files, - for stdin, or stems of checkpoints. With --epoch each stem means its file of that epoch.
 
-    The exit code is 0 when nothing differs, 1 when something does. The formats may differ: values are compared. Different types
-    are a difference; with --across-dtypes a float32 file and its float16 copy are equal up to the rounding of float16.
+    The exit code is 0 when nothing differs, 1 when something does. The formats may differ. Values are compared bit for bit (0
+    is not -0), with --atol or --rtol as numbers. Different types are a difference; with --across-dtypes a float32 file and its
+    float16 copy are equal up to the rounding of float16.
     """
 
     difference = diff_params(left, right, **settings)
     if format_ == "json":
-        put_json({"different": bool(difference), **msgspec.to_builtins(difference)})
+        put_json({"version": 2, "different": bool(difference), **msgspec.to_builtins(difference)})
     else:
         put_colored(format_parameter_diff(difference))
     return 1 if difference else 0

@@ -7,9 +7,11 @@ import click
 from graphshare.api.pool import DATA, Pooling, pool
 from graphshare.checkpoint.folder import Sieve, find_models, is_folder_of_models
 from graphshare.checkpoint.load import load
+from graphshare.checkpoint.parameters import notes_on
 from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import put_json, put_table, say
+from graphshare.cli.output import warn
 from graphshare.errors import Fault, UsageError
 from graphshare.text.format import format_bytes, format_count
 
@@ -60,7 +62,9 @@ def command(
     sieve.refuse_unused()
     for note in sieve.notes():
         say(note)
-    result = pool([load(file) for file in files], out, data=data, embed=embed, in_place=in_place, verify=verify)
+    models = [load(file) for file in files]
+    warn([note for model in models for note in notes_on(model.parameter_file, model.graph)])
+    result = pool(models, out, data=data, embed=embed, in_place=in_place, verify=verify)
     if format_ == "json":
         put_json(result)
         return

@@ -13,7 +13,7 @@ from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import format_name_list, say_written, write_result
-from graphshare.text.format import escape_control, format_count
+from graphshare.text.format import escape_control, format_count, format_dims
 
 EXAMPLES = {
     "unfix": [
@@ -56,8 +56,7 @@ def _say_unfixed(report: Unfixing) -> None:
     """Print the shapes of inputs and outputs, what follows, and the proof."""
     for what, values in (("input", report.inputs), ("output", report.outputs)):
         for name, shape in values.items():
-            sizes = "x".join("?" if size is None else str(size) for size in shape)
-            say(f"{what} {escape_control(name)} {escape_control(sizes) or 'scalar'}")
+            say(f"{what} {escape_control(name)} {escape_control(format_dims(shape))}")
     if report.changed:
         say(f"changed: {format_name_list(list(report.changed))}")
     if report.proof is None:

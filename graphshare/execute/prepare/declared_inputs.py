@@ -47,7 +47,7 @@ def draw_values(part: SessionPart, feeds: Mapping[str, Array], shapes: Mapping[s
         MemoryLimitError: inputs or, where no process can have a limit, values of the model pass the limit of memory.
     """
     with part.locate():
-        drawer = InputDrawer(part.session, feeds, shapes, seed, find_format(part.graph).find_integers(part.graph))
+        drawer = InputDrawer(part.session, feeds, shapes, seed, find_format(part.graph).find_integers(part.graph), part.graph)
     # Open sizes are taken for sizes of images or texts first, and for a batch if none of these works.
     plans = [(size, is_batch) for is_batch in (False, True) for size in OPEN_SIZES] if drawer.open_names else []
     for size, is_batch in plans:
@@ -124,6 +124,7 @@ class InputDrawer:
     """Draws inputs for a session. ``feeds`` and ``shapes`` are by the names of its inputs.
 
     ``integers`` are wishes of the model for inputs beyond its declarations; ``notes`` list the values drawn for them, and why.
+    ``graph`` tells scalars from inputs of any rank.
 
     Raises:
         RefusedError: a name is not that of an input; an input has no dtype that can be drawn, or a shape that does not fit what
@@ -137,8 +138,9 @@ class InputDrawer:
         shapes: Mapping[str, GivenShape] = EMPTY,
         seed: int = 0,
         integers: Mapping[str, Sequence[Integers]] = EMPTY,
+        graph: Graph | None = None,
     ) -> None:
-        self._session, self._feeds, self._shapes, self._seed = session, feeds, shapes, seed
+        self._session, self._feeds, self._shapes, self._seed, self._graph = session, feeds, shapes, seed, graph
         self._integers, self.notes = integers, dict[str, str]()
         chosen = {name: shape for name, shape in session.defaults.items() if name in feeds or name in shapes}
         self._declared = {**session.inputs, **chosen}
@@ -193,7 +195,9 @@ class InputDrawer:
             hint = "compare a part without it (extract `cuts`)"
             return [] if is_fed else [Fault(f"input {name!r} is a {dtype}, which cannot be drawn", hint=hint)]
         chosen = self._feeds[name].shape if is_fed else self._shapes.get(name)
-        if chosen is None or (is_fed and not declared):  # onnxruntime says () where the rank is open too
+        # onnxruntime says () where the rank is open too, and takes arrays of any rank for a scalar: the file tells them apart.
+        stated = {} if chosen is None or declared or self._graph is None else list_declared(self._graph)
+        if chosen is None or (not declared and (is_fed if self._graph is None else stated.get(name, _UNKNOWN)[1] is None)):
             return []
         if fits_sizes(chosen, declared):
             return []
@@ -204,14 +208,14 @@ class InputDrawer:
         """Return the sizes of an input; None for what is open."""
         declared = [n if isinstance(n, int) and n >= 0 else None for n in self._declared[name]]
         chosen = self._shapes.get(name, (None,) * len(declared))
-        return [m if n is None else n for n, m in zip(chosen, declared, strict=True)]
+        return [m if n is None else n for n, m in zip(chosen, declared, strict=True)] if declared else list(chosen)
 
     def _choose(self, name: str, place: int, size: int, *, is_batch: bool) -> int:
         """Return a size: what is given, else what the input of the same dimension has, else 1 for a batch and ``size``."""
         known = self._sizes(name)[place]
         if known is not None:
             return known
-        symbol = self._declared[name][place]
+        symbol = self._declared[name][place] if self._declared[name] else None
         for other, shape in self._declared.items():
             sizes = self._feeds[other].shape if other in self._feeds else self._sizes(other)
             for dimension, n in zip(shape, sizes, strict=False):

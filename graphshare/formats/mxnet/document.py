@@ -79,17 +79,13 @@ def parse_frame(data: Buffer, span: tuple[int, int]) -> dict[str, Any]:
     return graph_object
 
 
-class PlainRecord(msgspec.Struct, gc=False):
-    """The keys of nearly every node; others are skipped. ``attrs`` is the text of the map, or empty."""
+class PlainRecord(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A node with the keys of nearly every node and no others. ``attrs`` is the text of the map, or empty."""
 
     op: str
     name: str
     inputs: list[Triple]
     attrs: msgspec.Raw = msgspec.Raw(b"")
-
-
-class BareRecord(PlainRecord, forbid_unknown_fields=True, gc=False):
-    """A node that has no other keys."""
 
 
 class PlainOldRecord(PlainRecord, rename={"attrs": "attr"}, gc=False):
@@ -103,11 +99,14 @@ class PlainOldestRecord(PlainRecord, rename={"attrs": "param"}, gc=False):
 PLAIN_RECORDS: dict[str, type[PlainRecord]] = {"attrs": PlainRecord, "attr": PlainOldRecord, "param": PlainOldestRecord}
 
 
-class PlainEnds(msgspec.Struct):
-    """The parts of a written graph, besides the nodes, that are compared with the graph."""
+class PlainEnds(msgspec.Struct, forbid_unknown_fields=True):
+    """The usual keys of a written graph; ``nodes`` and ``node_row_ptr`` are compared elsewhere."""
 
+    nodes: msgspec.Raw
     arg_nodes: list[Id]
     heads: list[Triple]
+    node_row_ptr: msgspec.Raw = msgspec.Raw(b"")
+    attrs: dict[str, Any] = {}
 
 
 def parse_plain_ends(data: Buffer, span: tuple[int, int] | None) -> PlainEnds:
@@ -132,7 +131,7 @@ def parse_plain_nodes(
     return _in_chunks(data, span, after, msgspec.json.Decoder(list[record]), advance)  # type: ignore[valid-type]
 
 
-def parse_bare_nodes(data: Buffer, span: tuple[int, int], advance: Advance = noop_progress) -> Iterable[BareRecord]:
+def parse_bare_nodes(data: Buffer, span: tuple[int, int], advance: Advance = noop_progress) -> Iterable[PlainRecord]:
     """Return the nodes of a large file that have the usual keys in the usual order; the first piece shows the order.
 
     Raises:
@@ -159,7 +158,7 @@ def cut_nodes(data: Buffer, start: int, end: int) -> bytes:
 
 
 decode_map = msgspec.json.Decoder(dict[str, str]).decode
-_bare_decoder = msgspec.json.Decoder(list[BareRecord])
+_bare_decoder = msgspec.json.Decoder(list[PlainRecord])
 _USUAL_KEYS = frozenset((("op", "name", "inputs"), ("op", "name", "attrs", "inputs")))
 _Record = TypeVar("_Record")
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from graphshare.errors import Fault
 from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.model_file import ModelFile
-from graphshare.formats.model_format import Capability, ModelFormat, NamedModel, SaveOptions
+from graphshare.formats.model_format import Capability, ModelFormat, NamedModel, Origins, RemovedMessage, SaveOptions
 from graphshare.formats.model_names import PACKED, PARAMETER_ENDINGS, split_params
 from graphshare.formats.mxnet.document import begins_like_json
 from graphshare.formats.mxnet.source import restyle
@@ -18,6 +19,7 @@ from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
 
+_INERT = "backward_source_id"
 _UPGRADE = "add `gs.upgrade(model)`, or bring them to one version with `graphshare upgrade` first"
 
 
@@ -81,6 +83,25 @@ class MxnetFormat(ModelFormat):
 
     def describe(self, graph: Graph) -> str:
         return recognize_generation(graph)
+
+    def account(self, graph: Graph, origins: Origins) -> Iterator[RemovedMessage | Fault | str]:
+        """Yield the keys of graphs and of nodes that ``graph`` does not have; attributes are compared node by node."""
+        sources = dict.fromkeys(source for source, _ in origins)
+        for position, source in enumerate(sources):
+            for key in source.extra.keys() - graph.extra.keys():
+                if position:
+                    yield RemovedMessage("key", key, "the first graph does not have it", "")
+                else:
+                    yield Fault(f"the key {key!r} of the graph is lost")
+        pairs = [(node, image) for _, images in origins for node, image in images.items() if node.extra]
+        origin_counts = Counter(image for _, image in dict.fromkeys(pairs))
+        for node, image in pairs:
+            lost = node.extra.keys() - image.extra.keys() if origin_counts[image] == 1 else ()
+            for key in lost:
+                if key == _INERT:
+                    yield RemovedMessage("key", key, "only MXNet of 2015 writes it, and none reads it", "")
+                else:
+                    yield Fault(f"the key {key!r} is lost", node=node.name)
 
     def describe_operator(self, node: Node) -> list[str]:
         attrs = node.attrs

@@ -117,7 +117,7 @@ def _are_records_equal(records: Iterable[document.PlainRecord], nodes: Sequence[
     for record, node in zip_longest(records, nodes):
         if record is None or node is None or record.op != (node.op or VARIABLE_OP) or record.name != node.name:
             return False
-        if node.subgraphs or node.control_deps:  # which a plain record has not
+        if node.subgraphs or node.control_deps or node.extra:  # which a plain record has not
             return False
         text, attrs = bytes(record.attrs), node.attrs
         if maps[text] is not attrs:
@@ -160,7 +160,8 @@ def _are_entries_equal(numbers: Sequence[Sequence[int]], entries: Sequence[Entry
 
 
 def _are_ends_equal(ends: document.PlainEnds, graph: Graph) -> bool:
-    return ends.arg_nodes == _arg_nodes(graph) and _are_entries_equal(ends.heads, graph.heads, graph.nodes)
+    has_others = bool(graph.extra) or ends.attrs != graph.attrs
+    return not has_others and ends.arg_nodes == _arg_nodes(graph) and _are_entries_equal(ends.heads, graph.heads, graph.nodes)
 
 
 def _arg_nodes(graph: Graph) -> list[int]:
@@ -199,13 +200,17 @@ def _graph_differences(actual: Graph, graph: Graph, path: str = "$") -> Iterator
             yield from _graph_differences(inner, expected, f"{path}.nodes[{i}].subgraphs[{k}]")
     if _arg_nodes(actual) != _arg_nodes(graph):
         yield Fault("do not read back as they were", path=f"{path}.arg_nodes")
+    for key, ours, theirs in (("attrs", graph.attrs, actual.attrs), ("extra", graph.extra, actual.extra)):
+        for name in {**ours, **theirs}:
+            if name not in ours or name not in theirs or ours[name] != theirs[name]:
+                yield Fault("does not read back as it was", path=f"{path}.attrs.{name}" if key == "attrs" else f"{path}.{name}")
     if [_triple(e, read_ids) for e in actual.heads] != [_triple(e, ids) for e in graph.heads]:
         yield Fault("do not read back as they were", path=f"{path}.heads")
 
 
 def _content(node: Node, ids: dict[Node, int]) -> tuple[Any, ...]:
     inputs = [_triple(entry, ids) for entry in node.inputs]
-    return node.op, node.name, dict(node.attrs), inputs, [ids[dep] for dep in node.control_deps]
+    return node.op, node.name, dict(node.attrs), inputs, [ids[dep] for dep in node.control_deps], dict(node.extra)
 
 
 def _triple(entry: Entry, ids: dict[Node, int]) -> tuple[int, int, int | None]:

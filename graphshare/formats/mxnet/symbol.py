@@ -20,6 +20,7 @@ from graphshare.errors import Fault, InputError
 from graphshare.formats.mxnet import document
 from graphshare.formats.mxnet.source import FileText, JsonStyle, MxnetSource, NodesText, can_copy_text, recognize_style
 from graphshare.ir.graph import EMPTY, VARIABLE_OP, Entry, Graph, Node, NodeForm
+from graphshare.ir.walk import format_cycle, order_by_references
 from graphshare.progress import task
 from graphshare.text.format import format_count
 
@@ -261,7 +262,7 @@ def _link_in_file_order(records: document.Records, counts: Iterable[int | None] 
     return nodes
 
 
-def _link_bare(records: Iterable[document.BareRecord], counts: Iterable[int | None] | None, reader: _NodeReader) -> list[Node]:
+def _link_bare(records: Iterable[document.PlainRecord], counts: Iterable[int | None] | None, reader: _NodeReader) -> list[Node]:
     """Return the nodes of records that have only the usual keys, as :func:`_link_in_file_order` does."""
     nodes: list[Node] = []
     first: list[Entry] = []
@@ -343,33 +344,8 @@ def building_order(records: Records) -> list[int]:
     Raises:
         InputError: nodes form a cycle, which the message shows as a path.
     """
-    order: list[int] = []
-    state = bytearray(len(records))  # 0 unseen, 1 on the path, 2 done
-    for root in range(len(records)):
-        if not state[root]:
-            _visit(root, records, state, order)
-    return order
-
-
-def _visit(root: int, records: Records, state: bytearray, order: list[int]) -> None:
-    # A chain of layers is deeper than Python's stack: no recursion.
-    path = [root]
-    pending = [iter(_references(records[root]))]
-    state[root] = 1
-    while path:
-        for reference in pending[-1]:
-            if state[reference] == 1:
-                raise InputError(_cycle(path[path.index(reference) :], records))
-            if not state[reference]:
-                state[reference] = 1
-                path.append(reference)
-                pending.append(iter(_references(records[reference])))
-                break
-        else:
-            pending.pop()
-            done = path.pop()
-            state[done] = 2
-            order.append(done)
+    ids = range(len(records))
+    return list(order_by_references(ids, lambda i: _references(records[i]), lambda cycle: _refuse_cycle(cycle, records)))
 
 
 def _references(record: dict[str, Any]) -> list[int]:
@@ -386,11 +362,8 @@ def _check_entries(
             faults.append(Fault(message, path=f"{path}[{position}]", node=node, hint=hint))
 
 
-def _cycle(ids: list[int], records: Records) -> Fault:
-    path_ids = ids if len(ids) <= 8 else [*ids[:4], -1, *ids[-3:]]
-    names = [
-        f"{records[i]['name'] or records[i]['op']} (node {i})" if i >= 0 else f"... {len(ids) - 7} more ..." for i in path_ids
-    ]
-    path = " <- ".join([*names, names[0]])
+def _refuse_cycle(ids: list[int], records: Records) -> InputError:
+    path = format_cycle([f"{records[i]['name'] or records[i]['op']} (node {i})" for i in ids])
     hint = "a graph must be acyclic; MXNet loads such a file without an error and computes nonsense"
-    return Fault(f"needs its own output: {path}", path=f"$.nodes[{ids[0]}].inputs", node=records[ids[0]]["name"], hint=hint)
+    place = f"$.nodes[{ids[0]}].inputs"
+    return InputError(Fault(f"needs its own output: {path}", path=place, node=records[ids[0]]["name"], hint=hint))

@@ -41,7 +41,7 @@ from graphshare.formats.onnx.stored import (
     replace_stored,
 )
 from graphshare.formats.onnx.tensors import locate_tensor
-from graphshare.formats.onnx.types import TensorType, is_complete, read_type
+from graphshare.formats.onnx.types import NestedType, TensorType, is_complete, read_type
 from graphshare.formats.onnx.values import describe_variable
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails, Source
 from graphshare.ir.onnx import DTYPE_CODES, Attributes, Tensor
@@ -283,6 +283,26 @@ def _find_field(span: Span, number: int) -> tuple[int, int]:
 
 
 THEN, ELSE = "then_branch", "else_branch"
+
+
+# fmt: off
+_FIRST_DTYPES = {
+    "bfloat16": 16, "float8e4m3fn": 19, "float8e4m3fnuz": 19, "float8e5m2": 19, "float8e5m2fnuz": 19, "uint4": 21, "int4": 21,
+    "float4e2m1": 23, "float8e8m0": 24, "uint2": 25, "int2": 25,
+}
+# fmt: on
+_FIRST_KINDS = {(): 1, ("sequence",): 13, ("optional",): 16, ("optional", "sequence"): 16}
+
+
+def find_switch_version(kind: StaticType) -> int | None:
+    """Return the first version of ONNX's operator set in which If returns values of a type; None where none does."""
+    kinds: list[str] = []
+    while isinstance(kind, NestedType):
+        kinds.append(kind.kind)
+        kind = kind.inner
+    dtype, first = _FIRST_DTYPES.get(kind.parts[0] or "", 1), _FIRST_KINDS.get(tuple(kinds))
+    # No If returns optional sequences of the dtypes that came later.
+    return None if first is None or (len(kinds) == 2 and dtype > first) else max(dtype, first)
 
 
 def make_switch(

@@ -29,9 +29,10 @@ from graphshare.formats.onnx.graph_fields import (
     scan_graph,
 )
 from graphshare.formats.onnx.inner_tensors import list_outside_graph
-from graphshare.formats.onnx.node_fields import NodeReader, name_domain
+from graphshare.formats.onnx.node_fields import MAX_NESTING, NodeReader, NodeSorter, name_domain
 from graphshare.formats.onnx.protobuf import BYTES, Field, WireError, expect, integer_at, once, scan, text_at
 from graphshare.formats.onnx.stored import (
+    FUNCTION,
     METADATA,
     NO_MESSAGES,
     NamedMessage,
@@ -42,6 +43,7 @@ from graphshare.formats.onnx.stored import (
     Stored,
     TakenNames,
     TensorPlace,
+    get_source,
     read_metadata,
     replace_stored,
 )
@@ -54,8 +56,6 @@ OVERLOAD = "overload of the function"
 """The typed attribute of a node that names one of several functions; no attribute of a file has such a name."""
 _MODEL_SINGLE, _OPSET_SINGLE = once(1, 2, 3, 4, 5, 6), once(1, 2)
 _FUNCTION_SINGLE = once(1, 8, 10, 13)
-MAX_NESTING = 64
-"""Levels of subgraphs; deeper ones are refused."""
 
 
 def read_model(path: str) -> Graph:
@@ -69,13 +69,49 @@ def read_model(path: str) -> Graph:
 
 
 def decode_model(file: OnnxFile) -> Graph:
-    """Return the graph of an ONNX file. Raises InputError."""
+    """Return the graph of an ONNX file; nodes that are not in topological order are sorted. Raises InputError."""
     try:
-        return _decode(file)
+        return _decode_sorted(file)
     except WireError as error:
         raise InputError(Fault(str(error), where=file.path, path=f"byte {error.position}")) from None
     except InputError as error:
         raise error.with_location(file.path) from None
+
+
+class _UndefinedError(InputError):
+    """A node reads a value that no node before it defines."""
+
+
+def _decode_sorted(file: OnnxFile) -> Graph:
+    try:
+        graph = _decode(file)
+    except _UndefinedError as error:
+        if not _sort(file, error):
+            raise
+        return _decode(file)
+    for number, span in get_source(graph).fields:
+        try:
+            if number == FUNCTION:
+                read_function(span.open_field()[1])
+        except _UndefinedError as error:
+            return _decode(file) if _sort(file, error) else graph
+        except (WireError, InputError):
+            pass  # it is refused where it is needed
+    return graph
+
+
+def _sort(file: OnnxFile, error: InputError) -> bool:
+    """Sort the nodes of a file in memory; return False if all were in their places. Raises WireError, InputError."""
+    model, sorter = scan_model(file), NodeSorter(file)
+    sorter.sort_graph(*model.graph)
+    for _, span in [field for field in model.fields if field[0] == FUNCTION]:
+        _, function = span.open_field()
+        sorter.sort_nodes([field for field in scan(file.data, function.start, function.end) if field[0] == 7])
+    if sorter.content == file.data[0 : file.size]:
+        return False
+    file.data = file.held = bytes(sorter.content)
+    file.disorder = error.faults[0]
+    return True
 
 
 def _decode(file: OnnxFile) -> Graph:
@@ -84,7 +120,7 @@ def _decode(file: OnnxFile) -> Graph:
     nodes, heads, rest = _read_main(file, lists)
     in_order = model.is_ordered and lists.is_ordered
     whole = Span(file, 0, file.size)
-    source = OnnxSource(file, whole, model.fields, *rest, nodes, heads, model.version, model.opsets, in_order)
+    source = OnnxSource(file, whole, model.fields, *rest, nodes, heads, model.version, model.opsets, in_order, lists.count())
     graph = Graph(nodes, heads, source=source)
     deque(list_outside_graph(graph), maxlen=0)  # their data is in the model's directory too, or the model is refused
     return graph
@@ -274,7 +310,8 @@ class _GraphReader:
         for message in lists.named[OUTPUT]:
             entry = scope.find(message.name)
             if entry is None:
-                raise WireError(f"graph output {message.name!r} is a value that nothing defines", message.start)
+                text = f"graph output {message.name!r} is a value that nothing defines"
+                raise _UndefinedError(Fault(text, path=f"byte {message.start}"))
             heads.append(Entry(entry.node, entry.index))
         orphans = [
             (number, message)
@@ -292,10 +329,11 @@ class _GraphReader:
                 raise WireError(f"subgraphs are nested deeper than {MAX_NESTING} levels", start)
             self._depth += 1
             scope, span = _Scope(outer), Span(self._file, start, end)
-            nodes, heads, rest = self.read(scan_graph(self._file, start, end), scope, span)
+            lists = scan_graph(self._file, start, end)
+            nodes, heads, rest = self.read(lists, scope, span)
             self._depth -= 1
             captured.extend(scope.captured)
-            source = OnnxSource(self._file, span, (), *rest, nodes, heads)
+            source = OnnxSource(self._file, span, (), *rest, nodes, heads, counts=lists.count())
             return Graph((*scope.variables, *nodes), heads, source=source, captures=tuple(scope.variables))
 
         return read
@@ -422,9 +460,9 @@ class _GraphReader:
             if name:
                 entry = scope.find(name)
                 if entry is None:
-                    hint = "ONNX needs nodes in an order in which every value is defined before it is read"
+                    hint = "correct the name, or add the node or initializer that defines the value"
                     message = f"reads the value {name!r}, which nothing before it defines"
-                    raise InputError(Fault(message, node=node, path=f"byte {at}", hint=hint))
+                    raise _UndefinedError(Fault(message, node=node, path=f"byte {at}", hint=hint))
                 entries.append(entry)
         absent = tuple([position for position, name in enumerate(names) if not name]) if len(entries) < len(names) else ()
         return tuple(entries), absent

@@ -5,19 +5,20 @@ This is loaded when a model is at hand, and code that few commands need when the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from msgspec.structs import replace
 
-from graphshare.errors import InputError
+from graphshare.errors import Fault, InputError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.content_tests import is_onnx
 from graphshare.formats.model_file import ModelFile
-from graphshare.formats.model_format import Capability, ModelFormat, SaveOptions, StaticType
+from graphshare.formats.model_format import Capability, ModelFormat, Origins, RemovedMessage, SaveOptions, StaticType
 from graphshare.formats.onnx.compose import (
     declare_outputs,
     find_switch,
+    find_switch_version,
     make_input,
     make_parameter,
     make_switch,
@@ -70,6 +71,7 @@ class OnnxFormat(ModelFormat):
     make_parameter = staticmethod(make_parameter)
     take_outputs = staticmethod(take_outputs)
     make_switch = staticmethod(make_switch)
+    find_switch_version = staticmethod(find_switch_version)
     open_input = staticmethod(open_input)
     find_switch = staticmethod(find_switch)
     start_body = staticmethod(start_body)
@@ -111,6 +113,11 @@ class OnnxFormat(ModelFormat):
         from graphshare.formats.onnx.staging import stage_onnx
 
         return stage_onnx(graph, parameters, target, stage, options).to_stdout
+
+    def account(self, graph: Graph, origins: Origins) -> Iterator[RemovedMessage | Fault | str]:
+        from graphshare.formats.onnx.accounts import account  # start-up: only what rewrites needs it
+
+        return account(graph, origins)
 
     def declare_output(self, graph: Graph, dtype: str, shape: tuple[int, ...]) -> Graph:
         nodes, heads = declare_outputs(graph.nodes, [(graph.heads[0], dtype, shape)])

@@ -41,6 +41,10 @@ class Lists:
         self.named: dict[int, list[NamedMessage]] = {number: [] for number in _LISTS}
         self.rest: list[tuple[int, Span]] = []
 
+    def count(self) -> dict[int, int]:
+        """Return the length of each list by number."""
+        return {NODE: len(self.nodes), **{number: len(messages) for number, messages in self.named.items()}}
+
 
 def scan_graph(file: OnnxFile, start: int, end: int, *, dropped: Collection[int] = ()) -> Lists:
     """Return the fields of the GraphProto at ``start``; those of ``dropped`` lists are read, and few are kept.

@@ -1,4 +1,7 @@
-"""The fields of a NodeProto: its names, and what it says beside them, which most nodes have in common with others."""
+"""The fields of a NodeProto: its names, and what it says beside them, which most nodes have in common with others.
+
+Nodes are sorted here, by the names that they define and read.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from graphshare.formats.onnx.attributes import NO_ATTRIBUTES, AttributeReader, Attributes, ReadGraph
-from graphshare.formats.onnx.protobuf import LENGTHS, Field, encode_field, encode_text, once, scan, text_at
+from graphshare.errors import Fault, InputError
+from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, NO_ATTRIBUTES, AttributeReader, Attributes, ReadGraph
+from graphshare.formats.onnx.graph_fields import INITIALIZER, INPUT, OUTPUT, SPARSE, scan_graph
+from graphshare.formats.onnx.protobuf import LENGTHS, Field, WireError, encode_field, encode_text, once, scan, text_at
 from graphshare.formats.onnx.stored import OnnxFile
+from graphshare.ir.walk import format_cycle, order_by_references
 
+MAX_NESTING = 64
+"""Levels of subgraphs; deeper ones are refused."""
 _SINGLE = once(3, 4, 6, 7, 8)
 _SHORT = 512  # bytes up to which what a NodeProto says behind its names is shared with others
 _CHUNK = 512  # nodes that are read at a time
@@ -113,6 +121,57 @@ class NodeReader:
             elif number == 8:
                 overload = text_at(data, field)
         return tuple(inputs), tuple(outputs), label, NodeKind(op, name_domain(domain), overload, attributes, "")
+
+
+class NodeSorter:
+    """Sorts nodes in ``content``, a copy of a file, so that every value is defined before it is read.
+
+    Nodes change places with each other, and every message keeps its length. Raises InputError for nodes that form a cycle.
+    """
+
+    def __init__(self, file: OnnxFile) -> None:
+        self._file = file
+        self._nodes = NodeReader(file)
+        self.content = bytearray(file.data[0 : file.size])
+
+    def sort_graph(self, start: int, end: int, depth: int = 0) -> set[str]:
+        """Sort the nodes of a GraphProto and of its bodies, and return the names of the values around it that it reads."""
+        if depth > MAX_NESTING:
+            raise WireError(f"subgraphs are nested deeper than {MAX_NESTING} levels", start)
+        lists = scan_graph(self._file, start, end)
+        own = {message.name for number in (INITIALIZER, SPARSE, INPUT) for message in lists.named[number]}
+        return self.sort_nodes(lists.nodes, [message.name for message in lists.named[OUTPUT]], depth) - own
+
+    def sort_nodes(self, fields: Sequence[Field], heads: Sequence[str] = (), depth: int = 0) -> set[str]:
+        """Sort NodeProtos, and return the names that they or ``heads`` read and that they do not define."""
+        data, places, names, labels = self.content, dict[str, int](), list[list[str]](), list[str]()
+        for place, (inputs, outputs, label, kind) in enumerate(self._nodes.read(fields)):
+            names.append([name for name in (*inputs, *self._list_captured(kind, depth)) if name])
+            labels.append(next(filter(None, outputs), label))
+            places.update((name, place) for name in outputs if name not in places)
+
+        def refuse(cycle: list[int]) -> InputError:
+            text = f"needs its own output: {format_cycle([labels[place] for place in cycle])}"
+            at = f"byte {fields[cycle[0]][2]}"
+            return InputError(Fault(text, node=labels[cycle[0]], path=at, hint="a graph must be acyclic"))
+
+        needs = [sorted({places[name] for name in read if name in places}) for read in names]
+        pieces, last = list[bytearray](), 0
+        order = order_by_references(range(len(fields)), needs.__getitem__, refuse)
+        for field, place in zip(fields, order, strict=True):
+            # What is between nodes stays there.
+            pieces += [data[last or field[2] : field[2]], data[fields[place][2] : fields[place][4]]]
+            last = field[4]
+        if fields:
+            data[fields[0][2] : last] = b"".join(pieces)
+        return {name for read in (*names, heads) for name in read if name not in places}
+
+    def _list_captured(self, kind: NodeKind, depth: int) -> Iterator[str]:
+        """Yield the values that the bodies of a node read from the graphs around them; sort the nodes of the bodies."""
+        for field in kind.fields:
+            for part in scan(self._file.data, field[3], field[4]):
+                if part[0] in (GRAPH, GRAPHS):
+                    yield from self.sort_graph(part[3], part[4], depth + 1)
 
 
 def encode_names(inputs: Iterable[str], outputs: Iterable[str], label: str) -> bytes:

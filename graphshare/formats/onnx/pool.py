@@ -22,6 +22,7 @@ from graphshare.files.open_source import open_source, reopen_source
 from graphshare.files.paths import base_name, find_identity, join, list_names
 from graphshare.files.staged_file import StagedFile
 from graphshare.formats.model_names import PARAMETER_ENDINGS
+from graphshare.formats.onnx.accounts import check_kept
 from graphshare.formats.onnx.compose import add_metadata
 from graphshare.formats.onnx.decode import decode_model, read_model
 from graphshare.formats.onnx.external import RecordData, list_initializers, list_outside
@@ -355,6 +356,7 @@ def stage_pool(members: Sequence[PoolMember], pool: WeightPool | None, stage: Ou
         for member in members:
             reader = stack.enter_context(ArrayReader(member.file))
             graph, content = _encode(member, pool, reader, "" if pool is None else pool.location)
+            check_kept(graph, member.graph)
             if content.size > LARGEST:
                 message = f"the model would take {format_bytes(content.size)}, and the limit is 2 GiB"
                 raise RefusedError(Fault(message, where=member.target, hint="leave `embed` out"))

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec.structs import replace
 
+from graphshare.errors import Fault
 from graphshare.files.byte_source import ByteSource, HeldBytes, Identity, SourceBytes
 from graphshare.files.open_source import reopen_source
 from graphshare.files.paths import split
@@ -26,8 +27,10 @@ class OnnxFile:
 
     ``held`` are the bytes of a file that cannot be opened again: of a pipe, or unpacked by gzip.
     ``folder`` is the directory in which external data lies; without ``seeks_data`` it need not be there. ``sizes``
-    has the bytes of the files in it, by path.
+    has the bytes of the files in it, by path. ``disorder`` is the first fault of nodes that were sorted, in memory.
     """
+
+    disorder: Fault | None = None
 
     def __init__(self, source: ByteSource, *, seeks_data: bool = True) -> None:
         self.folder = split(source.name)[0] or "."
@@ -206,6 +209,8 @@ class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 OPSET, METADATA, TRAINING, FUNCTION = 8, 14, 20, 25
 """Field numbers of a ModelProto."""
+GRAPH_METADATA = 16
+"""Field number of a GraphProto."""
 OWN_KEYS = "graphshare."
 """The start of the keys of metadata that state digests of files beside a model."""
 FIRST_CONSTANTS = 4
@@ -259,7 +264,8 @@ class OnnxSource(Source, frozen=True, eq=False):
     documentation, metadata), each with its number and from its tag on. ``orphans`` are messages on values that do not exist,
     by the number of their list. ``nodes`` and ``heads`` are the graph's as read: a graph that still has them is written as the
     copy of ``span``. ``opsets`` are versions by domain. With ``is_ordered`` the fields
-    of model and graph are in the order of their numbers, as protobuf writes them.
+    of model and graph are in the order of their numbers, as protobuf writes them. ``counts`` has the length of each list of the
+    file's GraphProto by number.
     """
 
     format: ClassVar[str] = "onnx"
@@ -275,6 +281,7 @@ class OnnxSource(Source, frozen=True, eq=False):
     ir_version: int = 0
     opsets: Mapping[str, int] = EMPTY
     is_ordered: bool = True
+    counts: Mapping[int, int] = EMPTY
 
     def after_join(self, others: Sequence[Source]) -> OnnxSource:
         """Return the source with the operator sets, functions and metadata of ``others`` too, and the highest IR version.
@@ -301,7 +308,16 @@ class OnnxSource(Source, frozen=True, eq=False):
             metadata = {read_metadata(span)[0]: span for span in _list_metadata(other)}
             fields += [(METADATA, span) for key, span in metadata.items() if key not in keys]
             keys.update(metadata)
-        return replace(self, fields=tuple(fields), opsets=opsets, ir_version=version)
+        joined = [other for other in others if isinstance(other, OnnxSource)]
+        orphans = [orphan for source in (self, *joined) for orphan in source.orphans]
+        # What the metadata of a graph says is kept too; its name and its documentation are those of the first one.
+        rest = list(self.rest)
+        known = {read_metadata(span)[0] for number, span in rest if number == GRAPH_METADATA}
+        for field in [field for other in joined for field in other.rest if field[0] == GRAPH_METADATA]:
+            key, _ = read_metadata(field[1])
+            rest += [] if key in known else [field]
+            known.add(key)
+        return replace(self, fields=tuple(fields), rest=tuple(rest), opsets=opsets, ir_version=version, orphans=tuple(orphans))
 
     def mismatches(self, other: Source) -> Iterator[tuple[str, str]]:
         """Yield the operator sets that both import in different versions."""
@@ -350,6 +366,8 @@ class OnnxSource(Source, frozen=True, eq=False):
 
     def list_notes(self) -> Iterator[str]:
         """Yield notes on parts of the file that a written model has in another form, or that rewrites do not follow."""
+        if self.file.disorder is not None:
+            yield f"{self.file.path}: its nodes are not in topological order; a rewritten model has them sorted"
         if not self.is_ordered:
             yield f"{self.file.path}: its fields are not in protobuf's own order; a rewritten model has them in that order"
         if any(number == TRAINING for number, _ in self.fields):

@@ -8,11 +8,10 @@ from graphshare.formats.onnx.graph_fields import TENSOR_NAME
 from graphshare.formats.onnx.messages import describe_tensor, encode_pair
 from graphshare.formats.onnx.protobuf import Blob, Message, encode_text, encode_varint, enum_at, scan
 from graphshare.formats.onnx.stored import OWN_KEYS, MemoryFile, Span
-from graphshare.formats.onnx.tensors import DATA_FIELDS, EXTERNAL, LOCATION, RAW, find_integer_form, read_pair
+from graphshare.formats.onnx.tensors import DATA_FIELDS, EXTERNAL, LOCATION, RAW, TENSOR_METADATA, find_integer_form, read_pair
 
 ExternalRange = tuple[str, int, int]
 """A file, as the model names it, and begin and end of the data in it."""
-_METADATA = 16
 _KEY = f"{OWN_KEYS}data"
 """The key of a tensor's metadata that says how the model stored the data which is in another file now."""
 _FORMS = {4: "float_data", 5: "int32_data", 7: "int64_data", RAW: "raw_data", 10: "double_data", 11: "uint64_data"}
@@ -63,7 +62,7 @@ def replace_data(span: Span, data: Blob | ExternalRange, name: str | None = None
     stored, is_stated, note = RAW, False, ""
     for number, kind, begin, start, end in scan(span.file.data, span.start, span.end):
         field = Span(span.file, begin, end)
-        pair = read_pair(span.file, start, end) if number in (EXTERNAL, _METADATA) else ("", "")
+        pair = read_pair(span.file, start, end) if number in (EXTERNAL, TENSOR_METADATA) else ("", "")
         if pair[0] == _KEY:
             note = pair[1]
         elif number in _FORMS:
@@ -99,8 +98,8 @@ def _point_outside(data: ExternalRange, form: str) -> Iterator[tuple[int, Blob]]
     yield EXTERNAL, place
     if form != _FORMS[RAW]:
         note = Message()
-        note.add_message(_METADATA, encode_pair(_KEY, form))
-        yield _METADATA, note
+        note.add_message(TENSOR_METADATA, encode_pair(_KEY, form))
+        yield TENSOR_METADATA, note
 
 
 def _encode_field(number: int, value: bytes) -> Message:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.onnx.compose import make_operator, take_outputs
 from graphshare.formats.onnx.stored import TakenNames, find_stored, list_output_names
-from graphshare.formats.onnx.types import TensorType
+from graphshare.formats.onnx.types import TensorType, list_replaceable
 from graphshare.formats.onnx.value_types import find_types
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.comparison import Array
@@ -32,12 +32,13 @@ LEAST = 128
 def find_tables(graph: Graph, params: ParameterFile) -> Iterator[tuple[Node, Node]]:
     """Yield pairs of a parameter that only Gathers of rows use, and the one that is its transpose, value by value."""
     records, uses, heads = params.by_key(), consumers(graph.nodes), {head.node for head in graph.heads}
-    shapes = {node: records[node.name].shape for node in graph.variables() if node.name in records}
+    inputs = {*list_replaceable(graph)}  # a table that became one of them would follow what callers give
+    shapes = {node: records[node.name].shape for node in graph.variables() if node.name in records and node not in inputs}
     tables = [
         node
         for node, shape in shapes.items()
-        if shape is not None and len(shape) == 2 and node in uses and node not in heads
-        if find_stored(node.details).input is None and all(_takes_rows(user, slot) for user, slot in uses[node])
+        if shape is not None and len(shape) == 2 and all(shape) and node in uses and node not in heads
+        if all(_takes_rows(user, slot) for user, slot in uses[node])
     ]
     with ArrayReader(params) as reader:
         for table in tables:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from operator import itemgetter, lt
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, TENSOR
@@ -103,6 +103,25 @@ def encode_model(graph: Graph, encode_tensor: TensorEncoder = keep_tensor, types
     return message
 
 
+class Changes(NamedTuple):
+    """Changes of names that nobody asked for: those of values in bodies, and the messages that are left out because of one."""
+
+    renamed: list[tuple[str, str]]
+    left_out: list[tuple[int, NamedMessage]]
+
+
+def find_changes(graph: Graph) -> Changes:
+    """Return what is written otherwise than it was read because a new name is in its way."""
+    changes = Changes([], [])
+    needs_look = get_source(graph).orphans or any(node.subgraphs for node in graph.nodes)
+    pending = [_GraphWriter(graph, keep_tensor)] if needs_look else []
+    for writer in pending:
+        changes.renamed.extend(writer.renamed.items())
+        changes.left_out.extend((number, message) for number, message, name in writer.list_orphans() if name is None)
+        pending += writer.list_bodies()
+    return changes
+
+
 def list_as_read(graph: Graph) -> list[Node]:
     """Return the nodes in the order that they have in a graph that is read from the file of this one."""
     at_home = find_at_home(graph)
@@ -175,10 +194,10 @@ class _GraphWriter:
         self._nodes[:0] = self._own.values()
         self._names_of = self._find_names if self._weights else list_output_names
         self._outside = around
-        self._renamed: dict[str, str] = {}
+        self.renamed: dict[str, str] = {}
         if around:
-            self._renamed = find_free_names(self._find_clashes(), {*self._list_names(), *captured.values()}, around)
-        self._is_plain = not (captured or self._own or self._renamed or self._weights)  # names are those that nodes have
+            self.renamed = find_free_names(self._find_clashes(), {*self._list_names(), *captured.values()}, around)
+        self._is_plain = not (captured or self._own or self.renamed or self._weights)  # names are those that nodes have
         self._as_read = set() if around else set(get_source(graph).nodes)
         self._heads = {(head.node, head.index) for head in graph.heads}
 
@@ -214,13 +233,13 @@ class _GraphWriter:
         """Whether the bytes of a subgraph still hold: neither its own names nor those that it captures have changed."""
         return (
             is_untouched(self._graph)
-            and not self._renamed
+            and not self.renamed
             and all(self._encode_tensor(node, node.name) is None for node in self._nodes if not node.op)
             and all(self._is_kept(node) for node in self._weights)
             and all(node.details.outputs == (name,) for node, name in self._captured.items())
-            and len([name for _, message, name in self._list_orphans() if name == message.name]) == len(self._orphans)
+            and all(name == message.name for _, message, name in self.list_orphans())
             and all(b"".join(self._encode_annotation(each, each.name).pieces()) == each.read() for each in self._annotations())
-            and all(writer.is_as_read() for node in self._nodes if node.subgraphs for writer in self._bodies(node))
+            and all(body.is_as_read() for body in self.list_bodies())
         )
 
     def encode(self) -> Message:
@@ -247,7 +266,7 @@ class _GraphWriter:
         if captured is not None:
             return captured
         name = self._names_of(self._own.get(entry.node, entry.node) if self._own else entry.node)[entry.index]
-        return self._renamed.get(name, name) if self._renamed else name
+        return self.renamed.get(name, name) if self.renamed else name
 
     def _find_names(self, node: Node) -> tuple[str, ...]:
         """Return the names of a node's outputs; of a weight at home the one that it has there."""
@@ -279,7 +298,7 @@ class _GraphWriter:
         if node in self._captured:
             return (self._captured[node],)
         names = self._names_of(node)
-        return tuple([self._renamed.get(name, name) for name in names]) if self._renamed else names
+        return tuple([self.renamed.get(name, name) for name in names]) if self.renamed else names
 
     def _bodies(self, node: Node) -> Iterator[_GraphWriter]:
         """Yield the writers of a node's subgraphs; what these capture are the node's last inputs."""
@@ -294,6 +313,10 @@ class _GraphWriter:
                     captured[variable] = self._name(entry)
             around = (*self._outside, Around(self._definitions, self._positions[node], self._new_names, find_prefix(node)))
             yield _GraphWriter(graph, self._encode_tensor, captured, around, EMPTY, lifted, self._at_home)
+
+    def list_bodies(self) -> list[_GraphWriter]:
+        """Return the writers of the subgraphs in this graph."""
+        return [body for node in self._nodes if node.subgraphs for body in self._bodies(node)]
 
     def _list_inputs(self, node: Node) -> list[str]:
         """Return the names of a node's own inputs, those that are absent included."""
@@ -423,7 +446,9 @@ class _GraphWriter:
                     infos.append((message.rank, rename_message(message, names[index])))
                 elif number == ANNOTATION:
                     annotations.append((message.rank, self._encode_annotation(message, names[index])))
-        for number, message, name in self._list_orphans():
+        for number, message, name in self.list_orphans():
+            if name is None:
+                continue
             if number == VALUE_INFO:
                 infos.append((message.rank, rename_message(message, name)))
             else:
@@ -441,17 +466,17 @@ class _GraphWriter:
             yield from values.annotations.values()
             yield from (message for number, _, message in values.repeated if number == ANNOTATION)
 
-    def _list_orphans(self) -> Iterator[tuple[int, NamedMessage, str]]:
+    def list_orphans(self) -> Iterator[tuple[int, NamedMessage, str | None]]:
         """Yield the messages on values that this graph does not have: the number of the list, the message and its name now.
 
-        Those on values around it follow these. One is left out where a value has its name now: it must not become a message on
+        Those on values around it follow these. One has None where a value has got its name: it must not become a message on
         that.
         """
         names = {name for node in self._nodes for name in self._own_names(node) if name} if self._orphans else set()
         for number, message in self._orphans:
-            name = self._find_name_around(message.name) or message.name
-            if name not in names:
-                yield number, message, name
+            around = self._find_name_around(message.name)
+            is_taken = message.name in names or any(message.name in level.definitions for level in self._outside)
+            yield number, message, around or (None if is_taken else message.name)
 
     def _encode_annotation(self, message: NamedMessage, name: str) -> Blob | Message:
         prefix = name.removesuffix(message.name) if name.endswith(message.name) else ""

@@ -115,12 +115,14 @@ class Distance(msgspec.Struct, frozen=True):
     """The distance of two arrays: ``differing`` of ``count`` numbers differ, by at most ``max_abs``. True when nothing differs.
 
     ``max_abs`` is None where a NaN or infinity meets another value. ``densified``: sparse arrays were compared in dense form.
+    Without a tolerance ``bits`` of the differing numbers are equal as numbers: 0 and -0, or NaN with different digits.
     """
 
     count: int
     differing: int
     max_abs: float | None
     densified: bool = False
+    bits: int = 0
 
     def __bool__(self) -> bool:
         return self.differing == 0
@@ -149,16 +151,29 @@ def compare_records(
         rows = align_rows(read_rows(reader, record), read_rows(reference_reader, reference, advance))
     near_zero, relative = STEPS.get(across, (0.0, 0.0))
     numbers = NumberComparer(max(atol, near_zero), max(rtol, relative), relative=False)
+    unlike, is_exact = 0, not (atol or rtol or across)
     for row, expected in rows:
         numbers.add(row, expected)
+        if is_exact and not numbers.identical:
+            unlike += count_unlike(row, expected)
     differs = numbers.differing > 0
+    bits = max(unlike - numbers.differing, 0)  # none where dtypes differ
     known = not numbers.apart and isfinite(numbers.max_abs)
     return Distance(
         count=element_count(reference.shape or ()),
-        differing=numbers.differing,
+        differing=numbers.differing + bits,
         max_abs=(numbers.max_abs if known else None) if differs else 0.0,
         densified=not stays_sparse and (record.storage != "default" or reference.storage != "default"),
+        bits=bits,
     )
+
+
+def count_unlike(a: Array, b: Array) -> int:
+    """Return how many elements of two arrays of one shape differ in their bits; 0 where the dtypes differ."""
+    if a.dtype != b.dtype:
+        return 0
+    integers = f"u{a.dtype.itemsize}"
+    return int(np.count_nonzero(a.view(integers) != b.view(integers)))
 
 
 def _sparse_rows(a: SparseArray, b: SparseArray) -> Iterable[tuple[Array, Array]]:

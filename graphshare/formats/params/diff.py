@@ -19,14 +19,15 @@ from graphshare.text.summary import ShortRepr, Table, format_html
 if TYPE_CHECKING:
     from graphshare.formats.params.comparison import Distance
 
-How = Literal["equal", "values", "form", "added", "removed", "renamed"]
+How = Literal["equal", "values", "bits", "form", "added", "removed", "renamed"]
 
 
 class ParameterChange(msgspec.Struct, frozen=True):
     """One parameter in both files. ``old`` and ``new`` are its keys, None where a file does not have it.
 
-    ``how``: ``values`` differ, its ``form`` does (shape, type, storage: see ``detail``), it was ``added`` or ``removed``, or it
-    is ``renamed`` only (``arg:`` became ``aux:``). ``distance`` measures how far values are apart.
+    ``how``: ``values`` differ, or their ``bits`` alone (0 is not -0), its ``form`` does (shape, type, storage: see ``detail``),
+    it was ``added`` or ``removed``, or it is ``renamed`` only (``arg:`` became ``aux:``). ``distance`` measures how far values
+    are apart.
     """
 
     how: How
@@ -165,7 +166,8 @@ def _change(
         return ParameterChange("form", *keys, shape, y.dtype, detail) if forms else None
     distance = measure(x, y, coarser)
     if not distance:
-        return ParameterChange("values", *keys, shape, y.dtype, detail, distance)
+        how: How = "values" if distance.bits < distance.differing else "form" if forms else "bits"
+        return ParameterChange(how, *keys, shape, y.dtype, detail, distance)
     if forms:
         return ParameterChange("form", *keys, shape, y.dtype, detail, distance)
     kinds = split_key(x.key or "")[0], split_key(y.key or "")[0]

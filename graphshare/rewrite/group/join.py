@@ -21,7 +21,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
 from graphshare.ir.rebuild import rebuild, relink
-from graphshare.ir.walk import is_topological, post_order, topological
+from graphshare.ir.walk import is_topological, order_by_references, post_order, topological
 from graphshare.ops.normalization.signature import BARRIER
 from graphshare.rewrite.duplicate import add_prefix
 
@@ -134,35 +134,14 @@ def _order_places(parts: Sequence[Member], connect: Mapping[Place, Output], ties
         for number, part in enumerate(parts):
             yield from ((number, node) for node in topological(part.graph) if (number, node) not in connect)
         return
-    done: set[Place] = set()
-    for number, part in enumerate(parts):
-        for node in part.graph.nodes:
-            if (number, node) not in connect:
-                yield from _post_order((number, node), connect, ties, done)
+    places = [(number, node) for number, part in enumerate(parts) for node in part.graph.nodes if (number, node) not in connect]
+    yield from order_by_references(places, lambda place: _list_needed(place, connect, ties), _refuse_circle)
 
 
-def _post_order(root: Place, connect: Mapping[Place, Output], ties: Mapping[Place, Place], done: set[Place]) -> Iterator[Place]:
-    """Yield the places that ``root`` needs and that are not done, then ``root``.
-
-    Raises:
-        RefusedError: it needs itself; the way round is shown.
-    """
-    path: dict[Place, Iterator[Place]] = {}
-    if root not in done:
-        path[root] = iter(_list_needed(root, connect, ties))
-    while path:
-        place = next(reversed(path))
-        following = next(path[place], None)
-        if following is None:
-            del path[place]
-            done.add(place)
-            yield place
-        elif following in path:
-            way = [*list(path)[list(path).index(following) :], following]
-            circle = " -> ".join(repr(node.name or node.op) for _, node in reversed(way))
-            raise RefusedError(Fault(f"the connections go round in a circle: {circle}", hint="leave one of them out"))
-        elif following not in done:
-            path[following] = iter(_list_needed(following, connect, ties))
+def _refuse_circle(places: Sequence[Place]) -> RefusedError:
+    """Return the error for places each of which needs the next, and the last the first."""
+    circle = " -> ".join(repr(node.name or node.op) for _, node in (places[0], *reversed(places)))
+    return RefusedError(Fault(f"the connections go round in a circle: {circle}", hint="leave one of them out"))
 
 
 def _list_needed(place: Place, connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> list[Place]:
@@ -188,8 +167,7 @@ def resolve_connections(connect: Mapping[Place, Output]) -> dict[Place, Output]:
         way: dict[Place, Output] = {}
         while place in connect and place not in resolved:
             if place in way:
-                circle = " -> ".join(repr(node.name) for _, node in reversed((*list(way)[list(way).index(place) :], place)))
-                raise RefusedError(Fault(f"the connections go round in a circle: {circle}", hint="leave one of them out"))
+                raise _refuse_circle([*way][[*way].index(place) :])
             way[place] = output = connect[place]
             place = (output[0], output[1].node)
         if way:

@@ -89,7 +89,7 @@ def plan_group(
     _refuse_collisions(find_collisions(parts, wired, ties), parts, on_collision, unequal)
     rewrite = join(parts, connect=wired, ties=ties)
     _check_result(rewrite, wired)
-    branches = [_follow(branch, member) for branch, member in zip(rewrite.branches, members, strict=True)]
+    branches = [follow_member(branch, member) for branch, member in zip(rewrite.branches, members, strict=True)]
     notes = list_renamed_functions(members, separated)
     unknown = find_format(rewrite.graph).explain_unknown_types(untyped) if untyped else ""
     notes += [f"connected without a comparison of types: {unknown}"] if unknown else []
@@ -111,7 +111,7 @@ def list_renamed_functions(members: Sequence[Member], separated: Sequence[tuple[
     ]
 
 
-def _follow(branch: Branch, member: Member) -> Branch:
+def follow_member(branch: Branch, member: Member) -> Branch:
     """Return the branch of a member's own graph, of which another one with the same nodes in order may have been joined."""
     if branch.source is member.graph:
         return branch
@@ -261,6 +261,8 @@ def _equal_parameters(
     the name in the result. Arrays are compared piece by piece.
     """
     params = [part.params for part in parts]
+    inputs = {node for part in parts for node in find_format(part.graph).list_replaceable(part.graph)}
+    outputs = {head.node for part in parts if part.prefix for head in part.graph.heads}
     records = [RecordsByName(file) if file is not None else None for file in params]
     first: dict[str, Place] = {}
     equal: dict[Place, Place] = {}
@@ -283,6 +285,10 @@ def _equal_parameters(
                 left, right = readers[keeper[0]], readers[number]
                 if role.kind is not other.kind:
                     reason = "an auxiliary state in one of them"
+                elif (twin in inputs) != (node in inputs):
+                    reason = "an input with a default in one of them"
+                elif node in outputs:
+                    reason = "an output of the later one"
                 elif dict(twin.attrs) != dict(node.attrs) or twin.inputs or node.inputs:
                     reason = "with different attributes"
                 elif x is None or y is None or left is None or right is None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
 from msgspec.structs import replace
 
 from graphshare.analysis.name_lists import output_name
-from graphshare.analysis.roles import Role, assign_roles
-from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import BUG, Fault, RefusedError, SelfCheckError
 from graphshare.formats.model_format import Capability, StaticType, find_format
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.lookup import RecordsByName, hash_array
+from graphshare.formats.params.lookup import RecordsByName, compare_parameters, hash_array
 from graphshare.formats.params.records import Record
 from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Entry, Graph, Node, NodeDetails, Rewrite
@@ -21,7 +19,8 @@ from graphshare.ir.rebuild import rebuild, relink, relink_all, rename_node
 from graphshare.ir.walk import Body, topological
 from graphshare.rewrite.extract import extract_entries
 from graphshare.rewrite.group.join import Member
-from graphshare.rewrite.group.plan import find_incompatibilities, list_renamed_functions
+from graphshare.rewrite.group.plan import find_incompatibilities, follow_member, list_renamed_functions
+from graphshare.rewrite.tie import assign_sharing_roles
 from graphshare.text.format import format_count, format_names
 
 OPTION = "`switch`"
@@ -37,8 +36,9 @@ class Switching(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
 def plan_switch(members: Sequence[Member], name: str) -> Switching:
     """Return one graph that computes the first of two where the input ``name`` is true, and else the second.
 
-    Inputs of one name are one input. Parameters of equal dtype, shape and bytes are one initializer, whatever their names; of
-    others that have one name the second gets a number. Outputs have the names of the first graph.
+    Inputs of one name are one input, outputs of one name one output; other outputs are paired by position, and have the names
+    of the first graph. Parameters of equal dtype, shape and bytes are one initializer, whatever their names; of others that
+    have one name the second gets a number.
 
     Raises:
         RefusedError: the graphs do not fit together; all that is found is listed.
@@ -53,37 +53,56 @@ def plan_switch(members: Sequence[Member], name: str) -> Switching:
     format_ = find_format(members[0].graph)
     separated = list(format_.separate([member.graph for member in members]))
     graphs = [graph for graph, _ in separated]
-    variables = [_list_variables(member, graph) for member, graph in zip(members, graphs, strict=True)]
+    graphs[1], by_position, unpaired = _pair_outputs(members, graphs)
+    roles = (assign_sharing_roles(graph, member.params, (), ()) for member, graph in zip(members, graphs, strict=True))
+    variables = [{node: not role.is_parameter for node, role in own.items()} for own in roles]
     types = [
         format_.find_types(graph, [*graph.heads, *(Entry(node) for node, is_input in own.items() if is_input)])
         for graph, own in zip(graphs, variables, strict=True)
     ]
-    faults = _find_faults(members, graphs, variables, types, name)
+    heads = [] if unpaired else list(zip(graphs[0].heads, graphs[1].heads, strict=True))
+    faults = [*unpaired, *_find_faults(members, graphs, variables, types, name, heads)]
     if faults:
         raise RefusedError(faults)
     shared = _find_equal(members, variables)
     images = _place_variables(graphs, variables, types, shared, name)
-    parts = [_enclose(graph, own) for graph, own in zip(graphs, images, strict=True)]
-    bodies = [body for body, _ in parts]
-    outputs = [
-        (output_name(a), [types[0].get((a.node, a.index)), types[1].get((b.node, b.index))])
-        for a, b in zip(graphs[0].heads, graphs[1].heads, strict=True)
-    ]
+    enclosed = [_enclose(graph, own) for graph, own in zip(graphs, images, strict=True)]
+    bodies = [body for body, _ in enclosed]
+    outputs = [(output_name(a), [types[0].get((a.node, a.index)), types[1].get((b.node, b.index))]) for a, b in heads]
     condition, operator = format_.make_switch(name, (bodies[0], bodies[1]), outputs)
-    captured = [Entry(node) for _, placed in parts for node in placed]
+    captured = [Entry(node) for _, placed in enclosed for node in placed]
     operator = replace(operator, inputs=(Entry(condition), *captured))
     top = dict.fromkeys([*images[0].values(), *images[1].values(), condition])
-    heads = tuple(Entry(operator, index) for index in range(len(outputs)))
+    results = tuple(Entry(operator, index) for index in range(len(outputs)))
     source = graphs[0].source.after_join([graphs[1].source]).after_rewrite()
-    graph = Graph((*top, operator), heads, graphs[0].attrs, source, graphs[0].extra)
-    branches = []
-    for member, whole, own in zip(members, graphs, images, strict=True):
-        twins = zip(member.graph.nodes, whole.nodes, strict=True)  # other nodes where functions were renamed
-        branches.append(Branch("", member.graph, {node: own[twin] for node, twin in twins if twin in own}))
-    notes = tuple(list_renamed_functions(members, separated))
-    switching = Switching(graph, tuple(branches), notes=notes, members=tuple(members), shared=shared)
+    graph = Graph((*top, operator), results, graphs[0].attrs, source, graphs[0].extra)
+    parts = zip(members, graphs, images, strict=True)
+    branches = [follow_member(Branch("", whole, own), member) for member, whole, own in parts]
+    notes = [f"outputs are paired by position: {', '.join(by_position)}"] if by_position else []
+    notes += list_renamed_functions(members, separated)
+    switching = Switching(graph, tuple(branches), notes=tuple(notes), members=tuple(members), shared=shared)
     _check_result(switching, graphs)
     return switching
+
+
+def _pair_outputs(members: Sequence[Member], graphs: Sequence[Graph]) -> tuple[Graph, list[str], list[Fault]]:
+    """Return the second graph with its outputs in the order of the first, those paired by position in words, and the faults.
+
+    Names that only one graph has fit by position if they are at the same ones: else nothing says which belong together.
+    """
+    left, right = ([output_name(head) for head in graph.heads] for graph in graphs)
+    one, other = (member.label for member in members)
+    if len(left) != len(right):
+        message = f"{one} has {format_count(len(left), 'output')}, and {other} has {len(right)}"
+        return graphs[1], [], [Fault(message, hint="`graphshare extract` takes the outputs that both have")]
+    rest = [place for place, name in enumerate(left) if name not in right]
+    others = [place for place, name in enumerate(right) if name not in left]
+    if rest != others:
+        first, second = (format_names([names[i] for i in own]) for names, own in ((left, rest), (right, others)))
+        message = f"which outputs belong together is not clear: {first} of {one} and {second} of {other}"
+        return graphs[1], [], [Fault(message, hint="`graphshare rename` gives outputs that belong together one name")]
+    heads = [graphs[1].heads[place if place in rest else right.index(name)] for place, name in enumerate(left)]
+    return replace(graphs[1], heads=tuple(heads)), [f"{left[i]!r} and {right[i]!r}" for i in rest], []
 
 
 def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
@@ -141,21 +160,15 @@ def _take_body(node: Node, body: Body, taken: dict[tuple[Node, int], Entry], ima
     return [inner[each] for each in own]
 
 
-def _list_variables(member: Member, graph: Graph) -> dict[Node, bool]:
-    """Return the variables of a graph, and whether each is an input, which callers may give a value to."""
-    declared = set(find_format(graph).list_replaceable(graph))
-    roles: Mapping[Node, Role] = assign_roles(graph, held=list_parameter_names(member.params))
-    return {node: node in declared or not roles[node].is_parameter for node in graph.variables()}
-
-
 def _find_faults(
     members: Sequence[Member],
     graphs: Sequence[Graph],
     variables: Sequence[Mapping[Node, bool]],
     types: Sequence[Mapping[tuple[Node, int], StaticType]],
     name: str,
+    heads: Sequence[tuple[Entry, Entry]],
 ) -> list[Fault]:
-    """Return every reason why two graphs cannot be bodies of one If."""
+    """Return every reason why two graphs, of which ``heads`` are the pairs of outputs, cannot be bodies of one If."""
     faults = []
     for member, graph in zip(members, graphs, strict=True):
         if any(node.name == name for node in graph.nodes):
@@ -169,13 +182,8 @@ def _find_faults(
             for head in graph.heads
             if head.node.is_variable
         ]
-    counts = [len(graph.heads) for graph in graphs]
-    if counts[0] != counts[1]:
-        message = f"{members[0].label} has {format_count(counts[0], 'output')}, and {members[1].label} has {counts[1]}"
-        faults.append(Fault(message, hint="`graphshare extract` takes the outputs that both have"))
     inputs = [{node.name: Entry(node) for node, is_input in own.items() if is_input} for own in variables]
     pairs = [(f"input {each!r}", inputs[0][each], inputs[1][each], False) for each in inputs[0] if each in inputs[1]]
-    heads = zip(graphs[0].heads, graphs[1].heads, strict=False)
     # An output has the sizes of the branch that is computed.
     pairs += [(f"output {output_name(a)!r}", a, b, True) for a, b in heads]
     for what, a, b, may_differ in pairs:
@@ -184,12 +192,38 @@ def _find_faults(
             continue
         hint = "a Cast or a Reshape makes them fit; `graphshare rename` separates inputs that are not meant to be one"
         faults.append(Fault(f"{what} is {left} in {members[0].label} and {right} in {members[1].label}", hint=hint))
+    faults += _compare_defaults(
+        members, [(inputs[0][each].node, inputs[1][each].node) for each in inputs[0] if each in inputs[1]]
+    )
+    format_ = find_format(graphs[0])
+    version = format_.operator_set(graphs[0])
+    if version is None:
+        hint = "add one with onnx: model.opset_import.add(version=17)"
+        faults.append(Fault("the models import no version of ONNX's own operators, to which If belongs", hint=hint))
+    for number, head in ((number, pair[number]) for pair in heads for number in (0, 1)):
+        label, kind = members[number].label, types[number].get((head.node, head.index))
+        first = 1 if kind is None else format_.find_switch_version(kind)
+        if first is None or (version or first) < first:
+            message = f"output {output_name(head)!r} of {label} is {kind}, which no If of opset {version} returns"
+            hint = "extract the other outputs first" if first is None else f"convert both models to opset {first} or later"
+            faults.append(Fault(message, hint=hint))
     parameters = [(number, node) for number, own in enumerate(variables) for node, is_input in own.items() if not is_input]
     for number, node in parameters:
         if node.name in inputs[1 - number]:
             message = f"{node.name!r} is an input of {members[1 - number].label} and a parameter of {members[number].label}"
             faults.append(Fault(message, hint="`graphshare rename` gives one of them another name"))
     return faults
+
+
+def _compare_defaults(members: Sequence[Member], inputs: Iterable[tuple[Node, Node]]) -> Iterator[Fault]:
+    """Yield a fault for each input of both graphs that has a default in one of them only, or two."""
+    pairs = [pair for pair in inputs if any(node.details.holds_value for node in pair)]
+    first, second = (None if member.params is None else RecordsByName(member.params) for member in members)
+    for pair in compare_parameters(pairs, lambda node: False, first, second):
+        if pair.how in ("different", "missing"):
+            what = f"defaults of different {pair.detail}" if pair.how == "different" else "a default in one of them only"
+            message = f"input {pair.left.name!r} of {members[0].label} and {members[1].label} has {what}"
+            yield Fault(message, hint="`graphshare rename` separates inputs that are not meant to be one")
 
 
 def _differ_in_sizes(left: StaticType, right: StaticType) -> bool:

@@ -248,3 +248,10 @@ def test_a_node_of_one_graph_alone_is_in_the_body_of_its_neighbours_or_in_one_of
     places = _place_bodies(left, right, images, {a[name]: b[name] for name in ("alone", "lonely")})
     assert places.pop(b["alone"]) is twin
     assert [(node, body.key, body.owner) for node, body in places.items()] == [(b["lonely"], "else", b["owner"])]
+
+
+def test_shared_parameters_with_named_sizes_are_drawn(tmp_path: Path) -> None:
+    nodes = [helper.make_node("MatMul", ["x", "a"], ["h"]), helper.make_node("MatMul", ["h", "a"], ["y"])]
+    inputs = (value("x", (4, 4)), value("a", (4, "n")))
+    picture = draw_nodes(nodes, tmp_path, tensors={"a": np.zeros((4, 4), np.float32)}, inputs=inputs)
+    assert (find(picture, "a").lines, find(picture, "a").weights) == (["4×n", "? weights"], None)

@@ -74,3 +74,13 @@ def test_a_batch_of_a_batch_is_refused() -> None:
     graph = duplicate(read(siamese()), ["a-"], mode="batch").graph
     with pytest.raises(RefusedError, match="batch of branches already"):
         duplicate(graph, ["b-"], mode="batch")
+
+
+def test_an_input_without_axes_has_no_samples_under_numpy_shapes() -> None:
+    """Without them ``()`` is an unknown shape."""
+    nodes = [variable("x", attrs={"__shape__": "()"}), operator("relu", "r", [0])]
+    content = document(nodes, [1])
+    duplicate(read(content), ["b-"], mode="batch")
+    content["attrs"]["is_np_shape"] = ["int", 1]
+    with pytest.raises(RefusedError, match="to an axis that there is not"):
+        duplicate(read(content), ["b-"], mode="batch")

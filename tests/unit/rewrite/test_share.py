@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import graphshare as gs
 from graphshare.errors import RefusedError, SelfCheckError
@@ -129,6 +130,24 @@ def test_declared_shapes_and_types(a: dict[str, str], b: dict[str, str], fits: b
     else:
         with pytest.raises(RefusedError, match="cannot be one"):
             plan_share(graph, rules)
+
+
+@pytest.mark.parametrize("other", ["()", "(4, 0)", "(0, 3)"])
+def test_under_numpy_shapes_0_and_no_axes_are_sizes(other: str) -> None:
+    graph = layers("a", "b", a={"__shape__": "(4, 3)"}, b={"__shape__": other})
+    rules = Ruleset((Rule("alias", "b", "a"),))
+    assert used(plan_share(graph, rules).graph) == {"a": "a", "b": "a"}
+    with pytest.raises(RefusedError, match="they have shapes"):
+        plan_share(replace(graph, attrs={"is_np_shape": ("int", 1)}), rules)
+
+
+@pytest.mark.parametrize("shape", ["()", "(4, 0)"])
+def test_detect_knows_declared_sizes_of_0_under_numpy_shapes(shape: str) -> None:
+    graph = layers("left_fc_w", "right_fc_w", **{name: {"__shape__": shape} for name in ("left_fc_w", "right_fc_w")})
+    names = ["left_fc_w", "right_fc_w"]
+    assert [one.why for one in detect(graph, as_parameter=names)] == ["operator"]
+    modern = replace(graph, attrs={"is_np_shape": ("int", 1)})
+    assert [(one.why, one.form) for one in detect(modern, as_parameter=names)] == [("shape", shape)]
 
 
 @pytest.mark.parametrize("hint", ["__lr_mult__", "__wd_mult__", "__init__", "lr_mult"])

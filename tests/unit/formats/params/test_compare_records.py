@@ -50,6 +50,36 @@ def test_nan_equals_nan_and_nothing_else(tmp_path: Path) -> None:
     assert (found.differing, found.max_abs) == (1, None)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_numbers_are_compared_in_their_bits(dtype: str, tmp_path: Path) -> None:
+    a = np.array([0.0, np.nan, 1.0, 2.0], dtype)
+    b = np.array([-0.0, np.nan, 1.0, 2.0], dtype)
+    assert apart(tmp_path, a, b) == Distance(4, 1, 0.0, bits=1)
+    b.view(f"u{a.itemsize}")[1] ^= 1  # another NaN
+    assert apart(tmp_path, a, b) == Distance(4, 2, 0.0, bits=2)
+    b[3] = 2.5
+    assert apart(tmp_path, a, b) == Distance(4, 3, 0.5, bits=2)
+    b[2] = np.inf
+    assert apart(tmp_path, a, b) == Distance(4, 4, None, bits=2)
+    assert apart(tmp_path, b, b.copy())
+
+
+def test_bits_do_not_count_with_a_tolerance_or_another_dtype(tmp_path: Path) -> None:
+    a, b = np.array([0.0, np.nan, 1.0]), np.array([-0.0, -np.nan, 1.0])
+    assert apart(tmp_path, a, b).bits == 2
+    assert apart(tmp_path, a, b, atol=1e-300) == Distance(3, 0, 0.0)
+    assert apart(tmp_path, a, b, rtol=1e-300) == Distance(3, 0, 0.0)
+    assert apart(tmp_path, a, b.astype("float32")) == Distance(3, 0, 0.0)
+    assert apart(tmp_path, np.zeros(0), np.zeros(0)) == Distance(0, 0, 0.0)
+
+
+def test_bits_differ_in_one_piece_of_many(tmp_path: Path) -> None:
+    a = np.zeros(3_000_000, "float32")
+    b = a.copy()
+    b[[5, 2_999_999]] = -0.0
+    assert apart(tmp_path, a, b) == Distance(3_000_000, 2, 0.0, bits=2)
+
+
 def test_tolerances(tmp_path: Path) -> None:
     a, b = np.array([100.0, 1.0]), np.array([101.0, 1.5])
     assert apart(tmp_path, a, b).differing == 2

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from graphshare.cli.report import format_parameter_diff
 from graphshare.formats.params.diff import diff_parameters
 from graphshare.formats.params.format import read_index
 from graphshare.formats.params.records import ParameterFile
@@ -46,6 +47,20 @@ def test_changes_are_rows_of_a_table(tmp_path: Path) -> None:
         ("added", "", "arg:new", "2 float32", ""),
     ]
     assert (found.equal, bool(found), bool(diff_parameters(left, left, {}))) == (1, True, False)
+
+
+def test_values_that_are_equal_as_numbers_differ_in_their_bits(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", **{"arg:zero": np.zeros(2), "arg:one": np.ones(2)})
+    np.savez(tmp_path / "b.npz", **{"arg:zero": -np.zeros(2), "arg:one": np.ones(2)})
+    left, right = read_index(tmp_path / "a.npz"), read_index(tmp_path / "b.npz")
+    found = diff_parameters(left, right, {})
+    assert [(change.how, change.old) for change in found.changes] == [("bits", "arg:zero")]
+    lines = [text for _, text in format_parameter_diff(found)]
+    assert lines == ["bits     arg:zero  2 float64; 2 of 2 differ, equal as numbers but not as bits",
+                     "parameters: 1 equal, 1 different"]  # fmt: skip
+    assert not diff_parameters(left, right, {}, atol=1e-9)
+    np.savez(tmp_path / "c.npz", **{"arg:zero": -np.zeros(2, "float32"), "arg:one": np.ones(2)})
+    assert [change.how for change in diff_parameters(left, read_index(tmp_path / "c.npz"), {}).changes] == ["form"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,216 @@
+"""Account for the messages of the files that a graph was made from: each is kept, was replaced, or is gone with its owner.
+
+Here the messages are counted and looked for in the graph; what a written file says of them is compared when it is read back
+(:mod:`graphshare.formats.onnx.read_back`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from graphshare.errors import BUG, Fault, SelfCheckError
+from graphshare.formats.model_format import Origins, RemovedMessage
+from graphshare.formats.onnx.graph_fields import ANNOTATION, INITIALIZER, INPUT, NODE, OUTPUT, SPARSE, VALUE_INFO
+from graphshare.formats.onnx.stored import (
+    METADATA,
+    NO_MESSAGES,
+    OWN_KEYS,
+    MemoryFile,
+    OnnxSource,
+    Span,
+    Stored,
+    find_stored,
+    get_source,
+    list_output_names,
+    read_metadata,
+)
+from graphshare.formats.onnx.write import find_changes, is_untouched
+from graphshare.ir.graph import EMPTY, Graph, Node
+from graphshare.ir.walk import iter_graphs
+
+# fmt: off
+LISTS = {VALUE_INFO: "value_info", OUTPUT: "type of an output", ANNOTATION: "quantization_annotation", INPUT: "input",
+          INITIALIZER: "initializer", SPARSE: "sparse_initializer", NODE: "node"}
+_MODEL_FIELDS = {1: "ir_version", 2: "producer_name", 3: "producer_version", 4: "domain", 5: "model_version", 6: "doc_string",
+                 8: "opset_import", METADATA: "metadata_props", 20: "training_info", 25: "functions", 26: "configuration"}
+_GRAPH_FIELDS = {2: "name", 10: "doc_string", 16: "metadata_props"}
+# fmt: on
+_LISTED = (VALUE_INFO, OUTPUT, ANNOTATION)
+"""The lists whose messages a map of nodes does not show."""
+_TAKEN = "the file has no such value, and another one has the name now"
+_ONE_MODEL = "the first model has one of its own"
+Slot = tuple[int, int, int]
+"""The number of a list, the index of an output, and the position among the messages of this list on it."""
+Images = Mapping[Node, Sequence[Node]]
+
+
+def list_slots(stored: Stored) -> Iterator[tuple[Slot, Span]]:
+    """Yield the messages of a node in its file, each with its slot; a Constant is its NodeProto."""
+    if stored.node is not None:
+        yield (NODE, 0, 0), stored.node
+    elif stored.tensor is not None:
+        yield (SPARSE if stored.is_sparse else INITIALIZER, 0, 0), stored.tensor
+    if stored.input is not None:
+        yield (INPUT, 0, 0), stored.input
+    values = stored.values
+    for number, messages in ((VALUE_INFO, values.infos), (OUTPUT, values.results), (ANNOTATION, values.annotations)):
+        for index, message in messages.items():
+            yield (number, index, 0), message
+    for position, (number, index, message) in enumerate(values.repeated, 1):
+        yield (number, index, position), message
+
+
+def account(graph: Graph, origins: Origins) -> Iterator[RemovedMessage | Fault | str]:
+    """Yield the messages of ``origins`` that ``graph`` does not have, and notes, see :meth:`ModelFormat.account`.
+
+    A message that a new one has replaced, a type with other sizes for one, is not among them.
+    """
+    images: dict[Graph, dict[Node, list[Node]]] = {}
+    for source, branch in origins:
+        known = images.setdefault(source, {})
+        for node, image in branch.items():
+            known.setdefault(node, []).append(image)
+    keeper = _Keeper(graph, images)
+    for position, (source, own) in enumerate(images.items()):
+        yield from _find_unread(source)
+        yield from keeper.find_lost(source.nodes, own)
+        yield from _find_lost_fields(get_source(source), graph, is_joined=position > 0)
+    yield from _find_unwritten(graph)
+    changes = find_changes(graph)
+    for name, free in changes.renamed:
+        yield f"value {name!r} of a body is called {free!r} now, because a value around it has its name"
+    for number, message in changes.left_out:
+        yield RemovedMessage(LISTS[number], message.name, _TAKEN, message.file.path)
+        yield f"{message.file.path}: {LISTS[number]} of {message.name!r} is left out: {_TAKEN}"
+
+
+def check_kept(graph: Graph, source: Graph) -> None:
+    """Check that a graph of the same nodes has all that the file of ``source`` says.
+
+    Raises:
+        SelfCheckError: a message is lost.
+    """
+    images = dict(zip(source.nodes, graph.nodes, strict=True))
+    faults = [part for part in account(graph, [(source, images)]) if isinstance(part, Fault)]
+    if faults:
+        raise SelfCheckError([replace(fault, hint=BUG) for fault in faults])
+
+
+def _find_unread(graph: Graph) -> Iterator[Fault]:
+    """Yield a fault for each list of a file that does not have as many messages as the graph that was read from it."""
+    if not is_untouched(graph):
+        return
+    stated, read = Counter[int](), Counter[int]()
+    for each in iter_graphs(graph):
+        source = get_source(each)
+        stated.update(source.counts)
+        read.update([number for number, _ in source.orphans])
+        nodes = [stored for node in each.nodes if (stored := node.details.stored) is not None]
+        values = [stored.values for stored in nodes if stored.values is not NO_MESSAGES]
+        # One pass for each list: a large graph has many nodes, and a call for each takes time.
+        read[NODE] += sum([stored.node is not None for stored in nodes])
+        read[INPUT] += sum([stored.input is not None for stored in nodes])
+        for stored in [stored for stored in nodes if stored.tensor is not None and stored.node is None]:
+            read[SPARSE if stored.is_sparse else INITIALIZER] += 1
+        read[VALUE_INFO] += sum([len(value.infos) for value in values])
+        for value in [
+            value for value in values if value.results is not EMPTY or value.annotations is not EMPTY or value.repeated
+        ]:
+            read.update({OUTPUT: len(value.results), ANNOTATION: len(value.annotations)})
+            read.update([number for number, _, _ in value.repeated])
+    for number in LISTS:
+        if stated[number] != read[number]:
+            message = f"has {stated[number]:,} messages in {LISTS[number]}, of which {read[number]:,} were read"
+            yield Fault(message, where=get_source(graph).file.path)
+
+
+class _Keeper:
+    """The messages of a graph, and how many nodes of its origins each of its nodes comes from."""
+
+    def __init__(self, graph: Graph, images: Mapping[Graph, Images]) -> None:
+        self._graph, self._images = graph, images
+        # Most nodes keep all that they have: these are compared by the object that has it all.
+        self._stored = {id(node.details.stored) for each in iter_graphs(graph) for node in each.nodes}
+        self._messages: set[int] = set()
+        self._origins: Counter[Node] = Counter()
+
+    def find_lost(self, nodes: Iterable[Node], images: Images) -> Iterator[RemovedMessage | Fault]:
+        """Yield the messages of nodes, and of those in their bodies, that are not kept."""
+        for node in nodes:
+            stored = node.details.stored
+            if isinstance(stored, Stored) and id(stored) not in self._stored:
+                yield from self._find_lost_of(node, stored, images.get(node, ()))
+            for position, body in enumerate(node.subgraphs):
+                twins = [image.subgraphs[position] for image in images.get(node, ()) if position < len(image.subgraphs)]
+                if any(twin is body for twin in twins):
+                    continue
+                inner: dict[Node, list[Node]] = {}
+                for twin in twins:
+                    for own, image in zip(body.nodes, twin.nodes, strict=False):
+                        inner.setdefault(own, []).append(image)
+                yield from self.find_lost(body.nodes, inner)
+
+    def _find_lost_of(self, node: Node, stored: Stored, images: Sequence[Node]) -> Iterator[RemovedMessage | Fault]:
+        if not self._messages:
+            nodes = [node for each in iter_graphs(self._graph) for node in each.nodes]
+            self._messages = {id(message) for node in nodes for _, message in list_slots(find_stored(node.details))}
+            counted = (image for own in self._images.values() for known in own.values() for image in set(known))
+            self._origins = Counter(counted)
+        others = [dict(list_slots(find_stored(image.details))) for image in images]
+        for slot, message in list_slots(stored):
+            instead = [slots[slot] for slots in others if slot in slots]
+            if id(message) in self._messages or any(isinstance(other.file, MemoryFile) for other in instead):
+                continue
+            number, index, _ = slot
+            name = list_output_names(node)[index] if list_output_names(node) else ""
+            if not images or instead or any(self._origins[image] > 1 for image in images):
+                if number in _LISTED:
+                    reason = "the value is another one now" if images else "the value is gone"
+                    yield RemovedMessage(LISTS[number], name, reason, message.file.path)
+            else:
+                yield Fault(f"the message of {name!r} in {LISTS[number]} is lost", where=message.file.path, node=node.name)
+
+
+def _find_lost_fields(own: OnnxSource, graph: Graph, *, is_joined: bool) -> Iterator[RemovedMessage | Fault]:
+    """Yield the fields of a model and its main graph, and the messages on no value, that ``graph`` does not have."""
+    source, path = get_source(graph), own.file.path
+    for names, fields, kept in ((_MODEL_FIELDS, own.fields, source.fields), (_GRAPH_FIELDS, own.rest, source.rest)):
+        spans, contents = {span for _, span in kept}, set[tuple[int, bytes]]()
+        # A function that another name, or a tensor of it that another place, was given to is a new field.
+        replaced = Counter([number for number, span in kept if isinstance(span.file, MemoryFile)])
+        for number, span in fields:
+            if span in spans or (names is _MODEL_FIELDS and _is_own(number, span)):
+                continue
+            contents = contents or {(number, span.read()) for number, span in kept}
+            if (number, span.read()) in contents:
+                continue
+            name = names.get(number, f"field {number}")
+            if is_joined or number == 1:
+                yield RemovedMessage(name, "", _ONE_MODEL, path)
+            elif replaced[number]:
+                replaced[number] -= 1
+            else:
+                yield Fault(f"the field {name} is lost", where=path)
+    orphans = {message for _, message in source.orphans}
+    for number, message in own.orphans:
+        if message not in orphans:
+            yield Fault(f"the message of {message.name!r} in {LISTS[number]} is lost", where=path)
+
+
+def _is_own(number: int, span: Span) -> bool:
+    return number == METADATA and read_metadata(span)[0].startswith(OWN_KEYS)
+
+
+def _find_unwritten(graph: Graph) -> Iterator[RemovedMessage]:
+    """Yield the types of outputs that are none any more, where nothing else can state them."""
+    heads = {(head.node, head.index) for head in graph.heads}
+    for node in graph.nodes:
+        stored = node.details.stored
+        if not isinstance(stored, Stored) or stored.values.results is EMPTY:
+            continue
+        for index, message in stored.values.results.items():
+            if (node, index) not in heads and (index in stored.values.infos or not node.op):
+                yield RemovedMessage(LISTS[OUTPUT], message.name, "the value is no output any more", message.file.path)
