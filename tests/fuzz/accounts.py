@@ -98,6 +98,27 @@ def list_captured(body: Message, around: Names) -> set[str]:
     return captured & outside.keys()
 
 
+def sort_nodes(message: Message, *, always: bool = False) -> Message:
+    """Return a model whose graphs have their nodes sorted by their bytes, if one reads a value before it is defined."""
+    graphs = [each for each in message.walk() if each.name == "GraphProto"]
+    if not always and all(map(_is_in_order, graphs)):
+        return message
+    message = message.copy()
+    for graph in (each for each in message.walk() if each.name == "GraphProto"):
+        graph.fields.sort(key=lambda each: (each.number, str(each.value.group()) if each.number == NODE else ""))
+    return message
+
+
+def _is_in_order(graph: Message) -> bool:
+    later = {name for node in list_nodes(graph) for name in list_texts(node, 2)} - {""}
+    for node in list_nodes(graph):
+        captured = (list_captured(body, dict.fromkeys(later, "")) for body in list_bodies(node))
+        if later & {*list_texts(node, 1)}.union(*captured):
+            return False
+        later -= {*list_texts(node, 2)}
+    return True
+
+
 def find_needed(graph: Message, outputs: Iterable[str]) -> set[str]:
     """Return the names of the values that are needed to compute some values, and theirs."""
     defined, needed = list_defined(graph), {*outputs}
@@ -140,6 +161,7 @@ class Renaming:
     def apply(self, graph: Message, result: Message) -> Message:
         """Return a main graph under the new names; what a rewrite may choose is taken from its ``result``."""
         graph, made = graph.copy(), index_nodes(result)
+        labels = {node.text(3) for node in made.values()}
         self._result, self._taken = result, list_defined(result)
         self._weights = {name: content for name, content in map(_find_weight, result.fields) if content}
         for node in list_nodes(graph):
@@ -148,10 +170,17 @@ class Renaming:
             if node.text(3) and list_texts(node, 2) != before:  # a node that is tied to itself stays as it is
                 node.set_text(3, self.label(node.text(3)))
             twin = made.get(tuple(list_texts(node, 2)))
+            if twin is not None and self._has_number(node.text(3), twin.text(3), labels):
+                node.set_text(3, twin.text(3))
             self._apply_bodies(node, node if twin is None else twin, self.names)
-        self._settle_orphans(graph, result, self.names, {*list_defined(result)})
         _rename_entries(graph, self.names)
+        self._settle_orphans(graph, result, {*self.names.values()}, {*list_defined(result)})
         return graph
+
+    @staticmethod
+    def _has_number(label: str, new: str, taken: set[str]) -> bool:
+        """Return whether a node has a number behind its name because another node has that name."""
+        return label in taken and re.fullmatch(re.escape(label) + r"_\d+", new) is not None
 
     def _apply_bodies(self, node: Message, twin: Message, scope: Names) -> None:
         for body, other in zip(list_bodies(node), list_bodies(twin), strict=False):
@@ -165,7 +194,7 @@ class Renaming:
             if new != name:
                 own[name] = new
                 is_around = name in around.values() or name in self._taken
-                hides = name in hidden or (is_around and kind not in LISTS.values())
+                hides = name in hidden or name in self._weights or (is_around and kind not in LISTS.values())
                 is_free = hides and re.fullmatch(re.escape(name) + r"_\d+", new)
                 is_weight = kind in _WEIGHTS and re.fullmatch(f".*{re.escape(name)}|{re.escape(name)}_[0-9]+", new)
                 if not is_free and not is_weight:
@@ -175,8 +204,8 @@ class Renaming:
         for node, twin in zip(nodes, twins if len(twins) == len(nodes) else nodes, strict=True):
             self._apply_bodies(node, twin, scope)
             _rename_node(node, scope)
-        self._settle_orphans(body, other, scope, {*list_defined(other), *around.values()})
         _rename_entries(body, scope)
+        self._settle_orphans(body, other, {*scope.values()}, {*list_defined(other), *around.values()})
 
     def _drop_lifted(self, body: Message, other: Message) -> dict[str, str]:
         """Take weights out of a body that only the main graph of the result has; return their names there."""
@@ -199,15 +228,18 @@ class Renaming:
                     self.faults.append(f"lost {LISTS[each.number]} {name!r} of a weight that the main graph has")
         return lifted
 
-    def _settle_orphans(self, graph: Message, other: Message, scope: Names, taken: set[str]) -> None:
+    def _settle_orphans(self, graph: Message, other: Message, present: set[str], taken: set[str]) -> None:
         """Give entries on values that do not exist the names that they may have in the result."""
-        there = {(number, name_of(number, entry)) for number, entry in list_entries(other)}
+        there = count_fields(other)
         for one in list(graph.fields):
-            if one.number not in (INFO, ANNOTATION) or (name := name_of(one.number, one.value)) in scope:
+            if one.number not in (INFO, ANNOTATION) or (name := name_of(one.number, one.value)) in present:
                 continue
-            if name and (one.number, self.prefix + name) in there and (name in taken or (one.number, name) not in there):
+            prefixed = Message(graph.kind, [one]).copy()
+            set_name(one.number, prefixed.fields[0].value, self.prefix + name)
+            is_same = there[Message(graph.kind, [one]).group()[0]] > 0 and name not in taken
+            if name and not is_same and there[prefixed.group()[0]]:
                 set_name(one.number, one.value, self.prefix + name)
-            elif (one.number, name) not in there and any(name in note for note in self.notes):
+            elif not is_same and any(f"'{name}'" in note for note in self.notes):
                 graph.fields.remove(one)
             elif name in taken:
                 self.faults.append(f"{LISTS[one.number]} {name!r} of no value is lost, or became that of a value")
