@@ -173,8 +173,7 @@ class Renaming:
             if twin is not None and self._has_number(node.text(3), twin.text(3), labels):
                 node.set_text(3, twin.text(3))
             self._apply_bodies(node, node if twin is None else twin, self.names)
-        _rename_entries(graph, self.names)
-        self._settle_orphans(graph, result, {*self.names.values()}, {*list_defined(result)})
+        self._rename_lists(graph, result, self.names, {*list_defined(result)})
         return graph
 
     @staticmethod
@@ -204,8 +203,7 @@ class Renaming:
         for node, twin in zip(nodes, twins if len(twins) == len(nodes) else nodes, strict=True):
             self._apply_bodies(node, twin, scope)
             _rename_node(node, scope)
-        _rename_entries(body, scope)
-        self._settle_orphans(body, other, {*scope.values()}, {*list_defined(other), *around.values()})
+        self._rename_lists(body, other, scope, {*list_defined(other), *around.values()})
 
     def _drop_lifted(self, body: Message, other: Message) -> dict[str, str]:
         """Take weights out of a body that only the main graph of the result has; return their names there."""
@@ -228,12 +226,13 @@ class Renaming:
                     self.faults.append(f"lost {LISTS[each.number]} {name!r} of a weight that the main graph has")
         return lifted
 
-    def _settle_orphans(self, graph: Message, other: Message, present: set[str], taken: set[str]) -> None:
-        """Give entries on values that do not exist the names that they may have in the result."""
+    def _rename_lists(self, graph: Message, other: Message, scope: Names, taken: set[str]) -> None:
+        """Rename the entries of a graph; those on values that do not exist get the names that they may have in the result."""
+        entries = [each for each in graph.fields if each.number in (INFO, ANNOTATION)]
+        orphans = [(one, name) for one in entries if (name := name_of(one.number, one.value)) not in scope]
+        _rename_entries(graph, scope)
         there = count_fields(other)
-        for one in list(graph.fields):
-            if one.number not in (INFO, ANNOTATION) or (name := name_of(one.number, one.value)) in present:
-                continue
+        for one, name in orphans:
             prefixed = Message(graph.kind, [one]).copy()
             set_name(one.number, prefixed.fields[0].value, self.prefix + name)
             is_same = there[Message(graph.kind, [one]).group()[0]] > 0 and name not in taken

@@ -80,6 +80,7 @@ def parse(data: bytes, kind: Any = MODEL) -> Message:
     while at < len(data):
         tag, at = _read_varint(data, at)
         number, wire = tag >> 3, tag & 7
+        value: Any
         if wire == VARINT:
             value, at = _read_varint(data, at)
         elif wire == BYTES:
@@ -100,7 +101,7 @@ def encode(message: Message) -> bytes:
     """Return the bytes of a message."""
     parts = []
     for each in message.fields:
-        value = encode(each.value) if isinstance(each.value, Message) else each.value
+        value: Any = encode(each.value) if isinstance(each.value, Message) else each.value
         parts.append(_encode_varint(each.number << 3 | each.wire))
         if each.wire == VARINT:
             parts.append(_encode_varint(value))
