@@ -13,7 +13,16 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.surroundings import corpus_directory, find_surplus, is_of_all_tests, is_required, missing, oracle_path, size_of_day
+from tests.surroundings import (
+    corpus_directory,
+    find_surplus,
+    is_of_all_tests,
+    is_required,
+    missing,
+    oracle_path,
+    pick_tenth,
+    size_of_day,
+)
 
 # Tests start commands in folders of their own, where a relative PYTHONPATH would lead nowhere. The checkout comes first: it is
 # what the tests are of, wherever their needs are installed.
@@ -60,12 +69,17 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take the tests of everyday, or all where ``large`` is required; of them a tenth where ``GRAPHSHARE_TENTH`` names one."""
+    if not is_required("large"):
+        items[:] = _take_everyday(config, items)
+    items[:] = pick_tenth(items, lambda item: item.nodeid)
+
+
+def _take_everyday(config: pytest.Config, items: list[pytest.Item]) -> list[pytest.Item]:
     """Keep one test of each function whose tests are too long for everyday: it is skipped and says why.
 
     A run of all tests takes a part of the cases of a function that has many; where tests are asked for by name, it has all.
     """
-    if is_required("large"):
-        return
     if is_of_all_tests(config):
         surplus = find_surplus(item.nodeid for item in items if item.get_closest_marker("large") is None)
         for item in items:
@@ -80,7 +94,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 continue
             seen.add(function)
         kept.append(item)
-    items[:] = kept
+    return kept
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

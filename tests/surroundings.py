@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import zlib
 from collections.abc import Callable, Iterable
@@ -23,6 +24,9 @@ NONE = "none"  # stands for the cases of a corpus that is not there
 Case = TypeVar("Case")
 MANY = 12
 """Cases of a function that an everyday run of all tests takes at least; of more than four times as many it takes a quarter."""
+TENTHS = 10
+IN_EACH_TENTH = r"tests/(corpus/test_forward\.py|gradients/|training/|unit/execute/(?!engines/test_confined_session\.py))"
+"""The tests that rest most on the last bits of products, which each tenth takes; those of confined sessions test a process."""
 
 
 def missing(what: str, reason: str) -> NoReturn:
@@ -75,6 +79,24 @@ def find_surplus(tests: Iterable[str]) -> set[str]:
     for test in tests:
         functions.setdefault(test.partition("[")[0], []).append(test)
     return {test for of in functions.values() for test in rank(of)[max(MANY, len(of) // 4) :]}
+
+
+def pick_tenth(tests: Iterable[Case], name: Callable[[Case], str] = str) -> list[Case]:
+    """Return the tests of the tenth that ``GRAPHSHARE_TENTH`` names, 0 to 9, and those of each; all tests where it is unset.
+
+    Raises:
+        pytest.UsageError: the variable names no tenth.
+    """
+    tenth = os.environ.get("GRAPHSHARE_TENTH")
+    if not tenth:
+        return list(tests)
+    if tenth not in map(str, range(TENTHS)):
+        raise pytest.UsageError(f"GRAPHSHARE_TENTH is {tenth!r}: expected a number from 0 to {TENTHS - 1}")
+
+    def is_taken(name: str) -> bool:
+        return re.match(IN_EACH_TENTH, name) is not None or zlib.crc32(name.encode()) % TENTHS == int(tenth)
+
+    return [test for test in tests if is_taken(name(test))]
 
 
 def corpus_directory() -> Path | None:

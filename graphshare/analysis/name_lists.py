@@ -17,7 +17,8 @@ import msgspec
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import MXNET_DOMAIN, Entry, Graph, Node
-from graphshare.ops.registry import auxiliary_slots, find_outputs, find_signature, name_inputs, total_outputs, visible_outputs
+from graphshare.ops.registry import auxiliary_slots, find_signature, name_inputs, total_outputs, visible_outputs
+from graphshare.ops.registry import output_name as output_name
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean
 from graphshare.text.patterns import compile_pattern, is_literal
@@ -114,31 +115,9 @@ class NameLists:
         return [output_name(entry) for entry in self._heads]
 
 
-def output_name(entry: Entry) -> str:
-    """Return the name of an output: a variable's own, the one that an ONNX file stores, else the one that MXNet makes.
-
-    That is node name, underscore, label; the label alone if the node has no name.
-    """
-    node = entry.node
-    if node.is_variable:
-        return node.name
-    if entry.index < len(node.details.outputs):
-        return node.details.outputs[entry.index]
-    label = _label(node, entry.index)
-    return f"{node.name}_{label}" if node.name else label
-
-
 def node_names(node: Node) -> tuple[str, ...]:
     """Return the names of a node: its own, and that of the operator where an ONNX file gives it another one."""
     return tuple(dict.fromkeys(filter(None, (node.name, node.details.label))))
-
-
-def _label(node: Node, index: int) -> str:
-    outputs = find_outputs(node)
-    if outputs is not None:
-        return outputs.label(index)
-    several = (node.num_outputs or 1) > 1 or index > 0
-    return f"output{index}" if several else "output"
 
 
 def internals(nodes: Sequence[Node]) -> Iterator[tuple[str, Entry]]:

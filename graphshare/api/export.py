@@ -54,8 +54,8 @@ class ExportFacts(ShortRepr, msgspec.Struct, frozen=True):
     """The result of ``export``: the files, the model's inputs and outputs by name, and how many nodes and bytes.
 
     ``path`` is empty and ``bytes`` 0 for a model that was not written. ``renamed`` are inputs, parameters and outputs that
-    could not keep MXNet's names, ``dropped`` unused variables such as labels, ``embedded`` parameters that could not stay in
-    their file. ``proof`` is None where it was not wanted. ``notes`` list what was decided for the user.
+    could not keep MXNet's names, each with ONNX's; ``dropped`` unused variables such as labels, ``embedded`` parameters that
+    could not stay in their file. ``proof`` is None where it was not wanted. ``notes`` list what was decided for the user.
     """
 
     path: str
@@ -65,7 +65,7 @@ class ExportFacts(ShortRepr, msgspec.Struct, frozen=True):
     opset: int
     nodes: int
     bytes: int
-    renamed: Mapping[str, str]
+    renamed: tuple[tuple[str, str], ...]
     dropped: tuple[str, ...]
     embedded: tuple[str, ...]
     notes: tuple[str, ...]
@@ -236,16 +236,18 @@ def _check_dtypes(stated: Mapping[str, str]) -> dict[str, str]:
 def _check_inputs(instance: Instance, stated: Mapping[str, str], keep_io: bool) -> None:
     """Refuse names without an input, dtypes that do not hold the indices of a table, and ``keep_io`` that keeps nothing."""
     static, types = instance.static, input_types(instance.translated.graph)
-    inputs = {node.name: node for node in static.roles if instance.translated.names.get((node, 0)) in types}
+    inputs = [node for node in static.roles if instance.translated.names.get((node, 0)) in types]
     limits = index_limits(static.inference.nodes)
     faults = []
     for name, dtype in stated.items():
-        if name not in inputs:
-            faults.append(Fault(f"`input_dtypes` {name!r} is not an input of the model", hint=did_you_mean(name, inputs)))
-        elif (last := limits.get(inputs[name], 0) - 1) > (most := largest_integer(dtype)):
+        own_limits = [limits.get(node, 0) for node in inputs if node.name == name]
+        if not own_limits:
+            hint = did_you_mean(name, [node.name for node in inputs])
+            faults.append(Fault(f"`input_dtypes` {name!r} is not an input of the model", hint=hint))
+        elif (last := max(own_limits) - 1) > (most := largest_integer(dtype)):
             message = f"{name!r} is an index up to {last}, and {dtype} holds integers up to {most}"
             faults.append(Fault(message, hint=f"`input_dtypes={{{name!r}: int64}}` holds it"))
-    own = [static.inference.types[node][0] for node in inputs.values()]
+    own = [static.inference.types[node][0] for node in inputs]
     own += [static.inference.types[entry.node][entry.index] for entry in static.part.heads]
     if keep_io and "float16" not in own:
         hint = "`dtype='float16'` makes them float16 in the graph"
@@ -257,7 +259,11 @@ def _check_inputs(instance: Instance, stated: Mapping[str, str], keep_io: bool) 
 def _translate(request: Request, shapes: Mapping[str, Shape], dynamic: DynamicShapes, dynamic_batch: bool) -> list[Instance]:
     """Return the translation at the sizes that are given, with free sizes where they are wanted, then one at other sizes."""
     instance = translate_instance(request, shapes)
-    symbols = choose_symbols(dynamic, dynamic_batch, instance.input_shapes(), lambda: batch_symbol(instance))
+    inputs = instance.input_shapes()
+    own = {name: node.name for node, name in instance.translated.variables.items() if name in inputs}
+    # Inputs of one name, which ONNX tells apart, have one shape.
+    repeated = {other: dynamic[name] for name in dynamic for other in own if own[other] == own.get(name)}
+    symbols = choose_symbols({**dynamic, **repeated}, dynamic_batch, inputs, lambda: batch_symbol(instance))
     return list(translate_sizes(request, instance, symbols)) if symbols else [instance]
 
 
@@ -335,7 +341,7 @@ def _report(
         opset,
         sum(1 for node in exported.graph.nodes if node.op),
         staged.size if staged is not None else 0,
-        translated.renamed,
+        tuple(translated.renamed),
         tuple(translated.dropped),
         staged.embedded if staged is not None else (),
         tuple(notes),

@@ -59,12 +59,13 @@ class Instance(msgspec.Struct, frozen=True, eq=False):
         return {name: tuple(int(size or 0) for size in stated.shape or ()) for name, stated in types.items()}
 
     def shapes(self, symbols: Sequence[Symbol], sizes: Mapping[str, int]) -> dict[str, Shape]:
-        """Return the shapes of the inputs in which symbols have these sizes."""
+        """Return the shapes of the inputs in which symbols have these sizes, by the names of their variables."""
         shapes = {name: list(shape) for name, shape in self.input_shapes().items()}
         for symbol in symbols:
             for name, axis in symbol.places:
                 shapes[name][axis] = sizes[symbol.name]
-        return {name: tuple(shape) for name, shape in shapes.items()}
+        variables = self.translated.variables.items()
+        return {node.name: tuple(shapes[name]) for node, name in variables if name in shapes}
 
 
 def translate_instance(request: Request, shapes: Mapping[str, Shape]) -> Instance:

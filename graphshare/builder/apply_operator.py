@@ -15,7 +15,7 @@ from graphshare.builder.scopes import Scope, current_scope
 from graphshare.builder.var import ReuseLike, Var
 from graphshare.builder.variables import ParameterPlan, create_input, create_parameter, plan_parameter
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.graph import Entry, Graph, Node, freeze
 from graphshare.ops.inference import infer
 from graphshare.ops.kernel import Shape
 from graphshare.ops.registry import canonical, list_known_names, lookup, total_outputs, visible_outputs
@@ -258,7 +258,7 @@ def _create(
         version = registry.count_mutation(var) if mutates else registry.mutations.get(var.node, 0)
         entries.append(var.entry if version == var.entry.version else Entry(var.node, var.entry.index, version))
         registry.refine(var, inferred.inputs[position], inferred.input_dtypes[position])
-    node = Node(canonical(application.signature.name), registry.reserve(name), application.attrs, tuple(entries))
+    node = Node(canonical(application.signature.name), registry.reserve(name), freeze(application.attrs), tuple(entries))
     node = msgspec.structs.replace(node, num_outputs=total_outputs(node))
     outputs = tuple(Var(scope.session, entry) for entry in visible_outputs(node))
     registry.add(node, inferred.outputs, inferred.output_dtypes, outputs)

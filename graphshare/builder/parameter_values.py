@@ -18,7 +18,7 @@ from graphshare.execute.prepare.variable_values import check_shapes, convert_fee
 from graphshare.execute.train.sgd import Momentum, Sgd
 from graphshare.execute.train.trainer import Backpropagation, backpropagate, batch_rescale, fill_zeros, first_data, node_streams
 from graphshare.formats.mxnet.source import VERSION, MxnetSource
-from graphshare.ir.graph import Graph, Node
+from graphshare.ir.graph import Graph, Node, freeze
 from graphshare.ir.walk import post_order
 from graphshare.ops.inference import Inference, infer
 from graphshare.ops.kernel import Array
@@ -235,7 +235,7 @@ def operators(targets: Iterable[Var]) -> list[Node]:
 def extract_graph(targets: Sequence[Var]) -> Graph:
     """Return the minimal graph with ``targets`` as its heads, as MXNet 1.9.1 would write it."""
     heads = tuple(target.entry for target in targets)
-    return Graph(tuple(list_needed(targets)), heads, {VERSION: list(MXNET_VERSION)}, MxnetSource())
+    return Graph(tuple(list_needed(targets)), heads, freeze({VERSION: list(MXNET_VERSION)}), MxnetSource())
 
 
 def groups(nodes: Iterable[Node]) -> dict[str, list[Node]]:

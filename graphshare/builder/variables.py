@@ -15,7 +15,7 @@ from graphshare.builder.initializers import ones, uniform, zeros
 from graphshare.builder.scopes import Scope, current_scope
 from graphshare.builder.var import Reuse, ReuseLike, Settings, Var, Variable, resolve_reuse
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import EMPTY, Entry, Node
+from graphshare.ir.graph import EMPTY, Entry, Node, freeze
 from graphshare.ops.attributes import TYPE_FLAGS
 from graphshare.ops.kernel import KernelError, Shape
 from graphshare.ops.unification import unify
@@ -203,7 +203,7 @@ def create_input(scope: Scope, name: str, shape: Shape, dtype: str | None = None
 
 
 def _create(scope: Scope, name: str, kind: Kind, shape: Shape, settings: Settings, attrs: Mapping[str, str]) -> Var:
-    node = Node("", scope.registry.reserve(name), dict(sorted(attrs.items())), num_outputs=1)
+    node = Node("", scope.registry.reserve(name), freeze(dict(sorted(attrs.items()))), num_outputs=1)
     return scope.registry.add_variable(Variable(Var(scope.session, Entry(node)), kind, settings), shape)
 
 

@@ -363,6 +363,5 @@ def _read_facts(op: str, items: tuple[tuple[str, str], ...], subgraphs: tuple[Gr
     faults = tuple(signature.parse(attrs)[1])
     formals = signature.formal_inputs(attrs, subgraphs=subgraphs) if signature.inputs_known else None
     slots = signature.auxiliary_slots(attrs, len(formals) if formals is not None else 0, subgraphs=subgraphs)
-    return OperatorFacts(
-        True, signature.registered, faults, formals, signature.registers_inputs, tuple(slots), signature.outputs(attrs)
-    )
+    outputs = signature.outputs(attrs, subgraphs=subgraphs)
+    return OperatorFacts(True, signature.registered, faults, formals, signature.registers_inputs, tuple(slots), outputs)

@@ -25,7 +25,7 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.format import read_index
 from graphshare.formats.params.records import Record
 from graphshare.ir.compare import compare_structure
-from graphshare.ir.graph import EMPTY, Graph
+from graphshare.ir.graph import Graph, freeze
 from graphshare.ir.rebuild import rebuild_graph
 from graphshare.ir.walk import reachable, topological
 from graphshare.ops.registry import total_outputs
@@ -176,7 +176,7 @@ def _rewrite_graph(context: CheckContext, fixes: Collection[str]) -> Graph:
 def _regularize(source: MxnetSource, key: str) -> MxnetSource:
     """Return the source with a list ``key`` that follows from the nodes."""
     rest = {name: value for name, value in source.irregular.items() if name != key}
-    return msgspec.structs.replace(source, irregular=rest or EMPTY)
+    return msgspec.structs.replace(source, irregular=freeze(rest))
 
 
 def _recount_outputs(graph: Graph) -> Graph:

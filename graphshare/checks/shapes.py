@@ -92,7 +92,8 @@ class Shapes:
         from graphshare.ops.inference import infer  # start-up: inference needs numpy, most files do not
 
         try:
-            return infer(self.graph, shapes, dtypes, nodes=self._nodes, default_type=None)
+            held = self.records.keys() - self._select_given_shapes().keys()
+            return infer(self.graph, shapes, dtypes, nodes=self._nodes, default_type=None, held=held)
         except GraphshareError as error:
             return error.faults[0]
 

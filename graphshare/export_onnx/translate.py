@@ -41,15 +41,15 @@ class Translated(msgspec.Struct, frozen=True, eq=False):
 
     ``names`` are the ONNX names of variables and of the values of nodes, ``variables`` those of inputs and initializers;
     ``owners`` names the node that each ONNX node is a part of. ``renamed`` are inputs, parameters and heads that could not keep
-    MXNet's name. ``dropped`` are variables that nothing needs any more: labels. ``custom`` are the nodes that were written in a
-    domain of their own.
+    MXNet's name, each with ONNX's. ``dropped`` are unused variables such as labels. ``custom`` are the nodes that were written
+    in a domain of their own.
     """
 
     graph: Graph
     names: Mapping[tuple[Node, int], str]
     variables: Mapping[Node, str]
     owners: Mapping[str, str]
-    renamed: Mapping[str, str]
+    renamed: Sequence[tuple[str, str]]
     dropped: Sequence[str]
     custom: Sequence[str]
 
@@ -269,7 +269,7 @@ class _Work(GraphTranslation):
         name = output_name(entry)
         return f"{name}/float16" if (entry.node, entry.index) in self.widened else name
 
-    def finish(self) -> tuple[Graph, dict[str, str], list[str]]:
+    def finish(self) -> tuple[Graph, list[tuple[str, str]], list[str]]:
         """Return the graph with its inputs, outputs and initializers, the names that changed, and unused variables."""
         outputs, renamed = self._heads()
         needed = set(post_order(entry.node for entry, _, _ in outputs))
@@ -279,13 +279,13 @@ class _Work(GraphTranslation):
             if self.writer.scope.find(name).node not in needed:
                 dropped.append(node.name)
             elif name != node.name:
-                renamed[node.name] = name
+                renamed.append((node.name, name))
         return Graph(*declare_outputs(nodes, outputs)), renamed, dropped
 
-    def _heads(self) -> tuple[list[tuple[Entry, str, Dimensions]], dict[str, str]]:
+    def _heads(self) -> tuple[list[tuple[Entry, str, Dimensions]], list[tuple[str, str]]]:
         """Return the outputs; a head that a node does not compute, or that is there twice, gets a node of its own."""
         outputs: dict[str, tuple[Entry, str, Dimensions]] = {}
-        renamed: dict[str, str] = {}
+        renamed: list[tuple[str, str]] = []  # no dict: names of MXNet's outputs may repeat
         for head in self.part.heads:
             value, wanted = self.value(head), output_name(head)
             final, dtype = value.name, value.dtype
@@ -297,7 +297,7 @@ class _Work(GraphTranslation):
                 identity = self.writer.add_node("Identity", [final], 1, {}, "")
                 (final,) = self.writer.end(identity, [wanted])
             if final != wanted:
-                renamed[wanted] = final
+                renamed.append((wanted, final))
             outputs[final] = self.writer.scope.find(final), dtype, value.shape
         return list(outputs.values()), renamed
 

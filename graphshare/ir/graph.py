@@ -9,25 +9,41 @@ tracked nodes would make every collection slow.
 
 from __future__ import annotations
 
-import copyreg
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import msgspec
 
 from graphshare.text.format import format_count, format_names, shorten
 from graphshare.text.summary import LONGEST_NAME, ShortRepr, Table, format_html, quote_name
 
-EMPTY: Mapping[Any, Any] = MappingProxyType({})
+_HOW_TO_EDIT = (
+    "mappings of a graph are read-only; give graphshare.ir.rebuild.rebuild_graph a new node, "
+    "msgspec.structs.replace(node, attrs={**node.attrs, KEY: TEXT}), or edit an ONNX model with the package onnx"
+)
 
 
-def _freeze(values: dict[Any, Any]) -> Any:
-    return MappingProxyType(values) if values else EMPTY
+class FrozenMap(dict[Any, Any]):
+    """A mapping of a frozen record; equal attributes of a file are one object, so a change would reach other nodes too."""
+
+    __slots__ = ()
+
+    def _refuse(self, *args: Any, **named: Any) -> NoReturn:
+        raise TypeError(_HOW_TO_EDIT)
+
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return freeze, (dict(self),)
 
 
-copyreg.pickle(MappingProxyType, lambda frozen: (_freeze, (dict(frozen),)))  # Python itself can neither pickle nor copy one
+EMPTY: Mapping[Any, Any] = FrozenMap()
+
+
+def freeze(values: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """Return a mapping for a frozen record that is equal to ``values``."""
+    return FrozenMap(values) if values else EMPTY
 
 
 class Entry(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):

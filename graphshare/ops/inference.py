@@ -6,7 +6,7 @@ caller, and from ``__shape__`` and ``__dtype__`` of variables.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -57,9 +57,13 @@ def infer(
     nodes: Sequence[Node] | None = None,
     default_type: str | None = "float32",
     yielding: Mapping[Node, str] | None = None,
+    held: Collection[Node] = (),
     np_shape: bool = False,
 ) -> Inference:
     """Infer shapes and dtypes of ``nodes`` (all that the heads need) from those of some variables.
+
+    As in MXNet, a shape in ``shapes`` replaces the one that a variable declares (``__shape__``); the two must agree for
+    variables that are ``held`` in a parameter file.
 
     Nothing is inferred across operators without a kernel. Variables whose dtype is not determined otherwise get the one in
     ``yielding``, then ``default_type``. With ``types`` None only shapes are inferred. ``np_shape`` states that a subgraph's
@@ -71,7 +75,7 @@ def infer(
     """
     order = list(nodes) if nodes is not None else post_order(entry.node for entry in graph.heads)
     np_shape = np_shape or has_np_shape(graph.attrs)
-    inference = _start(order, shapes, types or {}, np_shape=np_shape)
+    inference = _start(order, shapes, types or {}, held, np_shape=np_shape)
     propagation = _Propagation(inference, _bind_rules(order, np_shape=np_shape))
     propagation.run("shapes")
     if types is None:
@@ -87,7 +91,12 @@ def infer(
 
 
 def _start(
-    order: list[Node], shapes: Mapping[Node, Sequence[int | None]], types: Mapping[Node, str], *, np_shape: bool
+    order: list[Node],
+    shapes: Mapping[Node, Sequence[int | None]],
+    types: Mapping[Node, str],
+    held: Collection[Node],
+    *,
+    np_shape: bool,
 ) -> Inference:
     """Return the shapes and dtypes that are known before any rule is applied."""
     inference = Inference(order, ShapeTable(np_shape), {})
@@ -96,24 +105,29 @@ def _start(
         inference.shapes[node] = [None] * count
         inference.types[node] = [None] * count
         if node.is_variable:
-            inference.shapes[node] = [_join_declared(node, shapes.get(node), np_shape)]
+            declared = read_declared_shape(node.attrs.get("__shape__", ""), np_shape=np_shape)
+            inference.shapes[node] = [_join_declared(node, declared, shapes.get(node), must_agree=node in held)]
             inference.types[node] = [types.get(node) or TYPE_FLAGS.get(node.attrs.get("__dtype__", ""))]
     return inference
 
 
-def _join_declared(node: Node, stated: Sequence[int | None] | None, np_shape: bool) -> Shape:
-    """Return the shape that a variable declares and the one that is given for it as one."""
-    declared = read_declared_shape(node.attrs.get("__shape__", ""), np_shape=np_shape)
+def _join_declared(node: Node, declared: Shape, stated: Sequence[int | None] | None, *, must_agree: bool) -> Shape:
+    """Return the shape given for a variable, completed by the one that it declares."""
     if declared is None and stated is None:
         return None
     shape = None if stated is None else tuple(stated)
     if impossible := impossible_shape([declared, shape]):
         raise RefusedError(Fault(f"has an impossible shape: {impossible}", node=node.name))
+    if not must_agree and shape is not None and declared is not None:
+        declared = declared if len(declared) == len(shape) else shape
+        return tuple(own if size is None else size for size, own in zip(shape, declared, strict=True))
     try:
         return unify(declared, shape)
     except KernelError as error:
         message = f"is given the shape {format_shape(shape)}, but its __shape__ is {format_shape(declared)}: {error}"
-        raise RefusedError(Fault(message, node=node.name, hint="give the shape that the graph declares")) from None
+        raise RefusedError(
+            Fault(message, node=node.name, hint="use the parameter file of this graph, or correct __shape__")
+        ) from None
 
 
 class _Rule(msgspec.Struct, frozen=True, eq=False):
@@ -236,7 +250,8 @@ def _infer_body(
             raise KernelError(
                 f"a subgraph with {format_count(len(inner), 'variable')} gets {format_count(len(variables), 'input')}"
             )
-        inference = _start(order, {}, {}, np_shape=np_shape)
+        pairs = zip(inner, variables, strict=True) if what == "shapes" else ()
+        inference = _start(order, {n: shape for n, shape in pairs if shape is not None}, {}, (), np_shape=np_shape)
         table: Mapping[Node, list[Any]] = inference.shapes if what == "shapes" else inference.types
         for entry, value in [
             *zip((Entry(n, 0, 0) for n in inner), variables, strict=True),
@@ -270,26 +285,33 @@ def _store(table: dict[Node, list[Any]], node: Node, inputs: Sequence[Any], outp
     return changed
 
 
-def choose_sizes(inference: Inference) -> tuple[Inference, dict[Node, tuple[int, ...]]]:
+def choose_sizes(inference: Inference, lists: Collection[Node] = ()) -> tuple[Inference, dict[Node, tuple[int, ...]]]:
     """Return the inference with sizes chosen for variables of known rank, and the chosen shapes; no shapes if no sizes fit.
 
-    Axis 0 becomes 1, the channels of an image 3, all other unknown sizes of all variables one number. Dtypes stay.
+    Axis 0 becomes 1, the channels of an image 3, all other unknown sizes of all variables one number. Dtypes stay. Variables
+    in ``lists`` get one axis where nothing determines their rank.
     """
     nodes, np_shape = inference.nodes, isinstance(inference.shapes, ShapeTable) and inference.shapes.np_shape
     unknown = [node for node in nodes if node.is_variable and not is_known(inference.shapes[node][0])]
-    partly = {node: shape for node in unknown if (shape := inference.shapes[node][0]) is not None}
-    if not partly:
-        return inference, {}
     rules = _bind_rules(nodes, np_shape=np_shape)
-    for size in dict.fromkeys((*_USUAL, *_SMALL)):
+
+    def infer_with(known: Inference, shapes: Mapping[Node, Shape]) -> Inference | None:
         trial = Inference(nodes, ShapeTable(np_shape), inference.types)
-        trial.shapes.update((node, list(row)) for node, row in inference.shapes.items())
-        trial.shapes.update((node, [_fill_shape(shape, size)]) for node, shape in partly.items())
+        trial.shapes.update((node, list(row)) for node, row in known.shapes.items())
+        trial.shapes.update((node, [shape]) for node, shape in shapes.items())
         try:
             _Propagation(trial, rules).run("shapes")
         except RefusedError:
-            continue
-        if _all_positive(trial.shapes[node] for node in nodes):
+            return None
+        return trial
+
+    start = inference
+    if unranked := {node: (None,) for node in unknown if node in lists and inference.shapes[node][0] is None}:
+        start = infer_with(inference, unranked) or inference
+    partly = {node: shape for node in unknown if (shape := start.shapes[node][0]) is not None}
+    for size in dict.fromkeys((*_USUAL, *_SMALL)) if partly else ():
+        trial = infer_with(start, {node: _fill_shape(shape, size) for node, shape in partly.items()})
+        if trial is not None and _all_positive(trial.shapes[node] for node in nodes):
             return trial, {node: tuple(d or 0 for d in trial.shapes[node][0] or ()) for node in partly}
     return inference, {}
 

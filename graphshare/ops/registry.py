@@ -81,7 +81,29 @@ def total_outputs(node: Node) -> int | None:
 def find_outputs(node: Node) -> OutputList | None:
     """Return the outputs that an operator has by its signature and attributes; None where it is not known."""
     signature = find_signature(node) if not node.is_variable else None
-    return signature.outputs(node.attrs) if signature else None
+    return signature.outputs(node.attrs, subgraphs=node.subgraphs) if signature else None
+
+
+def output_name(entry: Entry) -> str:
+    """Return the name of an output: a variable's own, the one that an ONNX file stores, else the one that MXNet makes.
+
+    That is node name, underscore, label; the label alone if the node has no name.
+    """
+    node = entry.node
+    if node.is_variable:
+        return node.name
+    if entry.index < len(node.details.outputs):
+        return node.details.outputs[entry.index]
+    label = _label(node, entry.index)
+    return f"{node.name}_{label}" if node.name else label
+
+
+def _label(node: Node, index: int) -> str:
+    outputs = find_outputs(node)
+    if outputs is not None:
+        return outputs.label(index)
+    several = (node.num_outputs or 1) > 1 or index > 0
+    return f"output{index}" if several else "output"
 
 
 def find_node_kernel(node: Node) -> Kernel | None:

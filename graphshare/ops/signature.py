@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Attributes = Mapping[str, str]
     InputRule = Callable[["Signature", Attributes, Sequence[Any]], tuple[str, ...]]
-    OutputRule = Callable[["Signature", Attributes], "OutputList | None"]
+    OutputRule = Callable[["Signature", Attributes, Sequence[Any]], "OutputList | None"]
     SlotRule = Callable[["Signature", Attributes, int, Sequence[Any]], tuple[int, ...]]
     LoadCheck = Callable[[Mapping[str, Any]], "AttributeFault | None"]
 
@@ -245,10 +245,10 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             slots = slots(self, attrs, num_inputs, subgraphs)
         return tuple(slot for slot in slots if slot < num_inputs)
 
-    def outputs(self, attrs: Attributes) -> OutputList | None:
+    def outputs(self, attrs: Attributes, *, subgraphs: Sequence[Any] = ()) -> OutputList | None:
         """Return the number and the names of outputs; None if they do not follow from the file (Custom)."""
         if callable(self.results):
-            return self.results(self, attrs)
+            return self.results(self, attrs, subgraphs)
         labels = self._names(self.results, attrs)
         visible = self.visible or len(labels)
         if self.all_visible_if and self.value(attrs, self.all_visible_if):

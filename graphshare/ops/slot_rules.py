@@ -26,16 +26,16 @@ def read_count(signature: Signature, attrs: Attributes, key: str) -> int:
 
 def outputs_by_attribute(key: str) -> OutputRule:
     """Return a rule for as many outputs as the attribute ``key`` says."""
-    return lambda signature, attrs: number_outputs(read_count(signature, attrs, key))
+    return lambda signature, attrs, subgraphs: number_outputs(read_count(signature, attrs, key))
 
 
-def split(signature: Signature, attrs: Attributes) -> OutputList:
+def split(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> OutputList:
     """Return ``sections`` outputs, or one for each of ``indices`` (which begin with 0)."""
     # MXNet's Python interface puts 0 before the user's indices, so there are as many as parts.
     return number_outputs(read_count(signature, attrs, "sections") or len(signature.value(attrs, "indices") or ()))
 
 
-def pooling_outputs(signature: Signature, attrs: Attributes) -> OutputList:
+def pooling_outputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> OutputList:
     """Return the output, and a workspace for max pooling that oneDNN computes: kernel rank 1 to 3, channels first."""
     kernel = signature.value(attrs, "kernel") or ()
     # Other layouts are computed without oneDNN, which needs the workspace for the backward pass.

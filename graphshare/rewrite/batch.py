@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from types import MappingProxyType
 
 import msgspec
 
@@ -24,7 +23,7 @@ from graphshare.analysis.name_lists import (
 from graphshare.analysis.roles import Role, assign_implied_role
 from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.ir.compare import check_isomorphic
-from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
+from graphshare.ir.graph import EMPTY, Branch, Entry, Graph, Node, Rewrite, freeze
 from graphshare.ir.rebuild import rebuild, rename_node
 from graphshare.ir.walk import reachable, topological
 from graphshare.ops.attributes import has_np_shape
@@ -51,7 +50,7 @@ def plan_batch(
     *,
     share_inputs: Sequence[str] = (),
     drop_original: bool = False,
-    axes: Mapping[str, int] = MappingProxyType({}),
+    axes: Mapping[str, int] = EMPTY,
     force: bool = False,
 ) -> Duplication:
     """Add branches to ``graph`` that are computed in one run: inputs are concatenated on the batch axis, outputs split.
@@ -259,7 +258,7 @@ class _Batch:
             # An input that is itself an output and feeds nothing needs no Concat: each branch returns its own.
             if node not in self._consumed:
                 continue
-            attrs = {BRANCHES: self._mark, "dim": str(joined.axis), "num_args": str(len(variables))}
+            attrs = freeze({BRANCHES: self._mark, "dim": str(joined.axis), "num_args": str(len(variables))})
             concat = Node("Concat", _batch_name(node), attrs, tuple(self._entry(v) for v in variables), 1)
             self._joined[node] = concat
             yield concat
@@ -294,7 +293,7 @@ class _Batch:
             split = self._splits.get(key)
             if split is None:
                 count = len(self._labels)
-                attrs = {BRANCHES: self._mark, "axis": str(axis), "num_outputs": str(count)}
+                attrs = freeze({BRANCHES: self._mark, "axis": str(axis), "num_outputs": str(count)})
                 split = self._splits[key] = Node("SliceChannel", _split_name(entry), attrs, (whole,), count)
                 self.added.append(split)
             whole = Entry(split, self._labels.index(label), entry.version)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Literal
 
 from graphshare.analysis.roles import Kind, Role
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import Node, Rewrite
+from graphshare.ir.graph import EMPTY, Node, Rewrite
 from graphshare.text.names import suggest
 from graphshare.text.patterns import compile_pattern
 
@@ -30,7 +29,7 @@ class Duplication(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
     tied: tuple[Node, ...]
     copied: tuple[Node, ...]
     shared_inputs: tuple[Node, ...]
-    joined: Mapping[Node, int] = MappingProxyType({})
+    joined: Mapping[Node, int] = EMPTY
 
 
 def match_shared_inputs(roles: Mapping[Node, Role], patterns: Sequence[str]) -> dict[Node, None]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any
 
 from msgspec.structs import replace
@@ -23,7 +22,7 @@ from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
 from graphshare.formats.model_format import Capability, find_format, require
 from graphshare.ir.compare import check_isomorphic
-from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
+from graphshare.ir.graph import EMPTY, Branch, Entry, Graph, Kept, Node, Rename, Rewrite, freeze
 from graphshare.ir.rebuild import prefix_node, rebuild, relink
 from graphshare.ir.walk import post_order
 from graphshare.ops.normalization.signature import BARRIER, BARRIER_KEYS
@@ -195,7 +194,7 @@ def _copy_branch(
 def add_prefix(prefix: str, node: Node) -> Node:
     """Return a copy of ``node`` with ``prefix`` before its names, and before the key of a barrier."""
     if node.op == _BARRIER_OP and _BARRIER_KEY in node.attrs:
-        node = replace(node, attrs={**node.attrs, _BARRIER_KEY: prefix + node.attrs[_BARRIER_KEY]})
+        node = replace(node, attrs=freeze({**node.attrs, _BARRIER_KEY: prefix + node.attrs[_BARRIER_KEY]}))
     return prefix_node(node, prefix)
 
 
@@ -270,7 +269,7 @@ def duplicate(
     share_inputs: Names = (),
     upto: Names = (),
     drop_original: bool = False,
-    batch_axes: Mapping[str, Natural] = MappingProxyType({}),
+    batch_axes: Mapping[str, Natural] = EMPTY,
     force: bool = False,
     as_input: Names = (),
     as_parameter: Names = (),

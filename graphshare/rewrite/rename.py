@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from types import MappingProxyType
 
 import msgspec
 from msgspec.structs import replace
@@ -164,7 +163,7 @@ def rename(
     names: Mapping[str, str] | Mapping[Node, str] | None = None,
     map: StrPath | None = None,
     inverse: bool = False,
-    match: Mapping[str, str] = MappingProxyType({}),
+    match: Mapping[str, str] = EMPTY,
     variable_scopes: Names = (),
     name_scopes: Names = (),
     separator: Text | None = None,

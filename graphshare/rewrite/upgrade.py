@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from graphshare.analysis.name_lists import IMPLIED_BEFORE, list_implied_inputs
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.mxnet.source import VERSION, MxnetSource
-from graphshare.ir.graph import EMPTY, Branch, Entry, Graph, Node, Rewrite
+from graphshare.ir.graph import EMPTY, Branch, Entry, Graph, Node, Rewrite, freeze
 from graphshare.ir.rebuild import rebuild
 from graphshare.ir.walk import post_order, reachable
 from graphshare.ops.registry import canonical, lookup, total_outputs
@@ -47,7 +47,7 @@ class Draft:
 
         Attributes are sorted by the bytes of their keys, as MXNet writes them.
         """
-        attrs = dict(sorted(self.attrs.items(), key=lambda item: item[0].encode()))
+        attrs = freeze(dict(sorted(self.attrs.items(), key=lambda item: item[0].encode())))
         inputs = tuple([Entry(source.node, index, version) for source, index, version in self.inputs])
         deps = tuple([dep.node for dep in self.control_deps])
         return Node(self.op, self.name, attrs, inputs, control_deps=deps, subgraphs=self.subgraphs)
@@ -254,7 +254,7 @@ def _finish(graph: Graph, drafts: dict[Node, Draft]) -> Rewrite:
     # Casts that were removed have an image that nothing reads any more.
     remaining = set(nodes)
     kept = {node: images[node] for node in drafts if images[node] in remaining}
-    return Rewrite(Graph(nodes, heads, attrs, MxnetSource()), (Branch("", graph, kept),))
+    return Rewrite(Graph(nodes, heads, freeze(attrs), MxnetSource()), (Branch("", graph, kept),))
 
 
 def _upgrade_subgraph(graph: Graph) -> Graph:

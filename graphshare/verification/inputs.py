@@ -176,6 +176,7 @@ class BranchInputs:
             seed=self.options.seed,
             params_seed=self.options.params_seed,
             params=self.sides.files[0],
+            training=self.options.train_step,
         )
         add_notes(notes, describe_assigned(assigned, self.options.seed, self.twins.describe), setup.branch)
         return assigned

@@ -166,11 +166,12 @@ def _prepare(
     variables = {node.name for node in static.part.variables()}
     types = {node.name: static.inference.types[node][0] for node in static.part.variables()}
     own = {name: convert_feed(name, array, types[name]) for name, array in feeds.items() if name in variables}
-    shapes = {
-        node.name: tuple(static.inference.shapes[node][0] or ())
-        for node in static.part.variables()
-        if not static.roles[node].is_parameter and node.name not in own
-    }
+    sizes: dict[str, set[tuple[int | None, ...]]] = {}
+    for node in static.part.variables():
+        if not static.roles[node].is_parameter and node.name not in own:
+            sizes.setdefault(node.name, set()).add(tuple(static.inference.shapes[node][0] or ()))
+    # Labels of one name may differ in shape; theirs follow from the inputs.
+    shapes = {name: shape for name, (shape, *others) in sizes.items() if not others}
     return prepare(
         static.part,
         params=source.parameter_file,

@@ -64,7 +64,10 @@ def test_printed_json_fits_its_schema(schema: str, arguments: list[str], folder:
     assert explain(found, schema) == []
     if schema == "plan":
         assert (
-            explain({key: value for key, value in found.items() if key not in ("records", "removed", "folding", "unfixing")}, "map") == []
+            explain(
+                {key: value for key, value in found.items() if key not in ("records", "removed", "folding", "unfixing")}, "map"
+            )
+            == []
         )
 
 

@@ -168,11 +168,26 @@ def test_a_group_of_both_formats_needs_no_temporary_file(tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize(
     ("heads", "renamed"),
-    [([1], {}), ([0], {"x": "x#1"}), ([1, 1], {"y_output": "y_output#1"}), ([1, 0], {"x": "x#1"}), ([1, 2], {})],
+    [
+        ([1], ()),
+        ([0], (("x", "x#1"),)),
+        ([1, 1], (("y_output", "y_output#1"),)),
+        ([1, 1, 1], (("y_output", "y_output#1"), ("y_output", "y_output#2"))),
+        ([1, 0], (("x", "x#1"),)),
+        ([1, 2], ()),
+    ],
 )
-def test_only_heads_that_get_another_name_are_renamed(heads: list[int], renamed: dict[str, str]) -> None:
+def test_only_heads_that_get_another_name_are_renamed(heads: list[int], renamed: tuple[tuple[str, str], ...]) -> None:
     nodes = [variable("x"), operator("tanh", "y", [0]), operator("sigmoid", "z", [1])]
     model = Checkpoint(read_symbol(mxnet_text(document(nodes, heads)).encode()))
     report = export(model, shapes={"x": (2, 3)}).report
     assert report.renamed == renamed
-    assert set(renamed.values()) <= set(report.outputs)
+    assert {new for _, new in renamed} <= set(report.outputs)
+
+
+def test_every_rename_of_a_repeated_name_is_reported() -> None:
+    nodes = [variable("x"), variable("x"), variable("x"), operator("tanh", "y", [0]), operator("sin", "y", [1])]
+    model = Checkpoint(read_symbol(mxnet_text(document([*nodes, operator("cos", "y", [2])], [3, 4, 5])).encode()))
+    report = export(model, shapes={"x": (2, 3)}).report
+    outputs = (("y_output", "y_output#1"), ("y_output", "y_output#2"))
+    assert report.renamed == (*outputs, ("x", "x#1"), ("x", "x#2"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.generate.gradients import compare_gradients
 from tests.generate.grow import Model
@@ -39,9 +40,19 @@ def test_what_rounding_leaves_of_a_gradient_is_excused() -> None:
     assert len(compare_gradients(model, _answer(x=np.full(3, 1e-3)))[1]) == 1
 
 
-def test_a_factor_whose_sign_is_a_rounding_is_not_compared() -> None:
-    """MXNet factorizes in float32 and has the second row of Q with the other sign, and so another gradient."""
+@pytest.mark.parametrize(
+    ("is_listed", "rows"),
+    [
+        (True, [[1, 0, 1], [3, 1, 3]]),  # the first row leaves (0, 1, 0) of the second, which needs no reflection
+        (True, [[1, 0, 1], [3, 1, np.nextafter(3, 4)]]),  # here a rounding is reflected on every processor
+        (True, [[1, 2, 2], [1, 3, 4]]),  # the number that decides the sign is 0 but for rounding
+        (False, [[1, 0, 2], [3, 1, 3]]),
+        (False, [[1, 0, 0], [3, 1, 0]]),  # zeros that no arithmetic touches are zeros on every processor
+        (False, [[0, 1, 1], [3, 1, 2]]),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_factor_whose_sign_is_a_rounding_is_not_compared(is_listed: bool, rows: list[list[float]], dtype: str) -> None:
+    """Each processor's LAPACK, and MXNet's in float32, then has its own sign for a row of Q, and so its own gradient."""
     case = {"op": "_linalg_gelqf", "attrs": {}}
-    matrices = {True: [[1, 0, 1], [3, 1, 3]], False: [[1, 0, 2], [3, 1, 3]]}
-    for is_listed, rows in matrices.items():
-        assert differs_where(case, [np.array(rows, np.float32)], "in graphs: gradient 0: values") == is_listed
+    assert differs_where(case, [np.array(rows, dtype)], "in graphs: gradient 0: values") == is_listed

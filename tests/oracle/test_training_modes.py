@@ -16,6 +16,8 @@ from tests.kernels.rounding import sum_rounding
 from tests.oracle.commands import in_process
 from tests.oracle.conversation import Oracle
 from tests.symbols import document, operator, variable
+from tests.training.repeated_heads import CASES as CASES_OF_HEADS
+from tests.training.repeated_heads import VALUES, graph_of
 
 pytestmark = pytest.mark.oracle
 
@@ -211,3 +213,24 @@ def test_dropout_with_the_mask_that_mxnet_drew(p: float, axes: tuple[int, ...], 
     np.testing.assert_allclose(out, y, rtol=1e-6)
     found: Any = gradient.vjp(TapeEntry(attrs, (x,), (out, mask), requested=(True,)), dy)
     np.testing.assert_allclose(found, dx, rtol=1e-6)
+
+
+REPEATED = """
+sym = mx.sym.load_json(GRAPH)
+values = {name: mx.nd.array(VALUES[name]) for name in sym.list_arguments()}
+kept = {name: mx.nd.zeros(value.shape) for name, value in values.items()}
+bound = sym.bind(mx.cpu(), values, args_grad=kept)
+bound.forward(is_train=True)
+bound.backward([mx.nd.full(out.shape, 10**i) for i, out in enumerate(bound.outputs)])
+result = [kept[name].asnumpy().ravel().tolist() for name in sorted(kept) if name != "label"]
+"""
+
+
+@pytest.mark.parametrize("name", CASES_OF_HEADS)
+def test_a_repeated_head_has_the_gradient_of_its_last_listing(name: str, oracle: Oracle) -> None:
+    """``tests/training/test_repeated_heads.py`` compares these with ours."""
+    case = CASES_OF_HEADS[name]
+    code = f"GRAPH, VALUES = {json.dumps(graph_of(case))!r}, {VALUES!r}\n{REPEATED}"
+    data, w = oracle.known("author", code=code)["result"]
+    assert data == pytest.approx(case.data, rel=1e-6)
+    assert w == pytest.approx(case.w, rel=1e-6)

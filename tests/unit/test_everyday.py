@@ -1,13 +1,19 @@
-"""What an everyday run takes of many cases: a part that their names decide, never none; where ``large`` is required, all."""
+"""What an everyday run takes of many cases: a part that their names decide, never none; where ``large`` is required, all.
+
+Of these tests ``GRAPHSHARE_TENTH`` takes a tenth.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.surroundings import MANY, ROOT, find_surplus, is_of_all_tests, mark_everyday, pick_everyday
+from tests.conftest import pytest_collection_modifyitems
+from tests.surroundings import MANY, ROOT, TENTHS, find_surplus, is_of_all_tests, mark_everyday, pick_everyday
 
 NAMES = [f"case {number}" for number in range(200)]
 
@@ -59,3 +65,52 @@ def test_who_asks_for_some_tests_gets_all_of_their_cases(monkeypatch: pytest.Mon
     assert not is_whole("tests", keyword="lstm")
     assert not is_whole("tests", markexpr="corpus")
     assert not is_whole("tests", lf=True)
+
+
+def take(tenth: int | str, names: list[str], long: str = "no test") -> list[str]:
+    """Return the tests that a run with ``GRAPHSHARE_TENTH`` takes; those whose names begin with ``long`` are marked so."""
+    items = [
+        SimpleNamespace(nodeid=name, get_closest_marker=lambda mark, name=name: name.startswith(long) or None) for name in names
+    ]
+    config = SimpleNamespace(option=SimpleNamespace(keyword="", markexpr=""), args=["tests/kernels"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRAPHSHARE_TENTH", str(tenth))
+        pytest_collection_modifyitems(config, items)  # type: ignore[arg-type]
+    return [item.nodeid for item in items]
+
+
+TESTS = [f"tests/kernels/test_{file}.py::test_{name}[{number}]" for file in "abc" for name in "xy" for number in range(100)]
+
+
+def test_ten_tenths_take_each_test_once_in_order() -> None:
+    tenths = [take(number, TESTS) for number in range(TENTHS)]
+    assert Counter(chain(*tenths)) == Counter(TESTS)
+    assert all(0.05 < len(tenth) / len(TESTS) < 0.15 for tenth in tenths)
+    assert all(sorted(tenth, key=TESTS.index) == tenth for tenth in tenths)
+    assert take("", TESTS) == TESTS
+
+
+def test_the_tenth_of_a_test_depends_on_its_name_alone() -> None:
+    assert set(take(3, TESTS[::2])) == set(take(3, TESTS)) & set(TESTS[::2])
+
+
+def test_a_tenth_is_one_of_the_tests_of_everyday() -> None:
+    taken = list(chain(*(take(number, TESTS, "tests/kernels/test_a.py::test_x") for number in range(TENTHS))))
+    assert sorted(taken) == sorted([TESTS[0], *TESTS[100:]])
+
+
+def test_each_tenth_takes_the_tests_of_last_bits() -> None:
+    exact = ["corpus/test_forward.py", "gradients/test_operators.py", "training/test_losses.py", "unit/execute/test_fusion.py"]
+    other = ["corpus/test_fold.py", "unit/execute/engines/test_confined_session.py", "unit/ops/test_translations.py"]
+    assert all((ROOT / "tests" / path).exists() for path in (*exact, *other))
+    exact, other = ([f"tests/{path}::test_{number}" for path in paths for number in range(20)] for paths in (exact, other))
+    for number in range(TENTHS):
+        taken = take(number, exact + other)
+        assert taken[: len(exact)] == exact
+        assert len(taken) - len(exact) < len(other) // 4
+
+
+@pytest.mark.parametrize("tenth", ["10", "-1", "1.0", "third"])
+def test_a_wrong_tenth_is_refused(tenth: str) -> None:
+    with pytest.raises(pytest.UsageError, match=f"GRAPHSHARE_TENTH is '{tenth}': expected a number from 0 to 9"):
+        take(tenth, TESTS)

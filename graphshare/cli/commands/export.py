@@ -121,7 +121,7 @@ def _parse_dtypes(texts: Sequence[str]) -> dict[str, str]:
 def _say_exported(exported: ExportFacts) -> None:
     """Print the files, the differences from MXNet, and the proof."""
     warn(exported.notes)
-    for old, new in exported.renamed.items():
+    for old, new in exported.renamed:
         say(f"renamed: {escape_control(old)} -> {escape_control(new)}")
     if exported.dropped:
         say(f"left out: {format_name_list(list(exported.dropped))}")

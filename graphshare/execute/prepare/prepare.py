@@ -24,6 +24,7 @@ from graphshare.execute.prepare.variable_values import (
     convert_feed,
     draw_inputs,
     draw_parameters,
+    find_idle_labels,
     infer_given,
     unknown_shapes,
 )
@@ -90,6 +91,7 @@ def prepare(
     params_seed: int | None,
     all_outputs: bool = False,
     as_input: Collection[str] = (),
+    training: bool = False,
     where: str = "",
 ) -> Prepared:
     """Prepare ``graph`` as :func:`graphshare.execute.run.run` needs it, whose arguments and errors these are.
@@ -126,7 +128,7 @@ def prepare(
     # Only for its errors, before parameters are drawn and inferred.
     make_plan(part.heads)
     assigned = assign_values(
-        part, roles, parameters, feeds=fed, shapes=shaped, seed=seed, params_seed=params_seed, params=params
+        part, roles, parameters, feeds=fed, shapes=shaped, seed=seed, params_seed=params_seed, params=params, training=training
     )
     notes += _describe(assigned, seed, params_seed)
     return Prepared(part, output_names, assigned.values, assigned.inference, roles, notes, own)
@@ -168,11 +170,13 @@ def assign_values(
     seed: int | None,
     params_seed: int | None,
     params: ParameterFile | None = None,
+    training: bool = False,
 ) -> Assignment:
     """Assign a value to each variable that the heads of ``part`` need: a parameter, a feed, or one made up.
 
     ``seed`` draws inputs, and chooses sizes that nothing determines; ``params_seed`` draws parameters. Labels and states are
-    zeros. ``params`` is the file that ``parameters`` are from, for messages.
+    zeros; labels that only ``training`` reads have any size that fits. ``params`` is the file that ``parameters`` are from, for
+    messages.
 
     Raises:
         RefusedError: shapes contradict each other or do not follow, or values are missing; all of a kind are listed. What the
@@ -187,10 +191,11 @@ def assign_values(
             assigned.converted[node] = array.dtype
     missing = [node for node in variables if node not in assigned.values]
     refuse_missing(missing, roles, seed, params_seed, params)
-    chosen, examples = choose_sizes(assigned.inference)
-    # Without a seed nothing is made up, sizes included.
-    if examples and seed is not None:
-        assigned.inference, assigned.sized = chosen, list(examples)
+    idle = [] if training else find_idle_labels(part, roles)
+    chosen, examples = choose_sizes(assigned.inference, idle)
+    # Without a seed nothing else is made up, sizes included.
+    if examples and (seed is not None or examples.keys() <= set(idle)):
+        assigned.inference, assigned.sized = chosen, [node for node in examples if node not in idle]
     # The shape of a label follows from the inputs, so it is asked for only if they are known.
     faults = unknown_shapes(assigned.inference, [n for n in missing if not roles[n].is_label], examples)
     faults = faults or unknown_shapes(assigned.inference, missing, examples)
@@ -289,7 +294,7 @@ def infer_variables(
     yielding = {node: str(array.dtype) for node, array in feeds.items()}
     check_shapes({**held, **fed}, Inference(list(stated), stated, {}))
     try:
-        return infer(part, {**held, **shapes, **fed}, types, nodes=nodes, yielding=yielding)
+        return infer(part, {**held, **shapes, **fed}, types, nodes=nodes, yielding=yielding, held=held)
     except RefusedError:
         # Without the fed arrays inference shows which of them does not fit; else the first error stands.
         check_shapes(fed, infer_given(part, held, shapes, types, nodes=nodes))

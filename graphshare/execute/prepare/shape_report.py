@@ -16,7 +16,7 @@ from graphshare.execute.engines.session_model import infer_by_format
 from graphshare.execute.plan import missing_kernels
 from graphshare.execute.prepare.feeds import GivenShape, for_variables, read_recorded_shapes
 from graphshare.execute.prepare.prepare import describe_sizes, refuse_missing, runnable_part, upgrade_part
-from graphshare.execute.prepare.variable_values import infer_given, unknown_shapes
+from graphshare.execute.prepare.variable_values import find_idle_labels, infer_given, unknown_shapes
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import VARIABLE_OP, Graph, Node
@@ -197,10 +197,12 @@ def infer_part(
     types_held = {node: dtype for node, (_, dtype) in held.items()}
     shapes_held = {node: shape for node, (shape, _) in held.items()}
     inference = infer_given(part, shapes_held, by_node, types_held, nodes=nodes, yielding=stated)
-    _, examples = choose_sizes(inference)
-    if examples and any(None in shape for shape in by_node.values()):
-        inference = infer(part, {**shapes_held, **by_node, **examples}, types_held, nodes=nodes, yielding=stated)
-        notes += describe_sizes(examples)
+    unread = find_idle_labels(part, roles)
+    _, examples = choose_sizes(inference, unread)
+    if examples and (examples.keys() <= set(unread) or any(None in shape for shape in by_node.values())):
+        complete = {**shapes_held, **by_node, **examples}
+        inference = infer(part, complete, types_held, nodes=nodes, yielding=stated, held=shapes_held)
+        notes += describe_sizes(node for node in examples if node not in unread)
     # The shape of a label follows from the inputs, so it is asked for only if they are known.
     faults = unknown_shapes(inference, [n for n in variables if not roles[n].is_label], examples)
     faults = faults or unknown_shapes(inference, variables, examples)

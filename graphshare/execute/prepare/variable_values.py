@@ -9,22 +9,23 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from itertools import zip_longest
 from math import prod, sqrt
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from graphshare.analysis.roles import Role
+from graphshare.analysis.roles import LABEL_FORMALS, Role
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.prepare.feeds import GivenShape
-from graphshare.ir.graph import Graph, Node
+from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.walk import consumers
 from graphshare.ops.conversion import draw_in_blocks
+from graphshare.ops.gradient import Gradient
 from graphshare.ops.inference import Inference, choose_sizes, infer
 from graphshare.ops.kernel import Array, KernelError
-from graphshare.ops.registry import lookup
+from graphshare.ops.registry import find_gradient, lookup, name_inputs
 from graphshare.ops.unification import is_known, unify
 from graphshare.text.format import format_names, format_shape
 
@@ -73,9 +74,22 @@ def largest_integer(dtype: str) -> int:
     return int(np.iinfo(dtype).max) if kind in "iu" else 1 if kind == "b" else 2 ** (int(np.finfo(dtype).nmant) + 1)
 
 
-def unknown_shapes(
-    inference: Inference, nodes: Iterable[Node], examples: Mapping[Node, Sequence[int]] = MappingProxyType({})
-) -> list[Fault]:
+def find_idle_labels(part: Graph, roles: Mapping[Node, Role]) -> list[Node]:
+    """Return the labels that only the losses of ``part`` need: inference does not read them, so that any sizes will do."""
+    needed: set[Node] = set()
+    pending = [entry.node for entry in part.heads]
+    while pending:
+        node = pending.pop()
+        if node not in needed:
+            needed.add(node)
+            gradient = find_gradient(node.op) if not node.is_variable else None
+            formals = (name_inputs(node) or ()) if isinstance(gradient, Gradient) and gradient.is_loss else ()
+            named = zip_longest(node.inputs, formals[: len(node.inputs)])
+            pending += [entry.node for entry, formal in named if formal not in LABEL_FORMALS]
+    return [node for node, role in roles.items() if role.is_label and node not in needed]
+
+
+def unknown_shapes(inference: Inference, nodes: Iterable[Node], examples: Mapping[Node, Sequence[int]] = EMPTY) -> list[Fault]:
     """Return a fault for each variable whose shape is not known, with an option that has those of ``examples``, which fit."""
     faults = []
     for node in nodes:
@@ -127,12 +141,12 @@ def infer_given(
         RefusedError: shapes contradict each other; where those of files do not, those of the user are named, with what fits.
     """
     try:
-        return infer(part, {**held, **stated}, types, nodes=nodes, yielding=yielding)
+        return infer(part, {**held, **stated}, types, nodes=nodes, yielding=yielding, held=held)
     except RefusedError as error:
         if not stated:
             raise
         # Inference without the user's shapes gives the sizes that would have fit.
-        free = infer(part, held, types, nodes=nodes, default_type=None)
+        free = infer(part, held, types, nodes=nodes, default_type=None, held=held)
         _, fitting = choose_sizes(free)
         hint = " ".join(f"`shapes={{{node.name!r}: {tuple(fitting[node])}}}`" for node in stated if node in fitting)
         hint = f"sizes that fit: {hint}" if hint else ""

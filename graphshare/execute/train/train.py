@@ -20,7 +20,7 @@ from graphshare.execute.prepare.variable_values import as_arrays
 from graphshare.execute.run import NumericResult, tabulate_outputs
 from graphshare.execute.train.sgd import Sgd
 from graphshare.execute.train.tape import needs_head_gradient
-from graphshare.execute.train.trainer import Trainer, batch_rescale, check_heads, first_data
+from graphshare.execute.train.trainer import Trainer, batch_rescale, check_heads, first_data, list_last
 from graphshare.formats.images.images import describe_images, suggest_preparation
 from graphshare.formats.model_format import Capability, require
 from graphshare.formats.params.lookup import RecordsByName
@@ -147,6 +147,7 @@ def train(
             targets=names,
             seed=seed,
             params_seed=params_seed,
+            training=True,
         )
         ready.notes[:0] = [*describe_images(fed), *notes]
         return _train(ready, params, steps, settings or Sgd(), rescale, as_arrays(head_gradients), seed or 0, on_step)
@@ -230,14 +231,15 @@ def _heads(ready: Prepared, gradients: Mapping[str, Any]) -> list[Any]:
     ]  # fmt: skip
     if faults:
         raise RefusedError(faults)
-    wanting = [n for n, entry in zip(ready.names, ready.part.heads, strict=True) if needs_head_gradient(entry.node)]
+    heads = ready.part.heads
+    wanting = [ready.names[i] for i in list_last(heads) if needs_head_gradient(heads[i].node)]
     ones, idle = [n for n in wanting if n not in gradients], [n for n in gradients if n not in wanting]
     if ones:
         ready.notes.append(
             f"outputs that are not losses get a gradient of ones: {', '.join(ones)} (`head_gradients` sets another)"
         )
     if idle:
-        ready.notes.append(f"a loss ignores its head gradient: {', '.join(idle)}")
+        ready.notes.append(f"ignored head gradients, of losses or of outputs that are listed again: {', '.join(idle)}")
     return [gradients.get(name) for name in ready.names]
 
 

@@ -52,6 +52,11 @@ def _head(node: Node, gradient: Array | None, out: Array) -> Array | None:
     return np.ones_like(out) if needs_head_gradient(node) else None
 
 
+def list_last(targets: Sequence[Entry]) -> list[int]:
+    """Return the position of the last listing of each distinct target."""
+    return list({(entry.node, entry.index): i for i, entry in enumerate(targets)}.values())
+
+
 def check_heads(targets: Sequence[Entry], heads: Gradients, outputs: Sequence[Array]) -> None:
     """Check the given gradients of targets against their values.
 
@@ -105,16 +110,18 @@ def backpropagate(
 ) -> Backpropagation:
     """Run a forward and a backward pass over ``plan``, that of ``targets``; ``values`` are not written to.
 
-    ``heads`` are the gradients of the targets, ones where None. Losses ignore them.
+    ``heads`` are the gradients of the targets, ones where None. Losses ignore them. As in MXNet, a target that is listed
+    several times starts from the gradient of its last listing alone.
 
     Raises:
         RefusedError: a kernel cannot take its inputs, an operator has no gradient, or a head's has another shape.
     """
     tape = Tape(plan, values, wanted, streams=streams, shapes=shapes)
     check_heads(targets, heads, tape.outputs)
-    result = tape.backward(
-        [_head(entry.node, gradient, out) for entry, gradient, out in zip(targets, heads, tape.outputs, strict=True)]
-    )
+    starts: list[Array | None] = [None] * len(heads)
+    for i in list_last(targets):
+        starts[i] = _head(targets[i].node, heads[i], tape.outputs[i])
+    result = tape.backward(starts)
     return Backpropagation(tape.outputs, result.gradients, {**tape.overwritten, **result.updates})
 
 

@@ -19,7 +19,7 @@ import msgspec
 from graphshare.errors import Fault, InputError
 from graphshare.formats.mxnet import document
 from graphshare.formats.mxnet.source import FileText, JsonStyle, MxnetSource, NodesText, can_copy_text, recognize_style
-from graphshare.ir.graph import EMPTY, VARIABLE_OP, Entry, Graph, Node, NodeForm
+from graphshare.ir.graph import EMPTY, VARIABLE_OP, Entry, FrozenMap, Graph, Node, NodeForm, freeze
 from graphshare.ir.walk import format_cycle, order_by_references
 from graphshare.progress import task
 from graphshare.text.format import format_count
@@ -51,6 +51,14 @@ class _Shapes(dict[tuple[str, ...], _Shape]):
         return shape
 
 
+class _Maps(dict[tuple[tuple[str, Any], ...], Mapping[str, Any]]):
+    """The one object for all equal mappings, by their items in order."""
+
+    def __missing__(self, items: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
+        values = self[items] = FrozenMap(items)
+        return values
+
+
 class _NodeReader:
     """Makes nodes of the records of one graph. ``read_graph`` links a subgraph in a record.
 
@@ -61,9 +69,8 @@ class _NodeReader:
         self._read_graph = read_graph
         self.shapes = _Shapes()
         self.texts: dict[str, str] = {VARIABLE_OP: ""}
-        self.maps: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {(): EMPTY}
+        self.maps = _Maps({(): EMPTY})
         self.maps_by_text = _MapsByText(self)
-        self._extras: dict[tuple[tuple[str, int], ...], Mapping[str, Any]] = {(): EMPTY}
 
     def node(self, record: dict[str, Any], inputs: tuple[Entry, ...], deps: tuple[Node, ...], count: int | None) -> Node:
         """Return the node of ``record``; ``inputs`` and ``deps`` are linked; ``count`` outputs, None if unknown."""
@@ -74,7 +81,7 @@ class _NodeReader:
         if shape.param:
             param = record["param"]
             if attrs.keys() & param.keys():  # an attribute that ``attr`` overrides: keep what it hides
-                extra = {**extra, "param": param}
+                extra = freeze({**extra, "param": freeze(param)})
             form = NodeForm(form.keys, tuple([key for key in param if key not in attrs]))
             attrs = self.intern({**attrs, **{key: value for key, value in param.items() if key not in attrs}})
         subgraphs = tuple(self._read_graph(graph) for graph in record.get("subgraphs", ()))
@@ -83,14 +90,13 @@ class _NodeReader:
 
     def intern(self, attrs: Mapping[str, str]) -> Mapping[str, str]:
         """Return the one object for maps equal to ``attrs``, order of keys included."""
-        return self.maps.setdefault(tuple(attrs.items()), attrs)
+        return self.maps[tuple(attrs.items())]
 
     def _extra(self, record: dict[str, Any], shape: _Shape) -> Mapping[str, Any]:
         if shape.extra == ("backward_source_id",):  # every node of a 2015 file has it, nearly always -1
-            extra = {"backward_source_id": record["backward_source_id"]}
-            return self._extras.setdefault(tuple(extra.items()), extra)
+            return self.maps[(("backward_source_id", record["backward_source_id"]),)]
         document.check_nesting(record[key] for key in shape.extra)
-        return {key: record[key] for key in shape.extra} or EMPTY
+        return freeze({key: record[key] for key in shape.extra})
 
 
 class _MapsByText(dict[bytes, tuple[Mapping[str, str], NodeForm]]):
@@ -209,9 +215,9 @@ def _link(
     if "" in reader.texts or (not depth and document.is_tvm_graph(graph_object, reader.texts)):
         raise TypeError("op")  # the schema refuses an empty operator
     irregular = _irregular_lists(graph_object, records, nodes, steps)
-    source = MxnetSource(style, tuple(graph_object), _usual_form(nodes), irregular or EMPTY)
+    source = MxnetSource(style, tuple(graph_object), _usual_form(nodes), freeze(irregular))
     extra = {key: value for key, value in graph_object.items() if key not in document.GRAPH_KEYS}
-    return Graph(tuple(nodes), heads, graph_object.get("attrs", EMPTY), source, extra or EMPTY)
+    return Graph(tuple(nodes), heads, freeze(graph_object.get("attrs", EMPTY)), source, freeze(extra))
 
 
 def _irregular_lists(
@@ -252,7 +258,7 @@ def _link_in_file_order(records: document.Records, counts: Iterable[int | None] 
             attrs = EMPTY
             if shape.attr_key:
                 attrs = record[shape.attr_key]
-                attrs = maps.setdefault(tuple(attrs.items()), attrs)
+                attrs = maps[tuple(attrs.items())]
             node = Node(texts.setdefault(op, op), name, attrs, inputs, count, (), (), EMPTY, shape.form)
         else:
             deps = tuple([nodes[i] for i in record.get("control_deps", ())])

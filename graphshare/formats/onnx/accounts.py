@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from graphshare.errors import BUG, Fault, SelfCheckError
 from graphshare.formats.model_format import Origins, RemovedMessage
 from graphshare.formats.onnx.graph_fields import ANNOTATION, INITIALIZER, INPUT, NODE, OUTPUT, SPARSE, VALUE_INFO
+from graphshare.formats.onnx.graph_names import find_name_changes
 from graphshare.formats.onnx.stored import (
     METADATA,
     NO_MESSAGES,
@@ -27,7 +28,7 @@ from graphshare.formats.onnx.stored import (
     list_output_names,
     read_metadata,
 )
-from graphshare.formats.onnx.write import find_changes, is_untouched
+from graphshare.formats.onnx.write import is_untouched
 from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.walk import iter_graphs
 
@@ -79,7 +80,7 @@ def account(graph: Graph, origins: Origins) -> Iterator[RemovedMessage | Fault |
         yield from keeper.find_lost(source.nodes, own)
         yield from _find_lost_fields(get_source(source), graph, is_joined=position > 0)
     yield from _find_unwritten(graph)
-    changes = find_changes(graph)
+    changes = find_name_changes(graph)
     for name, free in changes.renamed:
         yield f"value {name!r} of a body is called {free!r} now, because a value around it has its name"
     for number, message in changes.left_out:

@@ -21,7 +21,7 @@ from graphshare.formats.onnx.protobuf import (
 from graphshare.formats.onnx.stored import OnnxFile, Span, TensorPlace
 from graphshare.formats.onnx.tensors import dtype_name, is_weight, locate_sparse, locate_tensor
 from graphshare.formats.onnx.values import StoredValue, read_attribute
-from graphshare.ir.graph import EMPTY, Graph
+from graphshare.ir.graph import EMPTY, Graph, freeze
 from graphshare.text.format import shorten
 
 TENSOR, GRAPH, TENSORS, GRAPHS, SPARSE_TENSOR, SPARSE_TENSORS = 5, 6, 10, 11, 22, 23
@@ -93,7 +93,7 @@ class AttributeReader:
             graphs += inner
             bodies += [name] * len(inner)
             values[name] = text if inner else StoredValue(Span(self._file, field[3], field[4]), read_attribute, text)
-        result = Attributes(texts, values, tuple(graphs), tuple(bodies), tuple(outer), self._weight)
+        result = Attributes(freeze(texts), freeze(values), tuple(graphs), tuple(bodies), tuple(outer), self._weight)
         # A body has nodes, and a weight a place in the file: each operator has its own, whatever the bytes.
         if key is not None and not graphs and self._weight is None:
             self._known[key] = result

@@ -49,7 +49,7 @@ from graphshare.formats.onnx.stored import (
 )
 from graphshare.formats.onnx.tensors import is_weight, locate_tensor
 from graphshare.formats.onnx.values import describe_variable
-from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails, freeze
 from graphshare.ir.rebuild import rebuild, relink_all
 
 OVERLOAD = "overload of the function"
@@ -228,9 +228,8 @@ def read_function(span: Span) -> Function:
                 domain, opsets[domain] = _read_opset(file, field[3], field[4])
             else:
                 (nodes if field[0] == 7 else defaults).append(field)
-    variables = [
-        Node("", name, details=NodeDetails("", (name,), {"position": i}, holds_value=False)) for i, name in enumerate(texts[4])
-    ]
+    places = ((name, freeze({"position": i})) for i, name in enumerate(texts[4]))
+    variables = [Node("", name, details=NodeDetails("", (name,), place, holds_value=False)) for name, place in places]
     scope.values.update({node.name: Entry(node) for node in variables})
     operators = list(reader.read_operators(nodes, scope, MessagesByName(Lists())))
     heads = tuple([scope.values[name] for name in texts[5] if name in scope.values])

@@ -92,11 +92,6 @@ def rename_annotation(message: NamedMessage, name: str, find_new_name: Callable[
     return rewrite_message(message, {1: lambda _: encode_text(name), 2: lambda pair: rewrite_message(pair, {2: rename})})
 
 
-def choose_new_name(names: Sequence[str], old: str, prefix: str) -> str:
-    """Return the only one of ``names``, or of those of several copies the one with ``prefix``; else the old name."""
-    return names[0] if len(names) == 1 else prefix + old if prefix + old in names else old
-
-
 def describe_value(name: str, type_bytes: bytes | None = None) -> Message:
     """Return a ValueInfoProto; without a type where none is known."""
     message = Message()

@@ -5,7 +5,7 @@ Whether the graph has every message of these files is counted in :mod:`graphshar
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from operator import attrgetter, itemgetter
 
@@ -29,7 +29,8 @@ from graphshare.formats.onnx.graph_fields import (
     index_by_name,
     scan_graph,
 )
-from graphshare.formats.onnx.messages import SHORT
+from graphshare.formats.onnx.graph_names import GraphNames
+from graphshare.formats.onnx.messages import SHORT, rename_annotation
 from graphshare.formats.onnx.node_fields import NodeReader
 from graphshare.formats.onnx.protobuf import WireError, scan
 from graphshare.formats.onnx.stored import (
@@ -47,8 +48,8 @@ from graphshare.formats.onnx.stored import (
     list_output_names,
 )
 from graphshare.formats.onnx.tensors import DATA_FIELDS, TENSOR_METADATA, data_size, locate_tensor, read_pair
-from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ir.walk import Body, list_bodies, own_inputs
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.walk import own_inputs
 
 _ATTRIBUTE = 5
 _Facts = tuple[object, ...]
@@ -79,106 +80,76 @@ def _find_differences(source: ByteSource, graph: Graph, changed: Collection[str]
     read = decode_model(file)
     if file.disorder is not None:  # a file of ours is sorted
         yield file.disorder
-    for node, twin in zip_longest(_operators(graph), _operators(read)):
-        if node is None or twin is None:
-            yield Fault("the file has a different number of operators")
-            return
-        expected, actual = _describe(node), _describe(twin)
-        if expected != actual:
-            yield Fault(f"reads back as {actual}, expected {expected}", node=node.name)
     ours, theirs = ({node.name: _describe_variable(node) for node in g.nodes if not node.op} for g in (graph, read))
     for name in dict.fromkeys((*ours, *theirs)):
         if ours.get(name) != theirs.get(name) and name not in changed:
             yield Fault(f"variable reads back as {theirs.get(name)}, expected {ours.get(name)}", node=name)
-    variables = {node.name: node for node in read.nodes if not node.op}
-    pairs = {node: variables[node.name] for node in graph.nodes if not node.op and node.name in variables}
-    yield from _compare_graphs(graph, read, pairs)
+    yield from _compare_graphs(GraphNames(graph), GraphNames(read))
     if not _are_fields_equal(get_source(graph).fields, get_source(read).fields):
         yield Fault("the fields of the model read back as others")
-    heads = [[_value(entry) for entry in g.heads] for g in (graph, read)]
+
+
+def _compare_graphs(names: GraphNames, others: GraphNames) -> Iterator[Fault]:
+    """Yield the differences between a graph and one that was read, in bodies too."""
+    for node, twin in zip_longest(_operators(names.graph), _operators(others.graph)):
+        if node is None or twin is None:
+            yield Fault("a graph has a different number of operators")
+            return
+        facts, actual = _describe(node, names), _describe(twin, others)
+        if facts != actual:
+            yield Fault(f"reads back as {actual}, expected {facts}", node=node.name)
+        for body, other in zip(names.list_bodies(node), others.list_bodies(twin), strict=False) if node.subgraphs else ():
+            yield from _compare_graphs(body, other)
+    heads = [[each.find(entry) for entry in each.graph.heads] for each in (names, others)]
     if heads[0] != heads[1]:
         yield Fault(f"the outputs read back as {heads[1]}, expected {heads[0]}")
+    stated, read = _list_contents(names), _list_contents(others)
+    for number, name in dict.fromkeys((*stated, *read)):
+        # An output without a type in any file has one that was inferred, and an input without one its name.
+        written = read.get((number, name), [])
+        expected = stated.get((number, name), written if number in (OUTPUT, INPUT) else [])
+        if sorted(expected) != sorted(written):
+            yield Fault(f"what {LISTS[number]} says of {name!r} reads back as something else", node=name)
+    if not _are_fields_equal(get_source(names.graph).rest, get_source(others.graph).rest):
+        yield Fault("the fields of a graph read back as others")
 
 
-def _compare_graphs(graph: Graph, read: Graph, pairs: dict[Node, Node]) -> Iterator[Fault]:
-    """Yield the differences between the messages of a graph and those that were read, in bodies too.
+def _list_contents(names: GraphNames) -> dict[tuple[int, str], list[bytes]]:
+    """Return what the messages of a graph say beside names, by list and name."""
+    contents = dict[tuple[int, str], list[bytes]]()
+    heads = {(head.node, head.index) for head in names.graph.heads}
+    for node in (*names.captured, *names.nodes):
+        stored, outputs = find_stored(node.details), names.list_outputs(node)
+        for number, index, message in _place_messages(node, heads):
+            content = _read_annotation(message, outputs[index], names) if number == ANNOTATION else _read_rest(message)
+            contents.setdefault((number, outputs[index]), []).append(content)
+        if stored.tensor is not None:
+            contents[INITIALIZER, outputs[0]] = [_read_tensor_rest(stored.tensor, is_sparse=stored.is_sparse)]
+        elif stored.node is not None:
+            contents[NODE, outputs[0] if outputs else node.details.label] = [_read_node_rest(stored.node)]
+    for number, message, name in names.list_orphans():
+        if name is not None:
+            content = _read_annotation(message, name, names) if number == ANNOTATION else _read_rest(message)
+            contents.setdefault((number, name), []).append(content)
+    return contents
 
-    ``pairs`` are those of variables and of nodes around a body; the operators of the graph are added to it.
+
+def _place_messages(node: Node, heads: Collection[tuple[Node, int]]) -> Iterator[tuple[int, int, NamedMessage]]:
+    """Yield the messages of a node on its outputs with the lists that they should be in, and the indices of the outputs.
+
+    The type of an output that is none any more is in value_info, and the other way round; an input has its own message.
     """
-    nodes, twins = list(_operators(graph)), list(_operators(read))
-    if len(nodes) != len(twins):
-        yield Fault("a body has a different number of operators")
-        return
-    pairs.update(zip(nodes, twins, strict=True))
-    places = [[(head.node, head.index) for head in g.heads] for g in (graph, read)]
-    if [(pairs.get(node), index) for node, index in places[0]] != places[1]:
-        yield Fault("the outputs of a graph read back as others")
-    for node in graph.nodes:
-        if (twin := pairs.get(node)) is not None:
-            expected, actual = (_list_contents(n, set(place)) for n, place in zip((node, twin), places, strict=True))
-            # An output without a type in any file has one that was inferred.
-            expected.update({key: actual[key] for key in actual if key[0] in (OUTPUT, INPUT) and key not in expected})
-            for number, index in expected.keys() | actual.keys():
-                if sorted(expected.get((number, index), ())) != sorted(actual.get((number, index), ())):
-                    name = (*list_output_names(node), "")[index]
-                    yield Fault(f"what {LISTS[number]} says of {name!r} reads back as something else", node=node.name)
-    for node, twin in zip(nodes, twins, strict=True):
-        for body, other in zip(list_bodies(node).values(), list_bodies(twin).values(), strict=False):
-            inner = {**pairs, **_pair_variables(body, other, pairs)}
-            yield from _compare_graphs(body.graph, other.graph, inner)
-            yield from _compare_bodies(body.graph, other.graph, inner)
-
-
-def _compare_bodies(graph: Graph, read: Graph, pairs: Mapping[Node, Node]) -> Iterator[Fault]:
-    """Yield the differences between the operators and the fields of two bodies."""
-    for node, twin in zip(_operators(graph), _operators(read), strict=False):
-        inputs = [(pairs.get(entry.node), entry.index) for entry in own_inputs(node)]
-        facts = [(n.op, n.details.domain, n.details.label, n.details.absent, [*n.attrs.items()]) for n in (node, twin)]
-        if facts[0] != facts[1] or inputs != [(entry.node, entry.index) for entry in own_inputs(twin)]:
-            yield Fault("an operator of a body reads back as something else", node=node.name)
-    own, theirs = get_source(graph), get_source(read)
-    orphans = [[(n, _read_rest(message)) for n, message in source.orphans if n == VALUE_INFO] for source in (own, theirs)]
-    if not _are_fields_equal(own.rest, theirs.rest) or len(orphans[1]) > len(orphans[0]):
-        yield Fault("the fields of a body read back as others")
-
-
-def _pair_variables(body: Body, other: Body, pairs: Mapping[Node, Node]) -> dict[Node, Node]:
-    """Return the pairs of the variables of a body: its own in their order, captures by what they stand for."""
-    own, theirs = ([node for node in each.graph.nodes if not node.op and node not in each.captured] for each in (body, other))
-    captured = {(entry.node, entry.index): variable for variable, entry in other.captured.items()}
-    found = dict(zip(own, theirs, strict=False))
-    for variable, entry in body.captured.items():
-        place = pairs.get(entry.node), entry.index
-        if place in captured:
-            found[variable] = captured[place]
-    return found
-
-
-def _list_contents(node: Node, heads: Collection[tuple[Node, int]]) -> dict[tuple[int, int], list[bytes]]:
-    """Return what the messages of a node say beside names, by list and output, as the lists should have them.
-
-    The type of an output that is none any more is in value_info, and the other way round.
-    """
-    stored, contents = find_stored(node.details), dict[tuple[int, int], list[bytes]]()
-    values = stored.values
+    stored = find_stored(node.details)
     for (number, index, position), message in list_slots(stored):
         is_head = (node, index) in heads
         if number == OUTPUT and not is_head:
-            if position or index in values.infos or not node.op:
+            if position or index in stored.values.infos or not node.op:
                 continue
             number = VALUE_INFO
-        elif number == VALUE_INFO and not position and is_head and index not in values.results:
+        elif number == VALUE_INFO and not position and is_head and index not in stored.values.results:
             number = OUTPUT
-        if number in (NODE, INITIALIZER, SPARSE):
-            continue
-        if isinstance(message, NamedMessage):
-            text = _read_annotation_rest(message) if number == ANNOTATION else _read_rest(message)
-            contents.setdefault((number, index), []).append(text)
-    if stored.tensor is not None:
-        contents[INITIALIZER, 0] = [_read_tensor_rest(stored.tensor, is_sparse=stored.is_sparse)]
-    elif stored.node is not None:
-        contents[NODE, 0] = [_read_node_rest(stored.node)]
-    return contents
+        if isinstance(message, NamedMessage) and number not in (INITIALIZER, SPARSE):
+            yield number, index, message
 
 
 def reads_back(file: OnnxFile, graph: Graph, changed: Collection[str] = ()) -> bool:
@@ -287,29 +258,26 @@ def _match_operators(file: OnnxFile, lists: Lists, graph: Graph, values: dict[No
 def _match_values(lists: Lists, graph: Graph) -> bool:
     """Return whether the lists of a file on values have what the files of ``graph`` said of these, under their names now."""
     heads = {(head.node, head.index) for head in graph.heads}
+    ends = {node for node, _ in heads}
     infos: list[tuple[str, NamedMessage]] = []
     results: list[tuple[str, NamedMessage]] = []
     for node in graph.nodes:
         stored = node.details.stored
         if stored is None or stored.values is NO_MESSAGES:
             continue
-        if stored.values.annotations or stored.values.repeated:
+        values, names = stored.values, node.details.outputs
+        if values.annotations or values.repeated:
             return False
-        names = node.details.outputs
-        for index, message in stored.values.infos.items():
-            is_head = (node, index) in heads and index not in stored.values.results
-            (results if is_head else infos).append((names[index], message))
-        for index, message in stored.values.results.items():
-            if (node, index) in heads:
-                results.append((names[index], message))
-            elif node.op and index not in stored.values.infos:
-                infos.append((names[index], message))
+        if values.results is EMPTY and node not in ends:  # as nearly always, and a call for each takes time
+            infos += [(names[index], message) for index, message in values.infos.items()]
+            continue
+        for number, index, message in _place_messages(node, heads):
+            if number != INPUT:
+                (infos if number == VALUE_INFO else results).append((names[index], message))
     declared = index_by_name(lists.named[OUTPUT])
-    stated = [declared.get(name) for name, _ in results]
-    return _are_messages_equal(infos, lists.named[VALUE_INFO]) and all(
-        other is not None and _read_rest(other) == _read_rest(message)
-        for other, (_, message) in zip(stated, results, strict=True)
-    )
+    # The others have types that were inferred.
+    written = [declared[name] for name, _ in results if name in declared]
+    return _are_messages_equal(infos, lists.named[VALUE_INFO]) and _are_messages_equal(results, written)
 
 
 def _are_messages_equal(expected: list[tuple[str, NamedMessage]], actual: Sequence[NamedMessage]) -> bool:
@@ -344,15 +312,10 @@ def _read_tensor_rest(tensor: Span, *, is_sparse: bool = False) -> bytes:
     return b"".join(parts)
 
 
-def _read_annotation_rest(annotation: Span) -> bytes:
-    """Return what a TensorAnnotation says beside the names of values."""
-    data, parts = annotation.file.data, list[bytes]()
-    for number, _, begin, start, end in scan(data, annotation.start, annotation.end):
-        if number == 2:
-            parts += [data[field[2] : field[4]] for field in scan(data, start, end) if field[0] != 2]
-        elif number != 1:
-            parts.append(data[begin:end])
-    return b"".join(parts)
+def _read_annotation(annotation: NamedMessage, name: str, names: GraphNames) -> bytes:
+    """Return what a TensorAnnotation says, with the name of its value and those that it refers to as they are now."""
+    prefix = name.removesuffix(annotation.name) if name.endswith(annotation.name) else ""
+    return b"".join(rename_annotation(annotation, name, lambda old: names.find_new_name(old, prefix)).pieces())
 
 
 def _read_node_rest(node: Span) -> bytes:
@@ -385,32 +348,11 @@ def _value(entry: Entry) -> str:
     return list_output_names(entry.node)[entry.index]
 
 
-def _describe(node: Node) -> _Facts:
+def _describe(node: Node, names: GraphNames) -> _Facts:
     details = node.details
-    inputs = tuple([_value(entry) for entry in own_inputs(node)])
-    # What a body captures comes in the order of its first use there, and weights that it had itself come first.
-    bodies = list_bodies(node).values() if node.subgraphs else ()
-    captured = [{_value(entry) for entry in _list_used(body)} for body in bodies]
-    return (
-        node.op,
-        details.label,
-        details.domain,
-        inputs,
-        *captured,
-        details.absent,
-        list_output_names(node),
-        tuple(node.attrs.items()),
-        len(node.subgraphs),
-    )
-
-
-def _list_used(body: Body) -> list[Entry]:
-    """Return what a body captures and uses: a weight of its own that it does not use is captured only while it is there."""
-    used = {head.node for head in body.graph.heads}
-    for node in body.graph.nodes:
-        used.update(entry.node for entry in own_inputs(node))
-        used.update(entry.node for inner in list_bodies(node).values() for entry in _list_used(inner))
-    return [entry for variable, entry in body.captured.items() if variable in used]
+    inputs, outputs = tuple([names.find(entry) for entry in own_inputs(node)]), names.list_outputs(node)
+    texts = tuple(node.attrs.items())
+    return node.op, details.label, details.domain, inputs, details.absent, outputs, texts, len(node.subgraphs)
 
 
 def _describe_variable(node: Node) -> _Facts:

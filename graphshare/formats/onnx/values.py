@@ -8,6 +8,7 @@ from graphshare.formats.onnx.protobuf import BYTES, FIXED32, Field, WireError, e
 from graphshare.formats.onnx.stored import OnnxFile, Span, Stored, TensorPlace
 from graphshare.formats.onnx.tensors import dtype_name, locate_tensor, pack_integers, read_elements
 from graphshare.formats.onnx.types import decode_type
+from graphshare.ir.graph import freeze
 
 Content = tuple[Hashable, ...]
 
@@ -90,7 +91,7 @@ def describe_variable(stored: Stored, position: int) -> Mapping[str, object]:
         facts["value"] = StoredValue(stored.tensor, read_tensor, text)
     elif stored.tensor is not None:
         facts["value"] = StoredValue(stored.tensor, read_sparse_tensor, "sparse tensor")
-    return facts
+    return freeze(facts)
 
 
 def read_tensor(span: Span) -> Content:

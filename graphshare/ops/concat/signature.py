@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphshare.ops.batch_axis import Outcome, Rule, Use
 from graphshare.ops.reshape.signature import expand_dims_rule
@@ -10,13 +10,15 @@ from graphshare.ops.signature import OutputList, define
 from graphshare.ops.slot_rules import read_count, split
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphshare.ops.signature import Attributes, Signature
 
 
 SPLIT = "indices:shape=!; axis:int=1; squeeze_axis:bool=False; sections:int=0"
 
 
-def slice_outputs(signature: Signature, attrs: Attributes) -> OutputList:
+def slice_outputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> OutputList:
     """Return the outputs of SliceChannel, which are numbered even if there is only one."""
     count = read_count(signature, attrs, "num_outputs")
     return OutputList(count, count, ())

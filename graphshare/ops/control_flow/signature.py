@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from graphshare.ops.signature import define
+import msgspec
+
+from graphshare.ir.graph import EMPTY, VARIABLE_OP, Entry, Graph, Node
+from graphshare.ir.walk import reachable
+from graphshare.ops.onednn.signature import inner_slots
+from graphshare.ops.registry import output_name
+from graphshare.ops.signature import OutputList, define
 from graphshare.ops.slot_rules import outputs_by_attribute, read_count
 
 if TYPE_CHECKING:
@@ -16,9 +22,56 @@ if TYPE_CHECKING:
 NO_KERNEL = "it belongs to a running MXNet process"
 
 
-def not_knowable(signature: Signature, attrs: Attributes) -> None:
+def not_knowable(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> None:
     """Return None: the outputs depend on the code behind the operator."""
     return
+
+
+class _Record(msgspec.Struct):
+    op: str
+    name: str
+    inputs: list[list[int]]
+    attrs: dict[str, str] = {}
+
+
+class _Body(msgspec.Struct):
+    nodes: list[_Record]
+    heads: list[list[int]]
+
+
+@lru_cache(maxsize=16)
+def _read_body(text: str) -> tuple[Graph, ...]:
+    """Return the graph that an attribute holds as JSON, as far as names depend on it; none where it is malformed."""
+    nodes: list[Node] = []
+    try:
+        body = msgspec.json.decode(text, type=_Body)
+        for record in body.nodes:
+            op = "" if record.op == VARIABLE_OP else record.op
+            nodes.append(Node(op, record.name, record.attrs or EMPTY, tuple(Entry(nodes[i], k) for i, k, *_ in record.inputs)))
+        return (Graph(tuple(nodes), tuple(Entry(nodes[i], k) for i, k, *_ in body.heads)),)
+    except (ValueError, IndexError):
+        return ()
+
+
+def _find_body(attrs: Attributes, subgraphs: Sequence[Any]) -> Sequence[Any]:
+    """Return the body that a cached operator runs, as a sequence of one: from its attribute, else its subgraph."""
+    return _read_body(attrs["subgraph"]) if "subgraph" in attrs else subgraphs[:1]
+
+
+def name_cached_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
+    """Return the names of the variables of the body."""
+    return tuple(node.name for body in _find_body(attrs, subgraphs) for node in reachable(body) if node.is_variable)
+
+
+def find_cached_slots(signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]) -> tuple[int, ...]:
+    """Return the inputs at the positions of the auxiliary variables of the body."""
+    return inner_slots(signature, attrs, num_inputs, _find_body(attrs, subgraphs))
+
+
+def list_cached_outputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> OutputList | None:
+    """Return one output for each head of the body, labelled with its name; None without a subgraph body."""
+    labels = [tuple(map(output_name, body.heads)) for body in _find_body(attrs, subgraphs)]
+    return OutputList(len(labels[0]), len(labels[0]), labels[0]) if labels and labels[0] else None
 
 
 def body_inputs(*bodies: str) -> InputRule:
@@ -35,19 +88,20 @@ def body_inputs(*bodies: str) -> InputRule:
 
 
 _opaque = partial(define, results=not_knowable, registers_inputs=False, no_kernel=NO_KERNEL)
+_cached = partial(_opaque, results=list_cached_outputs, mutable=find_cached_slots)
 _foreign_code = partial(define, results=not_knowable, no_kernel="it is the user's own code, which the graph only names")
 
 OPERATORS = (
-    *_opaque(
+    *_cached(
         "_CachedOp",
-        "data",
+        name_cached_inputs,
         "static_alloc:bool=False; static_shape:bool=False; inline_limit:uint=2; forward_bulk_size:uint=15; "
         "backward_bulk_size:uint=15; data_indices:tuple_uint=[]; param_indices:tuple_uint=[]; subgraph:string=; "
         "is_dynamic:bool=False",
     ),
-    *_opaque(
+    *_cached(
         "_CachedOpThreadSafe",
-        "data",
+        name_cached_inputs,
         "static_alloc:bool=False; static_shape:bool=False; forward_bulk_size:uint=15; data_indices:tuple_uint=[]; "
         "param_indices:tuple_uint=[]",
     ),

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphshare.ops.batch_axis import Rule, along_axis_rule
 from graphshare.ops.signature import OutputList, define
 from graphshare.ops.slot_rules import number_outputs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphshare.ops.signature import Attributes, Signature
 
 
-def top_k(signature: Signature, attrs: Attributes) -> OutputList:
+def top_k(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> OutputList:
     """Return one output, or for ``both`` and ``value`` two, values and indices, of which ``value`` hides the second."""
     kind = signature.value(attrs, "ret_typ")
     return number_outputs(2, 2 if kind == "both" else 1) if kind in ("both", "value") else number_outputs(1)
 
 
-def unique(signature: Signature, attrs: Attributes) -> OutputList:
+def unique(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> OutputList:
     """Return the values and one output for each flag that is set."""
     flags = ("return_index", "return_inverse", "return_counts")
     return number_outputs(1 + sum(bool(signature.value(attrs, flag)) for flag in flags))

@@ -19,16 +19,18 @@ _sparse = partial(define, no_kernel="it takes sparse arrays, and only dense ones
 
 def sample_outputs(arrays: int, others: int) -> OutputRule:
     """Return the rule of graph sampling: ``arrays`` outputs for every seed; ``others`` inputs are not seeds."""
-    return lambda signature, attrs: number_outputs(arrays * max(0, read_count(signature, attrs, "num_args") - others))
+    return lambda signature, attrs, subgraphs: number_outputs(
+        arrays * max(0, read_count(signature, attrs, "num_args") - others)
+    )
 
 
-def subgraph_outputs(signature: Signature, attrs: Attributes) -> OutputList:
+def subgraph_outputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> OutputList:
     """Return one subgraph for every list of vertices, and its mapping on request."""
     graphs = max(0, read_count(signature, attrs, "num_args") - 1)
     return number_outputs(graphs * 2 if signature.value(attrs, "return_mapping") else graphs)
 
 
-def compact_outputs(signature: Signature, attrs: Attributes) -> OutputList:
+def compact_outputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> OutputList:
     """Return one graph for every input graph, and its mapping on request."""
     graphs = read_count(signature, attrs, "num_args") // 2
     return number_outputs(graphs * 2 if signature.value(attrs, "return_mapping") else graphs)

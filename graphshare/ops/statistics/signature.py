@@ -15,7 +15,7 @@ OPERATORS = (
         "_npi_average",
         "a weights[weighted]",
         "axis:tuple32?=None; returned:bool=False; weighted:bool=True",
-        results=lambda signature, attrs: number_outputs(2, 2 if signature.value(attrs, "returned") else 1),
+        results=lambda signature, attrs, subgraphs: number_outputs(2, 2 if signature.value(attrs, "returned") else 1),
     ),
     *define("_npi_diff", "a", "n:int=1; axis:int=-1"),
     *define(

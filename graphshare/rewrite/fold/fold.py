@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.formats.model_format import ModelFormat, find_format
-from graphshare.ir.graph import MXNET_DOMAIN, Branch, Entry, Graph, Node, Rewrite
+from graphshare.ir.graph import MXNET_DOMAIN, Branch, Entry, Graph, Node, Rewrite, freeze
 from graphshare.ir.rebuild import rebuild, relink_all
 from graphshare.ir.walk import topological
 from graphshare.progress import task
@@ -151,7 +151,7 @@ def _layer_in_place(pair: Pair, variables: Mapping[Node, Node], format_: ModelFo
         attrs = dict(sorted(attrs.items())) if list(layer.attrs) == sorted(layer.attrs) else attrs
         if form is not None and form.param is not None:
             form = replace(form, param=(*form.param, _NO_BIAS))
-    return replace(layer, attrs=attrs, inputs=inputs, control_deps=deps, form=form)
+    return replace(layer, attrs=freeze(attrs), inputs=inputs, control_deps=deps, form=form)
 
 
 class Folded(msgspec.Struct, frozen=True):

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -19,7 +18,7 @@ from msgspec.structs import replace
 from graphshare.analysis.name_lists import list_implied_variables
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile
-from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
+from graphshare.ir.graph import EMPTY, Branch, Entry, Graph, Kept, Node, Rename, Rewrite, freeze
 from graphshare.ir.rebuild import rebuild, relink
 from graphshare.ir.walk import is_topological, order_by_references, post_order, topological
 from graphshare.ops.normalization.signature import BARRIER
@@ -28,7 +27,6 @@ from graphshare.rewrite.duplicate import add_prefix
 Place = tuple[int, Node]
 """A node of one of the graphs: the graph's number, and the node."""
 Output = tuple[int, Entry]
-_NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
 class Member(msgspec.Struct, frozen=True, eq=False):
@@ -56,7 +54,7 @@ class Collision(msgspec.Struct, frozen=True):
     what: str = ""
 
 
-def join(parts: Sequence[Member], *, connect: Mapping[Place, Output] = _NONE, ties: Mapping[Place, Place] = _NONE) -> Rewrite:
+def join(parts: Sequence[Member], *, connect: Mapping[Place, Output] = EMPTY, ties: Mapping[Place, Place] = EMPTY) -> Rewrite:
     """Return one graph with the nodes and heads of all ``parts``, in their order.
 
     ``connect`` maps a variable to the output that takes its place; heads that are connected are heads no more. ``ties`` maps a
@@ -89,7 +87,7 @@ def join(parts: Sequence[Member], *, connect: Mapping[Place, Output] = _NONE, ti
     extra: dict[str, Any] = {}  # of keys that several files have, the first one's
     for part in parts:
         extra = {**part.graph.extra, **extra}
-    result = Graph(nodes, heads, first.attrs, source, extra)
+    result = Graph(nodes, heads, first.attrs, source, freeze(extra))
     branches = tuple(Branch(part.prefix, part.graph, images) for part, images in zip(parts, work.images, strict=True))
     return Rewrite(result, branches, tuple(_rename_implied(parts)))
 

@@ -54,7 +54,7 @@ def test_gradients_of_parameters_and_inputs_are_returned() -> None:
 
 def test_gradients_of_several_targets_are_added_up() -> None:
     session, x, w, y = product()
-    assert session.gradients([y, w, y], {x: X})[w].tolist() == [[9.0, -3.0]]
+    assert session.gradients([y, w], {x: X})[w].tolist() == [[5.0, -1.0]]
 
 
 def test_a_gradient_agrees_with_a_central_difference() -> None:

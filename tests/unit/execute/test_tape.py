@@ -48,7 +48,8 @@ def test_one_node_twice_in_one_operator() -> None:
     assert gone_back(graph_of(nodes, [2]), {"w": [3.0]}, ["w"])["w"].tolist() == [6.0]
 
 
-def test_the_same_head_twice_counts_twice() -> None:
+def test_a_tape_adds_up_the_gradients_of_a_repeated_head() -> None:
+    """So does MXNet in the body of a loop, whose state is often an output too."""
     graph = graph_of([variable("w"), operator("square", "s", [0])], [1, 1])
     heads = [np.array([1.0]), np.array([10.0])]
     assert gone_back(graph, {"w": [3.0]}, ["w"], heads)["w"].tolist() == [66.0]

@@ -70,7 +70,14 @@ def test_declared_shapes_and_types() -> None:
     assert inferred(graph)["r"] == (None, 3)
     assert inferred(graph, a=(4, None))["r"] == (4, 3)
     assert infer(graph, {}, {}).types[graph.nodes[1]] == ["float16"]
-    (fault,) = faults_of(graph, a=(4, 5))
+
+
+def test_a_shape_held_in_a_file_must_agree_with_the_declared_one() -> None:
+    graph = graph_of(document([variable("a", attrs={"__shape__": "(0, 3)"}), operator("relu", "r", [0])], [1]))
+    assert infer(graph, {graph.nodes[0]: (4, 3)}, {}, held=[graph.nodes[0]]).shapes[graph.nodes[1]] == [(4, 3)]
+    with pytest.raises(RefusedError) as caught:
+        infer(graph, {graph.nodes[0]: (4, 5)}, {}, held=[graph.nodes[0]])
+    (fault,) = caught.value.faults
     assert fault.node == "a"
     assert "(4,5)" in fault.message
     assert "(?,3)" in fault.message

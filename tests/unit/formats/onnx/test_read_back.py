@@ -211,10 +211,10 @@ def test_another_number_of_operators_and_other_outputs_are_named(tmp_path: Path)
     graph = gs.load(save(tmp_path, model)).graph
     del model.graph.node[-1]
     path = save(tmp_path, model)
-    assert "the file has a different number of operators" in find(path, graph)
+    assert "a graph has a different number of operators" in find(path, graph)
     graph = gs.load(path).graph
     model.graph.node.append(helper.make_node("Neg", ["x"], ["unused"]))
-    assert "the file has a different number of operators" in find(save(tmp_path, model), graph)
+    assert "a graph has a different number of operators" in find(save(tmp_path, model), graph)
     del model.graph.node[-1]
     model.graph.output[0].name = NAMES[1]
     assert f"the outputs read back as [{NAMES[1]!r}], expected [{NAMES[3]!r}]" in find(save(tmp_path, model), graph)
@@ -233,4 +233,4 @@ def test_what_bodies_capture_is_compared(tmp_path: Path) -> None:
     other = onnx.load(written)
     other.graph.node[1].attribute[0].g.node[0].input[0] = "b_x"
     written.write_bytes(other.SerializeToString())
-    assert "reads back as ('If', " in find(written, graph)
+    assert "reads back as ('Neg', " in find(written, graph)

@@ -1,0 +1,210 @@
+"""What everything in an ONNX graph is called when the graph is written, in bodies too.
+
+ONNX lets an input or an initializer of a body have the name of a value around it, and an operator of a body that of a value
+which is defined after the body. Names of bodies are kept, because BeamSearch needs those of its bodies, unless a new name
+around is in their way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from graphshare.formats.onnx.graph_fields import ANNOTATION
+from graphshare.formats.onnx.homes import find_at_home
+from graphshare.formats.onnx.stored import (
+    NamedMessage,
+    OnnxFile,
+    TakenNames,
+    find_stored,
+    get_source,
+    list_output_names,
+    list_read_names,
+)
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+
+
+class GraphNames:
+    """The names of one graph and of the bodies in it.
+
+    Of a body ``captured`` gives the names of what it captures, ``outside`` the graphs around it. ``lifted`` are captures that
+    stand for weights of the main graph whose home is this body or one in it, ``at_home`` the names of all such weights there.
+    ``nodes`` are those that are written in this graph, ``weights`` those of the main graph among them, ``own`` these by their
+    captures. Values that are ``renamed`` were in the way of a name around; in a plain graph names are those that nodes have.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        captured: Mapping[Node, str] = EMPTY,
+        outside: tuple[_Around, ...] = (),
+        lifted: Mapping[Node, Node] = EMPTY,
+        at_home: Mapping[Node, str] = EMPTY,
+    ) -> None:
+        self.graph, self.captured, self._outside = graph, captured, outside
+        self._at_home = at_home if outside else find_at_home(graph)
+        self._lifted: Mapping[Node, Node] = lifted if outside else {node: node for node in self._at_home}
+        home = get_source(graph).span
+        self.own = {variable: node for variable, node in lifted.items() if find_stored(node.details).home is home}
+        self.weights = set(self.own.values())
+        self.nodes = [node for node in graph.nodes if node not in captured and node not in self._lifted]
+        self.nodes[:0] = self.own.values()
+        self._names_of = self._find_names if self.weights else list_output_names
+        self.renamed: dict[str, str] = self._rename_clashes() if outside else {}
+        self.is_plain = not (captured or self.own or self.renamed or self.weights)
+
+    @property
+    def is_body(self) -> bool:
+        """Return whether this is the graph of an operator."""
+        return bool(self._outside)
+
+    def list_outputs(self, node: Node) -> tuple[str, ...]:
+        """Return the names of a node's outputs, or of a capture."""
+        if node in self.captured:
+            return (self.captured[node],)
+        names = self._names_of(node)
+        return tuple([self.renamed.get(name, name) for name in names]) if self.renamed else names
+
+    def find(self, entry: Entry) -> str:
+        """Return the name of a value."""
+        captured = self.captured.get(entry.node)
+        if captured is not None:
+            return captured
+        name = self._names_of(self.own.get(entry.node, entry.node) if self.own else entry.node)[entry.index]
+        return self.renamed.get(name, name) if self.renamed else name
+
+    def list_bodies(self, node: Node) -> Iterator[GraphNames]:
+        """Yield the names of a node's subgraphs; what these capture are the node's last inputs."""
+        entries = iter(node.inputs[len(node.inputs) - sum(len(graph.captures) for graph in node.subgraphs) :])
+        pairs = zip(list_output_names(node), list_read_names(node), strict=False)
+        prefix = next((new.removesuffix(old) for new, old in pairs if new and new.endswith(old)), "")
+        around = _Around(self._definitions, self._positions[node], self._new_names, prefix)
+        for graph in node.subgraphs:
+            captured: dict[Node, str] = {}
+            lifted: dict[Node, Node] = {}
+            for variable, entry in zip(graph.captures, entries, strict=False):
+                if entry.node in self._lifted and entry.node not in self.own:
+                    lifted[variable] = self._lifted[entry.node]
+                else:
+                    captured[variable] = self.find(entry)
+            yield GraphNames(graph, captured, (*self._outside, around), lifted, self._at_home)
+
+    def list_orphans(self) -> Iterator[tuple[int, NamedMessage, str | None]]:
+        """Yield the messages on values that this graph does not have: the number of the list, the message and its name now.
+
+        Those on values around it follow these. One has None where a value has got its name: it must not become a message on
+        that.
+        """
+        orphans = get_source(self.graph).orphans
+        names = {name for node in self.nodes for name in self.list_outputs(node) if name} if orphans else set()
+        for number, message in orphans:
+            around = self._find_around(message.name)
+            is_taken = message.name in names or any(message.name in level.definitions for level in self._outside)
+            yield number, message, around or (None if is_taken else message.name)
+
+    def list_annotations(self) -> Iterator[NamedMessage]:
+        """Yield the annotations of a file on values of this graph."""
+        for node in (*self.captured, *self.nodes):
+            values = find_stored(node.details).values
+            yield from values.annotations.values()
+            yield from (message for number, _, message in values.repeated if number == ANNOTATION)
+
+    def find_new_name(self, old: str, prefix: str = "") -> str:
+        """Return what a value of the file is called now, here or around; of several copies the one with ``prefix``."""
+        if old in self._new_names:
+            return _choose(self._new_names[old], old, prefix)
+        return self._find_around(old) or old
+
+    def _find_around(self, old: str) -> str:
+        return next((name for level in reversed(self._outside) if (name := level.find_new_name(old))), "")
+
+    def _find_names(self, node: Node) -> tuple[str, ...]:
+        """Return the names of a node's outputs; of a weight at home the one that it has there."""
+        return (self._at_home[node],) if node in self.weights else list_output_names(node)
+
+    @cached_property
+    def _definitions(self) -> dict[str, tuple[int, OnnxFile | None]]:
+        """The position of the operator that defines a name, -1 for variables, and the file in which the value has it too."""
+        definitions: dict[str, tuple[int, OnnxFile | None]] = {}
+        for node in self.nodes:
+            stored = find_stored(node.details)
+            position, span = self._positions.get(node, -1), stored.node or stored.tensor or stored.input
+            for name, old in zip(self.list_outputs(node), list_read_names(node), strict=False):
+                definitions[name] = position, span.file if span is not None and name == old else None
+        return definitions
+
+    @cached_property
+    def _positions(self) -> dict[Node, int]:
+        """The positions of the operators."""
+        return {node: position for position, node in enumerate(self.nodes) if node.op}
+
+    @cached_property
+    def _new_names(self) -> dict[str, list[str]]:
+        """The names that values of the file have now, several where it has copies."""
+        new_names: dict[str, list[str]] = {}
+        for node in (*self.captured, *self.nodes):
+            read = node.details.outputs if node in self.captured else list_read_names(node)
+            for old, new in zip(read, self.list_outputs(node), strict=True):
+                new_names.setdefault(old, []).append(new)
+        return new_names
+
+    def _rename_clashes(self) -> dict[str, str]:
+        """Return other names for values that would hide a captured one, or be defined twice, unless it is so in the file."""
+        captured = {name: name == node.details.outputs[0] for node, name in self.captured.items()}
+        file, clashes, names = get_source(self.graph).file, set[str](), set[str]()
+        for node in self.nodes:
+            for name, old in zip(self._names_of(node), list_read_names(node), strict=False):
+                hides = name in captured and not (captured[name] and name == old)
+                if name and (hides or (node.op and any(level.defines(name, file) for level in self._outside))):
+                    clashes.add(name)
+                names.add(name)
+        renamed: dict[str, str] = {}
+        taken = TakenNames(names | captured.keys()) if clashes else TakenNames()
+        for name in sorted(clashes):
+            renamed[name] = taken.take(name)
+            while any(renamed[name] in level.definitions for level in self._outside):
+                renamed[name] = taken.take(name)
+        return renamed
+
+
+class _Around(NamedTuple):
+    """The values of a graph around a body, see :class:`GraphNames`, and the position and the new prefix of the body's owner."""
+
+    definitions: Mapping[str, tuple[int, OnnxFile | None]]
+    owner: int
+    new_names: Mapping[str, Sequence[str]]
+    prefix: str
+
+    def defines(self, name: str, file: OnnxFile) -> bool:
+        """Return whether a value of this name, which ``file`` does not have, is defined before the body."""
+        position, known = self.definitions.get(name, (self.owner, None))
+        return position < self.owner and known is not file
+
+    def find_new_name(self, name: str) -> str:
+        """Return the name that a value of the file has now, beside the body's owner; empty for no value."""
+        return _choose(self.new_names[name], name, self.prefix) if name in self.new_names else ""
+
+
+def _choose(names: Sequence[str], old: str, prefix: str) -> str:
+    """Return the only one of ``names``, or of those of several copies the one with ``prefix``; else the old name."""
+    return names[0] if len(names) == 1 else prefix + old if prefix + old in names else old
+
+
+class NameChanges(NamedTuple):
+    """What a new name was in the way of: the values of bodies with their other names, and the messages that are left out."""
+
+    renamed: list[tuple[str, str]]
+    left_out: list[tuple[int, NamedMessage]]
+
+
+def find_name_changes(graph: Graph) -> NameChanges:
+    """Return what is written otherwise than it was read because a new name is in its way."""
+    changes = NameChanges([], [])
+    needs_look = get_source(graph).orphans or any(node.subgraphs for node in graph.nodes)
+    pending = [GraphNames(graph)] if needs_look else []
+    for names in pending:
+        changes.renamed.extend(names.renamed.items())
+        changes.left_out.extend((number, message) for number, message, name in names.list_orphans() if name is None)
+        pending += [body for node in names.nodes if node.subgraphs for body in names.list_bodies(node)]
+    return changes

@@ -1,0 +1,64 @@
+"""A graph that declares the shape of its input, at another size, in every command that takes a shape."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphshare as gs
+from tests.processes import done, graphshare, refused, write_json
+from tests.symbols import document, operator, variable
+from tests.unit.ops.test_declared_shapes import FIXED
+
+WEIGHT = np.random.default_rng(0).random((4, 3, 3, 3), "float32")
+SHAPE = ("--shape", "data=2,3,9,9")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_json(tmp_path / "net-symbol.json", FIXED)
+    np.savez(tmp_path / "p.npz", **{"arg:w": WEIGHT})
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("run", "net-symbol.json", "--seed", "0"),
+        ("check", "net-symbol.json"),
+        ("inspect", "net-symbol.json"),
+        ("draw", "net-symbol.json", "-o", "net.svg"),
+        ("verify", "net-symbol.json", "--against", "net-symbol.json", "--against-params", "p.npz"),
+        ("export", "net-symbol.json", "-o", "net.onnx"),
+        ("export", "net-symbol.json", "-o", "net.onnx", "--dynamic-batch"),
+        ("export", "net-symbol.json", "-o", "net.onnx", "--dynamic", "data=n,3,h,w"),
+    ],
+)
+def test_the_given_shape_is_taken(command: tuple[str, ...], folder: Path) -> None:
+    done(graphshare(*command, "--params", "p.npz", *SHAPE, cwd=folder))
+
+
+def test_fed_arrays_have_any_size_in_every_way_to_run(folder: Path) -> None:
+    model = gs.load(str(folder / "net-symbol.json")).with_params({"arg:w": WEIGHT})
+    data = np.ones((2, 3, 9, 9), "float32")
+    outputs = gs.run(model, feeds={"data": data}).outputs
+    assert outputs["c_output"].shape == (2, 4, 7, 7)
+    assert gs.bind(model)({"data": data})["c_output"].tobytes() == outputs["c_output"].tobytes()
+    siamese = gs.duplicate(model, "sha-", mode="tie")
+    assert gs.verify(siamese, shapes={"data": (2, 3, 9, 9)}, train_step=True)
+    assert gs.verify(gs.duplicate(model, "sha-", mode="batch"), shapes={"data": (2, 3, 9, 9)})
+
+
+def test_a_parameter_file_must_have_the_declared_shapes(folder: Path) -> None:
+    np.savez(folder / "other.npz", **{"arg:w": np.ones((4, 3, 5, 5), "float32")})
+    refusal = refused(graphshare("run", "net-symbol.json", "--params", "other.npz", *SHAPE, "--seed", "0", cwd=folder))
+    assert "its __shape__ is (4,3,3,3)" in refusal
+    assert "use the parameter file of this graph" in refusal
+
+
+def test_a_label_that_declares_a_shape(tmp_path: Path) -> None:
+    nodes = [variable("data"), variable("label", attrs={"__shape__": "(4,)"}), operator("SoftmaxOutput", "s", [0, 1])]
+    write_json(tmp_path / "net.json", document(nodes, [2]))
+    done(graphshare("run", "net.json", "--shape", "data=2,3", "--shape", "label=2", "--seed", "0", cwd=tmp_path))
