@@ -157,9 +157,9 @@ def _is_noted(one: tuple[int, int, object], source: Message, notes: Sequence[str
     return bool(notes)
 
 
-def _expect_rest(part: Part, result: Message, outputs: Sequence[str] = (), gone: str = "") -> None:
+def _expect_rest(part: Part, result: Message, notes: Sequence[str], *, outputs: Sequence[str] = (), gone: str = "") -> None:
     """Raise Lost unless a model has all that ``outputs`` need, or all but the value ``gone``, and what was said of it."""
-    renaming, made = Renaming(part.names), get_graph(result)
+    renaming, made = Renaming(part.names, notes=notes), get_graph(result)
     graph = get_graph(part.model).copy()
     named = LISTS.keys() - {NODE}
     graph.fields[:] = [f for f in graph.fields if f.number not in named or not gone or name_of(f.number, f.value) != gone]
@@ -214,7 +214,7 @@ def rename_back(path: Path, source: Message) -> None:
     if made & own or _defines_twice(graph, frozenset()):
         return  # names of bodies that have given way stay so
     for options in ({"map": names, "inverse": True}, {"strip_prefix": "p_"}):
-        result = _save(gs.rename(gs.load(out), **options), back)  # type: ignore[arg-type]
+        result = _save(gs.rename(gs.load(out), **options), back)
         try:
             _expect_equal(source, result)
             if source.is_ordered() and back.read_bytes() != path.read_bytes():
@@ -270,7 +270,7 @@ def share(path: Path, source: Message) -> None:
             if kept != name:
                 model = gs.share(gs.load(path), aliases={name: kept})
                 names = {**list_names(source), name: kept}
-                _expect_rest(Part(source, names), _save(model, path.with_name("out.onnx")), gone=name)
+                _expect_rest(Part(source, names), _save(model, path.with_name("out.onnx")), list(model.notes), gone=name)
                 return
 
 
@@ -283,7 +283,8 @@ def extract(path: Path, source: Message, *, whole: bool) -> None:
         names = list(dict.fromkeys(name_of(number, entry) for number, entry in list_entries(graph) if number == OUTPUT))
     if names:
         model = gs.extract(gs.load(path), [f"={name}" for name in names])
-        _expect_rest(Part(source, list_names(source)), _save(model, path.with_name("out.onnx")), outputs=names)
+        result = _save(model, path.with_name("out.onnx"))
+        _expect_rest(Part(source, list_names(source)), result, list(model.notes), outputs=names)
 
 
 def group(path: Path, source: Message, *, second: bool) -> None:

@@ -138,8 +138,8 @@ def test_a_pool_that_changes_a_model_is_found(folder: Path, monkeypatch: pytest.
     assert not is_lost("pool", folder)
     pool = gs.pool
 
-    def pool_and_spoil(models: list[Path], out: Path, **options: bool) -> None:
-        pool(models, out, **options)
+    def pool_and_spoil(models: list[Path], out: Path, *, embed: bool = False, verify: bool = True) -> None:
+        pool(models, out, embed=embed, verify=verify)
         model = parse((out / messages.MODEL).read_bytes())
         get_graph(model).set_text(2, "other")
         (out / messages.MODEL).write_bytes(encode(model))
@@ -153,6 +153,6 @@ def test_the_campaign_finds_a_rewrite_that_loses_a_message(tmp_path: Path, monke
     monkeypatch.setattr(messages, "MODELS", {"kinds": MODELS["kinds"]})
     monkeypatch.setattr(messages, "REWRITES", {"rename": REWRITES["rename"]})
     spoil(monkeypatch, lambda result: get_graph(result).fields.clear())
-    totals = messages.run(0.005, 0, tmp_path)
+    totals = messages.run(0.05, 0, tmp_path)
     assert totals.failures
     assert {path.name for path in (tmp_path / "1").iterdir()} == {messages.MODEL, *FILES, "command", "what"}
