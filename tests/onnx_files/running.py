@@ -46,7 +46,7 @@ class Session:
         """Return the outputs by name."""
         wanted = {value.name: as_value(feeds[value.name]) for value in self.inputs if value.name in feeds}
         try:
-            return dict(zip(self.outputs, self.session.run(None, wanted), strict=True))
+            return dict(zip(self.outputs, map(_list_parts, self.session.run(None, wanted)), strict=True))
         except Exception as error:
             raise Unrunnable(f"onnxruntime fails: {error}") from error
 
@@ -60,6 +60,13 @@ class Session:
             sizes = [n if isinstance(n, int) and n > 0 else m for n, m in zip(value.shape, open_sizes, strict=True)]
             feeds[value.name] = _draw(rng, value.name, value.type, sizes)
         return feeds
+
+
+def _list_parts(value: Any) -> Any:
+    """Return an output; the shape, values and places of a sparse one."""
+    if not hasattr(value, "dense_shape"):
+        return value
+    return [np.array(value.dense_shape()), value.values(), value.get_coo_data().indices()]
 
 
 def as_value(value: Any) -> Any:

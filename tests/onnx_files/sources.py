@@ -19,7 +19,9 @@ import onnx
 from onnx import numpy_helper
 
 WHEEL = Path(onnx.__file__).parent / "backend" / "test" / "data"
-FOLDERS = ("pytorch-converted", "pytorch-operator", "simple", "light")
+FOLDERS = ("node", "pytorch-converted", "pytorch-operator", "simple", "light")
+BACKEND = "onnx==1.22.0"
+"""The last version whose wheel has the models of onnx's tests of operators, with inputs."""
 
 PACKAGES = {
     "faster-whisper==1.2.1": "voice activity, as faster-whisper runs it",
@@ -84,15 +86,15 @@ def as_external(source: Source) -> Source:
         return Source(f"{source.name}, external", path.read_bytes(), source.feeds, files)
 
 
-def list_wheel() -> list[Path]:
-    """Return the 149 models in onnx's wheel."""
-    return [path for folder in FOLDERS for path in sorted((WHEEL / folder).rglob("*.onnx"))]
+def list_wheel(wheel: Path = WHEEL) -> list[Path]:
+    """Return the models in onnx's wheel: 149, and 1,914 in that of version 1.22."""
+    return [path for folder in FOLDERS for path in sorted((wheel / folder).rglob("*.onnx"))]
 
 
-def read_wheel(path: Path) -> Source:
+def read_wheel(path: Path, wheel: Path = WHEEL) -> Source:
     """Read a model of onnx's wheel, with the first of its recorded inputs."""
     recorded = sorted(path.parent.glob("test_data_set_0/input_*.pb"), key=lambda file: int(file.stem.partition("_")[2]))
-    name = str(path.relative_to(WHEEL).with_suffix("")).removesuffix("/model")
+    name = str(path.relative_to(wheel).with_suffix("")).removesuffix("/model")
     return Source(name, path.read_bytes(), (lambda: _read_recorded(path, recorded)) if recorded else None)
 
 
@@ -108,7 +110,20 @@ def _read_recorded(path: Path, files: list[Path]) -> Mapping[str, Any]:
             sequence = onnx.SequenceProto()
             sequence.ParseFromString(file.read_bytes())
             feeds[value.name] = numpy_helper.to_list(sequence)
+        elif value.type.WhichOneof("value") == "optional_type":
+            optional = onnx.OptionalProto()
+            optional.ParseFromString(file.read_bytes())
+            feeds[value.name] = numpy_helper.to_optional(optional)
     return feeds
+
+
+def unpack_backend(cache: Path) -> Path | None:
+    """Return the folder of the models in the wheel of ``BACKEND``, or None where that cannot be fetched."""
+    folder = cache / "backend"
+    if not folder.exists() and fetch((BACKEND,), cache):
+        with zipfile.ZipFile(_find_archives(BACKEND, cache)[0]) as wheel:
+            wheel.extractall(folder, [name for name in wheel.namelist() if name.startswith("onnx/backend/test/data/")])
+    return folder / "onnx" / "backend" / "test" / "data" if folder.exists() else None
 
 
 def list_cases(modules: tuple[str, ...] = ()) -> list[Source]:

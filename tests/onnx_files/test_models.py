@@ -6,18 +6,33 @@ import os
 import random
 from pathlib import Path
 
+import onnx
 import pytest
 
 from tests.onnx_files.__main__ import check_all, format_counts
 from tests.onnx_files.invariants import CHECKS, Subject
 from tests.onnx_files.made import MADE
-from tests.onnx_files.sources import SMALL, Source, as_external, fetch, list_cases, list_wheel, read_packages, read_wheel
+from tests.onnx_files.sources import (
+    BACKEND,
+    SMALL,
+    Source,
+    as_external,
+    fetch,
+    list_cases,
+    list_wheel,
+    read_packages,
+    read_wheel,
+)
 from tests.surroundings import missing
 
 CASES = ("abs", "adam", "clip", "constant", "gru", "if_", "layernormalization", "loop", "lstm", "optionalhaselement",
          "optionalgetelement", "qlinearmatmul", "scan", "sequence_map", "sequenceinsert", "softmax", "split", "string_concat",
          "topk", "unique")  # fmt: skip
 """Modules of ``onnx.backend.test.case.node`` with control flow, sequences, optional values, texts, states and expansions."""
+
+
+PARTS = 8
+"""Tests that the models of the backend make, each of 240 models."""
 
 
 def _check(sources: list[Source]) -> None:
@@ -33,8 +48,7 @@ def test_made_models(name: str, check: str, tmp_path: Path) -> None:
     source = Source(name, MADE[name]().SerializeToString(), None, {"w.bin": bytes(48)})
     subject = Subject(source, tmp_path)
     assert subject.is_accepted
-    for each in ("identity", check) if check == "rename" else (check,):
-        CHECKS[each](subject, random.Random(0))
+    CHECKS[check](subject, random.Random(0))
 
 
 def test_a_few_models_of_the_wheel() -> None:
@@ -45,6 +59,41 @@ def test_a_few_models_of_the_wheel() -> None:
 def test_models_of_the_wheel() -> None:
     assert len(list_wheel()) == 149
     _check([read_wheel(path) for path in list_wheel() if path.parent.name != "light"][::6])  # weights of 500 MB take seconds
+
+
+@pytest.fixture(scope="module")
+def backend() -> Path:
+    """The folder of the models in the wheel of onnx 1.22, which later wheels have no more."""
+    folder = Path(os.environ.get("GRAPHSHARE_ONNX_MODELS", "none"))
+    if not folder.is_dir():
+        missing("onnx-models", f"no models of {BACKEND}: set GRAPHSHARE_ONNX_MODELS to onnx/backend/test/data of its wheel")
+    return folder
+
+
+def _list_backend(folder: Path) -> list[Path]:
+    paths = [path for path in list_wheel(folder) if path.parent.name != "light"]
+    assert len(paths) == 1905
+    return paths
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("part", range(PARTS))
+def test_models_of_the_backend(part: int, backend: Path) -> None:
+    _check([read_wheel(path, backend) for path in _list_backend(backend)[part::PARTS]])
+
+
+@pytest.mark.large
+def test_models_of_the_backend_since_then(backend: Path) -> None:
+    known = {path.parent.name for path in _list_backend(backend)}
+    cases = [case for case in list_cases() if case.name not in known]
+    assert len(cases) >= 100 or onnx.__version__ < "1.23"
+    _check(cases)
+
+
+def test_a_few_models_of_the_tests_of_operators() -> None:
+    """One with bodies, one with a state, one with a sequence."""
+    cases = {case.name: case for case in list_cases(("if_", "scan", "sequenceinsert"))}
+    _check([cases["test_if"], cases["test_scan9_sum"], cases["test_sequence_insert_at_back"]])
 
 
 @pytest.mark.large
