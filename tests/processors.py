@@ -47,25 +47,36 @@ FOLDERS += [
 
 
 def main() -> int:
-    """Run the tests for each processor that this machine can run; return 1 if any failed."""
+    """Run the tests as on each processor of :func:`choose_processors`, side by side; return 1 if any failed."""
+    processors = choose_processors()
+    if not processors:
+        return 0
+    tenth = str(count_commits() % TENTHS)
+    print(f"{', '.join(processors)}: GRAPHSHARE_TENTH={tenth}", flush=True)
+    workers = [f"--tx=popen//id={processor}//env:OPENBLAS_CORETYPE={processor}" for processor in processors]
+    command = [sys.executable, "-m", "pytest", "-q", "--dist", "each", *workers, *FOLDERS]
+    return int(subprocess.run(command, cwd=ROOT, env={**os.environ, "GRAPHSHARE_TENTH": tenth}, check=False).returncode != 0)
+
+
+def choose_processors() -> list[str]:
+    """Return the processors whose kernels this machine can run and does not use anyway; print why the others are skipped."""
     instructions = read_instructions()
-    used = {find_kernels()}  # all tests run with them in any case
-    tenth = count_commits() % TENTHS
-    failed = False
+    used = {find_kernels()}
+    chosen = []
     for processor, needed in PROCESSORS.items():
         lacking = [name for name in needed.split() if name not in instructions]
-        kernels = processor if lacking else find_kernels(processor)
-        if kernels not in (processor, SAME_KERNELS.get(processor)):
-            sys.exit(f"{processor}: numpy computes with the kernels for {kernels}, so OPENBLAS_CORETYPE is not obeyed")
         if lacking:
             print(f"{processor}: skipped, this machine lacks {', '.join(lacking)}", flush=True)
-        elif kernels in used:
+            continue
+        kernels = find_kernels(processor)
+        if kernels not in (processor, SAME_KERNELS.get(processor)):
+            sys.exit(f"{processor}: numpy computes with the kernels for {kernels}, so OPENBLAS_CORETYPE is not obeyed")
+        if kernels in used:
             print(f"{processor}: skipped, the kernels for {kernels} are used anyway", flush=True)
         else:
-            used.add(kernels)
-            print(f"{processor}: GRAPHSHARE_TENTH={tenth}", flush=True)
-            failed |= run_tests(OPENBLAS_CORETYPE=processor, GRAPHSHARE_TENTH=str(tenth))
-    return int(failed)
+            chosen.append(processor)
+        used.add(kernels)
+    return chosen
 
 
 def read_instructions() -> set[str]:
@@ -86,12 +97,6 @@ def count_commits() -> int:
     """Return the number of commits of this branch, of a merge without those that it brings."""
     command = ["git", "rev-list", "--count", "--first-parent", "HEAD"]
     return int(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout)
-
-
-def run_tests(**variables: str) -> bool:
-    """Run the tests of :data:`FOLDERS`, two at a time; return whether any failed."""
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal", *FOLDERS]
-    return subprocess.run(command, cwd=ROOT, env={**os.environ, **variables}, check=False).returncode != 0
 
 
 if __name__ == "__main__":
