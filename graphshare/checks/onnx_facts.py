@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from graphshare.formats.onnx.graph_fields import ANNOTATION, OUTPUT, VALUE_INFO
+from graphshare.formats.onnx.graph_fields import ANNOTATION, VALUE_INFO
 from graphshare.formats.onnx.homes import find_at_home
-from graphshare.formats.onnx.stored import NamedMessage, find_stored, get_source, list_output_names
+from graphshare.formats.onnx.stored import OUTPUT, NamedMessage, find_stored, get_source, list_output_names
 from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.formats.onnx.types import TensorType, is_complete, read_any_type, read_type
 from graphshare.formats.onnx.value_types import ValueType, find_types

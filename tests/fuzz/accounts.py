@@ -144,10 +144,11 @@ def count_fields(message: Message, numbers: Callable[[int], bool] = lambda numbe
 class Renaming:
     """New names for the values and nodes of a main graph. In bodies captured values get theirs, and a body's own keep them.
 
-    There are three exceptions. A name is free where it would hide a value that the body captures, or where a node of the body
-    would define what is defined around it. Weights of bodies are parameters of the model, have its prefix, or a number where
-    another one has their name, and are the main graph's where several bodies share one, with what is said of them. Entries on
-    values that do not exist may have the prefix, and must where a value has got their name, unless a note says what is lost.
+    There are three exceptions. A name is free where it would hide a value that the body captures or a weight of it, or where a
+    node of the body would define what is defined around it. Weights of bodies are parameters of the model, have its prefix, or
+    a number where another one has their name, and are the main graph's where several bodies share one, with what is said of
+    them. Entries on values that do not exist may have the prefix, and must where a value has got their name, unless a note says
+    what is lost.
     """
 
     names: Names
@@ -187,6 +188,7 @@ class Renaming:
 
     def _apply_body(self, body: Message, other: Message, around: Names) -> None:
         hidden = {around[name] for name in list_captured(body, around)}
+        hidden |= {name for name, kind in list_defined(other).items() if kind in _WEIGHTS}  # a value gives way to a weight
         lifted = self._drop_lifted(body, other)
         own = {name: name for name in list_defined(body)}
         for name, kind, new in _pair_names(body, other):
@@ -200,9 +202,14 @@ class Renaming:
                     self.faults.append(f"in body {body.text(2)!r} {kind} {name!r} became {new!r}")
         scope = {**around, **lifted, **own}
         nodes, twins = list_nodes(body), list_nodes(other)
+        # A name that is also around means the value there until a node of the body has defined it, which ONNX forbids.
+        late = {name for node in nodes for name in list_texts(node, 2) if name in around}
         for node, twin in zip(nodes, twins if len(twins) == len(nodes) else nodes, strict=True):
-            self._apply_bodies(node, twin, scope)
-            _rename_node(node, scope)
+            before = {**scope, **{name: around[name] for name in late}}
+            self._apply_bodies(node, twin, before)
+            outputs = list_texts(node, 2)
+            late -= {*outputs}
+            _rename_node(node, {**before, **{name: scope[name] for name in outputs if name}})
         self._rename_lists(body, other, scope, {*list_defined(other), *around.values()})
 
     def _drop_lifted(self, body: Message, other: Message) -> dict[str, str]:
@@ -271,7 +278,11 @@ def _pair_names(body: Message, other: Message) -> Iterator[tuple[str, str, str]]
     for number in (INPUT, INITIALIZER, SPARSE):
         pairs = zip(body.list(number), other.list(number), strict=False)
         yield from ((name_of(number, a), LISTS[number], name_of(number, b)) for a, b in pairs)
-    for a, b in zip(list_nodes(body), list_nodes(other), strict=False):
+    nodes, twins = list_nodes(body), list_nodes(other)
+    made = index_nodes(other)
+    if made.keys() == index_nodes(body).keys():  # nodes that were not in order are sorted
+        twins = [made[tuple(list_texts(node, 2))] for node in nodes]
+    for a, b in zip(nodes, twins, strict=False):
         pairs = zip(list_texts(a, 2), list_texts(b, 2), strict=False)
         yield from ((name, a.text(4), new) for name, new in pairs if name)
 

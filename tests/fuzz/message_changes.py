@@ -9,6 +9,7 @@ from tests.fuzz.accounts import (
     ANNOTATION,
     INFO,
     LISTS,
+    NODE,
     list_all_names,
     list_defined,
     list_entries,
@@ -102,7 +103,10 @@ def _retype(message: Message, chance: random.Random) -> str:
 def _reorder(message: Message, chance: random.Random) -> str:
     if len(message.fields) < 2:
         return ""
+    nodes = iter([one for one in message.fields if message.kind.name == "GraphProto" and one.number == NODE])
     message.fields.reverse() if chance.random() < 0.5 else chance.shuffle(message.fields)
+    # Nodes stay in their order: where that is no order of definition, they are sorted.
+    message.fields[:] = [next(nodes, one) if one.number == NODE else one for one in message.fields]
     return "fields"
 
 

@@ -13,12 +13,13 @@ from msgspec.structs import replace
 
 from graphshare.errors import BUG, Fault, SelfCheckError
 from graphshare.formats.model_format import Origins, RemovedMessage
-from graphshare.formats.onnx.graph_fields import ANNOTATION, INITIALIZER, INPUT, NODE, OUTPUT, SPARSE, VALUE_INFO
+from graphshare.formats.onnx.graph_fields import ANNOTATION, INITIALIZER, INPUT, NODE, SPARSE, VALUE_INFO
 from graphshare.formats.onnx.graph_names import find_name_changes
 from graphshare.formats.onnx.stored import (
     GRAPH_METADATA,
     METADATA,
     NO_MESSAGES,
+    OUTPUT,
     OWN_KEYS,
     MemoryFile,
     OnnxSource,
@@ -27,6 +28,7 @@ from graphshare.formats.onnx.stored import (
     find_stored,
     get_source,
     list_output_names,
+    list_results,
     read_metadata,
 )
 from graphshare.formats.onnx.write import is_untouched
@@ -144,7 +146,7 @@ class _Keeper:
         for node in nodes:
             stored = node.details.stored
             if isinstance(stored, Stored) and id(stored) not in self._stored:
-                yield from self._find_lost_of(node, stored, images.get(node, ()))
+                yield from self._find_lost_messages(node, stored, images.get(node, ()))
             for position, body in enumerate(node.subgraphs):
                 twins = [image.subgraphs[position] for image in images.get(node, ()) if position < len(image.subgraphs)]
                 if any(twin is body for twin in twins):
@@ -155,7 +157,7 @@ class _Keeper:
                         inner.setdefault(own, []).append(image)
                 yield from self.find_lost(body.nodes, inner)
 
-    def _find_lost_of(self, node: Node, stored: Stored, images: Sequence[Node]) -> Iterator[RemovedMessage | Fault]:
+    def _find_lost_messages(self, node: Node, stored: Stored, images: Sequence[Node]) -> Iterator[RemovedMessage | Fault]:
         if not self._messages:
             nodes = [node for each in iter_graphs(self._graph) for node in each.nodes]
             self._messages = {id(message) for node in nodes for _, message in list_slots(find_stored(node.details))}
@@ -210,12 +212,15 @@ def _is_own(number: int, span: Span) -> bool:
 
 
 def _find_unwritten(graph: Graph) -> Iterator[RemovedMessage]:
-    """Yield the types of outputs that are none any more, where nothing else can state them."""
-    heads = {(head.node, head.index) for head in graph.heads}
+    """Yield the types of former outputs, where no other list can state them."""
+    heads = Counter([(head.node, head.index) for head in graph.heads])
     for node in graph.nodes:
         stored = node.details.stored
         if not isinstance(stored, Stored) or stored.values.results is EMPTY:
             continue
-        for index, message in stored.values.results.items():
-            if (node, index) not in heads and (index in stored.values.infos or not node.op):
-                yield RemovedMessage(LISTS[OUTPUT], message.name, "the value is no output any more", message.file.path)
+        for (number, index, position), message in list_slots(stored):
+            if number != OUTPUT or message in list_results(stored.values, index, heads[node, index]):
+                continue
+            if position or index in stored.values.infos or not node.op:
+                name = list_output_names(node)[index]
+                yield RemovedMessage(LISTS[OUTPUT], name, "the value is not an output now", message.file.path)

@@ -6,7 +6,7 @@ Nothing is copied from the file but names and texts of attributes; every message
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
 import msgspec
@@ -18,7 +18,6 @@ from graphshare.formats.onnx.graph_fields import (
     ANNOTATION,
     INITIALIZER,
     INPUT,
-    OUTPUT,
     SPARSE,
     TENSOR_NAME,
     VALUE_INFO,
@@ -35,6 +34,7 @@ from graphshare.formats.onnx.stored import (
     FUNCTION,
     METADATA,
     NO_MESSAGES,
+    OUTPUT,
     NamedMessage,
     NamesSpan,
     OnnxFile,
@@ -243,13 +243,15 @@ def read_function(span: Span) -> Function:
 class _Scope:
     """The values of a graph by name. Those of the graph around it become variables, the captures.
 
-    ``messages`` are those of the graph on values; some are on captures: the type of an output that is one.
+    ``messages`` are those of the graph on values; some are on captures: the type of an output that is one. ``defines`` tells
+    whether an operator of the graph has an output of a name.
     ``lifted`` are the names of the weights of a body that the main graph holds; its body captures them.
     """
 
     def __init__(self, outer: _Scope | None) -> None:
         self.outer = outer
         self.messages: MessagesByName | None = None
+        self.defines: Callable[[str], bool] = bool
         self.lifted: set[str] = set()
         self.values: dict[str, Entry] = {}
         self.captures: dict[str, Entry] = {}
@@ -272,6 +274,8 @@ class _Scope:
 
     def _capture(self, around: Entry, name: str) -> Entry:
         messages = NO_MESSAGES if self.messages is None else self.messages.list_messages((name,))
+        if messages is not NO_MESSAGES and self.defines(name):  # after it was read from around: they are on that value
+            messages = NO_MESSAGES
         stored = None if messages is NO_MESSAGES else Stored(messages)
         details = NodeDetails("", (name,), holds_value=False, stored=stored)
         variable = Node("", f"capture {len(self.variables)}", num_outputs=1, details=details)
@@ -297,6 +301,7 @@ class _GraphReader:
     def read(self, lists: Lists, scope: _Scope, home: Span | None = None) -> tuple[tuple[Node, ...], tuple[Entry, ...], Rest]:
         """Return nodes, heads and other fields of a GraphProto, which is a body's ``home``. Raises WireError, InputError."""
         by_name = scope.messages = MessagesByName(lists)
+        scope.defines = lambda name: any(name in outputs for _, outputs, _, _ in self._nodes.read(lists.nodes))
         nodes, placed = self._read_variables(lists, scope, by_name, home), 0
         for node in self.read_operators(lists.nodes, scope, by_name, home):
             if home is None and len(self.lifted) > placed:  # before the operator whose bodies they are in

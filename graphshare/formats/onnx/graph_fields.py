@@ -6,11 +6,20 @@ from collections.abc import Collection, Iterable, Sequence
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.onnx.protobuf import BYTES, Field, WireError, encode_varint, expect, once, scan, scan_runs, text_at
-from graphshare.formats.onnx.stored import NO_MESSAGES, MemoryFile, NamedMessage, OnnxFile, Span, TensorPlace, ValueMessages
+from graphshare.formats.onnx.stored import (
+    NO_MESSAGES,
+    OUTPUT,
+    MemoryFile,
+    NamedMessage,
+    OnnxFile,
+    Span,
+    TensorPlace,
+    ValueMessages,
+)
 from graphshare.formats.onnx.tensors import RAW, data_size, locate_sparse, locate_tensor
 from graphshare.ir.graph import EMPTY
 
-NODE, GRAPH_NAME, INITIALIZER, INPUT, OUTPUT, VALUE_INFO, ANNOTATION, SPARSE = 1, 2, 5, 11, 12, 13, 14, 15
+NODE, GRAPH_NAME, INITIALIZER, INPUT, VALUE_INFO, ANNOTATION, SPARSE = 1, 2, 5, 11, 13, 14, 15
 TENSOR_NAME = 8
 _NAME_TAG, _TENSOR_NAME_TAG, _RAW_TAG = 0x0A, b"\x42", b"\x4a"
 _HEAD = 512  # bytes of a message in which its name is looked for

@@ -41,8 +41,10 @@ class GraphNames:
         outside: tuple[_Around, ...] = (),
         lifted: Mapping[Node, Node] = EMPTY,
         at_home: Mapping[Node, str] = EMPTY,
+        old: Mapping[Node, str] = EMPTY,
     ) -> None:
         self.graph, self.captured, self._outside = graph, captured, outside
+        self._old = old  # the names that captures have in the file, where these are weights of the main graph
         self._at_home = at_home if outside else find_at_home(graph)
         self._lifted: Mapping[Node, Node] = lifted if outside else {node: node for node in self._at_home}
         home = get_source(graph).span
@@ -64,31 +66,32 @@ class GraphNames:
         if node in self.captured:
             return (self.captured[node],)
         names = self._names_of(node)
-        return tuple([self.renamed.get(name, name) for name in names]) if self.renamed else names
+        return tuple([self.renamed.get(name, name) for name in names]) if self.renamed and node not in self.weights else names
 
     def find(self, entry: Entry) -> str:
         """Return the name of a value."""
         captured = self.captured.get(entry.node)
         if captured is not None:
             return captured
-        name = self._names_of(self.own.get(entry.node, entry.node) if self.own else entry.node)[entry.index]
-        return self.renamed.get(name, name) if self.renamed else name
+        return self.list_outputs(self.own.get(entry.node, entry.node) if self.own else entry.node)[entry.index]
 
     def list_bodies(self, node: Node) -> Iterator[GraphNames]:
         """Yield the names of a node's subgraphs; what these capture are the node's last inputs."""
         entries = iter(node.inputs[len(node.inputs) - sum(len(graph.captures) for graph in node.subgraphs) :])
         pairs = zip(list_output_names(node), list_read_names(node), strict=False)
         prefix = next((new.removesuffix(old) for new, old in pairs if new and new.endswith(old)), "")
-        around = _Around(self._definitions, self._positions[node], self._new_names, prefix)
+        around = _Around(self._definitions, self._positions[node], _find_start(node), self._new_names, prefix)
         for graph in node.subgraphs:
             captured: dict[Node, str] = {}
             lifted: dict[Node, Node] = {}
+            old: dict[Node, str] = {}
             for variable, entry in zip(graph.captures, entries, strict=False):
                 if entry.node in self._lifted and entry.node not in self.own:
                     lifted[variable] = self._lifted[entry.node]
                 else:
                     captured[variable] = self.find(entry)
-            yield GraphNames(graph, captured, (*self._outside, around), lifted, self._at_home)
+                    old[variable] = variable.details.outputs[0] or self._find_old(entry.node)
+            yield GraphNames(graph, captured, (*self._outside, around), lifted, self._at_home, old)
 
     def list_orphans(self) -> Iterator[tuple[int, NamedMessage, str | None]]:
         """Yield the messages on values that this graph does not have: the number of the list, the message and its name now.
@@ -99,39 +102,44 @@ class GraphNames:
         orphans = get_source(self.graph).orphans
         names = {name for node in self.nodes for name in self.list_outputs(node) if name} if orphans else set()
         for number, message in orphans:
-            around = self._find_around(message.name)
+            around = self._find_around(message.file, message.name)
             is_taken = message.name in names or any(message.name in level.definitions for level in self._outside)
             yield number, message, around or (None if is_taken else message.name)
 
     def list_annotations(self) -> Iterator[NamedMessage]:
-        """Yield the annotations of a file on values of this graph."""
+        """Yield the annotations of a file in this graph."""
+        yield from (message for number, message in get_source(self.graph).orphans if number == ANNOTATION)
         for node in (*self.captured, *self.nodes):
             values = find_stored(node.details).values
             yield from values.annotations.values()
             yield from (message for number, _, message in values.repeated if number == ANNOTATION)
 
-    def find_new_name(self, old: str, prefix: str = "") -> str:
-        """Return what a value of the file is called now, here or around; of several copies the one with ``prefix``."""
-        if old in self._new_names:
-            return _choose(self._new_names[old], old, prefix)
-        return self._find_around(old) or old
+    def find_new_name(self, file: OnnxFile, old: str, prefix: str = "") -> str:
+        """Return what a value of a file is called now, here or around; of several copies the one with ``prefix``."""
+        if (file, old) in self._new_names:
+            return _choose(self._new_names[file, old], old, prefix)
+        return self._find_around(file, old) or old
 
-    def _find_around(self, old: str) -> str:
-        return next((name for level in reversed(self._outside) if (name := level.find_new_name(old))), "")
+    def _find_around(self, file: OnnxFile, old: str) -> str:
+        return next((name for level in reversed(self._outside) if (name := level.find_new_name(file, old))), "")
+
+    def _find_old(self, node: Node) -> str:
+        return self._old[node] if node in self.captured else list_read_names(node)[0]
 
     def _find_names(self, node: Node) -> tuple[str, ...]:
         """Return the names of a node's outputs; of a weight at home the one that it has there."""
         return (self._at_home[node],) if node in self.weights else list_output_names(node)
 
     @cached_property
-    def _definitions(self) -> dict[str, tuple[int, OnnxFile | None]]:
-        """The position of the operator that defines a name, -1 for variables, and the file in which the value has it too."""
-        definitions: dict[str, tuple[int, OnnxFile | None]] = {}
+    def _definitions(self) -> dict[str, _Definition]:
+        """The definitions of all names."""
+        definitions: dict[str, _Definition] = {}
         for node in self.nodes:
-            stored = find_stored(node.details)
-            position, span = self._positions.get(node, -1), stored.node or stored.tensor or stored.input
+            position, start = self._positions.get(node, -1), _find_start(node)
+            has_moved = find_stored(node.details).home is not None and node not in self.weights  # out of a body
             for name, old in zip(self.list_outputs(node), list_read_names(node), strict=False):
-                definitions[name] = position, span.file if span is not None and name == old else None
+                file = _find_file(node) if name == old and not has_moved else None
+                definitions[name] = _Definition(position, file, start)
         return definitions
 
     @cached_property
@@ -140,22 +148,27 @@ class GraphNames:
         return {node: position for position, node in enumerate(self.nodes) if node.op}
 
     @cached_property
-    def _new_names(self) -> dict[str, list[str]]:
-        """The names that values of the file have now, several where it has copies."""
-        new_names: dict[str, list[str]] = {}
+    def _new_names(self) -> _NewNames:
+        """The names that values of files have now, several where there are copies."""
+        new_names: dict[tuple[OnnxFile | None, str], list[str]] = {}
+        own = get_source(self.graph).file
         for node in (*self.captured, *self.nodes):
-            read = node.details.outputs if node in self.captured else list_read_names(node)
+            is_captured = node in self.captured
+            file, read = (own, (self._find_old(node),)) if is_captured else (_find_file(node), list_read_names(node))
             for old, new in zip(read, self.list_outputs(node), strict=True):
-                new_names.setdefault(old, []).append(new)
+                if old:
+                    new_names.setdefault((file, old), []).append(new)
         return new_names
 
     def _rename_clashes(self) -> dict[str, str]:
         """Return other names for values that would hide a captured one, or be defined twice, unless it is so in the file."""
         captured = {name: name == node.details.outputs[0] for node, name in self.captured.items()}
         file, clashes, names = get_source(self.graph).file, set[str](), set[str]()
+        weights = {self._at_home[node] for node in self.weights}  # these keep their names
         for node in self.nodes:
             for name, old in zip(self._names_of(node), list_read_names(node), strict=False):
                 hides = name in captured and not (captured[name] and name == old)
+                hides |= name in weights and node not in self.weights
                 if name and (hides or (node.op and any(level.defines(name, file) for level in self._outside))):
                     clashes.add(name)
                 names.add(name)
@@ -169,21 +182,48 @@ class GraphNames:
 
 
 class _Around(NamedTuple):
-    """The values of a graph around a body, see :class:`GraphNames`, and the position and the new prefix of the body's owner."""
+    """The values of a graph around a body, see :class:`GraphNames`, and the body's owner.
 
-    definitions: Mapping[str, tuple[int, OnnxFile | None]]
+    ``owner`` is its position, ``start`` where it begins in its file, ``prefix`` what its name has before that in the file.
+    """
+
+    definitions: Mapping[str, _Definition]
     owner: int
-    new_names: Mapping[str, Sequence[str]]
+    start: int
+    new_names: _NewNames
     prefix: str
 
     def defines(self, name: str, file: OnnxFile) -> bool:
-        """Return whether a value of this name, which ``file`` does not have, is defined before the body."""
-        position, known = self.definitions.get(name, (self.owner, None))
-        return position < self.owner and known is not file
+        """Return whether a value of this name is defined before the body, unless it is so in ``file``."""
+        known = self.definitions.get(name)
+        return known is not None and known.position < self.owner and not (known.file is file and known.start < self.start)
 
-    def find_new_name(self, name: str) -> str:
-        """Return the name that a value of the file has now, beside the body's owner; empty for no value."""
-        return _choose(self.new_names[name], name, self.prefix) if name in self.new_names else ""
+    def find_new_name(self, file: OnnxFile, name: str) -> str:
+        """Return the name that a value of a file has now, beside the body's owner; empty for no value."""
+        return _choose(self.new_names[file, name], name, self.prefix) if (file, name) in self.new_names else ""
+
+
+class _Definition(NamedTuple):
+    """The position of the operator that defines a value, -1 for a variable; the file that has it by its name, and where."""
+
+    position: int
+    file: OnnxFile | None
+    start: int
+
+
+_NewNames = Mapping[tuple[OnnxFile | None, str], Sequence[str]]
+
+
+def _find_file(node: Node) -> OnnxFile | None:
+    stored = find_stored(node.details)
+    span = stored.node or stored.tensor or stored.input
+    return None if span is None else span.file
+
+
+def _find_start(node: Node) -> int:
+    """Return where an operator begins in its file; variables come before all."""
+    span = find_stored(node.details).node
+    return span.start if node.op and span is not None else -1
 
 
 def _choose(names: Sequence[str], old: str, prefix: str) -> str:

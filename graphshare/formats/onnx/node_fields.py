@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, NO_ATTRIBUTES, AttributeReader, Attributes, ReadGraph
-from graphshare.formats.onnx.graph_fields import INITIALIZER, INPUT, OUTPUT, SPARSE, scan_graph
+from graphshare.formats.onnx.graph_fields import INITIALIZER, INPUT, SPARSE, scan_graph
 from graphshare.formats.onnx.protobuf import LENGTHS, Field, WireError, encode_field, encode_text, once, scan, text_at
-from graphshare.formats.onnx.stored import OnnxFile
+from graphshare.formats.onnx.stored import OUTPUT, OnnxFile
 from graphshare.ir.walk import format_cycle, order_by_references
 
 MAX_NESTING = 64

@@ -176,6 +176,13 @@ class ValueMessages(msgspec.Struct, frozen=True, eq=False, gc=False):
 NO_MESSAGES = ValueMessages()
 
 
+def list_results(values: ValueMessages, index: int, count: int) -> list[NamedMessage]:
+    """Return the last messages on an output in the graph's outputs, where the graph has it ``count`` times."""
+    last = [values.results[index]] if index in values.results else []
+    earlier = [message for number, place, message in values.repeated if (number, place) == (OUTPUT, index)]
+    return [*earlier, *last][-count:] if count else []
+
+
 class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The messages of a node in its file, and their places.
 
@@ -207,6 +214,8 @@ class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
     home: Span | None = None
 
 
+OUTPUT = 12
+"""Field number of a GraphProto."""
 OPSET, METADATA, TRAINING, FUNCTION = 8, 14, 20, 25
 """Field numbers of a ModelProto."""
 GRAPH_METADATA = 16

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, TENSOR
-from graphshare.formats.onnx.graph_fields import ANNOTATION, INITIALIZER, INPUT, NODE, OUTPUT, SPARSE, VALUE_INFO
+from graphshare.formats.onnx.graph_fields import ANNOTATION, INITIALIZER, INPUT, NODE, SPARSE, VALUE_INFO
 from graphshare.formats.onnx.graph_names import GraphNames
 from graphshare.formats.onnx.homes import find_at_home, is_constant_in_file
 from graphshare.formats.onnx.messages import (
@@ -28,6 +28,7 @@ from graphshare.formats.onnx.node_fields import encode_names
 from graphshare.formats.onnx.protobuf import Blob, Message, encode_text, scan
 from graphshare.formats.onnx.stored import (
     NO_MESSAGES,
+    OUTPUT,
     NamedMessage,
     NamesSpan,
     OnnxSource,
@@ -35,6 +36,7 @@ from graphshare.formats.onnx.stored import (
     Stored,
     find_stored,
     get_source,
+    list_results,
 )
 from graphshare.formats.onnx.tensor_messages import name_tensor
 from graphshare.ir.graph import EMPTY, Graph, Node
@@ -304,13 +306,12 @@ class _GraphWriter:
     def _encode_outputs(self) -> list[bytes | Blob | Message]:
         """Return the ValueInfoProtos of the outputs."""
         encoded: list[bytes | Blob | Message] = []
-        counts: Counter[tuple[Node, int]] = Counter()
+        listed, counts = Counter([(head.node, head.index) for head in self._graph.heads]), Counter[tuple[Node, int]]()
         for head in self._graph.heads:
             name, stored, place = self._names.find(head), find_stored(head.node.details), (head.node, head.index)
             values = stored.values
-            stated = [message for number, index, message in values.repeated if (number, index) == (OUTPUT, head.index)]
-            stated += [values.results[head.index]] if head.index in values.results else []
             # A value that is an output several times has a message for each.
+            stated = list_results(values, head.index, listed[place])
             known = stated[min(counts[place], len(stated) - 1)] if stated else values.infos.get(head.index) or stored.input
             counts[place] += 1
             inferred = self._types.get(name)
@@ -358,7 +359,7 @@ class _GraphWriter:
 
     def _encode_annotation(self, message: NamedMessage, name: str) -> Blob | Message:
         prefix = name.removesuffix(message.name) if name.endswith(message.name) else ""
-        return rename_annotation(message, name, lambda old: self._names.find_new_name(old, prefix))
+        return rename_annotation(message, name, lambda old: self._names.find_new_name(message.file, old, prefix))
 
 
 _LAST = 1 << 62
