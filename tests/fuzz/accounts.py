@@ -202,14 +202,9 @@ class Renaming:
                     self.faults.append(f"in body {body.text(2)!r} {kind} {name!r} became {new!r}")
         scope = {**around, **lifted, **own}
         nodes, twins = list_nodes(body), list_nodes(other)
-        # A name that is also around means the value there until a node of the body has defined it, which ONNX forbids.
-        late = {name for node in nodes for name in list_texts(node, 2) if name in around}
         for node, twin in zip(nodes, twins if len(twins) == len(nodes) else nodes, strict=True):
-            before = {**scope, **{name: around[name] for name in late}}
-            self._apply_bodies(node, twin, before)
-            outputs = list_texts(node, 2)
-            late -= {*outputs}
-            _rename_node(node, {**before, **{name: scope[name] for name in outputs if name}})
+            self._apply_bodies(node, twin, scope)
+            _rename_node(node, scope)
         self._rename_lists(body, other, scope, {*list_defined(other), *around.values()})
 
     def _drop_lifted(self, body: Message, other: Message) -> dict[str, str]:

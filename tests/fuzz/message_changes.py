@@ -11,6 +11,7 @@ from tests.fuzz.accounts import (
     LISTS,
     NODE,
     list_all_names,
+    list_captured,
     list_defined,
     list_entries,
     name_of,
@@ -142,6 +143,8 @@ def _rename_value(graph: Message, names: list[str], chance: random.Random) -> st
     if not defined:
         return ""
     old, new = chance.choice(defined), chance.choice(names)
+    if list_captured(graph, {new: new}):  # it would be read before and after it is defined
+        return ""
     rename_values(graph, {old: new})
     return f"{old!r} as {new!r}"
 
