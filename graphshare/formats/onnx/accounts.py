@@ -36,7 +36,7 @@ from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.walk import iter_graphs
 
 # fmt: off
-LISTS = {VALUE_INFO: "value_info", OUTPUT: "type of an output", ANNOTATION: "quantization_annotation", INPUT: "input",
+LISTS = {VALUE_INFO: "value_info", OUTPUT: "output", ANNOTATION: "quantization_annotation", INPUT: "input",
           INITIALIZER: "initializer", SPARSE: "sparse_initializer", NODE: "node"}
 _MODEL_FIELDS = {1: "ir_version", 2: "producer_name", 3: "producer_version", 4: "domain", 5: "model_version", 6: "doc_string",
                  8: "opset_import", METADATA: "metadata_props", 20: "training_info", 25: "functions", 26: "configuration"}
