@@ -88,11 +88,11 @@ class MxnetFormat(ModelFormat):
         """Yield the keys of graphs and of nodes that ``graph`` does not have; attributes are compared node by node."""
         sources = dict.fromkeys(source for source, _ in origins)
         for position, source in enumerate(sources):
-            for key in source.extra.keys() - graph.extra.keys():
-                if position:
-                    yield RemovedMessage("key", key, "the first graph does not have it", "")
-                else:
+            for key, value in source.extra.items():
+                if key not in graph.extra:
                     yield Fault(f"the key {key!r} of the graph is lost")
+                elif position and graph.extra[key] != value:
+                    yield RemovedMessage("key", key, "an earlier graph has another value", "")
         pairs = [(node, image) for _, images in origins for node, image in images.items() if node.extra]
         origin_counts = Counter(image for _, image in dict.fromkeys(pairs))
         for node, image in pairs:

@@ -104,6 +104,11 @@ class MxnetSource(Source, frozen=True):
         kept = self.nodes_text is not None and self.nodes_text.count <= unchanged
         return replace(self.after_rename(images), irregular=EMPTY, nodes_text=self.nodes_text if kept else None)
 
+    def after_join(self, others: Sequence[Source]) -> MxnetSource:
+        """Return the source with the keys of ``others`` too."""
+        more = [key for other in others if isinstance(other, MxnetSource) for key in other.keys]
+        return replace(self, keys=tuple(dict.fromkeys((*self.keys, *more))))
+
 
 def get_source(graph: Graph) -> MxnetSource:
     """Return the source of ``graph``; for a graph from elsewhere, how MXNet 1.9.1 writes."""

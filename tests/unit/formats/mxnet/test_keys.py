@@ -65,7 +65,11 @@ def test_a_rewrite_that_loses_a_key_is_found(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_group_lists_the_keys_of_later_graphs(tmp_path: Path) -> None:
+def test_a_group_has_the_keys_of_all_graphs(tmp_path: Path) -> None:
+    first = write(tmp_path, "a", top='"note": [2], ')
+    grouped = gs.group([first, write(tmp_path, "b")], prefixes=["a_", "b_"])
+    assert grouped.removed == (RemovedMessage("key", "note", "an earlier graph has another value", ""),)
     grouped = gs.group([write(tmp_path, "a", top=""), write(tmp_path, "b")], prefixes=["a_", "b_"])
-    assert grouped.removed == (RemovedMessage("key", "note", "the first graph does not have it", ""),)
-    assert gs.group([write(tmp_path, "a"), write(tmp_path, "b")], prefixes=["a_", "b_"]).removed == ()
+    assert grouped.removed == ()
+    gs.save(grouped, tmp_path / "out-symbol.json")
+    assert gs.load(tmp_path / "out-symbol.json").graph.extra == {"note": [1]}
