@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from graphshare.formats.onnx.graph_fields import ANNOTATION, VALUE_INFO
-from graphshare.formats.onnx.homes import find_at_home
+from graphshare.formats.onnx.graph_names import GraphNames
 from graphshare.formats.onnx.stored import OUTPUT, NamedMessage, find_stored, get_source, list_output_names
 from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.formats.onnx.types import TensorType, is_complete, read_any_type, read_type
@@ -80,23 +80,14 @@ def list_shadows(graph: Graph) -> Iterator[tuple[Steps, Node, str, bool]]:
 
     They refuse the outputs of operators, unless the other value comes after the operator that has the body.
     """
-    at_home = find_at_home(graph)
-    homes: dict[object, dict[str, Node]] = {}
-    for node, name in at_home.items():
-        homes.setdefault(find_stored(node.details).home, {})[name] = node
-    # For each graph around: the ranks of its values, and the operator that has the body.
-    pending: list[tuple[Steps, Graph, list[tuple[dict[str, int], int, Node]]]] = [((), graph, [])]
-    for steps, body, around in pending:
-        home = homes.get(get_source(body).span, {}) if around else {}
-        values, captures = [(name, 0, node) for name, node in home.items()], {*body.captures, *at_home}
-        for i, node in enumerate(body.nodes):
-            values += [(name, i, node) for name in list_output_names(node) if name and node not in captures]
-        # Inputs and initializers come before all operators; some loaders accept a body that hides them.
-        ranks = {name: i if node.op or is_constant(node) else -1 for name, i, node in values}
-        for name, _, node in values:
-            for outer, place, owner in around:
-                if name in outer and name not in list_output_names(owner):
-                    yield steps, node, name, ranks[name] >= 0 and outer[name] < place
-        for i, node in enumerate(body.nodes):
-            for k, part in enumerate(node.subgraphs):
-                pending.append(((*steps, "nodes", i, "subgraphs", k), part, [*around, (ranks, i, node)]))
+    pending: list[tuple[Steps, GraphNames]] = [((), GraphNames(graph))]
+    for steps, names in pending:
+        for node in names.nodes:
+            for name in filter(None, names.list_outputs(node)):
+                for around in names.outside:
+                    position = around.definitions[name].position if name in around.definitions else around.owner
+                    if position != around.owner:  # a body may have the name of its owner's output
+                        yield steps, node, name, (bool(node.op) or is_constant(node)) and position < around.owner
+        for i, node in enumerate(names.graph.nodes):
+            for k, body in enumerate(names.list_bodies(node) if node.subgraphs else ()):
+                pending.append(((*steps, "nodes", i, "subgraphs", k), body))

@@ -7,13 +7,14 @@ around is in their way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from typing import NamedTuple
 
 from graphshare.formats.onnx.graph_fields import ANNOTATION
-from graphshare.formats.onnx.homes import find_at_home
 from graphshare.formats.onnx.stored import (
+    FIRST_CONSTANTS,
     NamedMessage,
     OnnxFile,
     TakenNames,
@@ -23,6 +24,7 @@ from graphshare.formats.onnx.stored import (
     list_read_names,
 )
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.walk import list_bodies
 
 
 class GraphNames:
@@ -38,12 +40,12 @@ class GraphNames:
         self,
         graph: Graph,
         captured: Mapping[Node, str] = EMPTY,
-        outside: tuple[_Around, ...] = (),
+        outside: tuple[Around, ...] = (),
         lifted: Mapping[Node, Node] = EMPTY,
         at_home: Mapping[Node, str] = EMPTY,
         old: Mapping[Node, str] = EMPTY,
     ) -> None:
-        self.graph, self.captured, self._outside = graph, captured, outside
+        self.graph, self.captured, self.outside = graph, captured, outside
         self._old = old  # the names that captures have in the file, where these are weights of the main graph
         self._at_home = at_home if outside else find_at_home(graph)
         self._lifted: Mapping[Node, Node] = lifted if outside else {node: node for node in self._at_home}
@@ -59,7 +61,7 @@ class GraphNames:
     @property
     def is_body(self) -> bool:
         """Return whether this is the graph of an operator."""
-        return bool(self._outside)
+        return bool(self.outside)
 
     def list_outputs(self, node: Node) -> tuple[str, ...]:
         """Return the names of a node's outputs, or of a capture."""
@@ -80,7 +82,7 @@ class GraphNames:
         entries = iter(node.inputs[len(node.inputs) - sum(len(graph.captures) for graph in node.subgraphs) :])
         pairs = zip(list_output_names(node), list_read_names(node), strict=False)
         prefix = next((new.removesuffix(old) for new, old in pairs if new and new.endswith(old)), "")
-        around = _Around(self._definitions, self._positions[node], _find_start(node), self._new_names, prefix)
+        around = Around(self._definitions, self._positions[node], _find_start(node), self._new_names, prefix)
         for graph in node.subgraphs:
             captured: dict[Node, str] = {}
             lifted: dict[Node, Node] = {}
@@ -91,7 +93,7 @@ class GraphNames:
                 else:
                     captured[variable] = self.find(entry)
                     old[variable] = variable.details.outputs[0] or self._find_old(entry.node)
-            yield GraphNames(graph, captured, (*self._outside, around), lifted, self._at_home, old)
+            yield GraphNames(graph, captured, (*self.outside, around), lifted, self._at_home, old)
 
     def list_orphans(self) -> Iterator[tuple[int, NamedMessage, str | None]]:
         """Yield the messages on values that this graph does not have: the number of the list, the message and its name now.
@@ -103,7 +105,7 @@ class GraphNames:
         names = {name for node in self.nodes for name in self.list_outputs(node) if name} if orphans else set()
         for number, message in orphans:
             around = self._find_around(message.file, message.name)
-            is_taken = message.name in names or any(message.name in level.definitions for level in self._outside)
+            is_taken = message.name in names or any(message.name in level.definitions for level in self.outside)
             yield number, message, around or (None if is_taken else message.name)
 
     def list_annotations(self) -> Iterator[NamedMessage]:
@@ -121,7 +123,7 @@ class GraphNames:
         return self._find_around(file, old) or old
 
     def _find_around(self, file: OnnxFile, old: str) -> str:
-        return next((name for level in reversed(self._outside) if (name := level.find_new_name(file, old))), "")
+        return next((name for level in reversed(self.outside) if (name := level.find_new_name(file, old))), "")
 
     def _find_old(self, node: Node) -> str:
         return self._old[node] if node in self.captured else list_read_names(node)[0]
@@ -131,21 +133,21 @@ class GraphNames:
         return (self._at_home[node],) if node in self.weights else list_output_names(node)
 
     @cached_property
-    def _definitions(self) -> dict[str, _Definition]:
+    def _definitions(self) -> dict[str, Definition]:
         """The definitions of all names."""
-        definitions: dict[str, _Definition] = {}
+        definitions: dict[str, Definition] = {}
         for node in self.nodes:
             position, start = self._positions.get(node, -1), _find_start(node)
             has_moved = find_stored(node.details).home is not None and node not in self.weights  # out of a body
             for name, old in zip(self.list_outputs(node), list_read_names(node), strict=False):
                 file = _find_file(node) if name == old and not has_moved else None
-                definitions[name] = _Definition(position, file, start)
+                definitions[name] = Definition(position, file, start)
         return definitions
 
     @cached_property
     def _positions(self) -> dict[Node, int]:
-        """The positions of the operators."""
-        return {node: position for position, node in enumerate(self.nodes) if node.op}
+        """The positions of the operators, and of weights in Constants."""
+        return {node: i for i, node in enumerate(self.nodes) if node.op or find_stored(node.details).node is not None}
 
     @cached_property
     def _new_names(self) -> _NewNames:
@@ -169,25 +171,25 @@ class GraphNames:
             for name, old in zip(self._names_of(node), list_read_names(node), strict=False):
                 hides = name in captured and not (captured[name] and name == old)
                 hides |= name in weights and node not in self.weights
-                if name and (hides or (node.op and any(level.defines(name, file) for level in self._outside))):
+                if name and (hides or (node.op and any(level.defines(name, file) for level in self.outside))):
                     clashes.add(name)
                 names.add(name)
         renamed: dict[str, str] = {}
         taken = TakenNames(names | captured.keys()) if clashes else TakenNames()
         for name in sorted(clashes):
             renamed[name] = taken.take(name)
-            while any(renamed[name] in level.definitions for level in self._outside):
+            while any(renamed[name] in level.definitions for level in self.outside):
                 renamed[name] = taken.take(name)
         return renamed
 
 
-class _Around(NamedTuple):
+class Around(NamedTuple):
     """The values of a graph around a body, see :class:`GraphNames`, and the body's owner.
 
     ``owner`` is its position, ``start`` where it begins in its file, ``prefix`` what its name has before that in the file.
     """
 
-    definitions: Mapping[str, _Definition]
+    definitions: Mapping[str, Definition]
     owner: int
     start: int
     new_names: _NewNames
@@ -203,7 +205,7 @@ class _Around(NamedTuple):
         return _choose(self.new_names[file, name], name, self.prefix) if (file, name) in self.new_names else ""
 
 
-class _Definition(NamedTuple):
+class Definition(NamedTuple):
     """The position of the operator that defines a value, -1 for a variable; the file that has it by its name, and where."""
 
     position: int
@@ -221,9 +223,9 @@ def _find_file(node: Node) -> OnnxFile | None:
 
 
 def _find_start(node: Node) -> int:
-    """Return where an operator begins in its file; variables come before all."""
+    """Return where an operator begins in its file; inputs and initializers come before all."""
     span = find_stored(node.details).node
-    return span.start if node.op and span is not None else -1
+    return span.start if span is not None else -1
 
 
 def _choose(names: Sequence[str], old: str, prefix: str) -> str:
@@ -248,3 +250,53 @@ def find_name_changes(graph: Graph) -> NameChanges:
         changes.left_out.extend((number, message) for number, message, name in names.list_orphans() if name is None)
         pending += [body for node in names.nodes if node.subgraphs for body in names.list_bodies(node)]
     return changes
+
+
+def find_at_home(graph: Graph) -> dict[Node, str]:
+    """Return the weights of bodies that are written where they were read, and their names there.
+
+    Those are the ones that their body alone captures, once. Every other one, tied across bodies for one, is an initializer
+    of the main graph. A name that several bodies have is the model's own with a number, which a reader adds anew.
+    """
+    if not any(node.subgraphs for node in graph.nodes):
+        return {}
+    lifted = {node for node in graph.nodes if not node.op and find_stored(node.details).home is not None}
+    uses = Counter(head.node for head in graph.heads)
+    homes: set[Node] = set()
+    for node in graph.nodes:
+        uses.update([entry.node for entry in node.inputs])
+        if node.subgraphs:
+            homes.update(_list_at_home(node, lifted))
+    at_home = {node for node in homes if uses[node] == 1}
+    taken = TakenNames(name for node in graph.nodes if node not in at_home for name in list_output_names(node))
+    names: dict[Node, str] = {}
+    for node in graph.nodes:
+        if node in at_home:
+            stored = find_stored(node.details)
+            number = stored.outputs[0].removeprefix(stored.tensor.name) if stored.tensor is not None else ""
+            name = node.name.removesuffix(number)
+            names[node] = name if taken.find_free(name) == node.name else node.name
+            taken.add(node.name)
+    return names
+
+
+def _list_at_home(node: Node, lifted: Set[Node]) -> Iterator[Node]:
+    """Yield the weights that bodies of an operator capture, and that were read from them."""
+    pending = [(body, {v: e.node for v, e in body.captured.items() if e.node in lifted}) for body in list_bodies(node).values()]
+    for body, weights in pending:
+        home = get_source(body.graph).span
+        yield from (weight for weight in weights.values() if find_stored(weight.details).home is home)
+        for inner in [inner for node in body.graph.nodes for inner in list_bodies(node).values()] if weights else ():
+            pending.append((inner, {v: weights[e.node] for v, e in inner.captured.items() if e.node in weights}))
+
+
+def is_constant_in_file(node: Node, graph: Graph) -> bool:
+    """Return whether a variable of the main graph is written as a Constant: one that it had, or some that a body had.
+
+    ONNX's inference of types takes sparse Constants for tensors, and does not take sparse initializers for them. Up to IR
+    version 3 initializers are inputs.
+    """
+    stored = find_stored(node.details)
+    if node.op or stored.node is None:
+        return False
+    return stored.home is None or stored.is_sparse or get_source(graph).ir_version < FIRST_CONSTANTS

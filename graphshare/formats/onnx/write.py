@@ -14,8 +14,7 @@ from typing import TypeVar
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, TENSOR
 from graphshare.formats.onnx.graph_fields import ANNOTATION, INITIALIZER, INPUT, NODE, SPARSE, VALUE_INFO
-from graphshare.formats.onnx.graph_names import GraphNames
-from graphshare.formats.onnx.homes import find_at_home, is_constant_in_file
+from graphshare.formats.onnx.graph_names import GraphNames, find_at_home, is_constant_in_file
 from graphshare.formats.onnx.messages import (
     FieldChange,
     describe_value,
