@@ -55,7 +55,8 @@ def test_numbers_are_compared_in_their_bits(dtype: str, tmp_path: Path) -> None:
     a = np.array([0.0, np.nan, 1.0, 2.0], dtype)
     b = np.array([-0.0, np.nan, 1.0, 2.0], dtype)
     assert apart(tmp_path, a, b) == Distance(4, 1, 0.0, bits=1)
-    b.view(f"u{a.itemsize}")[1] ^= 1  # another NaN
+    bits = b.view(f"u{a.itemsize}")
+    bits[1] ^= bits.dtype.type(1)  # another NaN
     assert apart(tmp_path, a, b) == Distance(4, 2, 0.0, bits=2)
     b[3] = 2.5
     assert apart(tmp_path, a, b) == Distance(4, 3, 0.5, bits=2)
