@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 from msgspec.structs import replace
 
@@ -72,17 +73,13 @@ def account(graph: Graph, origins: Origins) -> Iterator[RemovedMessage | Fault |
 
     A message that a new one has replaced, a type with other sizes for one, is not among them.
     """
-    images: dict[Graph, dict[Node, list[Node]]] = {}
-    for source, branch in origins:
-        known = images.setdefault(source, {})
-        for node, image in branch.items():
-            known.setdefault(node, []).append(image)
-    keeper = _Keeper(graph, images)
-    for position, (source, own) in enumerate(images.items()):
+    keeper = _Keeper(graph, origins)
+    for position, source in enumerate(dict.fromkeys(source for source, _ in origins)):
         yield from _find_unread(source)
-        yield from keeper.find_lost(source.nodes, own)
+        if lacking := keeper.list_lacking(source):
+            yield from keeper.find_lost(lacking, keeper.images[source])
         yield from _find_lost_fields(get_source(source), graph, is_joined=position > 0)
-    yield from _find_unwritten(graph)
+    yield from _find_unwritten(graph, origins)
     changes = find_name_changes(graph)
     for name, free in changes.renamed:
         yield f"value {name!r} of a body is called {free!r} now, because a value around it has its name"
@@ -112,34 +109,58 @@ def _find_unread(graph: Graph) -> Iterator[Fault]:
         source = get_source(each)
         stated.update(source.counts)
         read.update([number for number, _ in source.orphans])
-        nodes = [stored for node in each.nodes if (stored := node.details.stored) is not None]
-        values = [stored.values for stored in nodes if stored.values is not NO_MESSAGES]
-        # One pass for each list: a large graph has many nodes, and a call for each takes time.
-        read[NODE] += sum([stored.node is not None for stored in nodes])
-        read[INPUT] += sum([stored.input is not None for stored in nodes])
-        for stored in [stored for stored in nodes if stored.tensor is not None and stored.node is None]:
-            read[SPARSE if stored.is_sparse else INITIALIZER] += 1
+        # Nearly every value has value_info alone. A large graph has many, and a call for each takes time.
+        values = [value for n in each.nodes if (s := n.details.stored) is not None and (value := s.values) is not NO_MESSAGES]
         read[VALUE_INFO] += sum([len(value.infos) for value in values])
-        for value in [
-            value for value in values if value.results is not EMPTY or value.annotations is not EMPTY or value.repeated
-        ]:
+        for value in [v for v in values if v.results is not EMPTY or v.annotations is not EMPTY or v.repeated]:
             read.update({OUTPUT: len(value.results), ANNOTATION: len(value.annotations)})
             read.update([number for number, _, _ in value.repeated])
-    for number in LISTS:
+    for number in _LISTED:  # the others have one message for each name, and a second one is refused
         if stated[number] != read[number]:
             message = f"has {stated[number]:,} messages in {LISTS[number]}, of which {read[number]:,} were read"
             yield Fault(message, where=get_source(graph).file.path)
 
 
 class _Keeper:
-    """The messages of a graph, and how many nodes of its origins each of its nodes comes from."""
+    """The messages of a graph, and the nodes of its origins that each of its nodes comes from."""
 
-    def __init__(self, graph: Graph, images: Mapping[Graph, Images]) -> None:
-        self._graph, self._images = graph, images
-        # Most nodes keep all that they have: these are compared by the object that has it all.
-        self._stored = {id(node.details.stored) for each in iter_graphs(graph) for node in each.nodes}
-        self._messages: set[int] = set()
-        self._origins: Counter[Node] = Counter()
+    def __init__(self, graph: Graph, origins: Origins) -> None:
+        self._graph, self._branches = graph, origins
+
+    def list_lacking(self, source: Graph) -> list[Node]:
+        """Return the nodes of an origin whose messages, or those of their bodies, the graph may not all have."""
+        nodes = list(source.nodes)
+        # Most images have the very object that has all messages of their node.
+        for branch in [branch for origin, branch in self._branches if origin is source]:
+            find = branch.get
+            nodes = [
+                n for n in nodes if n.subgraphs or (image := find(n)) is None or image.details.stored is not n.details.stored
+            ]
+        return nodes
+
+    @cached_property
+    def _stored(self) -> set[int]:
+        return {id(node.details.stored) for each in iter_graphs(self._graph) for node in each.nodes}
+
+    @cached_property
+    def images(self) -> dict[Graph, dict[Node, list[Node]]]:
+        """The images of the nodes of each origin."""
+        images: dict[Graph, dict[Node, list[Node]]] = {}
+        for source, branch in self._branches:
+            known = images.setdefault(source, {})
+            for node, image in branch.items():
+                known.setdefault(node, []).append(image)
+        return images
+
+    @cached_property
+    def _origins(self) -> Counter[Node]:
+        """The number of the nodes that each node comes from."""
+        return Counter(image for own in self.images.values() for known in own.values() for image in set(known))
+
+    @cached_property
+    def _messages(self) -> set[int]:
+        nodes = [node for each in iter_graphs(self._graph) for node in each.nodes]
+        return {id(message) for node in nodes for _, message in list_slots(find_stored(node.details))}
 
     def find_lost(self, nodes: Iterable[Node], images: Images) -> Iterator[RemovedMessage | Fault]:
         """Yield the messages of nodes, and of those in their bodies, that are not kept."""
@@ -158,11 +179,6 @@ class _Keeper:
                 yield from self.find_lost(body.nodes, inner)
 
     def _find_lost_messages(self, node: Node, stored: Stored, images: Sequence[Node]) -> Iterator[RemovedMessage | Fault]:
-        if not self._messages:
-            nodes = [node for each in iter_graphs(self._graph) for node in each.nodes]
-            self._messages = {id(message) for node in nodes for _, message in list_slots(find_stored(node.details))}
-            counted = (image for own in self._images.values() for known in own.values() for image in set(known))
-            self._origins = Counter(counted)
         others = [dict(list_slots(find_stored(image.details))) for image in images]
         for slot, message in list_slots(stored):
             instead = [slots[slot] for slots in others if slot in slots]
@@ -211,16 +227,15 @@ def _is_own(number: int, span: Span) -> bool:
     return number == METADATA and read_metadata(span)[0].startswith(OWN_KEYS)
 
 
-def _find_unwritten(graph: Graph) -> Iterator[RemovedMessage]:
+def _find_unwritten(graph: Graph, origins: Origins) -> Iterator[RemovedMessage]:
     """Yield the types of former outputs, where no other list can state them."""
     heads = Counter([(head.node, head.index) for head in graph.heads])
-    for node in graph.nodes:
-        stored = node.details.stored
-        if not isinstance(stored, Stored) or stored.values.results is EMPTY:
-            continue
-        for (number, index, position), message in list_slots(stored):
-            if number != OUTPUT or message in list_results(stored.values, index, heads[node, index]):
+    ends = dict.fromkeys(images.get(head.node) for source, images in origins for head in source.heads)
+    for node in [node for node in ends if node is not None]:
+        values = find_stored(node.details).values
+        for (number, index, position), message in list_slots(find_stored(node.details)):
+            if number != OUTPUT or message in list_results(values, index, heads[node, index]):
                 continue
-            if position or index in stored.values.infos or not node.op:
+            if position or index in values.infos or not node.op:
                 name = list_output_names(node)[index]
                 yield RemovedMessage(LISTS[OUTPUT], name, "the value is not an output now", message.file.path)

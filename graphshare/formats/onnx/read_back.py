@@ -191,6 +191,8 @@ def _match_variables(
     variables = {node.name: node for node in graph.nodes if not node.op}
     if lists.named[SPARSE] or variables.keys() != inputs.keys() | tensors.keys() or "" in variables:
         return None
+    expected: list[NamedMessage] = []
+    actual: list[NamedMessage] = []
     for name, node in variables.items():
         tensor, place = tensors.get(name), None
         if tensor is not None:
@@ -198,18 +200,22 @@ def _match_variables(
         stored, declared = find_stored(node.details), inputs.get(name)
         if name not in changed and _describe_place(place, holds_value=tensor is not None) != _describe_variable(node):
             return None
-        if tensor is not None and (stored.tensor is None or not _says_the_same(stored.tensor, tensor)):
-            return None
+        if tensor is not None:
+            if stored.tensor is None:
+                return None
+            expected.append(stored.tensor)
+            actual.append(tensor)
         if declared is not None and _read_rest(declared) != (b"" if stored.input is None else _read_rest(stored.input)):
             return None
-    return {node: (name,) for name, node in variables.items()}
+    return {node: (name,) for name, node in variables.items()} if _are_tensors_alike(expected, actual) else None
 
 
-def _says_the_same(tensor: NamedMessage, other: NamedMessage) -> bool:
-    """Return whether two tensors say the same beside their names and data; small ones are compared with their data first."""
-    if tensor.size <= SHORT and _read_rest(tensor) == _read_rest(other):
+def _are_tensors_alike(expected: Sequence[NamedMessage], actual: Sequence[NamedMessage]) -> bool:
+    """Return whether tensors say the same beside their names and data; small ones are compared with their data first."""
+    are_small = max([tensor.end - tensor.start for tensor in (*expected, *actual)], default=0) <= SHORT
+    if are_small and _read_rests(expected) == _read_rests(actual):
         return True
-    return _read_tensor_rest(tensor) == _read_tensor_rest(other)
+    return [*map(_read_tensor_rest, expected)] == [*map(_read_tensor_rest, actual)]
 
 
 def _match_operators(file: OnnxFile, lists: Lists, graph: Graph, values: dict[Node, tuple[str, ...]]) -> bool:
@@ -292,13 +298,21 @@ def _are_messages_equal(expected: list[tuple[str, NamedMessage]], actual: Sequen
         actual = sorted(actual, key=attrgetter("name"))
         if [name for name, _ in expected] != [message.name for message in actual]:
             return False
-    return [_read_rest(message) for _, message in expected] == [_read_rest(message) for message in actual]
+    return _read_rests([message for _, message in expected]) == _read_rests(actual)
+
+
+def _read_rests(messages: Iterable[NamedMessage]) -> list[bytes]:
+    """Return what each message says beside its name, which nearly always comes first."""
+    return [
+        m.file.data[m.name_end : m.end]
+        if m.start == m.name_start
+        else m.file.data[m.start : m.name_start] + m.file.data[m.name_end : m.end]
+        for m in messages
+    ]
 
 
 def _read_rest(message: NamedMessage) -> bytes:
-    """Return what a message says beside its name."""
-    data = message.file.data
-    return data[message.start : message.name_start] + data[message.name_end : message.end]
+    return _read_rests([message])[0]
 
 
 def _read_tensor_rest(tensor: Span, *, is_sparse: bool = False) -> bytes:
