@@ -170,7 +170,7 @@ def follow_rewrite(
         report=report,
         notes=(*notes, *_note_untyped(rewrite.graph), *more),
         needs_params=model.needs_params or needs_params,
-        removed=tuple(dict.fromkeys((*model.removed, *removed))),
+        removed=_join_removed(model.removed, removed),
     )
 
 
@@ -202,7 +202,7 @@ def follow_group(
         report=report,
         notes=(*notes, *_note_untyped(rewrite.graph), *more),
         needs_params=True,
-        removed=tuple(dict.fromkeys((*(each for model in models for each in model.removed), *removed))),
+        removed=_join_removed([part for model in models for part in model.removed], removed),
     )
 
 
@@ -228,6 +228,11 @@ def _note_untyped(graph: Graph) -> list[str]:
     format_ = find_format(graph)
     names = format_.list_untyped_outputs(graph)
     return [f"outputs are written without a type: {format_.explain_unknown_types(names)}"] if names else []
+
+
+def _join_removed(earlier: Sequence[RemovedMessage], later: Sequence[RemovedMessage]) -> tuple[RemovedMessage, ...]:
+    """Return the parts that several rewrites removed, each once."""
+    return tuple(dict.fromkeys((*earlier, *later)) if earlier else later)
 
 
 def _account(rewrite: Rewrite) -> tuple[list[RemovedMessage], list[str]]:

@@ -23,9 +23,11 @@ from graphshare.formats.onnx.stored import (
     OUTPUT,
     OWN_KEYS,
     MemoryFile,
+    NamedMessage,
     OnnxSource,
     Span,
     Stored,
+    ValueMessages,
     find_stored,
     get_source,
     list_output_names,
@@ -66,6 +68,14 @@ def list_slots(stored: Stored) -> Iterator[tuple[Slot, Span]]:
             yield (number, index, 0), message
     for position, (number, index, message) in enumerate(values.repeated, 1):
         yield (number, index, position), message
+
+
+def list_stated(values: ValueMessages) -> Iterator[tuple[int, int, NamedMessage]]:
+    """Yield the messages on outputs: the number of the list, the index of the output and the message."""
+    for number, messages in ((VALUE_INFO, values.infos), (OUTPUT, values.results), (ANNOTATION, values.annotations)):
+        for index, message in messages.items():
+            yield number, index, message
+    yield from values.repeated
 
 
 def account(graph: Graph, origins: Origins) -> Iterator[RemovedMessage | Fault | str]:
@@ -178,7 +188,16 @@ class _Keeper:
                         inner.setdefault(own, []).append(image)
                 yield from self.find_lost(body.nodes, inner)
 
+    @cached_property
+    def _values(self) -> set[int]:
+        return {id(find_stored(node.details).values) for each in iter_graphs(self._graph) for node in each.nodes}
+
     def _find_lost_messages(self, node: Node, stored: Stored, images: Sequence[Node]) -> Iterator[RemovedMessage | Fault]:
+        if not images:  # unless another node has the outputs of this one now
+            if stored.values is not NO_MESSAGES and id(stored.values) not in self._values:
+                for number, index, stated in list_stated(stored.values):
+                    yield RemovedMessage(LISTS[number], list_output_names(node)[index], "the value is gone", stated.file.path)
+            return
         others = [dict(list_slots(find_stored(image.details))) for image in images]
         for slot, message in list_slots(stored):
             instead = [slots[slot] for slots in others if slot in slots]
@@ -186,10 +205,9 @@ class _Keeper:
                 continue
             number, index, _ = slot
             name = list_output_names(node)[index] if list_output_names(node) else ""
-            if not images or instead or any(self._origins[image] > 1 for image in images):
+            if instead or any(self._origins[image] > 1 for image in images):
                 if number in _LISTED:
-                    reason = "the value is another one now" if images else "the value is gone"
-                    yield RemovedMessage(LISTS[number], name, reason, message.file.path)
+                    yield RemovedMessage(LISTS[number], name, "the value is another one now", message.file.path)
             else:
                 yield Fault(f"the message of {name!r} in {LISTS[number]} is lost", where=message.file.path, node=node.name)
 
