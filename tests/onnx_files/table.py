@@ -98,6 +98,7 @@ REASONS: dict[str, list[Reason]] = {
     "share --alias": [
         _says_truth("no parameter would change|matches no parameter", _has_no_weights),
         _says_truth("two outputs would be the value", lambda bench: bool(bench.weights.keys() & set(bench.heads))),
+        _says_truth("it is an output of the graph", lambda bench: bool(bench.weights.keys() & set(bench.heads))),
     ],
     "share --untie": [_says_truth("matches no parameter that several operators use", _has_no_weights)],
     "params convert": [_says_truth("a dtype that parameter files do not have", _has_odd_weights)],

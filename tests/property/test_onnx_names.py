@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
@@ -139,9 +139,20 @@ def test_a_rewrite_keeps_every_message(rewrite: str, data: bytes) -> None:
     assert status != "refused" or any(reason in what for reason in REFUSALS), what
 
 
+def hides_by_initializer(graph: onnx.GraphProto, around: frozenset[str]) -> bool:
+    """Return whether an initializer, or a Constant, of a body has the name of a value around it."""
+    constants = {name for node in graph.node if node.op_type == "Constant" for name in node.output}
+    own = {tensor.name for tensor in graph.initializer} | constants
+    names = own | {value.name for value in graph.input} | {name for node in graph.node for name in node.output}
+    bodies = [attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g")]
+    return bool(own & around) or any(hides_by_initializer(body, around | names) for body in bodies)
+
+
 @pytest.mark.parametrize("check", ["tie", "copy", "share", "group", "pool", "outputs", "extract"])
 @given(data=models())
 def test_a_rewrite_computes_the_same(check: str, data: bytes) -> None:
+    # onnxruntime takes an input around a body for an initializer of the body that has its name.
+    assume(not hides_by_initializer(onnx.load_from_string(data).graph, frozenset()))
     with tempfile.TemporaryDirectory() as folder:
         subject = Subject(Source("drawn", data), Path(folder))
         try:

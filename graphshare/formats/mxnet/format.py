@@ -13,13 +13,13 @@ from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_format import Capability, ModelFormat, NamedModel, Origins, RemovedMessage, SaveOptions
 from graphshare.formats.model_names import PACKED, PARAMETER_ENDINGS, split_params
 from graphshare.formats.mxnet.document import begins_like_json
-from graphshare.formats.mxnet.source import restyle
+from graphshare.formats.mxnet.source import get_source, restyle
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
 
-_INERT = "backward_source_id"
+_UPGRADED = "an upgrade keeps what MXNet reads"
 _UPGRADE = "add `gs.upgrade(model)`, or bring them to one version with `graphshare upgrade` first"
 
 
@@ -89,7 +89,9 @@ class MxnetFormat(ModelFormat):
         sources = dict.fromkeys(source for source, _ in origins)
         for position, source in enumerate(sources):
             for key, value in source.extra.items():
-                if key not in graph.extra:
+                if key not in get_source(graph).keys:
+                    yield RemovedMessage("key", key, _UPGRADED, "")
+                elif key not in graph.extra:
                     yield Fault(f"the key {key!r} of the graph is lost")
                 elif position and graph.extra[key] != value:
                     yield RemovedMessage("key", key, "an earlier graph has another value", "")
@@ -98,8 +100,8 @@ class MxnetFormat(ModelFormat):
         for node, image in pairs:
             lost = node.extra.keys() - image.extra.keys() if origin_counts[image] == 1 else ()
             for key in lost:
-                if key == _INERT:
-                    yield RemovedMessage("key", key, "only MXNet of 2015 writes it, and none reads it", "")
+                if image.form is None and node.form is not None:
+                    yield RemovedMessage("key", key, _UPGRADED, "")
                 else:
                     yield Fault(f"the key {key!r} is lost", node=node.name)
 

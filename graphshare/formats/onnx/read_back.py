@@ -37,7 +37,6 @@ from graphshare.formats.onnx.stored import (
     FUNCTION,
     NO_MESSAGES,
     OUTPUT,
-    OWN_KEYS,
     TRAINING,
     NamedMessage,
     NamesSpan,
@@ -49,7 +48,7 @@ from graphshare.formats.onnx.stored import (
     list_output_names,
     list_results,
 )
-from graphshare.formats.onnx.tensors import DATA_FIELDS, TENSOR_METADATA, data_size, locate_tensor, read_pair
+from graphshare.formats.onnx.tensors import DATA_FIELDS, TENSOR_METADATA, data_size, has_own_key, locate_tensor
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import own_inputs
 
@@ -323,7 +322,7 @@ def _read_tensor_rest(tensor: Span, *, is_sparse: bool = False) -> bytes:
         values = [_read_tensor_rest(Span(tensor.file, field[3], field[4])) for field in fields if field[0] == 1]
         return b"".join([*values, *(data[field[2] : field[4]] for field in fields if field[0] != 1)])
     for number, _, begin, start, end in scan(data, tensor.start, tensor.end):
-        is_note = number == TENSOR_METADATA and read_pair(tensor.file, start, end)[0].startswith(OWN_KEYS)
+        is_note = number == TENSOR_METADATA and has_own_key(data, start, end)
         if number > 2 and number not in DATA_FIELDS and number != TENSOR_NAME and not is_note:
             parts.append((number, data[begin:end]))
     # Where data gets another place, fields are written in the order of their numbers.

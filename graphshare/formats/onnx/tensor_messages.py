@@ -8,7 +8,16 @@ from graphshare.formats.onnx.graph_fields import TENSOR_NAME
 from graphshare.formats.onnx.messages import describe_tensor, encode_pair
 from graphshare.formats.onnx.protobuf import Blob, Message, encode_text, encode_varint, enum_at, scan
 from graphshare.formats.onnx.stored import OWN_KEYS, MemoryFile, Span
-from graphshare.formats.onnx.tensors import DATA_FIELDS, EXTERNAL, LOCATION, RAW, TENSOR_METADATA, find_integer_form, read_pair
+from graphshare.formats.onnx.tensors import (
+    DATA_FIELDS,
+    EXTERNAL,
+    LOCATION,
+    RAW,
+    TENSOR_METADATA,
+    find_integer_form,
+    has_own_key,
+    read_pair,
+)
 
 ExternalRange = tuple[str, int, int]
 """A file, as the model names it, and begin and end of the data in it."""
@@ -62,7 +71,8 @@ def replace_data(span: Span, data: Blob | ExternalRange, name: str | None = None
     stored, is_stated, note = RAW, False, ""
     for number, kind, begin, start, end in scan(span.file.data, span.start, span.end):
         field = Span(span.file, begin, end)
-        pair = read_pair(span.file, start, end) if number in (EXTERNAL, TENSOR_METADATA) else ("", "")
+        is_pair = number == EXTERNAL or (number == TENSOR_METADATA and has_own_key(span.file.data, start, end))
+        pair = read_pair(span.file, start, end) if is_pair else ("", "")
         if pair[0] == _KEY:
             note = pair[1]
         elif number in _FORMS:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from graphshare.files.open_source import describe_file, open_source
 from graphshare.files.paths import is_inside, join
 from graphshare.formats.onnx.protobuf import BYTES, Data, Field, WireError, enum_at, expect, integers_at, once, scan, text_at
-from graphshare.formats.onnx.stored import OnnxFile, Span, TensorPlace
+from graphshare.formats.onnx.stored import OWN_KEYS, OnnxFile, Span, TensorPlace
 from graphshare.formats.params.records import MAX_RANK, element_count
 from graphshare.ir.onnx import DTYPE_CODES
 from graphshare.text.format import format_count
@@ -145,6 +145,11 @@ def pack_integers(data: Data, field: Field, width: int) -> bytes:
     """Return the integers of a field with ``width`` bytes each, little endian. Raises WireError."""
     limit = 1 << 8 * width
     return b"".join([(value % limit).to_bytes(width, "little") for value in integers_at(data, field)])
+
+
+def has_own_key(data: Data, start: int, end: int) -> bool:
+    """Return whether the pair of texts at ``start`` has a key of this package, which writes the key first."""
+    return data[start : min(start + 2 + len(OWN_KEYS), end)][2:] == OWN_KEYS.encode()
 
 
 def find_integer_form(span: Span) -> tuple[int, bool]:
