@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from graphshare.formats.onnx.graph_fields import ANNOTATION, VALUE_INFO
+from graphshare.formats.onnx.graph_fields import LIST_NAMES
 from graphshare.formats.onnx.graph_names import GraphNames
-from graphshare.formats.onnx.stored import OUTPUT, NamedMessage, find_stored, get_source, list_output_names
+from graphshare.formats.onnx.stored import NamedMessage, find_stored, get_source, list_output_names
 from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.formats.onnx.types import TensorType, is_complete, read_any_type, read_type
 from graphshare.formats.onnx.value_types import ValueType, find_types
@@ -56,9 +56,6 @@ def infer_independently(graph: Graph) -> Mapping[tuple[Node, int], ValueType]:
     return find_types(graph, entries, independent=True) if entries else {}
 
 
-LISTS = {VALUE_INFO: "value_info", ANNOTATION: "quantization_annotation", OUTPUT: "output"}
-
-
 def list_stale(graph: Graph) -> Iterator[tuple[str, NamedMessage]]:
     """Yield the value_info and the annotations, in bodies too, of values that do not exist, each with the name of its list."""
     graphs = list(iter_graphs(graph))
@@ -66,13 +63,13 @@ def list_stale(graph: Graph) -> Iterator[tuple[str, NamedMessage]]:
         known = {name for each in graphs for node in each.nodes for name in list_output_names(node) if name}
         for number, message in [orphan for each in graphs for orphan in get_source(each).orphans]:
             if message.name not in known:
-                yield LISTS[number], message
+                yield LIST_NAMES[number], message
 
 
 def list_repeated(graph: Graph) -> Iterator[tuple[str, NamedMessage]]:
     """Yield the messages, in bodies too, that are followed by another one on their value, each with the name of its list."""
     for node in [node for each in iter_graphs(graph) for node in each.nodes]:
-        yield from ((LISTS[number], message) for number, _, message in find_stored(node.details).values.repeated)
+        yield from ((LIST_NAMES[number], message) for number, _, message in find_stored(node.details).values.repeated)
 
 
 def list_shadows(graph: Graph) -> Iterator[tuple[Steps, Node, str, bool]]:

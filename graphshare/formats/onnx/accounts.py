@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from graphshare.errors import BUG, Fault, SelfCheckError
 from graphshare.formats.model_format import Origins, RemovedMessage
-from graphshare.formats.onnx.graph_fields import ANNOTATION, INITIALIZER, INPUT, NODE, SPARSE, VALUE_INFO
+from graphshare.formats.onnx.graph_fields import ANNOTATION, INITIALIZER, INPUT, LIST_NAMES, NODE, SPARSE, VALUE_INFO
 from graphshare.formats.onnx.graph_names import find_name_changes
 from graphshare.formats.onnx.stored import (
     GRAPH_METADATA,
@@ -39,8 +39,6 @@ from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.walk import iter_graphs
 
 # fmt: off
-LISTS = {VALUE_INFO: "value_info", OUTPUT: "output", ANNOTATION: "quantization_annotation", INPUT: "input",
-          INITIALIZER: "initializer", SPARSE: "sparse_initializer", NODE: "node"}
 _MODEL_FIELDS = {1: "ir_version", 2: "producer_name", 3: "producer_version", 4: "domain", 5: "model_version", 6: "doc_string",
                  8: "opset_import", METADATA: "metadata_props", 20: "training_info", 25: "functions", 26: "configuration"}
 _GRAPH_FIELDS = {2: "name", 10: "doc_string", 16: "metadata_props"}
@@ -62,20 +60,16 @@ def list_slots(stored: Stored) -> Iterator[tuple[Slot, Span]]:
         yield (SPARSE if stored.is_sparse else INITIALIZER, 0, 0), stored.tensor
     if stored.input is not None:
         yield (INPUT, 0, 0), stored.input
-    values = stored.values
+    yield from list_value_slots(stored.values)
+
+
+def list_value_slots(values: ValueMessages) -> Iterator[tuple[Slot, NamedMessage]]:
+    """Yield the messages on the outputs of a node, each with its slot."""
     for number, messages in ((VALUE_INFO, values.infos), (OUTPUT, values.results), (ANNOTATION, values.annotations)):
         for index, message in messages.items():
             yield (number, index, 0), message
     for position, (number, index, message) in enumerate(values.repeated, 1):
         yield (number, index, position), message
-
-
-def list_stated(values: ValueMessages) -> Iterator[tuple[int, int, NamedMessage]]:
-    """Yield the messages on outputs: the number of the list, the index of the output and the message."""
-    for number, messages in ((VALUE_INFO, values.infos), (OUTPUT, values.results), (ANNOTATION, values.annotations)):
-        for index, message in messages.items():
-            yield number, index, message
-    yield from values.repeated
 
 
 def account(graph: Graph, origins: Origins) -> Iterator[RemovedMessage | Fault | str]:
@@ -94,8 +88,8 @@ def account(graph: Graph, origins: Origins) -> Iterator[RemovedMessage | Fault |
     for name, free in changes.renamed:
         yield f"value {name!r} of a body is called {free!r} now, because a value around it has its name"
     for number, message in changes.left_out:
-        yield RemovedMessage(LISTS[number], message.name, _TAKEN, message.file.path)
-        yield f"{message.file.path}: {LISTS[number]} of {message.name!r} is left out: {_TAKEN}"
+        yield RemovedMessage(LIST_NAMES[number], message.name, _TAKEN, message.file.path)
+        yield f"{message.file.path}: {LIST_NAMES[number]} of {message.name!r} is left out: {_TAKEN}"
 
 
 def check_kept(graph: Graph, source: Graph) -> None:
@@ -127,7 +121,7 @@ def _find_unread(graph: Graph) -> Iterator[Fault]:
             read.update([number for number, _, _ in value.repeated])
     for number in _LISTED:  # the others have one message for each name, and a second one is refused
         if stated[number] != read[number]:
-            message = f"has {stated[number]:,} messages in {LISTS[number]}, of which {read[number]:,} were read"
+            message = f"has {stated[number]:,} messages in {LIST_NAMES[number]}, of which {read[number]:,} were read"
             yield Fault(message, where=get_source(graph).file.path)
 
 
@@ -182,6 +176,10 @@ class _Keeper:
                 twins = [image.subgraphs[position] for image in images.get(node, ()) if position < len(image.subgraphs)]
                 if any(twin is body for twin in twins):
                     continue
+                if twins:
+                    yield from _find_lost_in_body(get_source(body), [get_source(twin) for twin in twins])
+                for number, message in get_source(body).orphans if not twins else ():
+                    yield RemovedMessage(LIST_NAMES[number], message.name, "the body is gone", message.file.path)
                 inner: dict[Node, list[Node]] = {}
                 for twin in twins:
                     for own, image in zip(body.nodes, twin.nodes, strict=False):
@@ -195,8 +193,9 @@ class _Keeper:
     def _find_lost_messages(self, node: Node, stored: Stored, images: Sequence[Node]) -> Iterator[RemovedMessage | Fault]:
         if not images:  # unless another node has the outputs of this one now
             if stored.values is not NO_MESSAGES and id(stored.values) not in self._values:
-                for number, index, stated in list_stated(stored.values):
-                    yield RemovedMessage(LISTS[number], list_output_names(node)[index], "the value is gone", stated.file.path)
+                for (number, index, _), stated in list_value_slots(stored.values):
+                    name = list_output_names(node)[index]
+                    yield RemovedMessage(LIST_NAMES[number], name, "the value is gone", stated.file.path)
             return
         others = [dict(list_slots(find_stored(image.details))) for image in images]
         for slot, message in list_slots(stored):
@@ -207,9 +206,9 @@ class _Keeper:
             name = list_output_names(node)[index] if list_output_names(node) else ""
             if instead or any(self._origins[image] > 1 for image in images):
                 if number in _LISTED:
-                    yield RemovedMessage(LISTS[number], name, "the value is another one now", message.file.path)
+                    yield RemovedMessage(LIST_NAMES[number], name, "the value is another one now", message.file.path)
             else:
-                yield Fault(f"the message of {name!r} in {LISTS[number]} is lost", where=message.file.path, node=node.name)
+                yield Fault(f"the message of {name!r} in {LIST_NAMES[number]} is lost", where=message.file.path, node=node.name)
 
 
 def _find_lost_fields(own: OnnxSource, graph: Graph, *, is_joined: bool) -> Iterator[RemovedMessage | Fault | str]:
@@ -217,8 +216,9 @@ def _find_lost_fields(own: OnnxSource, graph: Graph, *, is_joined: bool) -> Iter
     source, path = get_source(graph), own.file.path
     for names, fields, kept in ((_MODEL_FIELDS, own.fields, source.fields), (_GRAPH_FIELDS, own.rest, source.rest)):
         spans, contents = {span for _, span in kept}, set[tuple[int, bytes]]()
-        # A function that another name, or a tensor of it that another place, was given to is a new field.
-        replaced = Counter([number for number, span in kept if isinstance(span.file, MemoryFile)])
+        # A function that got another name, or whose tensor got another place, is a new field.
+        new = [(number, span) for number, span in kept if isinstance(span.file, MemoryFile)]
+        replaced = Counter([number for number, span in new if not _is_own(number, span)])
         for number, span in fields:
             if span in spans or (names is _MODEL_FIELDS and _is_own(number, span)):
                 continue
@@ -235,10 +235,24 @@ def _find_lost_fields(own: OnnxSource, graph: Graph, *, is_joined: bool) -> Iter
                 replaced[number] -= 1
             else:
                 yield Fault(f"the field {name} is lost", where=path)
-    orphans = {message for _, message in source.orphans}
+    yield from _find_lost_orphans(own, [source])
+
+
+def _find_lost_orphans(own: OnnxSource, sources: Iterable[OnnxSource]) -> Iterator[Fault]:
+    """Yield a fault for each message on no value that no other source has."""
+    kept = {message for source in sources for _, message in source.orphans}
     for number, message in own.orphans:
-        if message not in orphans:
-            yield Fault(f"the message of {message.name!r} in {LISTS[number]} is lost", where=path)
+        if message not in kept:
+            yield Fault(f"the message of {message.name!r} in {LIST_NAMES[number]} is lost", where=own.file.path)
+
+
+def _find_lost_in_body(own: OnnxSource, sources: Sequence[OnnxSource]) -> Iterator[Fault]:
+    """Yield the fields of a body, and its messages on no value, that no other source has."""
+    kept = {span for source in sources for _, span in source.rest}
+    for number, span in own.rest:
+        if span not in kept:
+            yield Fault(f"the field {_GRAPH_FIELDS.get(number, number)} of a body is lost", where=own.file.path)
+    yield from _find_lost_orphans(own, sources)
 
 
 def _is_own(number: int, span: Span) -> bool:
@@ -251,9 +265,9 @@ def _find_unwritten(graph: Graph, origins: Origins) -> Iterator[RemovedMessage]:
     ends = dict.fromkeys(images.get(head.node) for source, images in origins for head in source.heads)
     for node in [node for node in ends if node is not None]:
         values = find_stored(node.details).values
-        for (number, index, position), message in list_slots(find_stored(node.details)):
+        for (number, index, position), message in list_value_slots(values):
             if number != OUTPUT or message in list_results(values, index, heads[node, index]):
                 continue
             if position or index in values.infos or not node.op:
                 name = list_output_names(node)[index]
-                yield RemovedMessage(LISTS[OUTPUT], name, "the value is not an output now", message.file.path)
+                yield RemovedMessage(LIST_NAMES[OUTPUT], name, "the value is not an output now", message.file.path)

@@ -25,14 +25,17 @@ _NAME_TAG, _TENSOR_NAME_TAG, _RAW_TAG = 0x0A, b"\x42", b"\x4a"
 _HEAD = 512  # bytes of a message in which its name is looked for
 _SINGLE = once(GRAPH_NAME, 10)
 _SINGLE_IN = {number: once(1, 2, 3) for number in (INPUT, OUTPUT, VALUE_INFO)} | {ANNOTATION: once(1)}
-_LISTS = {
-    INITIALIZER: "an initializer",
-    INPUT: "a graph input",
-    OUTPUT: "a graph output",
-    VALUE_INFO: "a value",
-    ANNOTATION: "an annotation",
-    SPARSE: "a sparse initializer",
+LIST_NAMES = {
+    NODE: "node",
+    INITIALIZER: "initializer",
+    INPUT: "input",
+    OUTPUT: "output",
+    VALUE_INFO: "value_info",
+    ANNOTATION: "quantization_annotation",
+    SPARSE: "sparse_initializer",
 }
+"""The lists of a GraphProto by their field numbers."""
+_NAMED = tuple(number for number in LIST_NAMES if number != NODE)
 
 _ON_VALUES = (VALUE_INFO, OUTPUT, ANNOTATION)
 """The lists whose messages are on values that are defined elsewhere."""
@@ -47,7 +50,7 @@ class Lists:
     def __init__(self) -> None:
         self.is_ordered = True
         self.nodes: list[Field] = []
-        self.named: dict[int, list[NamedMessage]] = {number: [] for number in _LISTS}
+        self.named: dict[int, list[NamedMessage]] = {number: [] for number in _NAMED}
         self.rest: list[tuple[int, Span]] = []
 
     def count(self) -> dict[int, int]:
@@ -71,7 +74,7 @@ def scan_graph(file: OnnxFile, start: int, end: int, *, dropped: Collection[int]
             lists.nodes += fields
         elif number == INITIALIZER:
             reader.read_tensors(fields, lists.named[number])
-        elif number in _LISTS:
+        elif number in _NAMED:
             reader.read_values(fields, lists.named[number], keeps=number not in dropped)
         else:
             lists.rest += [(number, Span(file, field[2], field[4])) for field in fields]
@@ -83,7 +86,7 @@ class _NamedReader:
 
     def __init__(self, file: OnnxFile) -> None:
         self._file = file
-        self._rests: dict[int, set[bytes]] = {number: set() for number in _LISTS}  # what follows a name that comes first
+        self._rests: dict[int, set[bytes]] = {number: set() for number in _NAMED}  # what follows a name that comes first
         self._forms: dict[bytes, _Form] = {}  # by what is before a name
 
     def read_values(self, fields: Iterable[Field], messages: list[NamedMessage], *, keeps: bool) -> None:
@@ -95,7 +98,7 @@ class _NamedReader:
         for field in fields:
             number, kind, _, start, end = field
             if kind != BYTES:
-                expect(field, BYTES, _LISTS[number])
+                expect(field, BYTES, f"a message in {LIST_NAMES[number]}")
             head = data[start:end] if end - start <= _HEAD else b""
             if number == SPARSE:
                 messages.append(_read_sparse(file, field, len(messages)))

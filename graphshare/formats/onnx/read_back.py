@@ -14,13 +14,14 @@ from graphshare.errors import Fault, InputError
 from graphshare.files.byte_source import ByteSource
 from graphshare.files.open_source import open_source
 from graphshare.formats.model_format import refuse_differences
-from graphshare.formats.onnx.accounts import LISTS, list_slots
+from graphshare.formats.onnx.accounts import list_slots
 from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, SPARSE_TENSOR, TENSOR
 from graphshare.formats.onnx.decode import decode_model, scan_model
 from graphshare.formats.onnx.graph_fields import (
     ANNOTATION,
     INITIALIZER,
     INPUT,
+    LIST_NAMES,
     NODE,
     SPARSE,
     TENSOR_NAME,
@@ -111,7 +112,7 @@ def _compare_graphs(names: GraphNames, others: GraphNames) -> Iterator[Fault]:
         expected = stated.get((number, name), written if number in (OUTPUT, INPUT) else [])
         is_moved = number == NODE and not (expected and written)  # a Constant of a body, which the main graph has
         if sorted(expected) != sorted(written) and not is_moved:
-            yield Fault(f"what {LISTS[number]} says of {name!r} reads back as something else", node=name)
+            yield Fault(f"what {LIST_NAMES[number]} says of {name!r} reads back as something else", node=name)
     if not _are_fields_equal(get_source(names.graph).rest, get_source(others.graph).rest):
         yield Fault("the fields of a graph read back as others")
 

@@ -15,8 +15,9 @@ import graphshare as gs
 from graphshare.errors import Fault, SelfCheckError
 from graphshare.formats.model_format import RemovedMessage
 from graphshare.formats.onnx.accounts import account, check_kept
+from graphshare.formats.onnx.compose import add_metadata
 from graphshare.formats.onnx.graph_fields import VALUE_INFO
-from graphshare.formats.onnx.stored import NO_MESSAGES, find_stored, get_source, replace_stored
+from graphshare.formats.onnx.stored import METADATA, NO_MESSAGES, find_stored, get_source, replace_stored
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.rebuild import rebuild_graph
 
@@ -68,6 +69,35 @@ def test_a_message_that_a_body_loses_is_a_fault(tmp_path: Path) -> None:
         return replace(node, subgraphs=(body, *node.subgraphs[1:]))
 
     assert list_faults(change_node(graph, "y", change), graph) == ["the message of 'b' in value_info is lost"]
+
+
+def test_what_a_body_says_beside_its_nodes_is_looked_for(tmp_path: Path) -> None:
+    def orphan(model: onnx.ModelProto) -> None:
+        model.graph.node[2].attribute[0].g.value_info[0].name = "none"
+
+    graph = gs.load(write(tmp_path, orphan)).graph
+
+    def change(node: Node) -> Node:
+        body = node.subgraphs[0]
+        poorer = replace(body, source=replace(get_source(body), rest=(), orphans=()))
+        return replace(node, subgraphs=(poorer, *node.subgraphs[1:]))
+
+    assert list_faults(change_node(graph, "y", change), graph) == [
+        "the field name of a body is lost", "the message of 'none' in value_info is lost",
+    ]  # fmt: skip
+    removed = gs.extract(gs.load(write(tmp_path, orphan)), "h").removed
+    assert [each.name for each in removed if each.reason == "the body is gone"] == ["none"]
+
+
+def test_new_metadata_does_not_stand_for_lost_metadata(tmp_path: Path) -> None:
+    def state(model: onnx.ModelProto) -> None:
+        model.metadata_props.add(key="k", value="v")
+
+    graph = gs.load(write(tmp_path, state)).graph
+    source = get_source(graph)
+    poorer = replace(source, fields=tuple([field for field in source.fields if field[0] != METADATA]))
+    pooled = replace(graph, source=add_metadata(poorer, {"graphshare.pool.w": ""}))
+    assert list_faults(pooled, graph) == ["the field metadata_props is lost"]
 
 
 def test_fields_and_messages_on_no_value_that_are_lost_are_faults(tmp_path: Path) -> None:

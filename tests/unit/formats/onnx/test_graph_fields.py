@@ -171,11 +171,11 @@ def test_a_damaged_value_is_refused(message: bytes) -> None:
     [
         (1, "a node"),
         (INITIALIZER, "an initializer"),
-        (INPUT, "a graph input"),
-        (OUTPUT, "a graph output"),
-        (VALUE_INFO, "a value"),
-        (ANNOTATION, "an annotation"),
-        (SPARSE, "a sparse initializer"),
+        (INPUT, "a message in input"),
+        (OUTPUT, "a message in output"),
+        (VALUE_INFO, "a message in value_info"),
+        (ANNOTATION, "a message in quantization_annotation"),
+        (SPARSE, "a message in sparse_initializer"),
     ],
 )
 def test_a_number_in_place_of_a_message_is_refused(number: int, what: str) -> None:
