@@ -69,9 +69,7 @@ def group(
         for i, s in enumerate(sources)
     ]
     if switch is not None:
-        switching = plan_switch(members, switch)
-        notes = [note for source in sources for note in notes_on(source.parameter_file, source.graph)]
-        return follow_group(sources, switching, report=switching, notes=[*notes, *switching.notes])
+        return _switch(sources, members, switch)
     report = plan_group(
         members,
         connect=list(connect.items() if isinstance(connect, Mapping) else connect),
@@ -85,6 +83,13 @@ def group(
     notes += _without_file(sources, report)
     notes += [*_describe_forgotten_inputs(report), *report.notes]
     return follow_group(sources, report, report=report, notes=notes)
+
+
+def _switch(sources: Sequence[Checkpoint], members: Sequence[Member], name: str) -> Checkpoint:
+    """Return models as the bodies of an If, with their notes."""
+    switching = plan_switch(members, name)
+    notes = [note for source in sources for note in notes_on(source.parameter_file, source.graph)]
+    return follow_group(sources, switching, report=switching, notes=[*notes, *switching.notes])
 
 
 def find_count_faults(count: int, options: Mapping[str, Sequence[str]]) -> list[Fault]:

@@ -239,7 +239,7 @@ def _account(rewrite: Rewrite) -> tuple[list[RemovedMessage], list[str]]:
     """Return the parts of files that a rewrite removed, and notes.
 
     Raises:
-        SelfCheckError: a part is gone, and what it belongs to is not.
+        SelfCheckError: a part is gone although its owner was kept.
     """
     branches = [(branch.source, branch.images) for branch in rewrite.branches]
     parts = list(find_format(rewrite.graph).account(rewrite.graph, branches))

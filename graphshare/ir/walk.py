@@ -104,9 +104,9 @@ def topological(graph: Graph) -> tuple[Node, ...]:
 def order_by_references(
     roots: Iterable[Key], references: Callable[[Key], Iterable[Key]], refuse_cycle: Callable[[list[Key]], GraphshareError]
 ) -> Iterator[Key]:
-    """Yield ``roots`` and what they refer to, each after what it refers to, otherwise in the order in which they come.
+    """Yield ``roots`` and all that they refer to, references first, otherwise in the given order.
 
-    Raises the error of ``refuse_cycle`` for keys each of which refers to the next, and the last to the first.
+    Raises the error that ``refuse_cycle`` makes of a cycle: each key refers to the next, and the last to the first.
     """
     done: set[Key] = set()
     for root in roots:

@@ -24,20 +24,24 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("command", "said"),
     [
-        ("run", "net-symbol.json", "--seed", "0"),
-        ("check", "net-symbol.json"),
-        ("inspect", "net-symbol.json"),
-        ("draw", "net-symbol.json", "-o", "net.svg"),
-        ("verify", "net-symbol.json", "--against", "net-symbol.json", "--against-params", "p.npz"),
-        ("export", "net-symbol.json", "-o", "net.onnx"),
-        ("export", "net-symbol.json", "-o", "net.onnx", "--dynamic-batch"),
-        ("export", "net-symbol.json", "-o", "net.onnx", "--dynamic", "data=n,3,h,w"),
+        (("run", "net-symbol.json", "--seed", "0"), "c_output  2x4x7x7  float32"),
+        (("check", "net-symbol.json"), "1 file: 1 note"),  # on the name of the weight
+        (("inspect", "net-symbol.json"), "data 2x3x9x9"),
+        (("draw", "net-symbol.json", "-o", "net.svg"), "wrote net.svg"),
+        (
+            ("verify", "net-symbol.json", "--against", "net-symbol.json", "--against-params", "p.npz"),
+            "(0), (2, 3, 9, 9) float32",
+        ),
+        (("export", "net-symbol.json", "-o", "net.onnx"), "output c_output 2x4x7x7"),
+        (("export", "net-symbol.json", "-o", "net.onnx", "--dynamic-batch"), "output c_output batchx4x7x7"),
+        (("export", "net-symbol.json", "-o", "net.onnx", "--dynamic", "data=n,3,h,w"), "input data nx3xhxw"),
     ],
 )
-def test_the_given_shape_is_taken(command: tuple[str, ...], folder: Path) -> None:
-    done(graphshare(*command, "--params", "p.npz", *SHAPE, cwd=folder))
+def test_the_given_shape_is_taken(command: tuple[str, ...], said: str, folder: Path) -> None:
+    run = done(graphshare(*command, "--params", "p.npz", *SHAPE, cwd=folder))
+    assert said in (run.stdout + run.stderr).decode()
 
 
 def test_fed_arrays_have_any_size_in_every_way_to_run(folder: Path) -> None:
@@ -61,4 +65,5 @@ def test_a_parameter_file_must_have_the_declared_shapes(folder: Path) -> None:
 def test_a_label_that_declares_a_shape(tmp_path: Path) -> None:
     nodes = [variable("data"), variable("label", attrs={"__shape__": "(4,)"}), operator("SoftmaxOutput", "s", [0, 1])]
     write_json(tmp_path / "net.json", document(nodes, [2]))
-    done(graphshare("run", "net.json", "--shape", "data=2,3", "--shape", "label=2", "--seed", "0", cwd=tmp_path))
+    run = done(graphshare("run", "net.json", "--shape", "data=2,3", "--shape", "label=2", "--seed", "0", cwd=tmp_path))
+    assert "s_output  2x3" in run.stdout.decode()

@@ -1,7 +1,7 @@
-"""Account for the messages of the files that a graph was made from: each is kept, was replaced, or is gone with its owner.
+"""Account for the messages of source files: a rewritten graph keeps each, has a new one instead, or lost it with its owner.
 
-Here the messages are counted and looked for in the graph; what a written file says of them is compared when it is read back
-(:mod:`graphshare.formats.onnx.read_back`).
+This module counts messages and looks for them in the graph. :mod:`graphshare.formats.onnx.read_back` compares their contents
+with the written file.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ def list_value_slots(values: ValueMessages) -> Iterator[tuple[Slot, NamedMessage
 
 
 def account(graph: Graph, origins: Origins) -> Iterator[RemovedMessage | Fault | str]:
-    """Yield the messages of ``origins`` that ``graph`` does not have, and notes, see :meth:`ModelFormat.account`.
+    """Yield the messages of ``origins`` that are missing in ``graph``, and notes; see :meth:`ModelFormat.account`.
 
-    A message that a new one has replaced, a type with other sizes for one, is not among them.
+    Replaced messages, such as a type with new sizes, do not count as missing.
     """
     keeper = _Keeper(graph, origins)
     for position, source in enumerate(dict.fromkeys(source for source, _ in origins)):
@@ -121,7 +121,7 @@ def _find_unread(graph: Graph) -> Iterator[Fault]:
             read.update([number for number, _, _ in value.repeated])
     for number in _LISTED:  # the others have one message for each name, and a second one is refused
         if stated[number] != read[number]:
-            message = f"has {stated[number]:,} messages in {LIST_NAMES[number]}, of which {read[number]:,} were read"
+            message = f"has {stated[number]:,} messages in {LIST_NAMES[number]}, but {read[number]:,} were read"
             yield Fault(message, where=get_source(graph).file.path)
 
 
@@ -132,9 +132,9 @@ class _Keeper:
         self._graph, self._branches = graph, origins
 
     def list_lacking(self, source: Graph) -> list[Node]:
-        """Return the nodes of an origin whose messages, or those of their bodies, the graph may not all have."""
+        """Return the nodes of an origin that may have lost messages, in their bodies too."""
         nodes = list(source.nodes)
-        # Most images have the very object that has all messages of their node.
+        # An image usually keeps the object that holds all messages of its node.
         for branch in [branch for origin, branch in self._branches if origin is source]:
             find = branch.get
             nodes = [
@@ -260,7 +260,7 @@ def _is_own(number: int, span: Span) -> bool:
 
 
 def _find_unwritten(graph: Graph, origins: Origins) -> Iterator[RemovedMessage]:
-    """Yield the types of former outputs, where no other list can state them."""
+    """Yield the types of former outputs that no other list can state."""
     heads = Counter([(head.node, head.index) for head in graph.heads])
     ends = dict.fromkeys(images.get(head.node) for source, images in origins for head in source.heads)
     for node in [node for node in ends if node is not None]:

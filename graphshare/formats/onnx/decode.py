@@ -243,8 +243,8 @@ def read_function(span: Span) -> Function:
 class _Scope:
     """The values of a graph by name. Those of the graph around it become variables, the captures.
 
-    ``messages`` are those of the graph on values; some are on captures: the type of an output that is one. ``defines`` tells
-    whether an operator of the graph has an output of a name.
+    ``messages`` describe the values of the graph, captures included: a body may return a captured value. ``defines`` tells
+    whether an operator of the graph has an output with a given name.
     ``lifted`` are the names of the weights of a body that the main graph holds; its body captures them.
     """
 

@@ -1,8 +1,8 @@
-"""What everything in an ONNX graph is called when the graph is written, in bodies too.
+"""The names under which the values of an ONNX graph and its bodies are written.
 
-ONNX lets an input or an initializer of a body have the name of a value around it, and an operator of a body that of a value
-which is defined after the body. Names of bodies are kept, because BeamSearch needs those of its bodies, unless a new name
-around is in their way.
+In ONNX an input or initializer of a body may share its name with a value around the body, and an operator's output with a value
+defined after the body. Bodies keep their names, which operators such as BeamSearch rely on, unless they clash with a new name
+around them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from graphshare.ir.walk import list_bodies
 class GraphNames:
     """The names of one graph and of the bodies in it.
 
-    Of a body ``captured`` gives the names of what it captures, ``outside`` the graphs around it. ``lifted`` are captures that
-    stand for weights of the main graph whose home is this body or one in it, ``at_home`` the names of all such weights there.
-    ``nodes`` are those that are written in this graph, ``weights`` those of the main graph among them, ``own`` these by their
-    captures. Values that are ``renamed`` were in the way of a name around; in a plain graph names are those that nodes have.
+    For a body, ``captured`` maps captures to names, ``old`` maps them to their names in the file, and ``outside`` describes the
+    graphs around it. The main graph holds the weights of bodies; one that only its own body uses is written there, at home.
+    ``lifted`` maps captures of such weights, here and in inner bodies, to the weights; ``at_home`` has their names.
+    ``nodes`` are written in this graph. ``weights`` are the nodes that are at home here, and ``own`` maps captures to them.
+    ``renamed`` has new names for values that clash with a name around the body. A plain graph uses the names of its nodes.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class GraphNames:
         old: Mapping[Node, str] = EMPTY,
     ) -> None:
         self.graph, self.captured, self.outside = graph, captured, outside
-        self._old = old  # the names that captures have in the file, where these are weights of the main graph
+        self._old = old
         self._at_home = at_home if outside else find_at_home(graph)
         self._lifted: Mapping[Node, Node] = lifted if outside else {node: node for node in self._at_home}
         home = get_source(graph).span
@@ -117,7 +118,7 @@ class GraphNames:
             yield from (message for number, _, message in values.repeated if number == ANNOTATION)
 
     def find_new_name(self, file: OnnxFile, old: str, prefix: str = "") -> str:
-        """Return what a value of a file is called now, here or around; of several copies the one with ``prefix``."""
+        """Return the new name of a value of a file, here or around; ``prefix`` chooses among copies."""
         if (file, old) in self._new_names:
             return _choose(self._new_names[file, old], old, prefix)
         return self._find_around(file, old) or old
@@ -184,9 +185,9 @@ class GraphNames:
 
 
 class Around(NamedTuple):
-    """The values of a graph around a body, see :class:`GraphNames`, and the body's owner.
+    """The values of a graph around a body, and the position of the body's owner in that graph.
 
-    ``owner`` is its position, ``start`` where it begins in its file, ``prefix`` what its name has before that in the file.
+    ``start`` is the owner's first byte in its file, ``prefix`` the text that was put before its name.
     """
 
     definitions: Mapping[str, Definition]
@@ -206,7 +207,7 @@ class Around(NamedTuple):
 
 
 class Definition(NamedTuple):
-    """The position of the operator that defines a value, -1 for a variable; the file that has it by its name, and where."""
+    """The position of a value's operator (-1 for a variable), its file if the name is unchanged, and its first byte."""
 
     position: int
     file: OnnxFile | None
@@ -229,19 +230,19 @@ def _find_start(node: Node) -> int:
 
 
 def _choose(names: Sequence[str], old: str, prefix: str) -> str:
-    """Return the only one of ``names``, or of those of several copies the one with ``prefix``; else the old name."""
+    """Return the only name, or the name with ``prefix`` if there are several copies; otherwise the old name."""
     return names[0] if len(names) == 1 else prefix + old if prefix + old in names else old
 
 
 class NameChanges(NamedTuple):
-    """What a new name was in the way of: the values of bodies with their other names, and the messages that are left out."""
+    """Side effects of new names: values of bodies that were renamed, with their new names, and messages that are left out."""
 
     renamed: list[tuple[str, str]]
     left_out: list[tuple[int, NamedMessage]]
 
 
 def find_name_changes(graph: Graph) -> NameChanges:
-    """Return what is written otherwise than it was read because a new name is in its way."""
+    """Return the values and messages that make room for new names."""
     changes = NameChanges([], [])
     needs_look = get_source(graph).orphans or any(node.subgraphs for node in graph.nodes)
     pending = [GraphNames(graph)] if needs_look else []

@@ -159,7 +159,7 @@ class NodeSorter:
         pieces, last = list[bytearray](), 0
         order = order_by_references(range(len(fields)), needs.__getitem__, refuse)
         for field, place in zip(fields, order, strict=True):
-            # What is between nodes stays there.
+            # Other fields stay between the nodes.
             pieces += [data[last or field[2] : field[2]], data[fields[place][2] : fields[place][4]]]
             last = field[4]
         if fields:

@@ -1,6 +1,6 @@
-"""Compare a written ONNX file with the graph that it was made from, and with the messages of the files that this was read from.
+"""Compare a written ONNX file with its graph, and with the messages of the files from which the graph was read.
 
-Whether the graph has every message of these files is counted in :mod:`graphshare.formats.onnx.accounts`.
+:mod:`graphshare.formats.onnx.accounts` checks that the graph has every message of these files.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _compare_graphs(names: GraphNames, others: GraphNames) -> Iterator[Fault]:
 
 
 def _list_contents(names: GraphNames) -> dict[tuple[int, str], list[bytes]]:
-    """Return what the messages of a graph say beside names, by list and name."""
+    """Return the contents of a graph's messages without their names, by list and name."""
     contents = dict[tuple[int, str], list[bytes]]()
     heads = Counter([(head.node, head.index) for head in names.graph.heads])
     for node in (*names.captured, *names.nodes):
@@ -138,9 +138,9 @@ def _list_contents(names: GraphNames) -> dict[tuple[int, str], list[bytes]]:
 
 
 def _place_messages(node: Node, heads: Counter[tuple[Node, int]]) -> Iterator[tuple[int, int, NamedMessage]]:
-    """Yield the messages of a node on its outputs with the lists that they should be in, and the indices of the outputs.
+    """Yield the messages on a node's outputs, each with the list that should have it and the index of the output.
 
-    The type of a former output is in value_info, and the other way round; an input has its own message.
+    value_info takes the type of a former output, and outputs take types from value_info; an input has its own message.
     """
     stored = find_stored(node.details)
     for (number, index, position), message in list_slots(stored):
@@ -211,7 +211,7 @@ def _match_variables(
 
 
 def _are_tensors_alike(expected: Sequence[NamedMessage], actual: Sequence[NamedMessage]) -> bool:
-    """Return whether tensors say the same beside their names and data; small ones are compared with their data first."""
+    """Return whether tensors are equal apart from their names and data; small ones are first compared as a whole."""
     are_small = max([tensor.end - tensor.start for tensor in (*expected, *actual)], default=0) <= SHORT
     if are_small and _read_rests(expected) == _read_rests(actual):
         return True
@@ -290,7 +290,7 @@ def _match_values(lists: Lists, graph: Graph) -> bool:
 
 
 def _are_messages_equal(expected: list[tuple[str, NamedMessage]], actual: Sequence[NamedMessage]) -> bool:
-    """Return whether messages under these names are those of a file, in any order."""
+    """Return whether a file has these messages under these names, in any order."""
     if len(expected) != len(actual):
         return False
     if [name for name, _ in expected] != [message.name for message in actual]:
@@ -316,7 +316,7 @@ def _read_rest(message: NamedMessage) -> bytes:
 
 
 def _read_tensor_rest(tensor: Span, *, is_sparse: bool = False) -> bytes:
-    """Return what a TensorProto, or a SparseTensorProto, says beside its name, shape, dtype, data and the place of that."""
+    """Return a TensorProto or SparseTensorProto without its name, shape, dtype, data and data location."""
     data, parts = tensor.file.data, list[tuple[int, bytes]]()
     if is_sparse:  # its values have the name
         fields = list(scan(data, tensor.start, tensor.end))
@@ -331,13 +331,13 @@ def _read_tensor_rest(tensor: Span, *, is_sparse: bool = False) -> bytes:
 
 
 def _read_annotation(annotation: NamedMessage, name: str, names: GraphNames) -> bytes:
-    """Return what a TensorAnnotation says, with the name of its value and those that it refers to as they are now."""
+    """Return a TensorAnnotation with new names for its value and the values that it refers to."""
     prefix = name.removesuffix(annotation.name) if name.endswith(annotation.name) else ""
     return b"".join(rename_annotation(annotation, name, lambda old: names.find_new_name(annotation.file, old, prefix)).pieces())
 
 
 def _read_node_rest(node: Span, *, has_data: bool = False) -> bytes:
-    """Return what a NodeProto says beside its names, without the graphs in its attributes, or the data of a Constant."""
+    """Return a NodeProto without its names and without graphs in attributes, or the data of a Constant."""
     left_out = (TENSOR, SPARSE_TENSOR) if has_data else (GRAPH, GRAPHS)
     data, parts = node.file.data, list[bytes]()
     for number, _, begin, start, end in scan(data, node.start, node.end):

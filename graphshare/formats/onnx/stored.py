@@ -319,7 +319,7 @@ class OnnxSource(Source, frozen=True, eq=False):
             keys.update(metadata)
         joined = [other for other in others if isinstance(other, OnnxSource)]
         orphans = [orphan for source in (self, *joined) for orphan in source.orphans]
-        # What the metadata of a graph says is kept too; its name and its documentation are those of the first one.
+        # Metadata of all graphs is kept; a graph has one name and one documentation, taken from the first.
         rest = list(self.rest)
         known = {read_metadata(span)[0] for number, span in rest if number == GRAPH_METADATA}
         for field in [field for other in joined for field in other.rest if field[0] == GRAPH_METADATA]:

@@ -30,7 +30,7 @@ _PLACE = ("location", "offset", "length")
 
 
 def name_tensor(span: Span, name: str) -> Message:
-    """Return a TensorProto under a name, which that of a Constant needs not have."""
+    """Return a TensorProto under a name, which the tensor of a Constant may lack."""
     message, is_named = Message(), False
     for number, _, begin, _, end in scan(span.file.data, span.start, span.end):
         # The name goes where protobuf writes it, before the fields of higher numbers.
@@ -88,7 +88,7 @@ def replace_data(span: Span, data: Blob | ExternalRange, name: str | None = None
     if isinstance(data, tuple):
         fields += _point_outside(data, note or (_FORMS[stored] + _STATED * is_stated))
     else:
-        # What the message says of data that it has counts only where the data was taken out of it.
+        # Only data that was taken out of the model comes back in the form that its note states.
         stored = _NUMBERS.get(note.removesuffix(_STATED), RAW)
         fields.append((stored, _encode_data(stored, data, span)))
         if note.endswith(_STATED):

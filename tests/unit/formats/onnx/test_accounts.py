@@ -113,7 +113,7 @@ def test_a_list_that_was_not_read_as_a_whole_is_a_fault(tmp_path: Path) -> None:
     graph = gs.load(write(tmp_path)).graph
     source = get_source(graph)
     more = replace(graph, source=replace(source, counts={**source.counts, VALUE_INFO: source.counts[VALUE_INFO] + 1}))
-    assert list_faults(graph, more) == ["has 5 messages in value_info, of which 4 were read"]
+    assert list_faults(graph, more) == ["has 5 messages in value_info, but 4 were read"]
 
 
 def test_what_goes_with_its_owner_is_listed(tmp_path: Path) -> None:
