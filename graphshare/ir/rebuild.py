@@ -101,7 +101,8 @@ def rename_node(node: Node, name: str, stored: StoredNames | None = None) -> Nod
         outputs = (name,)
     else:
         outputs = tuple([name if text == old else follow_name(text, old, name) for text in outputs])
-    return replace(node, name=name, details=replace(details, outputs=outputs, label=follow_name(label, old, name)))
+    label = follow_name(label, old, name) if label else ""
+    return replace(node, name=name, details=replace(details, outputs=outputs, label=label))
 
 
 def follow_name(text: str, old: str, new: str) -> str:

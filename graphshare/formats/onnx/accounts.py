@@ -134,9 +134,9 @@ class _Keeper:
     def list_lacking(self, source: Graph) -> list[Node]:
         """Return the nodes of an origin that may have lost messages, in their bodies too."""
         nodes = list(source.nodes)
-        # An image usually keeps the object that holds all messages of its node.
         for branch in [branch for origin, branch in self._branches if origin is source]:
             find = branch.get
+            # An image usually keeps the object that holds all messages of its node.
             nodes = [
                 n for n in nodes if n.subgraphs or (image := find(n)) is None or image.details.stored is not n.details.stored
             ]

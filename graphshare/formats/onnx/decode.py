@@ -403,7 +403,7 @@ class _GraphReader:
             name = (outputs[0] if outputs else "") or next(filter(None, outputs), label)
             if not op:
                 raise WireError(f"node {name!r} has no operator", begin)
-            span = NamesSpan(file, start, end, end - len(key)) if key else Span(file, start, end)
+            span = NamesSpan(file, start, end, end - len(key), key) if key else Span(file, start, end)
             try:
                 entries = tuple(map(find, inputs))
             except KeyError:  # a capture, an absent input, or a fault

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.onnx.protobuf import BYTES, Field, WireError, encode_varint, expect, once, scan, scan_runs, text_at
@@ -58,8 +60,8 @@ class Lists:
         return {NODE: len(self.nodes), **{number: len(messages) for number, messages in self.named.items()}}
 
 
-def scan_graph(file: OnnxFile, start: int, end: int, *, dropped: Collection[int] = ()) -> Lists:
-    """Return the fields of the GraphProto at ``start``; those of ``dropped`` lists are read, and few are kept.
+def scan_graph(file: OnnxFile, start: int, end: int) -> Lists:
+    """Return the fields of the GraphProto at ``start``.
 
     Raises:
         WireError: one of them is malformed.
@@ -75,7 +77,7 @@ def scan_graph(file: OnnxFile, start: int, end: int, *, dropped: Collection[int]
         elif number == INITIALIZER:
             reader.read_tensors(fields, lists.named[number])
         elif number in _NAMED:
-            reader.read_values(fields, lists.named[number], keeps=number not in dropped)
+            reader.read_values(fields, lists.named[number])
         else:
             lists.rest += [(number, Span(file, field[2], field[4])) for field in fields]
     return lists
@@ -86,14 +88,11 @@ class _NamedReader:
 
     def __init__(self, file: OnnxFile) -> None:
         self._file = file
-        self._rests: dict[int, set[bytes]] = {number: set() for number in _NAMED}  # what follows a name that comes first
+        self._rests: dict[int, dict[bytes, bytes]] = {number: {} for number in _NAMED}  # bytes behind a name that comes first
         self._forms: dict[bytes, _Form] = {}  # by what is before a name
 
-    def read_values(self, fields: Iterable[Field], messages: list[NamedMessage], *, keeps: bool) -> None:
-        """Add the messages of a list that have their name in field 1, and sparse initializers, to ``messages``.
-
-        Unless it ``keeps`` them, one that says what another said is not added.
-        """
+    def read_values(self, fields: Iterable[Field], messages: list[NamedMessage]) -> None:
+        """Add the messages of a list that have their name in field 1, and sparse initializers, to ``messages``."""
         file, data = self._file, self._file.data
         for field in fields:
             number, kind, _, start, end = field
@@ -107,16 +106,16 @@ class _NamedReader:
                 messages.append(_read_named(file, field, 1, len(messages)))
                 continue
             after, known = 2 + head[1], self._rests[number]
-            if head[after:] in known and after <= len(head):
-                if not keeps:
-                    continue
+            rest = known.get(head[after:])
+            if rest is not None and after <= len(head):
                 name = head[2:after].decode("utf-8", "surrogateescape")
-                messages.append(NamedMessage(file, start, end, name, 1, start, start + after, len(messages)))
+                messages.append(NamedMessage(file, start, end, name, 1, start, start + after, len(messages), None, rest))
                 continue
             message = _read_named(file, field, 1, len(messages))
             # Only behind a name that comes first can the rest of a message be compared as bytes.
             if message.name_start == start and message.name_end == start + after:
-                known.add(head[after:])
+                rest = known[head[after:]] = head[after:]
+                message = replace(message, rest=rest)
             messages.append(message)
 
     def read_tensors(self, fields: Iterable[Field], messages: list[NamedMessage]) -> None:

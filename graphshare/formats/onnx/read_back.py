@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import zip_longest
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 
 from graphshare.errors import Fault, InputError
 from graphshare.files.byte_source import ByteSource
@@ -31,7 +31,7 @@ from graphshare.formats.onnx.graph_fields import (
     scan_graph,
 )
 from graphshare.formats.onnx.graph_names import GraphNames
-from graphshare.formats.onnx.messages import SHORT, rename_annotation
+from graphshare.formats.onnx.messages import rename_annotation
 from graphshare.formats.onnx.node_fields import NodeReader
 from graphshare.formats.onnx.protobuf import WireError, scan
 from graphshare.formats.onnx.stored import (
@@ -203,19 +203,13 @@ def _match_variables(
         if tensor is not None:
             if stored.tensor is None:
                 return None
-            expected.append(stored.tensor)
-            actual.append(tensor)
+            if tensor.place is None or stored.tensor.place is None:  # else it is shape, dtype, name and data alone
+                expected.append(stored.tensor)
+                actual.append(tensor)
         if declared is not None and _read_rest(declared) != (b"" if stored.input is None else _read_rest(stored.input)):
             return None
-    return {node: (name,) for name, node in variables.items()} if _are_tensors_alike(expected, actual) else None
-
-
-def _are_tensors_alike(expected: Sequence[NamedMessage], actual: Sequence[NamedMessage]) -> bool:
-    """Return whether tensors are equal apart from their names and data; small ones are first compared as a whole."""
-    are_small = max([tensor.end - tensor.start for tensor in (*expected, *actual)], default=0) <= SHORT
-    if are_small and _read_rests(expected) == _read_rests(actual):
-        return True
-    return [*map(_read_tensor_rest, expected)] == [*map(_read_tensor_rest, actual)]
+    are_equal = [*map(_read_tensor_rest, expected)] == [*map(_read_tensor_rest, actual)]
+    return {node: (name,) for name, node in variables.items()} if are_equal else None
 
 
 def _match_operators(file: OnnxFile, lists: Lists, graph: Graph, values: dict[Node, tuple[str, ...]]) -> bool:
@@ -231,7 +225,6 @@ def _match_operators(file: OnnxFile, lists: Lists, graph: Graph, values: dict[No
     if len(operators) != len(lists.nodes):
         return False
     sources = {id(node.details.stored): node for node in get_source(graph).nodes if node.attrs}
-    keys: dict[str, bytes] = {}
     for node, field, (inputs, outputs, label, kind) in zip(operators, lists.nodes, reader.read(lists.nodes), strict=True):
         op, domain, _, stated, key, known = kind
         details, span = node.details, node.details.stored.node
@@ -240,17 +233,17 @@ def _match_operators(file: OnnxFile, lists: Lists, graph: Graph, values: dict[No
         if node.subgraphs:
             return False
         if key and isinstance(span, NamesSpan):
-            rest = keys.get(key) or keys.setdefault(key, key.encode("latin-1"))
-            if span.file.data[span.names_end : span.end] != rest:
+            if span.rest != key:
                 return False
         elif _read_node_rest(span) != _read_node_rest(Span(file, field[3], field[4])):
             return False
-        # These bytes say what they said in the source; they are read where the node has other attributes than there.
-        source = sources.get(id(details.stored))
-        if (node.attrs or stated) and (source is None or source.attrs is not node.attrs):
-            known = reader.read_attributes(kind, _refuse_body)
-            if [*known.texts.items()] != [*node.attrs.items()]:
-                return False
+        if node.attrs or stated:
+            source = sources.get(id(details.stored))
+            # Equal bytes have equal attributes; they are only read where the node does not have those of its source.
+            if source is None or source.attrs is not node.attrs:
+                known = reader.read_attributes(kind, _refuse_body)
+                if [*known.texts.items()] != [*node.attrs.items()]:
+                    return False
         try:
             names = [values[entry.node][entry.index] for entry in node.inputs]
         except KeyError:  # it comes after this node
@@ -268,46 +261,43 @@ def _match_values(lists: Lists, graph: Graph) -> bool:
     """Return whether the lists of a file on values have what the files of ``graph`` said of these, under their names now."""
     heads = Counter([(head.node, head.index) for head in graph.heads])
     ends = {node for node, _ in heads}
-    infos: list[tuple[str, NamedMessage]] = []
-    results: list[tuple[str, NamedMessage]] = []
+    names: dict[int, list[str]] = {VALUE_INFO: [], OUTPUT: [], INPUT: []}
+    messages: dict[int, list[NamedMessage]] = {VALUE_INFO: [], OUTPUT: [], INPUT: []}
+    info_names, infos = names[VALUE_INFO], messages[VALUE_INFO]
     for node in graph.nodes:
-        stored = node.details.stored
-        if stored is None or stored.values is NO_MESSAGES:
+        details = node.details
+        if details.stored is None or details.stored.values is NO_MESSAGES:
             continue
-        values, names = stored.values, node.details.outputs
-        if values.annotations or values.repeated:
+        values = details.stored.values
+        if values.annotations is not EMPTY or values.repeated:
             return False
         if values.results is EMPTY and node not in ends:  # as nearly always, and a call for each takes time
-            infos += [(names[index], message) for index, message in values.infos.items()]
+            for index, message in values.infos.items():
+                info_names.append(details.outputs[index])
+                infos.append(message)
             continue
         for number, index, message in _place_messages(node, heads):
-            if number != INPUT:
-                (infos if number == VALUE_INFO else results).append((names[index], message))
+            names[number].append(details.outputs[index])
+            messages[number].append(message)
     declared = index_by_name(lists.named[OUTPUT])
     # The others have types that were inferred.
-    written = [declared[name] for name, _ in results if name in declared]
-    return _are_messages_equal(infos, lists.named[VALUE_INFO]) and _are_messages_equal(results, written)
+    written = [declared[name] for name in names[OUTPUT] if name in declared]
+    are_equal = _are_messages_equal(info_names, infos, lists.named[VALUE_INFO])
+    return are_equal and _are_messages_equal(names[OUTPUT], messages[OUTPUT], written)
 
 
-def _are_messages_equal(expected: list[tuple[str, NamedMessage]], actual: Sequence[NamedMessage]) -> bool:
+def _are_messages_equal(names: Sequence[str], expected: Sequence[NamedMessage], actual: Sequence[NamedMessage]) -> bool:
     """Return whether a file has these messages under these names, in any order."""
-    if len(expected) != len(actual):
-        return False
-    if [name for name, _ in expected] != [message.name for message in actual]:
-        expected = sorted(expected, key=itemgetter(0))
-        actual = sorted(actual, key=attrgetter("name"))
-        if [name for name, _ in expected] != [message.name for message in actual]:
-            return False
-    return _read_rests([message for _, message in expected]) == _read_rests(actual)
+    rests, written, written_names = _read_rests(expected), _read_rests(actual), [message.name for message in actual]
+    if names == written_names and rests == written:
+        return True
+    return sorted(zip(names, rests, strict=True)) == sorted(zip(written_names, written, strict=True))
 
 
 def _read_rests(messages: Iterable[NamedMessage]) -> list[bytes]:
-    """Return what each message says beside its name, which nearly always comes first."""
+    """Return the bytes of each message without its name."""
     return [
-        m.file.data[m.name_end : m.end]
-        if m.start == m.name_start
-        else m.file.data[m.start : m.name_start] + m.file.data[m.name_end : m.end]
-        for m in messages
+        m.file.data[m.start : m.name_start] + m.file.data[m.name_end : m.end] if m.rest is None else m.rest for m in messages
     ]
 
 

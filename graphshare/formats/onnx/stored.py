@@ -109,9 +109,10 @@ class Span(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class NamesSpan(Span, frozen=True, eq=False, gc=False):
-    """A NodeProto that begins with its names; its other fields begin at ``names_end``."""
+    """A NodeProto that begins with its names; its other fields begin at ``names_end``, and ``rest`` has their bytes as text."""
 
     names_end: int
+    rest: str
 
 
 class TensorPlace(msgspec.Struct, frozen=True, gc=False):
@@ -136,7 +137,8 @@ class NamedMessage(Span, frozen=True, eq=False, gc=False):
 
     ``number`` is the field number of the name, ``name_start`` to ``name_end`` where that field is (both the place where it
     would be when there is none), ``rank`` its place in the list that it was read from,
-    ``place`` where the data of an initializer is, unless that is still to be found.
+    ``place`` where the data of an initializer is, unless that is still to be found. ``rest`` are the bytes behind a name that
+    comes first in a short message, one object for equal ones; None in all other messages.
     """
 
     name: str
@@ -145,6 +147,7 @@ class NamedMessage(Span, frozen=True, eq=False, gc=False):
     name_end: int
     rank: int
     place: TensorPlace | None = None
+    rest: bytes | None = None
 
 
 class FileRange(msgspec.Struct, frozen=True):

@@ -30,9 +30,9 @@ FLOAT_PAIR = b"\x08\x02\x10\x01"
 DATA = b"\x00\x00\xc0\x3f\x42\x01q\x40"  # the tag of a name is in it
 
 
-def scan(number: int, values: Sequence[bytes], dropped: Sequence[int] = ()) -> tuple[OnnxFile, Lists]:
+def scan(number: int, values: Sequence[bytes]) -> tuple[OnnxFile, Lists]:
     file = MemoryFile(b"x" + BEFORE + b"".join(encode_field(number, value) for value in values))
-    return file, scan_graph(file, 1, file.size, dropped=dropped)
+    return file, scan_graph(file, 1, file.size)
 
 
 def name(text: bytes, tag: bytes = b"\x42") -> bytes:
@@ -118,23 +118,23 @@ LONG = b"\x1a" + encode_varint(506) + b"d" * 506  # documentation
 
 
 @pytest.mark.parametrize(
-    ("values", "scanned", "kept"),
+    ("values", "scanned", "shared"),
     [
-        # how many are scanned by themselves, and which are kept of a list that nothing reads
-        ([value(b"a"), value(b"bc"), value(b"")], [0], [0]),
-        ([value(b"a"), value(b"bc", b""), value(b"d", b"")], [0, 1], [0, 1]),
-        ([value(b"a" * 127), value(b"b" * 127)], [0], [0]),
-        ([value(b"a" * 128), value(b"b" * 128)], [0, 1], [0, 1]),
-        ([value(b"a"), value(b"a", LONG), value(b"b", LONG)], [0, 1], [0, 1]),
-        ([value(b"a", LONG), value(b"bb", LONG), value(b"bb", LONG)], [0, 1, 2], [0, 1, 2]),
-        ([b"\x12\x00" + name(b"a", b"\x0a"), b"\x12\x00" + name(b"b", b"\x0a")], [0, 1], [0, 1]),
-        ([value(b"a" * 128), value(b"b" * 127 + b"a")], [0, 1], [0, 1]),
-        ([b"\x0a\x00", b"\x0a\x00"], [0], [0]),
-        ([b"", b"", b"\x12\x00"], [0, 1, 2], [0, 1, 2]),
+        # which are scanned by themselves, and which have bytes behind a name that are one object for equal ones
+        ([value(b"a"), value(b"bc"), value(b"")], [0], [0, 1, 2]),
+        ([value(b"a"), value(b"bc", b""), value(b"d", b"")], [0, 1], [0, 1, 2]),
+        ([value(b"a" * 127), value(b"b" * 127)], [0], [0, 1]),
+        ([value(b"a" * 128), value(b"b" * 128)], [0, 1], []),
+        ([value(b"a"), value(b"a", LONG), value(b"b", LONG)], [0, 1], [0, 1, 2]),
+        ([value(b"a", LONG), value(b"bb", LONG), value(b"bb", LONG)], [0, 1, 2], [0]),
+        ([b"\x12\x00" + name(b"a", b"\x0a"), b"\x12\x00" + name(b"b", b"\x0a")], [0, 1], []),
+        ([value(b"a" * 128), value(b"b" * 127 + b"a")], [0, 1], []),
+        ([b"\x0a\x00", b"\x0a\x00"], [0], [0, 1]),
+        ([b"", b"", b"\x12\x00"], [0, 1, 2], []),
     ],
 )
 def test_values_of_one_form_are_scanned_once(
-    values: list[bytes], scanned: list[int], kept: list[int], monkeypatch: pytest.MonkeyPatch
+    values: list[bytes], scanned: list[int], shared: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[int] = []
     read = graph_fields._read_named
@@ -154,10 +154,12 @@ def test_values_of_one_form_are_scanned_once(
             field = bytes(file.data[each.name_start : each.name_end])
             assert field == (name(each.name.encode(), b"\x0a") if expected.HasField("name") else b"")
         assert [each.rank for each in lists.named[number]] == [*range(len(values))]
-        _, lists = scan(number, values, dropped=[number])
-        assert [each.read() for each in lists.named[number]] == [values[place] for place in kept]
-        _, lists = scan(number, values, dropped=[ANNOTATION])
-        assert len(lists.named[number]) == len(values)
+        rests = {each.rank: each.rest for each in lists.named[number] if each.rest is not None}
+        assert [*rests] == shared
+        for rank, rest in rests.items():
+            each = lists.named[number][rank]
+            assert each.read() == file.data[each.name_start : each.name_end] + rest
+            assert all(other is rest for other in rests.values() if other == rest)
 
 
 @pytest.mark.parametrize("message", [b"\x0a", b"\x0a\x05abcd", b"\x0a\x01a\x0a\x01b", b"\x12\x01", b"\x08\x01"])
