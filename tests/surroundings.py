@@ -122,9 +122,15 @@ def oracle_environment() -> dict[str, str]:
 
 
 def run_oracle(python: str, *arguments: str | Path, check: bool = True, **options: Any) -> subprocess.CompletedProcess[Any]:
-    """Run a script under the Python that has MXNet, and keep its output; ``options`` are those of :func:`subprocess.run`."""
+    """Run a script under the Python that has MXNet, and keep its output; ``options`` are those of :func:`subprocess.run`.
+
+    Raises:
+        AssertionError: it is to be checked, and failed; the text has the last of what it wrote.
+    """
     command = [python, *map(str, arguments)]
-    return subprocess.run(command, env=oracle_environment(), capture_output=True, check=check, **options)
+    done = subprocess.run(command, env=oracle_environment(), capture_output=True, check=False, **options)
+    assert done.returncode == 0 or not check, f"{command} ended with {done.returncode}:\n{done.stderr[-4000:]!r}"
+    return done
 
 
 def corpus_names(pattern: str, suffix: str) -> list[str]:
