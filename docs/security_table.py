@@ -17,8 +17,10 @@ READS = {
     "completion": "nothing",
 }
 READS |= {f"params {name}": FILES for name in ("convert", "diff", "list", "show", "stats")}
-STARTED = dict.fromkeys(("share", "pool", "fold", "export", "unfix", "run", "verify"), "Python, for onnxruntime")
-STARTED |= {"draw": "`dot`, for PNG and PDF", "foreach": "Python, for each job"}
+STARTED = dict.fromkeys(("duplicate", "extract", "rename", "group", "share", "fold", "pool", "unfix"), "Python, for ONNX models")
+STARTED |= dict.fromkeys(("export", "run", "verify", "check", "inspect", "diff"), "Python, for ONNX models")
+STARTED |= {"check": "Python, for ONNX models and `--jobs`", "foreach": "Python, for each job"}
+STARTED |= {"draw": "Python, for ONNX models; `dot`, for PNG and PDF"}
 WRITING = {"--params-out", "--map-out", "--manifest", "--report", "--write-baseline", "--in-place", "--fix", "--out"}
 """Options that say where a command writes, or that it does."""
 

@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-import _signal as signal  # type: ignore[import-not-found]  # a part of the interpreter; signal itself imports enum first
 import os
+import sys
+
+
+def _is_current_folder(path: str) -> bool:
+    try:
+        return not path or os.path.samefile(path, os.curdir)
+    except OSError:
+        return False
+
+
+# What -m has put there goes before anything is imported: beside a model may lie a file with the name of any module.
+if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False) and _is_current_folder(sys.path[0]):
+    del sys.path[0]
+
+import _signal as signal  # type: ignore[import-not-found]  # noqa: E402  # a part of the interpreter; signal itself imports enum first
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

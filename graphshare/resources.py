@@ -224,6 +224,14 @@ def end_time_limit() -> None:
         _stop_watchdog()
 
 
+def find_time_left() -> float | None:
+    """Return the seconds until the limit of :func:`time_limit`; None without one, and in threads, which have none."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and hasattr(signal, "setitimer") and signal.getsignal(signal.SIGALRM) is _raise_time_up:
+        return signal.getitimer(signal.ITIMER_REAL)[0] or None
+    return None
+
+
 def _stop_watchdog() -> None:
     if _Watchdog.timer is not None:
         _Watchdog.timer.cancel()

@@ -40,8 +40,6 @@ def foreach(
     only those that have failed are. ``time_limit`` (seconds) and ``max_memory`` (bytes, or a text such as ``2G``) hold for each
     model. ``exclude`` are globs of what is left out of folders.
 
-    The worker processes import the script that calls this, so its own work must be under ``if __name__ == "__main__":``.
-
     Raises:
         InputError: a pattern matches no model, or the manifest cannot be read.
         RefusedError: two models would be written to one place, or one in place of an input.

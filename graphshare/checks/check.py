@@ -91,14 +91,18 @@ def check_targets(targets: Sequence[Target], options: CheckOptions, *, jobs: int
 
 
 def _run(targets: Sequence[Target], options: CheckOptions, jobs: int) -> Iterator[TargetResult]:
-    work = partial(check_target, options=options)
     if jobs <= 1:
-        yield from map(work, targets)
+        yield from (check_target(target, options) for target in targets)
         return
-    from concurrent.futures import ProcessPoolExecutor  # start-up: most runs need one process
+    from graphshare.worker_process import map_in_workers  # start-up: most runs need one process
 
-    with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(work, targets, chunksize=_CHUNK)
+    chunks = [targets[start : start + _CHUNK] for start in range(0, len(targets), _CHUNK)]
+    for results in map_in_workers(partial(_check_chunk, options=options), chunks, jobs):
+        yield from results
+
+
+def _check_chunk(targets: Sequence[Target], options: CheckOptions) -> list[TargetResult]:
+    return [check_target(target, options) for target in targets]
 
 
 def _fix_files(targets: Sequence[Target], options: CheckOptions, stage: OutputTransaction | None) -> None:

@@ -237,7 +237,7 @@ def find_known_shapes(graph: Graph, input_shapes: Mapping[str, PartialShape], pa
     try:
         return infer_known_shapes(graph, input_shapes, params=params)
     except RefusedError:
-        if input_shapes:
+        if input_shapes or not find_format(graph).supports(Capability.COSTS):
             raise
         return _read_stored_shapes(graph, params)  # the declared shapes contradict each other; draw without them
 

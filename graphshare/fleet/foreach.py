@@ -15,7 +15,7 @@ from graphshare.files.staged_file import may_overwrite
 from graphshare.fleet.listing import list_models
 from graphshare.fleet.manifest import Manifest
 from graphshare.fleet.records import FleetModel, Killed, Result, Run, Task
-from graphshare.fleet.slots import refuse_in_import, run_in_slots
+from graphshare.fleet.slots import run_in_slots
 from graphshare.fleet.tasks import Template, make_task, note_exports, refuse_collisions, refuse_escapes, refuse_template
 from graphshare.fleet.work import make_unfinished
 from graphshare.resources import parse_size
@@ -123,9 +123,8 @@ def foreach(
     Raises:
         InputError: a pattern matches no model, or the manifest cannot be read.
         RefusedError: two models would be written to one place, one in place of an input, or one outside of the outputs' folder.
-        UsageError: the command does not name the model, options contradict each other, or the script cannot be imported.
+        UsageError: the command does not name the model, or options contradict each other.
     """
-    refuse_in_import()
     settings = msgspec.structs.replace(settings, out=local_path(settings.out))
     _refuse_settings(settings, patterns)
     refuse_template(template, settings.out)

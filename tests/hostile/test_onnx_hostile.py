@@ -16,7 +16,8 @@ import pytest
 from onnx import TensorProto, defs, helper, numpy_helper
 
 import graphshare as gs
-from graphshare.execute.engines import confined_session, session_model
+from graphshare import confined_process
+from graphshare.execute.engines import session_model
 from graphshare.formats.onnx import value_types
 from tests.fuzz.readers import READERS
 from tests.fuzz.reads import change
@@ -307,7 +308,7 @@ def test_where_a_process_has_no_limit_inferred_sizes_are_compared(
     says: int, side: int | str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session_model, "can_limit_process", lambda: False)
-    monkeypatch.setattr(confined_session, "can_limit_process", lambda: False)
+    monkeypatch.setattr(confined_process, "can_limit_process", lambda: False)
     path = tmp_path / "squares.onnx"
     path.write_bytes(squares(side, says=says).SerializeToString())
     with pytest.raises(gs.RefusedError, match=r"outputs of Mul \(40000,40000\) take 6\.4 GB.* the limit is 500"):

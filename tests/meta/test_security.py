@@ -102,7 +102,11 @@ def test_only_the_modules_of_urls_open_connections_and_nothing_starts_a_program(
     uses = find_uses(CONNECTS | STARTS, set(), sources)
     assert set().union(*uses.values()) <= {"subprocess", "multiprocessing"}
     starting = {name for name, words in uses.items() if "subprocess" in words}
-    assert {name for name in starting if not name.startswith("drawing/")} == {"execute/engines/confined_session.py"}
+    assert {name for name in starting if not name.startswith("drawing/")} == {
+        "confined_process.py",
+        "python_process.py",
+        "worker_process.py",
+    }
 
 
 def test_such_uses_are_found() -> None:
@@ -208,7 +212,7 @@ def test_an_option_that_the_table_lacks_is_found() -> None:
         pass
 
     cells = TABLE.describe_command("fold", fold)
-    assert cells == "MXNet, ONNX | `--max-memory` | no | `--map-out` | Python, for onnxruntime"
+    assert cells == "MXNet, ONNX | `--max-memory` | no | `--map-out` | Python, for ONNX models"
 
 
 LINES = {
@@ -250,7 +254,7 @@ WORDS = {
 }
 STARTING = {
     "mxnet": {"export, limited": "python", "foreach": "python", "draw, an image": "dot"},
-    "onnx": {**dict.fromkeys(("pool", "fold", "unfix", "run", "verify", "foreach"), "python"), "draw, an image": "dot"},
+    "onnx": {**dict.fromkeys(("pool", "fold", "unfix", "run", "verify", "foreach", "check", "draw"), "python"), "draw, an image": "dot"},
 }
 _LOOK: list[list[tuple[str, tuple[Any, ...]]]] = []
 
@@ -277,7 +281,8 @@ class Doings(NamedTuple):
 
 def watch(words: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Doings:
     """Run a command in this process and note what it does."""
-    from graphshare.execute.engines import confined_session
+
+    from graphshare import confined_process
 
     _listen()
     _LOOK.append([])
@@ -289,8 +294,8 @@ def watch(words: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Do
         return fork_exec(arguments, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_posixsubprocess, "fork_exec", note_spawn)  # that of multiprocessing
-        patch.setattr(confined_session, "_kept", [])
+        patch.setattr(_posixsubprocess, "fork_exec", note_spawn)
+        patch.setattr(confined_process, "_kept", {})
         patch.setattr(tempfile, "tempdir", str(folder / "temporary"))
         try:
             run = in_process(*words, cwd=folder)

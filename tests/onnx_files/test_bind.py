@@ -13,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import graphshare as gs
+from graphshare import confined_process
 from graphshare.execute.engines import confined_session
 from tests.onnx_files.made import branches, dense
 from tests.onnx_files.test_verify import write
@@ -45,7 +46,7 @@ def test_the_session_stays_open_and_is_opened_again_where_its_process_ended(
     first = net(x)["out"]
     assert net(x)["out"].tolist() == first.tolist()
     assert len(opened) == 1
-    confined_session._kept[0]._end()
+    confined_process._kept[confined_session.__name__]._end()
     assert net(x)["out"].tolist() == first.tolist()
     assert len(opened) == 2
 
@@ -103,7 +104,7 @@ def test_bound_models_of_one_pool_compute_on_its_mapped_pages(tmp_path: Path) ->
     one, two = (gs.bind(tmp_path / "pooled" / f"{name}.onnx") for name in ("one", "two"))
     np.testing.assert_array_equal(one(ids)["out"], -table)
     np.testing.assert_array_equal(two(ids)["out"], abs(table))
-    maps = Path(f"/proc/{confined_session._kept[0]._process.pid}/smaps").read_text()
+    maps = Path(f"/proc/{confined_process._kept[confined_session.__name__]._process.pid}/smaps").read_text()
     mapped = [part for part in re.split(r"\n(?=[0-9a-f]+-)", maps) if str(tmp_path / "pooled" / "weights.data") in part]
     resident = [dict(re.findall(r"^(\w+): +(\d+) kB$", part, re.M)) for part in mapped]
     assert sum(int(one["Rss"]) for one in resident) >= 2 * 1024

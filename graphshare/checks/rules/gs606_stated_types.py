@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, relu, value
+from graphshare.errors import RefusedError
 
 if TYPE_CHECKING:  # start-up: symbol files need no other format
     from graphshare.formats.onnx.value_types import ValueType
@@ -27,7 +28,11 @@ def find(context: CheckContext) -> Violations:
         hint = "state it; where only the size is unknown, give that a name"
         yield Violation(f"{end} has no {missing}", node=node, hint=hint)
     for steps, graph in context.graphs:
-        inferred = {} if steps else infer_independently(graph)
+        try:
+            inferred = {} if steps else infer_independently(graph)
+        except RefusedError as error:  # a limit, or a crash of native code
+            yield Violation(error.faults[0].message, ("graph",), hint=error.faults[0].hint)
+            inferred = {}
         for i, node in enumerate(graph.nodes):
             known: dict[str, tuple[str, ValueType]] = {}
             for where, name, stated in list_stated_types(node, inferred):

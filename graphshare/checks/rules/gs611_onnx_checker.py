@@ -3,7 +3,7 @@
 import re
 
 from graphshare.checks.rule import CheckContext, Level, Violation, Violations, apply, check_rule, model, value
-from graphshare.errors import install_command
+from graphshare.errors import RefusedError, install_command
 
 _FRAME = re.compile(r"\[\w+Error\] (Inference error\(s\): )?")
 # The checker and its inference name a node in two ways.
@@ -28,13 +28,18 @@ def find(context: CheckContext) -> Violations:
     """Yield the complaint of the checker, or a note that it is not installed."""
     if not context.has_graph:
         return
-    from graphshare.formats.onnx.value_types import find_refusal, is_installed  # start-up: symbol files need no other format
+    from graphshare.formats.onnx.inference import is_installed  # start-up: symbol files need no other format
+    from graphshare.formats.onnx.value_types import find_refusal
 
     if not is_installed():
         message = "the onnx package is not installed: ONNX's checker did not run, and types are not inferred"
         yield Violation(message, ("graph",), hint=install_command("onnx"), level=Level.NOTE)
         return
-    refusal = find_refusal(context.graph)
+    try:
+        refusal = find_refusal(context.graph)
+    except RefusedError as error:  # a limit, or a crash of native code
+        yield Violation(error.faults[0].message, ("graph",), hint=error.faults[0].hint)
+        return
     if refusal:
         place = _NODE.search(refusal)
         label = (place[1] or place[2]) if place is not None else None

@@ -58,6 +58,8 @@ EXAMPLES = {
 @click.option("-o", "--out", metavar="FILE", help="Write the report to a file.")
 @click.option("--list", "list_", is_flag=True, help="List all rules.")
 @click.option("--explain", metavar="CODE", help="Explain one rule, with examples.")
+@options.max_memory
+@options.time_limit
 def command(
     graphs: tuple[str, ...],
     epoch: int | None,
@@ -190,7 +192,7 @@ def _decode(rule: CheckRule, example: Example) -> str:
     if isinstance(example.graph, str):
         return example.graph
     if rule.format == "onnx":
-        from graphshare.formats.onnx.value_types import print_model  # start-up: symbol files need no other format
+        from graphshare.formats.onnx.inference import print_model  # start-up: symbol files need no other format
 
         return print_model(example.graph)
     return example.graph.decode("utf-8", "backslashreplace")

@@ -63,6 +63,8 @@ EXAMPLES = {
 @click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance of parameters [0].")
 @click.option("--git", is_flag=True, help="Take the arguments that git gives an external diff driver.")
 @report_format("html")
+@options.max_memory
+@options.time_limit
 def command(
     paths: tuple[str, ...],
     epoch: int | None,

@@ -50,6 +50,8 @@ EXAMPLES = {
 @click.option(
     "--theme", type=click.Choice(get_args(Theme)), default="auto", help="Colours; auto fits both light and dark pages [auto]."
 )
+@options.max_memory
+@options.time_limit
 def command(
     graph: str,
     epoch: int | None,

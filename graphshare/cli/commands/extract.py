@@ -42,6 +42,8 @@ _VALUES = {"true": True, "false": False}
     callback=lambda context, option, text: None if text is None else _parse_branch(text),
     help="Replace each If on this input by one of its branches.",
 )
+@options.max_memory
+@options.time_limit
 def command(
     source: Checkpoint,
     targets: tuple[str, ...],

@@ -69,6 +69,8 @@ EXAMPLES = {
 @options.upgrade_first
 @options.as_input
 @options.as_parameter
+@options.max_memory
+@options.time_limit
 def command(
     graphs: tuple[str, ...],
     epoch: int | None,

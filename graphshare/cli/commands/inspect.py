@@ -54,6 +54,8 @@ EXAMPLES = {
 @click.option("--names", is_flag=True, help="Print all lists of names, the kind of each variable and every shape.")
 @click.option("--shared", is_flag=True, help="For a folder: list models with equal arrays, and what `pool` would save.")
 @click.option("--module", is_flag=True, help="Print data_names and label_names for MXNet's Module.")
+@options.max_memory
+@options.time_limit
 def command(
     graph: str,
     epoch: int | None,

@@ -5,16 +5,15 @@ ONNX's checker needs the dtype and the rank of each input and output of a model;
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from importlib.util import find_spec
-from typing import Any
 
 from msgspec.structs import replace
 
 from graphshare.errors import Fault, InputError, RefusedError, install_command
+from graphshare.formats.onnx import inference
 from graphshare.formats.onnx.compose import make_typed_input
+from graphshare.formats.onnx.inference import infer_types, is_installed
 from graphshare.formats.onnx.inner_tensors import change_inner_tensors
 from graphshare.formats.onnx.messages import describe_type
 from graphshare.formats.onnx.protobuf import Message, WireError, encode_text, scan
@@ -40,16 +39,11 @@ from graphshare.text.names import did_you_mean
 ValueType = TensorType | NestedType
 Key = tuple[Node, int]
 _LARGEST = 4096  # bytes of a tensor that may matter to shapes
-_INVENTED = "unk__"  # how ONNX's inference begins the names of sizes that it does not know
 _NAME, _TYPE = 8, 2  # fields of a TensorProto and of a ValueInfoProto
 _TEXT = 8  # the dtype of texts, which cannot be in another file
 _LISTED = 4
 _NOT_INSTALLED = "the onnx package, which infers types, is not installed"
-_MODEL, _DATA = "model.onnx", "data"
-# Operators that ONNX infers by the type of an input, absent or not.
-_FRAGILE = ("DictVectorizer", "EyeLike", "LabelEncoder", "RegexFullMatch", "TreeEnsemble")
-_HIDDEN = " (hidden)"
-_ROUNDS = 8  # of inference, each on what the one before has found
+_DATA = "data"
 
 
 def find_head_types(graph: Graph) -> Mapping[str, bytes]:
@@ -121,39 +115,13 @@ def _explain_gap(what: str) -> str:
     return f"ONNX's inference does not reach {what}" if is_installed() else _NOT_INSTALLED
 
 
-def is_installed() -> bool:
-    """Return whether the package is there that checks models and infers types."""
-    return find_spec("onnx") is not None
-
-
-def print_model(data: bytes) -> str:
-    """Return an ONNX file in ONNX's own text, which its parser reads; a literal of bytes where the package cannot do that."""
-    try:
-        from onnx import load_model_from_string, printer  # optional, and slow to import
-
-        return str(printer.to_text(load_model_from_string(data)))
-    except Exception:  # it is not installed, or protobuf does not decode the file
-        return repr(data)
-
-
 def find_refusal(graph: Graph) -> str:
-    """Return why ONNX's checker, its inference included, refuses a model, with large data left out; empty if it does not."""
-    from onnx import checker  # optional, and slow to import
+    """Return why ONNX's checker, its inference included, refuses a model, with large data left out; empty if it does not.
 
-    model = b"".join(_encode_without_data(graph, _DATA).pieces())
-    from tempfile import TemporaryDirectory  # start-up: few models are inferred
-
-    with TemporaryDirectory(prefix="graphshare-") as folder:
-        path = os.path.join(folder, _MODEL)
-        # The checker wants the file of external data to be there, of whatever size.
-        with open(path, "wb") as file, open(os.path.join(folder, _DATA), "wb"):
-            file.write(model)
-        try:
-            # The full check infers types as well, and would end the process at the operators that stay hidden.
-            checker.check_model(path, full_check=not _has_fragile(model) or not _infer_proto(model)[1])
-        except Exception as error:  # it raises errors of the checker, of inference and of protobuf
-            return str(error)
-    return ""
+    Raises:
+        RefusedError: it takes more time or memory than the limits, or ends its process.
+    """
+    return inference.find_refusal(b"".join(_encode_without_data(graph, _DATA).pieces()), _DATA)
 
 
 def _find_statement(entry: Entry) -> NamedMessage | None:
@@ -186,66 +154,19 @@ def _read_statement(entry: Entry) -> bytes | None:
 
 
 def _infer(graph: Graph) -> Mapping[str, bytes]:
-    """Return the TypeProtos that ONNX infers by name; none where it is not installed or fails. Large data is left out."""
+    """Return the TypeProtos that ONNX infers by name; none where it is not installed or fails. Large data is left out.
+
+    Raises:
+        RefusedError: it takes more time or memory than the limits, or ends its process.
+    """
     if not is_installed():
         return EMPTY
-    model = b"".join(_encode_without_data(_state_loops(graph)).pieces())
     try:
-        inferred, _ = _infer_proto(model)
-    except Exception:  # it raises errors of inference and of protobuf; without it values have no type, as before
+        return infer_types(b"".join(_encode_without_data(_state_loops(graph)).pieces()))
+    except InputError:  # without it values have no type
         return EMPTY
-    own = {size.dim_param for info in inferred.input for size in info.type.tensor_type.shape.dim}
-    types = {info.name: info.type for info in (*inferred.input, *inferred.value_info, *inferred.output)}
-    return {name: _encode_type(kind, own) for name, kind in types.items() if kind.ByteSize()}
-
-
-def _infer_proto(model: bytes) -> tuple[Any, int]:
-    """Return the GraphProto with the types that ONNX infers, and the number of nodes that were hidden from its inference.
-
-    It ends the process at some operators whose input has no type. These have other names until it has one, for good where they
-    are in bodies and functions.
-    """
-    from onnx import ModelProto, shape_inference  # optional, and slow to import
-
-    proto = ModelProto.FromString(model)
-    _open_sizes((*proto.graph.input, *proto.graph.value_info, *proto.graph.output))
-    hidden = [node for node in _walk_nodes(proto) if node.op_type in _FRAGILE] if _has_fragile(model) else []
-    for node in hidden:
-        node.op_type += _HIDDEN
-    for _ in range(_ROUNDS):
-        inferred = shape_inference.infer_shapes(proto.SerializeToString(), data_prop=True).graph
-        if not hidden or not (typed := _list_typed(proto.graph, inferred)):
-            break
-        for node in typed:
-            node.op_type = node.op_type.removesuffix(_HIDDEN)
-    return inferred, sum(node.op_type.endswith(_HIDDEN) for node in hidden)
-
-
-def _has_fragile(model: bytes) -> bool:
-    return any(operator.encode() in model for operator in _FRAGILE)
-
-
-def _walk_nodes(proto: Any) -> Iterator[Any]:
-    """Yield the nodes of a ModelProto, those of bodies and functions too."""
-    owners = [proto.graph, *proto.functions]
-    while owners:
-        for node in owners.pop().node:
-            yield node
-            for attribute in node.attribute:
-                owners += (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs)
-
-
-def _list_typed(graph: Any, inferred: Any) -> list[Any]:
-    """Return the hidden nodes of a GraphProto whose inputs have types before them."""
-    infos = (*inferred.input, *inferred.value_info, *inferred.output)
-    types = {info.name for info in infos if info.type.WhichOneof("value")} | {each.name for each in graph.initializer}
-    before = {each.name for each in (*graph.input, *graph.initializer)}
-    typed = []
-    for node in graph.node:
-        if node.op_type.endswith(_HIDDEN) and before & types >= set(node.input):
-            typed.append(node)
-        before.update(node.output)
-    return typed
+    except RefusedError as error:
+        raise error.with_location(get_source(graph).file.path) from None
 
 
 def _encode_without_data(graph: Graph, location: str = "") -> Message:
@@ -293,23 +214,6 @@ def _find_common_type(types: Sequence[TensorType | None]) -> bytes:
         return b""
     sizes = [a if a == b and isinstance(a, int) else None for a, b in zip(known[0][1], known[1][1], strict=True)]
     return describe_type(known[0][0], sizes)
-
-
-def _open_sizes(infos: Iterable[Any]) -> None:
-    """Take out sizes below 0, with which ONNX would calculate."""
-    for info in infos:
-        for size in info.type.tensor_type.shape.dim if info.type.HasField("tensor_type") else ():
-            if size.dim_value < 0:
-                size.ClearField("dim_value")
-
-
-def _encode_type(kind: Any, own: Collection[str]) -> bytes:
-    """Return the bytes of a TypeProto, of whose sizes only those have names that the model states."""
-    for size in kind.tensor_type.shape.dim if kind.HasField("tensor_type") else ():
-        if size.dim_param.startswith(_INVENTED) and size.dim_param not in own:
-            size.ClearField("dim_param")
-    data: bytes = kind.SerializeToString()
-    return data
 
 
 def _is_large(node: Node) -> bool:

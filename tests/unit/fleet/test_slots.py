@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import multiprocessing
 import os
 import random
 import signal
@@ -18,18 +17,25 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from graphshare.errors import GraphshareError, RefusedError, UsageError
+from graphshare.errors import GraphshareError, RefusedError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.fleet import slots
 from graphshare.fleet.foreach import FleetOptions, FleetRun, foreach
 from graphshare.fleet.records import Captured, FleetModel, Killed, Result, Task
 from graphshare.fleet.tasks import Template
 from graphshare.fleet.work import make_unfinished, work
+from graphshare.worker_process import EndedError, Worker
 from tests.effort import ends
 from tests.processes import ROOT
 
 _SLEEPS = 120
 """Seconds for which a model sleeps that nothing ends."""
+
+
+@pytest.fixture(autouse=True)
+def _in_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worker processes import this module, but nothing from the current folder."""
+    monkeypatch.chdir(tmp_path)
 
 
 def prepare() -> None:
@@ -227,51 +233,12 @@ def test_workers_have_as_many_threads_as_there_are_cores(
     assert slots._share_cores(jobs) == threads
 
 
-class Ended:
-    """The pipe and the process of a worker that has ended."""
+def test_a_task_whose_worker_has_ended_was_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def raise_end(self: Worker) -> None:
+        raise EndedError
 
-    pid: int | None = 123456
-
-    def __init__(self, exitcode: int | None) -> None:
-        self.exitcode = exitcode
-
-    def recv(self) -> None:
-        raise EOFError
-
-    def close(self) -> None: ...
-
-    def join(self) -> None: ...
-
-
-def ended_slot(exitcode: int | None, begun: float | None = None) -> Any:
-    slot: Any = slots.Slot(run, prepare, 1)
-    slot.connection = slot._process = Ended(exitcode)
-    slot.begun = begun
-    return slot
-
-
-@pytest.mark.parametrize(("exitcode", "begun"), [(-9, None), (0, None), (None, None), (1, 2.0), (-9, 2.0)])
-def test_a_worker_that_ends_has_been_killed(exitcode: int | None, begun: float | None) -> None:
-    slot = ended_slot(exitcode, begun)
-    assert slot.receive() == Killed("the worker process ended: out of memory, or a crash of native code")
-    assert slot.close() is None
-
-
-def test_a_worker_that_fails_before_it_is_ready_could_not_import_the_script() -> None:
-    with pytest.raises(UsageError, match="cannot be imported"):
-        ended_slot(1).receive()
-
-
-def test_signals_are_sent_to_a_process_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[tuple[int, int]] = []
-    monkeypatch.setattr(os, "kill", lambda pid, number: sent.append((pid, number)))
-    slot = ended_slot(0)
-    slot.signal(signal.SIGTERM)
-    slot._process.pid = None
-    slot.signal(signal.SIGTERM)
-    slot.close()
-    slot.signal(signal.SIGTERM)
-    assert sent == [(123456, signal.SIGTERM)]
+    monkeypatch.setattr(Worker, "receive", raise_end)
+    assert slots.Slot(run, prepare, 1).receive() == Killed("the worker process ended: out of memory, or a crash of native code")
 
 
 class Script:
@@ -353,18 +320,6 @@ def test_a_task_more_than_there_are_workers_is_made_and_every_worker_has_one_at_
     assert script.events == [("a", "close"), ("b", "close")]
 
 
-def test_the_first_message_of_a_process_is_that_it_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    Script(monkeypatch)
-    messages = [None, DONE]
-    slot = ended_slot(0)
-    slot.connection = SimpleNamespace(recv=lambda: messages.pop(0))
-    assert slot.receive() is None
-    assert slot.begun == 100.0
-    slot.begun = None
-    assert slot.receive() == DONE
-    assert slot.begun is None
-
-
 def test_a_worker_is_ended_five_seconds_after_its_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(monkeypatch, "", "", "")
     running = slots._Running([])
@@ -416,34 +371,24 @@ def test_a_forked_copy_of_the_process_ends_no_workers(monkeypatch: pytest.Monkey
     assert script.events == []
 
 
-def test_a_worker_ends_with_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
-    events: list[object] = []
-    monkeypatch.setattr(os, "_exit", events.append)
-    monkeypatch.setattr(multiprocessing, "parent_process", lambda: SimpleNamespace(join=lambda: events.append("joined")))
-    slots._end_with_parent()
-    assert events == ["joined", 1]
-    monkeypatch.setattr(multiprocessing, "parent_process", lambda: None)
-    slots._end_with_parent()
-    assert events == ["joined", 1]
+UNGUARDED = """
+from graphshare.fleet.foreach import FleetOptions, foreach
+from graphshare.fleet.tasks import Template
+from tests.unit.fleet.test_slots import prepare, run
+print([result.result for result in foreach(["a.json"], Template(("{}",)), run, FleetOptions(), prepare=prepare)])
+"""
 
 
-def test_a_worker_that_imports_its_script_ends_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    codes: list[int] = []
-    process = SimpleNamespace(name="graphshare worker", _inheriting=True)
-    monkeypatch.setattr(multiprocessing, "current_process", lambda: process)
-    monkeypatch.setattr(os, "_exit", codes.append)
-    with pytest.raises(UsageError, match="cannot be imported"):
-        slots.refuse_in_import()  # os._exit() would not come back
-    assert codes == [1]
-    process.name = "of the caller"
-    with pytest.raises(UsageError, match="cannot be imported"):
-        slots.refuse_in_import()
-    assert codes == [1]
-    process._inheriting = False
-    slots.refuse_in_import()
-    monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace(__file__="<stdin>"))
-    with pytest.raises(UsageError, match="cannot be imported"):
-        slots.refuse_in_import()
+@pytest.mark.parametrize("given", ["script.py", "-", "-c"])
+def test_a_script_needs_no_guard_and_no_file(given: str, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("{}")
+    (tmp_path / "script.py").write_text(UNGUARDED)
+    words = ["-c", UNGUARDED] if given == "-c" else [given]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, *words], input=UNGUARDED, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "['done']\n"
 
 
 def test_what_has_killed_its_worker_is_run_again_alone_but_not_what_took_too_long(

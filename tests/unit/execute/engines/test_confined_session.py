@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from graphshare import confined_process
 from graphshare.errors import InputError, RefusedError
 from graphshare.execute.engines import confined_session
 from graphshare.execute.engines.confined_session import ConfinedSession, open_session
@@ -93,7 +94,7 @@ def test_a_value_that_has_no_message_is_refused() -> None:
 
 
 def test_a_python_that_cannot_be_started_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confined_session, "_kept", [])
+    monkeypatch.setattr(confined_process, "_kept", {})
     for path in ("", None, "/nowhere/python"):
         monkeypatch.setattr(sys, "executable", path)
         with pytest.raises(RefusedError, match="no process can be started"):
@@ -104,16 +105,16 @@ def test_without_files_in_memory_a_model_goes_beside_its_message(monkeypatch: py
     def refuse(name: str) -> int:
         raise OSError("no such call")
 
-    monkeypatch.setattr(confined_session, "_kept", [])
+    monkeypatch.setattr(confined_process, "_kept", {})
     monkeypatch.setattr("os.memfd_create", refuse, raising=False)
     for model in (doubling(), iter([doubling()[:10], doubling()[10:]])):
         assert ConfinedSession(model).run({"x": np.ones(1, "float32")})[0].tolist() == [2]
 
 
 def test_the_streams_of_a_process_are_closed_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confined_session, "_kept", [])
+    monkeypatch.setattr(confined_process, "_kept", {})
     ConfinedSession(doubling())
-    process = confined_session._kept[0]
+    process = confined_process._kept[confined_session.__name__]
     inner = process._process
     process._end()
     assert inner.stdin is not None
@@ -138,7 +139,7 @@ def test_a_time_limit_ends_what_runs_there() -> None:
         constants,
     )
     session = ConfinedSession(model)
-    process = confined_session._kept[0]._process
+    process = confined_process._kept[confined_session.__name__]._process
     with pytest.raises(RefusedError, match="time limit of 1 s"), time_limit(1):
         session.run({"x": np.array(1, "float32")})
     assert process.poll() is not None
@@ -195,7 +196,7 @@ def test_threads_share_the_process() -> None:
 
 def test_a_process_that_dies_is_an_error_and_the_next_session_has_another() -> None:
     session = ConfinedSession(doubling())
-    process = confined_session._kept[0]._process
+    process = confined_process._kept[confined_session.__name__]._process
     process.send_signal(signal.SIGKILL)
     process.wait()
     with pytest.raises(RefusedError, match="has ended"):
@@ -212,10 +213,11 @@ def test_a_process_that_dies_is_an_error_and_the_next_session_has_another() -> N
 SCRIPT = """
 import os, sys
 import numpy as np
+from graphshare import confined_process
 from graphshare.execute.engines import confined_session
 model = sys.stdin.buffer.read()
 session = confined_session.ConfinedSession(model)
-print(confined_session._kept[0]._process.pid, session.run({"x": np.ones(1, "float32")})[0].tolist(), flush=True)
+print(session._process._process.pid, session.run({"x": np.ones(1, "float32")})[0].tolist(), flush=True)
 if "kill" in sys.argv:
     os.kill(os.getpid(), 9)
 """
@@ -269,31 +271,3 @@ def test_modules_in_the_current_folder_are_not_imported(tmp_path: Path) -> None:
 def path() -> str:
     """Where the package and its needs are, also where they lie in a folder of the environment."""
     return os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-
-
-_PRINTS = """
-import os
-from graphshare.execute.engines import confined_session
-def measure():
-    os.write(1, b"native words")
-    return 0
-confined_session._measure_data = measure
-confined_session.serve("")
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="it prints on a file descriptor")
-def test_what_native_code_prints_goes_to_stderr() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", _PRINTS],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(),
-    ) as process:
-        assert process.stderr is not None
-        assert process.stdin is not None
-        assert process.stderr.read(12) == b"native words"
-        process.stdin.close()
-        assert process.stdout is not None
-        assert process.stdout.read() == b""
