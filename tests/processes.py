@@ -58,6 +58,14 @@ def graphshare(
         )
 
 
+def is_running(pid: int) -> bool:
+    """Whether a process of Linux goes on; one that has ended and is not waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def _read_as_there(run: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedProcess[bytes]:
     """Return a run whose messages have the slashes and line ends of this system; data keep their bytes."""
     run.stderr = run.stderr.replace(b"\r\n", b"\n")

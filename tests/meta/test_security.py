@@ -254,7 +254,10 @@ WORDS = {
 }
 STARTING = {
     "mxnet": {"export, limited": "python", "foreach": "python", "draw, an image": "dot"},
-    "onnx": {**dict.fromkeys(("pool", "fold", "unfix", "run", "verify", "foreach", "check", "draw"), "python"), "draw, an image": "dot"},
+    "onnx": {
+        **dict.fromkeys(("pool", "fold", "unfix", "run", "verify", "foreach", "check", "draw"), "python"),
+        "draw, an image": "dot",
+    },
 }
 _LOOK: list[list[tuple[str, tuple[Any, ...]]]] = []
 

@@ -12,7 +12,7 @@ import pytest
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 import graphshare as gs
-from graphshare.formats.onnx import value_types
+from graphshare.formats.onnx import inference, value_types
 from graphshare.reports.model import Finding, Level
 from tests.onnx_files.running import Session
 from tests.processes import in_process
@@ -261,7 +261,8 @@ def test_a_fault_is_an_error(name: str, tmp_path: Path, monkeypatch: pytest.Monk
     path = write(tmp_path, model)
     assert is_refused(path)
     assert {finding.code for finding in list_errors(path)} == {code}
-    monkeypatch.setattr(value_types, "is_installed", lambda: False)
+    for module in (inference, value_types):
+        monkeypatch.setattr(module, "is_installed", lambda: False)
     if code == "GS611" or name in NEEDS_ONNX:
         (note,) = [finding for finding in gs.check(path).findings if finding.code == "GS611"]
         assert (note.level, "the onnx package is not installed" in note.message) == (Level.NOTE, True)
@@ -400,9 +401,9 @@ def test_large_data_is_not_copied_for_the_checker(tmp_path: Path, monkeypatch: p
         numbers = np.random.default_rng(len(each.name)).standard_normal((200, 200)).astype(np.float32)
         each.CopyFrom(numpy_helper.from_array(numbers, each.name))
     sizes = []
-    check_model = onnx.checker.check_model
+    find_refusal = inference.find_refusal
     monkeypatch.setattr(
-        onnx.checker, "check_model", lambda path, **more: sizes.append(os.path.getsize(path)) or check_model(path, **more)
+        inference, "find_refusal", lambda data, location: sizes.append(len(data)) or find_refusal(data, location)
     )
     path = write(tmp_path, model)
     assert {finding.code for finding in list_errors(path)} == {"GS611"}  # 200 by 200 does not fit 16 by 16

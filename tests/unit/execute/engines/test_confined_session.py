@@ -21,7 +21,7 @@ from graphshare.execute.engines import confined_session
 from graphshare.execute.engines.confined_session import ConfinedSession, open_session
 from graphshare.execute.engines.onnx_session import OnnxSession
 from graphshare.resources import memory_limit, time_limit
-from tests.processes import ROOT, environment
+from tests.processes import ROOT, environment, is_running
 
 onnx = pytest.importorskip("onnx", reason="onnx is of the onnx extra")
 pytest.importorskip("onnxruntime", reason="onnxruntime is of the onnx extra")
@@ -221,13 +221,6 @@ print(session._process._process.pid, session.run({"x": np.ones(1, "float32")})[0
 if "kill" in sys.argv:
     os.kill(os.getpid(), 9)
 """
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @onlinux

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import onnx
 import pytest
-from onnx import TensorProto, TypeProto
+from onnx import TensorProto
 
 from graphshare.formats.onnx import value_types
 from graphshare.formats.onnx.stored import MemoryFile, Span
@@ -75,15 +74,3 @@ def test_large_data_is_left_out_and_small_data_kept() -> None:
     wrong = TensorProto(dims=[2], data_type=1, raw_data=b"abc")
     assert shrink(wrong) == without(wrong)
     assert shrink(wrong, location="data") == without(wrong, "data")
-
-
-def test_sizes_that_onnx_invents_are_left_out() -> None:
-    def make(*names: str) -> TypeProto:
-        return onnx.helper.make_tensor_type_proto(TensorProto.FLOAT, [*names])
-
-    data = value_types._encode_type(make("unk__0", "n", "unk__1"), {"unk__1"})
-    assert parse_type(data, 0, len(data)) == TensorType("float32", (None, "n", "unk__1"))
-    infos = [onnx.helper.make_tensor_value_info("v", TensorProto.FLOAT, sizes) for sizes in ([-1, 0, 2], [3])]
-    value_types._open_sizes(infos)
-    shapes = [[size.HasField("dim_value") for size in info.type.tensor_type.shape.dim] for info in infos]
-    assert shapes == [[False, True, True], [True]]
