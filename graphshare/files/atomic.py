@@ -28,6 +28,7 @@ from graphshare.errors import Fault, OutputError, RefusedError
 from graphshare.files.leftovers import close, create_locked, list_temporaries, remove, remove_leftovers, temporary_path
 from graphshare.files.paths import exists, find_identity, is_snapshot
 from graphshare.files.staged_file import StagedFile, find_descriptor, note_output, output_error
+from graphshare.text.markup import quote_shell
 from graphshare.text.urls import is_url, local_path
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class OutputTransaction:
         self._refuse_same_place(target, place, status)
         # A rename would replace it anyway, but a file is protected so that nothing replaces it.
         if status is not None and not os.access(place, os.W_OK):
-            raise OutputError(Fault("is write-protected", where=target, hint=f"chmod u+w {target}"))
+            raise OutputError(Fault("is write-protected", where=target, hint=f"chmod u+w {quote_shell(target)}"))
         output = _PlacedOutput(target, place, existed=status is not None)
         self._outputs.append(output)
         # The new content of an existing file is private until it has the mode of that file.

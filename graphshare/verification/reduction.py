@@ -7,7 +7,6 @@ that are the same on both sides become new starts; where the last operators do t
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,6 +34,8 @@ from graphshare.ops.kernel import Array
 from graphshare.ops.registry import visible_outputs
 from graphshare.resources import end_time_limit
 from graphshare.text.format import format_count, format_dims
+from graphshare.text.markup import quote_markdown, quote_shell
+from graphshare.text.urls import redact
 from graphshare.verification.compare import compare_values
 from graphshare.verification.inputs import VerifyOptions
 from graphshare.verification.region_plan import Pair, compute_part, cut_part, get_place
@@ -188,6 +189,7 @@ class Reducer:
 
 _STEMS = ("original", "rewrite")
 _INPUTS, _PAGE = "inputs.npz", "README.md"
+_HEAD = "# A difference between two models\n\nWritten by `graphshare verify --reduce`, which may write to this folder again.\n"
 _RUN = """import numpy as np, onnxruntime as rt; x = dict(np.load("inputs.npz")); \
 a, b = (rt.InferenceSession(name).run(None, x)[0] for name in ({})); print(abs(a - b).max())"""
 Confirm = Callable[[Checkpoint, Checkpoint, Mapping[str, Array]], Report]
@@ -227,7 +229,7 @@ def write_reduction(folder: str, options: VerifyOptions, report: Report, confirm
         commands = [_make_command("", names, options)]
         if not any(has_kernels(model.graph) for model in reducer.models):
             listed = ", ".join(f'"{name}"' for name in names)
-            commands.append(f"python -c {shlex.quote(_RUN.format(listed))}")
+            commands.append(quote_shell("python", "-c", _RUN.format(listed)))
         page = _format_page(reduction, [model.where for model in reducer.models], commands)
         sources = [used for model in reducer.models for used in input_files(model)]
         refuse_inputs_as_outputs([UsedFile(path, "graph") for path in files], sources)
@@ -275,15 +277,16 @@ def _make_command(folder: str, names: Sequence[str], options: VerifyOptions) -> 
     words += ["--across-dtypes" if options.across_dtypes else "--values-only"]
     for option, value, default in (("--atol", options.atol, 1e-8), ("--rtol", options.rtol, 1e-5)):
         words += [option, repr(value)] if value != default else []
-    return shlex.join(words)
+    return quote_shell(*words)
 
 
 def _format_page(reduction: Reduction, sources: Sequence[str], commands: Sequence[str]) -> str:
     """Return the page: what the parts are, from which files, on which inputs, and how to run them."""
-    lines = ["# A difference between two models", "", reduction.verdict, ""]
+    lines = [_HEAD, quote_markdown(reduction.verdict), ""]
     for stem, where, operators in zip(_STEMS, sources, (reduction.operators, reduction.other_operators), strict=True):
-        listed = ", ".join(map(str, operators))
-        lines.append(f"- {stem}: {format_count(len(operators), 'operator')} of {where or 'a model'}: {listed or 'none'}")
-    shapes = ", ".join(f"{name} {format_dims(shape)}" for name, shape in reduction.inputs.items())
+        listed = ", ".join(quote_markdown(str(each)) for each in operators)
+        model = quote_markdown(redact(where)) if where else "a model"
+        lines.append(f"- {stem}: {format_count(len(operators), 'operator')} of {model}: {listed or 'none'}")
+    shapes = ", ".join(f"{quote_markdown(name)} {format_dims(shape)}" for name, shape in reduction.inputs.items())
     lines += [f"- {_INPUTS}: {shapes or 'none'}", "", "Run in this folder:"]
     return "\n".join([*lines, *(line for command in commands for line in ("", f"    {command}"))]) + "\n"

