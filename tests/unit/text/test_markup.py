@@ -42,7 +42,8 @@ def test_a_name_in_markdown_is_a_code_span(name: str, other: str) -> None:
     assert [token.type for token in tokens if token.nesting == 1] == ["bullet_list_open", "list_item_open", "paragraph_open"]
     assert [child.type for child in inline.children or ()] == ["text", "code_inline", "text", "code_inline", "text"]
     spans = [child.content for child in inline.children or () if child.type == "code_inline"]
-    assert spans == [cut(name) or " ", cut(other) or " "]
+    assert [span.strip(" ") for span in spans] == [cut(each).strip(" ") for each in (name, other)]
+    assert all(span == cut(each) for span, each in zip(spans, (name, other), strict=True) if cut(each).strip(" "))
 
 
 def test_a_text_that_is_not_quoted_is_found() -> None:
@@ -66,20 +67,15 @@ def test_a_name_in_html_is_text(name: str) -> None:
     assert "".join(texts) == escape_control(name)
 
 
-def run_shell(shell: str, words: list[str]) -> list[bytes]:
-    line = quote_shell("printf", "%s\\0", *words)
-    assert line.isprintable()
-    return subprocess.run([shell, "-c", line], capture_output=True, check=True).stdout.split(b"\0")[:-1]
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
+@pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_a_name_in_a_command_line_is_one_word(shell: str) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
-    names = [name for name in HOSTILE if name != "\ud800"]  # no file has this name
-    assert run_shell(shell, names) == [name.encode("utf-8", "surrogateescape") for name in names]
-    mixed = ["".join(PIECES[i:] + PIECES[:i]) for i in range(len(PIECES))]
-    assert run_shell(shell, mixed) == [name.encode("utf-8", "surrogateescape") for name in mixed]
+    words = HOSTILE + ["".join(PIECES[i:] + PIECES[:i]) for i in range(len(PIECES))]
+    line = quote_shell("printf", "%s\\0", *words)
+    assert line.isprintable()
+    printed = subprocess.run([shell, "-c", line], capture_output=True, check=True).stdout
+    assert printed.decode().split("\0")[:-1] == [escape_control(word) for word in words]
 
 
 @given(st.lists(NAMES, max_size=3))
