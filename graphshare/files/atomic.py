@@ -17,7 +17,7 @@ import errno
 import os
 import signal
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 # SIGINT comes last, so that an interrupt while the handlers are put back finds the others in place.
 _SIGNALS = ("SIGHUP", "SIGTERM", "SIGINT")
+
+_LISTED = 5  # links
 
 # The answers for pipes, sockets and devices, which cannot be synchronized.
 _NO_FSYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF})
@@ -405,3 +407,31 @@ def make_folder(folder: str) -> Iterator[None]:
             with contextlib.suppress(OSError):  # another run has written to it
                 os.rmdir(folder)
         raise
+
+
+def refuse_links(folder: str, paths: Iterable[str]) -> None:
+    """Refuse outputs that are links, or below one in ``folder``, which itself may be a link. Raises RefusedError."""
+    has_links: dict[str, bool] = {}  # by folder, which is listed once: there may be a million outputs
+    links: dict[str, None] = {}
+    for path in paths:
+        is_new = True
+        while is_new and len(path) > len(folder):
+            parent = os.path.dirname(path)
+            is_new = parent not in has_links
+            if is_new:
+                has_links[parent] = _has_links(parent)
+            if has_links[parent] and os.path.islink(path):
+                links[path] = None
+            path = parent
+    message = f"is a link, which is not followed: only {folder} is named as the place of the outputs"
+    hint = "remove the link, or name another folder"
+    if links:
+        raise RefusedError([Fault(message, where=link, hint=hint) for link in list(links)[:_LISTED]])
+
+
+def _has_links(folder: str) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return any(entry.is_symlink() for entry in entries)
+    except OSError:  # it may be written but not listed: each path is looked at
+        return True

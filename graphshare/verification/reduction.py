@@ -7,6 +7,7 @@ that are the same on both sides become new starts; where the last operators do t
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,8 +23,10 @@ from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.save import input_files, save
 from graphshare.errors import Fault, GraphshareError, RefusedError
 from graphshare.execute.prepare.prepare import unique_names
-from graphshare.files.atomic import OutputTransaction, make_folder
-from graphshare.files.paths import UsedFile, join, refuse_inputs_as_outputs
+from graphshare.files.atomic import OutputTransaction, make_folder, refuse_links
+from graphshare.files.leftovers import list_temporaries
+from graphshare.files.paths import UsedFile, is_folder, join, list_names, refuse_inputs_as_outputs
+from graphshare.files.staged_file import output_error
 from graphshare.formats.model_format import find_format, has_kernels
 from graphshare.formats.params.array_files import write_arrays
 from graphshare.formats.params.format import find_format as find_parameter_format
@@ -33,7 +36,7 @@ from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.ops.registry import visible_outputs
 from graphshare.resources import end_time_limit
-from graphshare.text.format import format_count, format_dims
+from graphshare.text.format import format_count, format_dims, format_names
 from graphshare.text.markup import quote_markdown, quote_shell
 from graphshare.text.urls import redact
 from graphshare.verification.compare import compare_values
@@ -190,10 +193,32 @@ class Reducer:
 _STEMS = ("original", "rewrite")
 _INPUTS, _PAGE = "inputs.npz", "README.md"
 _HEAD = "# A difference between two models\n\nWritten by `graphshare verify --reduce`, which may write to this folder again.\n"
+_OWN = rf"{re.escape(_PAGE)}|{re.escape(_INPUTS)}|({'|'.join(_STEMS)})[-.].+"
 _RUN = """import numpy as np, onnxruntime as rt; x = dict(np.load("inputs.npz")); \
 a, b = (rt.InferenceSession(name).run(None, x)[0] for name in ({})); print(abs(a - b).max())"""
 Confirm = Callable[[Checkpoint, Checkpoint, Mapping[str, Array]], Report]
 """Compares two models on inputs by name."""
+
+
+def refuse_folder(folder: str) -> None:
+    """Refuse a folder with links, or files of another origin. Raises RefusedError, or OutputError if it cannot be read."""
+    try:
+        names = sorted(set(list_names(folder)).difference(list_temporaries(folder))) if is_folder(folder) else []
+        refuse_links(folder, [join(folder, name) for name in names])
+        others = [name for name in names if not re.fullmatch(_OWN, name)] or ([] if _has_page(folder) else names)
+    except OSError as error:
+        raise output_error(error, folder) from error
+    if others:
+        message = f"has files that `graphshare verify --reduce` did not write: {format_names(others, 6)}"
+        raise RefusedError(Fault(message, where=folder, hint="name a new or an empty folder with `reduce`"))
+
+
+def _has_page(folder: str) -> bool:
+    path = join(folder, _PAGE)
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(_HEAD)) == _HEAD.encode()
 
 
 def write_reduction(folder: str, options: VerifyOptions, report: Report, confirm: Confirm) -> Reduction:
