@@ -13,7 +13,7 @@ from graphshare.checkpoint.load import Model, StrPath, as_checkpoint
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.save import input_files
 from graphshare.errors import Fault, InputError, RefusedError, UsageError, locate_refusals
-from graphshare.files.atomic import OutputTransaction, make_folder
+from graphshare.files.atomic import OutputTransaction, make_folder, refuse_links
 from graphshare.files.leftovers import hold_folder
 from graphshare.files.open_source import describe_file
 from graphshare.files.paths import UsedFile, base_name, exists, find_identity, is_folder, is_snapshot, refuse_inputs_as_outputs
@@ -96,7 +96,7 @@ def pool(
 
     Raises:
         UsageError: there is no model; ``out`` is not a folder; ``data`` is not the name of a file in it.
-        RefusedError: a model is not an ONNX model; two would have one name; an output is an input; all are listed.
+        RefusedError: a model is not an ONNX model; two would have one name; an output is an input, or a link in ``out``.
         InputError: a file cannot be read; weights in a pool are not those that a model was pooled with.
         DisprovedError: onnxruntime computes something else.
         OutputError: a file could not be written; all files are as they were.
@@ -105,6 +105,7 @@ def pool(
     folder = local_path(os.fspath(out))
     targets = _place_models(sources, folder)
     location = "" if embed else _place_data(data, targets)
+    refuse_links(folder, [*targets, os.path.join(folder, location)])
     outputs = [UsedFile(target, "graph") for target in targets]
     refuse_inputs_as_outputs(outputs, [file for source in sources for file in input_files(source)], in_place=in_place)
     if faults := [fault for source in sources for fault in find_changed_pools(source.graph)]:

@@ -13,6 +13,7 @@ from graphshare.formats.mxnet.source import restyle
 from graphshare.ir.graph import Branch, Graph, Kept, Rewrite
 from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
 from graphshare.rewrite.upgrade import upgrade as upgrade_graph
+from graphshare.text.markup import quote_shell
 
 _RULE = RuleInfo("format-layout", "format-layout", Level.ERROR, "The file is not laid out as asked for", fixable=True)
 _INDENT = re.compile(r"indent:(\d{1,2})")
@@ -69,7 +70,7 @@ def relayout(graph: Graph, layout: str | None) -> Graph:
 
 def layout_report(where: str, layout: str, *, changes: bool) -> FindingsReport:
     """Return the result of ``format --check``, for the report formats."""
-    again = f"graphshare format{f' --layout {layout}' if layout else ''} {where} -o {where}"
+    again = quote_shell("graphshare", "format", *(("--layout", layout) if layout else ()), where, "-o", where)
     message = f"is not laid out as {layout}" if layout else "does not follow the rules of its own layout"
     finding = Finding(
         code=_RULE.code, level=_RULE.level, message=message, where=where, line=1, column=1, hint=again, fixable=True

@@ -9,7 +9,6 @@ of them. They use ``lenet``, a checkpoint, and ``siam``, what the first example 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from importlib import import_module
@@ -21,6 +20,7 @@ import click
 from graphshare.cli.console import choose_quiet
 from graphshare.errors import Fault, UsageError
 from graphshare.files.staged_file import overwriting
+from graphshare.text.markup import quote_shell
 from graphshare.text.names import did_you_mean, find_similar
 from graphshare.text.urls import local_path
 
@@ -216,7 +216,7 @@ class SuggestingGroup(_OneValue, click.Group):
             asked = " ".join([ctx.command_path, *args[1:2], option]) if option == "--help" else f"{ctx.command_path} {option}"
             near = f"did you mean `{asked}`?" if option else did_you_mean(args[0], known)
             similar = [] if option else find_similar(args[0], known)[:1]
-            line = shlex.join([*ctx.command_path.split(), *similar, *args[1:]])
+            line = quote_shell(*ctx.command_path.split(), *similar, *args[1:])
             hint = f"write `{line}`" if similar else f"see `{ctx.command_path} --help`"
             raise UsageError(Fault(f"no such command {args[0]!r}" + (f"; {near}" if near else ""), hint=hint))
         return super().resolve_command(ctx, args)

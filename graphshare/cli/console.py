@@ -17,6 +17,7 @@ import click
 import msgspec
 
 from graphshare.text.format import encode_json, escape_control, escape_json, format_bytes
+from graphshare.text.markup import quote_shell
 from graphshare.text.urls import redact
 
 _COLORS = {"error": "red", "warning": "yellow", "hint": "cyan", "note": None}
@@ -59,14 +60,18 @@ def _name_option(phrase: str) -> str:
         return OPTIONS.get(phrase, "")
     pair = re.fullmatch(r"\{(.*?): (.*)\}|\('(\w+)', (.*)\)", value)
     if pair is not None and pair[3]:  # one of the choices between modes
-        return f"--{pair[3]} {pair[4]}"
+        return f"--{pair[3]} {_quote_value(pair[4])}"
     if pair is not None:
         sizes = re.fullmatch(r"\((.*?),?\)", pair[2])
         listed = sizes[1].replace(", ", ",").replace("'", "") if sizes else pair[2]  # sizes may have names
         value = listed.replace("None", "?")
-        name, value = pair[1].strip(_QUOTES), value.strip(_QUOTES)
-        value = f"{name} --to {value}" if keyword == "match" else f"{name}={value}"
-    return f"{OPTIONS[keyword]} {value.strip(_QUOTES)}".replace(r"\\", "\\")  # names are quoted as Python quotes them
+        return f"{OPTIONS[keyword]} {_quote_value(pair[1])}{' --to ' if keyword == 'match' else '='}{_quote_value(value)}"
+    return f"{OPTIONS[keyword]} {_quote_value(value)}"
+
+
+def _quote_value(value: str) -> str:
+    """Return a name, which is quoted as Python quotes it, as a shell word; sizes and words such as FILE stay."""
+    return quote_shell(value.strip(_QUOTES).replace(r"\\", "\\")) if value.startswith(tuple(_QUOTES)) else value
 
 
 def say(message: str, *, style: str = "note") -> None:

@@ -9,7 +9,6 @@ import contextlib
 import gc
 import io
 import os
-import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -24,6 +23,7 @@ from graphshare.errors import Fault, UsageError
 from graphshare.files.staged_file import note_inherited_descriptors
 from graphshare.fleet.records import Captured
 from graphshare.fleet.tasks import Template
+from graphshare.text.markup import quote_shell
 from graphshare.text.names import find_similar
 
 _OUTPUTS = {"--out": "graph", "--params-out": "params", "--map-out": "map"}
@@ -99,7 +99,7 @@ def refuse_misspelt(before: Sequence[str], words: Sequence[str]) -> None:
     wrong = [word for word, right in zip(words, fixed, strict=True) if word != right]
     message = f"no such command {wrong[0]!r}" if is_given else "no command is given after --"
     model = [] if any("{" in word for word in fixed) else ["{}"]
-    line = shlex.join(["graphshare", "foreach", *before, "--", *fixed, *model])
+    line = quote_shell("graphshare", "foreach", *before, "--", *fixed, *model)
     raise UsageError(Fault(message, hint=f"write `{line}`"))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -20,6 +19,7 @@ from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.model_names import find_stem, suggest_parameters
 from graphshare.rewrite.choices import Duplication
 from graphshare.text.format import escape_control, format_count, format_names
+from graphshare.text.markup import quote_shell
 
 _SHOWN = 6
 
@@ -168,7 +168,7 @@ def say_branches(model: Checkpoint, outputs: Outputs) -> None:
         # With a = the prefix may begin with a dash.
         words += [f"--prefix={branch.label}" for branch in report.branches if branch.label]
         words += [f"--as-input={node.name}" for node, role in report.roles.items() if role.why == AS_INPUT]
-        say(f"prove it: {shlex.join(words)}")
+        say(f"prove it: {quote_shell(*words)}")
 
 
 def format_name_list(names: list[str]) -> str:

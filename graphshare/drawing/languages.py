@@ -216,4 +216,5 @@ def _escape_entities(text: str) -> str:
     # # comes first, because the entities begin with one.
     escaped = escape_control(text[:200]).replace("#", "#35;")
     escaped = "".join(f"#{_ENTITIES[c]};" if c in _ENTITIES else c for c in escaped)
-    return escaped.replace("`", "#96;")
+    # Mermaid takes %%{ for the begin of a directive, within quotes too.
+    return escaped.replace("`", "#96;").replace("%", "#37;")

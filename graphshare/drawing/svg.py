@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 
 from graphshare.drawing.layout.arrange import arrange
 from graphshare.drawing.layout.levels import Layout
@@ -11,7 +10,7 @@ from graphshare.drawing.layout.placement import Rect, Route, place, split_label
 from graphshare.drawing.layout.text_size import LINE_SIZE, LINE_STEP, RIM, TITLE_SIZE, box_texts, shorten_middle
 from graphshare.drawing.palette import DARK, LIGHT, THEMES, Palette
 from graphshare.drawing.picture import Box, Picture
-from graphshare.text.format import escape_control
+from graphshare.text.markup import escape_html
 
 FONT = "Helvetica,Arial,sans-serif"
 MARGIN = 8
@@ -33,7 +32,7 @@ def _format_elements(layout: Layout, direction: str, palette: Palette, with_dark
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="{-MARGIN} {-MARGIN} {width:.0f} {height:.0f}" font-family="{FONT}" style="max-width:100%;height:auto">'
     )
-    yield f"<title>{_escape(title)}</title>"
+    yield f"<title>{escape_html(title)}</title>"
     if with_dark:
         # Attributes are light, and the rules override them: programs without style sheets draw the light picture.
         yield f"<style>@media (prefers-color-scheme: dark) {{{''.join(_format_rules(DARK))}}}</style>"
@@ -55,13 +54,13 @@ def _format_elements(layout: Layout, direction: str, palette: Palette, with_dark
 
 def _format_scope(rect: Rect, title: str, kind: str, palette: Palette) -> str:
     return (
-        f'<g class="cluster {kind}"><title>{_escape(title)}</title>'
+        f'<g class="cluster {kind}"><title>{escape_html(title)}</title>'
         f'<rect {_format_rect(rect)} rx="8" fill="{palette.cluster_fill}" stroke="{palette.cluster}"/></g>'
     )
 
 
 def _format_scope_title(rect: Rect, title: str, palette: Palette) -> str:
-    text = _escape(shorten_middle(title))
+    text = escape_html(shorten_middle(title))
     return (
         f'<text class="scope-title" x="{rect.x + 10:g}" y="{rect.y + 17:g}" font-size="{TITLE_SIZE:g}" fill="{palette.text}" '
         f'stroke="{palette.cluster_fill}" stroke-width="4" paint-order="stroke">{text}</text>'
@@ -111,7 +110,7 @@ def _format_box(box: Box, rect: Rect, palette: Palette) -> Iterator[str]:
     paint = palette.kinds[box.mark or box.kind]
     classes = [box.kind, *([box.mark] if box.mark else []), *(["head"] if box.head else [])]
     width = 2.5 if box.head else 1.8 if box.mark or box.kind == "shared" else 1
-    yield f'<g class="node {" ".join(classes)}"><title>{_escape((box.tip or box.title)[:LONGEST_TIP])}</title>'
+    yield f'<g class="node {" ".join(classes)}"><title>{escape_html((box.tip or box.title)[:LONGEST_TIP])}</title>'
     style = f'fill="{paint.fill}" stroke="{paint.stroke}" stroke-width="{width:g}"'
     if box.kind in ("shared", "parameter"):
         yield from _format_cylinder(rect, style)
@@ -123,7 +122,7 @@ def _format_box(box: Box, rect: Rect, palette: Palette) -> Iterator[str]:
     for i, text in enumerate(texts):
         font = f'font-size="{TITLE_SIZE:g}" font-weight="bold"' if i == 0 else f'font-size="{LINE_SIZE:g}"'
         at = f'x="{rect.x + rect.width / 2:g}" y="{y + i * LINE_STEP:g}" text-anchor="middle"'
-        yield f'<text {at} {font} fill="{paint.text}">{_escape(text)}</text>'
+        yield f'<text {at} {font} fill="{paint.text}">{escape_html(text)}</text>'
     yield "</g>"
 
 
@@ -131,7 +130,7 @@ def _format_label(text: str, middle: tuple[float, float], palette: Palette) -> s
     # A rim in the colour of the background, so that a line behind the text does not strike it through.
     style = f'fill="{palette.text}" stroke="{palette.background}" stroke-width="3" paint-order="stroke" text-anchor="middle"'
     at = f'x="{middle[0]:g}" y="{middle[1] + 4:g}" font-size="{LINE_SIZE:g}"'
-    return f'<text class="label" {at} {style}>{_escape(text)}</text>'
+    return f'<text class="label" {at} {style}>{escape_html(text)}</text>'
 
 
 def _format_cylinder(rect: Rect, style: str) -> Iterator[str]:
@@ -153,7 +152,3 @@ def _format_rules(palette: Palette) -> Iterator[str]:
     for kind, paint in palette.kinds.items():
         owners = ",".join(f".node.{kind} {shape}" for shape in shapes)
         yield f"{owners}{{fill:{paint.fill};stroke:{paint.stroke}}}.node.{kind} text{{fill:{paint.text}}}"
-
-
-def _escape(text: str) -> str:
-    return escape(escape_control(text))

@@ -28,6 +28,7 @@ from graphshare.ops.registry import canonical, find_kernel, find_translation, lo
 from graphshare.ops.translation import NoTranslation, Translation, TranslationError, Value
 from graphshare.ops.unification import is_known
 from graphshare.text.format import format_count
+from graphshare.text.markup import quote_shell
 
 
 class UntranslatedError(RefusedError):
@@ -323,10 +324,11 @@ def add_hint(part: Graph, refused: Collection[Node], faults: Sequence[Fault]) ->
     if not faults or not (before or behind):
         return list(faults)
     if before >= behind:
-        options = " ".join(f"--target {name}" for name in targets[:_NAMED])
+        options = [("--target", name) for name in targets[:_NAMED]]
     else:
-        options = " ".join([f"--cut {name}" for name in cuts[:_NAMED]] + [f"--target {output_name(e)}" for e in part.heads])
-    hint = f"{max(before, behind)} operators can be exported: graphshare extract GRAPH {options}"
+        options = [("--cut", name) for name in cuts[:_NAMED]] + [("--target", output_name(e)) for e in part.heads]
+    line = quote_shell("graphshare", "extract", "GRAPH", *(word for option in options for word in option))
+    hint = f"{max(before, behind)} operators can be exported: {line}"
     return [*faults[:-1], msgspec.structs.replace(faults[-1], hint=hint)]
 
 

@@ -17,7 +17,7 @@ import errno
 import os
 import signal
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from graphshare.errors import Fault, OutputError, RefusedError
 from graphshare.files.leftovers import close, create_locked, list_temporaries, remove, remove_leftovers, temporary_path
 from graphshare.files.paths import exists, find_identity, is_snapshot
 from graphshare.files.staged_file import StagedFile, find_descriptor, note_output, output_error
+from graphshare.text.markup import quote_shell
 from graphshare.text.urls import is_url, local_path
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 # SIGINT comes last, so that an interrupt while the handlers are put back finds the others in place.
 _SIGNALS = ("SIGHUP", "SIGTERM", "SIGINT")
+
+_LISTED = 5  # links
 
 # The answers for pipes, sockets and devices, which cannot be synchronized.
 _NO_FSYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF})
@@ -103,7 +106,7 @@ class OutputTransaction:
         self._refuse_same_place(target, place, status)
         # A rename would replace it anyway, but a file is protected so that nothing replaces it.
         if status is not None and not os.access(place, os.W_OK):
-            raise OutputError(Fault("is write-protected", where=target, hint=f"chmod u+w {target}"))
+            raise OutputError(Fault("is write-protected", where=target, hint=f"chmod u+w {quote_shell(target)}"))
         output = _PlacedOutput(target, place, existed=status is not None)
         self._outputs.append(output)
         # The new content of an existing file is private until it has the mode of that file.
@@ -404,3 +407,31 @@ def make_folder(folder: str) -> Iterator[None]:
             with contextlib.suppress(OSError):  # another run has written to it
                 os.rmdir(folder)
         raise
+
+
+def refuse_links(folder: str, paths: Iterable[str]) -> None:
+    """Refuse outputs that are links, or below one in ``folder``, which itself may be a link. Raises RefusedError."""
+    has_links: dict[str, bool] = {}  # by folder, which is listed once: there may be a million outputs
+    links: dict[str, None] = {}
+    for path in paths:
+        is_new = True
+        while is_new and len(path) > len(folder):
+            parent = os.path.dirname(path)
+            is_new = parent not in has_links
+            if is_new:
+                has_links[parent] = _has_links(parent)
+            if has_links[parent] and os.path.islink(path):
+                links[path] = None
+            path = parent
+    message = f"is a link, which is not followed: only {folder} is named as the place of the outputs"
+    hint = "remove the link, or name another folder"
+    if links:
+        raise RefusedError([Fault(message, where=link, hint=hint) for link in list(links)[:_LISTED]])
+
+
+def _has_links(folder: str) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return any(entry.is_symlink() for entry in entries)
+    except OSError:  # it may be written but not listed: each path is looked at
+        return True

@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from graphshare.errors import Fault, OutputError
+from graphshare.text.markup import quote_shell
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -39,7 +40,9 @@ def output_error(error: OSError, target: str) -> OutputError:
     """Return ``error`` as an OutputError that names the output the user asked for."""
     if error.errno == errno.ENOENT:
         directory = os.path.dirname(target) or "."
-        return OutputError(Fault("the directory does not exist", where=target, hint=f"create it: mkdir -p {directory}"))
+        return OutputError(
+            Fault("the directory does not exist", where=target, hint=f"create it: mkdir -p {quote_shell(directory)}")
+        )
     if os.name == "nt" and error.errno == errno.EACCES:
         return OutputError(
             Fault("cannot be written: permission denied", where=target, hint="close it in the program that has it open")

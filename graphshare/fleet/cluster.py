@@ -23,6 +23,7 @@ import msgspec
 from graphshare.errors import Fault, UsageError, install_command
 from graphshare.fleet.records import Killed, Result, Run, SchedulerError, Task
 from graphshare.fleet.work import make_unfinished, work
+from graphshare.text.markup import quote_shell
 from graphshare.text.urls import redact
 from graphshare.version import __version__
 
@@ -171,7 +172,7 @@ def _check_workers(client: Client) -> int:
     try:
         client.wait_for_workers(1, timeout=_PATIENCE)  # one that has ended starts again
     except TimeoutError:
-        hint = f"start some: `dask worker {where} --nthreads 1 --nworkers 4`"
+        hint = f"start some: `dask worker {quote_shell(where)} --nthreads 1 --nworkers 4`"
         raise SchedulerError(Fault("has no workers", where=where, hint=hint)) from None
     threads = client.nthreads()
     # A broken worker must not hide the answers of the others.

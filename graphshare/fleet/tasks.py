@@ -9,10 +9,11 @@ from typing import Literal
 import msgspec
 
 from graphshare.errors import Fault, RefusedError, UsageError
+from graphshare.files.atomic import refuse_links
 from graphshare.files.paths import base_name, ignores_case, join, real_path, split
 from graphshare.fleet.listing import iter_sources
 from graphshare.fleet.records import FleetModel, Task
-from graphshare.formats.model_names import find_stem, find_stem_name, leads_stem
+from graphshare.formats.model_names import DATA_END, find_stem, find_stem_name, leads_stem
 from graphshare.text.urls import is_url, leaves_folder
 
 Content = Literal["graph", "params", "map"]
@@ -108,7 +109,7 @@ def leads_outside(relative: str, *, on_windows: bool) -> bool:
 
 
 def refuse_escapes(template: Template, models: Iterable[FleetModel], out: str) -> None:
-    """Refuse models whose outputs would not stay below ``out``. Raises RefusedError; the first are listed."""
+    """Refuse models whose outputs would not stay below ``out``, by their names or by links. Raises RefusedError."""
     if not template.outputs:
         return
     on_windows = os.name == "nt" and not is_url(out)
@@ -122,6 +123,9 @@ def refuse_escapes(template: Template, models: Iterable[FleetModel], out: str) -
                 break
     if faults:
         raise RefusedError(faults)
+    if os.path.isdir(out):
+        tasks = (make_task(template, model, out) for model in models)
+        refuse_links(out, (path for task in tasks for place in task.outputs for path in (place, f"{place}{DATA_END}")))
 
 
 def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str) -> None:

@@ -16,6 +16,8 @@ from graphshare.files.paths import STDIN, base_name, exists, extend, join, list_
 from graphshare.text.urls import is_url, split_url
 
 STEM_END = "-symbol.json"
+DATA_END = ".data"
+"""The ending of the file beside an ONNX model that has its weights."""
 
 #: The formats of parameter files, with the module of each (``FORMAT``). The names of their files end in a dot and the key.
 PARAMETER_FORMATS = {

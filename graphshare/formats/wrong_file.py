@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -20,6 +19,7 @@ from graphshare.formats.content_tests import is_caffemodel, is_image, is_markup,
 from graphshare.formats.model_names import suggest_graph, suggest_parameters
 from graphshare.formats.mxnet.document import TVM_OP, begins_like_json, is_tvm_graph
 from graphshare.text.format import format_names, shorten
+from graphshare.text.markup import quote_shell
 
 
 class FileKind(msgspec.Struct, frozen=True):
@@ -335,7 +335,7 @@ def _fill_in(hint: str, wanted: Wanted, where: str) -> str:
     root, suffix = os.path.splitext(path)
     paths = {"{file}": path, "{utf8}": f"{root}-utf8{suffix}"}
     for place, text in paths.items():
-        hint = hint.replace(place, shlex.quote(text))
+        hint = hint.replace(place, quote_shell(text))
     return hint.replace("{wanted}", _NAMES[wanted].partition(" ")[2])
 
 
@@ -388,6 +388,6 @@ def _gunzip_line(path: str) -> str:
     if not os.path.exists(path):
         return "unpack it first with gunzip"
     if path.endswith(".gz"):
-        return f"unpack it first: `gunzip -k {shlex.quote(path)}`"
+        return f"unpack it first: `gunzip -k {quote_shell(path)}`"
     root, suffix = os.path.splitext(path)
-    return f"unpack it first: `gunzip -c {shlex.quote(path)} > {shlex.quote(f'{root}-unpacked{suffix}')}`"
+    return f"unpack it first: `gunzip -c {quote_shell(path)} > {quote_shell(f'{root}-unpacked{suffix}')}`"

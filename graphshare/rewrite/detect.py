@@ -20,6 +20,7 @@ from graphshare.ops.attributes import has_np_shape, read_declared_shape
 from graphshare.ops.registry import find_signature
 from graphshare.rewrite.tie import assign_sharing_roles
 from graphshare.text.format import format_dims
+from graphshare.text.markup import quote_shell
 from graphshare.text.names import split_key
 from graphshare.text.summary import ShortRepr
 
@@ -95,7 +96,7 @@ def _list_candidates(
 ) -> Iterator[Candidates]:
     """Yield candidates, if there are several; of ``heads`` only the first node can be one."""
     names = [node.name for number, node in enumerate(nodes) if not number or node not in heads]
-    options = [f"--alias {_quote_alias(name)}={names[0]}" for name in names[1:]]
+    options = [f"--alias {quote_shell(f'{_quote_alias(name)}={names[0]}')}" for name in names[1:]]
     if options:
         yield Candidates(names, why, related, form, options)
 

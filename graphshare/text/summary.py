@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence, Sized
 from typing import Any, NamedTuple
 
 from graphshare.text.format import escape_control, format_count, shorten, singularize
+from graphshare.text.markup import escape_html
 
 LONGEST_NAME = 60
 LONGEST_SUMMARY = 120
@@ -93,7 +94,5 @@ def _format_table(table: Table) -> Iterator[str]:
 
 def escape_text(text: str) -> str:
     """Return ``text`` as HTML, cut, its control characters as escapes."""
-    from html import escape  # start-up: only notebooks need it
-
     # Cut before it is escaped, because a name may have megabytes, and after, because escapes are longer.
-    return escape(shorten(escape_control(shorten(text, LONGEST_CELL)), LONGEST_CELL))
+    return escape_html(shorten(escape_control(shorten(text, LONGEST_CELL)), LONGEST_CELL))

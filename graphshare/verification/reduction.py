@@ -7,7 +7,7 @@ that are the same on both sides become new starts; where the last operators do t
 from __future__ import annotations
 
 import os
-import shlex
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,8 +23,10 @@ from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.save import input_files, save
 from graphshare.errors import Fault, GraphshareError, RefusedError
 from graphshare.execute.prepare.prepare import unique_names
-from graphshare.files.atomic import OutputTransaction, make_folder
-from graphshare.files.paths import UsedFile, join, refuse_inputs_as_outputs
+from graphshare.files.atomic import OutputTransaction, make_folder, refuse_links
+from graphshare.files.leftovers import list_temporaries
+from graphshare.files.paths import UsedFile, is_folder, join, list_names, refuse_inputs_as_outputs
+from graphshare.files.staged_file import output_error
 from graphshare.formats.model_format import find_format, has_kernels
 from graphshare.formats.params.array_files import write_arrays
 from graphshare.formats.params.format import find_format as find_parameter_format
@@ -34,7 +36,9 @@ from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.ops.registry import visible_outputs
 from graphshare.resources import end_time_limit
-from graphshare.text.format import format_count, format_dims
+from graphshare.text.format import format_count, format_dims, format_names
+from graphshare.text.markup import quote_markdown, quote_shell
+from graphshare.text.urls import redact
 from graphshare.verification.compare import compare_values
 from graphshare.verification.inputs import VerifyOptions
 from graphshare.verification.region_plan import Pair, compute_part, cut_part, get_place
@@ -188,10 +192,33 @@ class Reducer:
 
 _STEMS = ("original", "rewrite")
 _INPUTS, _PAGE = "inputs.npz", "README.md"
+_HEAD = "# A difference between two models\n\nWritten by `graphshare verify --reduce`, which may write to this folder again.\n"
+_OWN = rf"{re.escape(_PAGE)}|{re.escape(_INPUTS)}|({'|'.join(_STEMS)})[-.].+"
 _RUN = """import numpy as np, onnxruntime as rt; x = dict(np.load("inputs.npz")); \
 a, b = (rt.InferenceSession(name).run(None, x)[0] for name in ({})); print(abs(a - b).max())"""
 Confirm = Callable[[Checkpoint, Checkpoint, Mapping[str, Array]], Report]
 """Compares two models on inputs by name."""
+
+
+def refuse_folder(folder: str) -> None:
+    """Refuse a folder with links, or files of another origin. Raises RefusedError, or OutputError if it cannot be read."""
+    try:
+        names = sorted(set(list_names(folder)).difference(list_temporaries(folder))) if is_folder(folder) else []
+        refuse_links(folder, [join(folder, name) for name in names])
+        others = [name for name in names if not re.fullmatch(_OWN, name)] or ([] if _has_page(folder) else names)
+    except OSError as error:
+        raise output_error(error, folder) from error
+    if others:
+        message = f"has files that `graphshare verify --reduce` did not write: {format_names(others, 6)}"
+        raise RefusedError(Fault(message, where=folder, hint="name a new or an empty folder with `reduce`"))
+
+
+def _has_page(folder: str) -> bool:
+    path = join(folder, _PAGE)
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(_HEAD)) == _HEAD.encode()
 
 
 def write_reduction(folder: str, options: VerifyOptions, report: Report, confirm: Confirm) -> Reduction:
@@ -227,7 +254,7 @@ def write_reduction(folder: str, options: VerifyOptions, report: Report, confirm
         commands = [_make_command("", names, options)]
         if not any(has_kernels(model.graph) for model in reducer.models):
             listed = ", ".join(f'"{name}"' for name in names)
-            commands.append(f"python -c {shlex.quote(_RUN.format(listed))}")
+            commands.append(quote_shell("python", "-c", _RUN.format(listed)))
         page = _format_page(reduction, [model.where for model in reducer.models], commands)
         sources = [used for model in reducer.models for used in input_files(model)]
         refuse_inputs_as_outputs([UsedFile(path, "graph") for path in files], sources)
@@ -275,15 +302,16 @@ def _make_command(folder: str, names: Sequence[str], options: VerifyOptions) -> 
     words += ["--across-dtypes" if options.across_dtypes else "--values-only"]
     for option, value, default in (("--atol", options.atol, 1e-8), ("--rtol", options.rtol, 1e-5)):
         words += [option, repr(value)] if value != default else []
-    return shlex.join(words)
+    return quote_shell(*words)
 
 
 def _format_page(reduction: Reduction, sources: Sequence[str], commands: Sequence[str]) -> str:
     """Return the page: what the parts are, from which files, on which inputs, and how to run them."""
-    lines = ["# A difference between two models", "", reduction.verdict, ""]
+    lines = [_HEAD, quote_markdown(reduction.verdict), ""]
     for stem, where, operators in zip(_STEMS, sources, (reduction.operators, reduction.other_operators), strict=True):
-        listed = ", ".join(map(str, operators))
-        lines.append(f"- {stem}: {format_count(len(operators), 'operator')} of {where or 'a model'}: {listed or 'none'}")
-    shapes = ", ".join(f"{name} {format_dims(shape)}" for name, shape in reduction.inputs.items())
+        listed = ", ".join(quote_markdown(str(each)) for each in operators)
+        model = quote_markdown(redact(where)) if where else "a model"
+        lines.append(f"- {stem}: {format_count(len(operators), 'operator')} of {model}: {listed or 'none'}")
+    shapes = ", ".join(f"{quote_markdown(name)} {format_dims(shape)}" for name, shape in reduction.inputs.items())
     lines += [f"- {_INPUTS}: {shapes or 'none'}", "", "Run in this folder:"]
     return "\n".join([*lines, *(line for command in commands for line in ("", f"    {command}"))]) + "\n"

@@ -96,7 +96,8 @@ def verify(
     Raises:
         UsageError: options that exclude each other, engines that are not installed.
         InputError: the map cannot be read or is of another graph.
-        RefusedError: the branches cannot be told apart; shapes, values or parameters are missing.
+        RefusedError: the branches cannot be told apart; shapes, values or parameters are missing; the folder of
+            ``reduce`` has files of another origin.
         UnsupportedError: operators without a kernel, unless they are allowed; all are listed.
         OutputError: a file of ``reduce`` could not be written; what it held before is still there.
     """
@@ -127,6 +128,10 @@ def verify(
     sides = [source] if against is None else [source, msgspec.structs.replace(as_checkpoint(against))]
     options = msgspec.structs.replace(options, shapes=as_shapes(shapes, *(side.graph for side in sides)))
     _check_formats(sides, options, reduces=reduce is not None)
+    if reduce is not None:
+        from graphshare.verification.reduction import refuse_folder  # start-up: few proofs look for parts
+
+        refuse_folder(local_path(os.fspath(reduce)))
     with locate_refusals(source), resource_limits(max_memory, time_limit):
         for side in sides:
             side.held  # noqa: B018  (refuses records without names)

@@ -109,6 +109,19 @@ def test_only_the_modules_of_urls_open_connections_and_nothing_starts_a_program(
     }
 
 
+QUOTING = {
+    "shlex": {"text/markup.py"},
+    "html.escape": {"text/markup.py", "drawing/draw.py"},  # a page as a whole, in an attribute of a notebook's frame
+    "xml.sax.saxutils": {"reports/junit.py"},
+}
+"""What writes a name into text of another language, and the modules that may: one for each language."""
+
+
+def test_each_language_has_one_writer_of_names() -> None:
+    sources = read_sources()
+    assert {each: set(find_uses({each}, set(), sources)) for each in QUOTING} == QUOTING
+
+
 def test_such_uses_are_found() -> None:
     sources = {
         "a.py": "import os\nos.system('x')",

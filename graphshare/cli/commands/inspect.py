@@ -22,6 +22,7 @@ from graphshare.formats.model_names import find_stem
 from graphshare.inspection.folder import ModelFacts, find_shared, inspect_models
 from graphshare.inspection.graph import Inspection, inspect, list_module_names
 from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_shape
+from graphshare.text.markup import quote_shell
 
 if TYPE_CHECKING:
     from graphshare.analysis.cost import LayerCost
@@ -256,7 +257,7 @@ def _format_multiply_adds(inspection: Inspection, labels: Collection[str], shape
     known = {name: format_shape(shape)[1:-1] for name in unknown if (shape := shapes.get(name)) is not None}
     if not unknown:
         return "unknown"
-    options = " ".join(f"--shape {name}={known.get(name, '...')}" for name in unknown[:_LISTED])
+    options = " ".join(f"--shape {quote_shell(name)}={known.get(name, '...')}" for name in unknown[:_LISTED])
     return f"unknown: give {options}" + (" with a size for each ?" if known else "")
 
 

@@ -134,7 +134,8 @@ def command(
 
     --reduce cuts the first region that differs out of both models and makes it smaller as long as it differs. OUT gets both
     parts, their inputs and a page with the command that runs them, for a bug report; it implies --values-only. The files are
-    run before they are in place: where the difference does not appear again nothing is written, and the exit code is 2.
+    run before they are in place: where the difference does not appear again nothing is written, and the exit code is 2. OUT
+    must be new, empty or of an earlier --reduce.
 
     --format html, with --against, is a page with both models in one: regions within the tolerance, those that differ and those
     that could not be judged have colours, and everything without a colour is exact. Without regions the outputs that differ are

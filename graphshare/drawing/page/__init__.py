@@ -10,7 +10,6 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -28,6 +27,7 @@ from graphshare.ir.graph import Entry, Node
 from graphshare.ir.walk import consumers
 from graphshare.progress import task
 from graphshare.text.format import escape_control, format_bytes, format_dims, format_number, shorten
+from graphshare.text.markup import escape_html
 
 if TYPE_CHECKING:
     from graphshare.formats.params.statistics import Statistics
@@ -76,7 +76,7 @@ def format_page(
         "form-action 'none'"
     )
     parts = {
-        "@title@": escape(escape_control(title)),
+        "@title@": escape_html(title),
         "@policy@": policy,
         "@style@": style,
         "@script@": script,

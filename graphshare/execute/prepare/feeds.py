@@ -25,6 +25,7 @@ from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Node
+from graphshare.text.markup import quote_shell
 from graphshare.text.names import did_you_mean, split_pair
 from graphshare.text.urls import is_url
 
@@ -67,7 +68,7 @@ def load_feeds(feeds: Iterable[tuple[str, str]], images: ImageSettings | None = 
             arrays = arrays if len(arrays) == 1 else {name: arrays[name]} if name in arrays else {}
             arrays = dict(zip((name,), arrays.values(), strict=False))
         if not arrays or "" in arrays:
-            hint = f"--feed NAME={path}" if "" in arrays else "it must hold one array, or one of that name"
+            hint = f"--feed NAME={quote_shell(path)}" if "" in arrays else "it must hold one array, or one of that name"
             faults.append(Fault(f"it is not clear which array of {path} belongs to which variable", hint=hint))
             continue
         faults += [Fault(f"--feed gives {key!r} twice", where=path) for key in arrays if key in loaded]

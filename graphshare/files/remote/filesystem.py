@@ -9,12 +9,12 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from shlex import quote
 from typing import Any, BinaryIO, Protocol, TypeVar
 
 from graphshare.errors import Fault, GraphshareError, InputError, OutputError, install_command
 from graphshare.files.remote.retries import describe_timeout, http_options, s3_options
 from graphshare.text.format import shorten
+from graphshare.text.markup import quote_shell
 from graphshare.text.urls import find_scheme, hide_secrets, redact
 
 T = TypeVar("T")
@@ -91,7 +91,7 @@ def _import_fsspec(url: str) -> Any:
     try:
         import fsspec.core  # an optional package
     except ImportError:
-        command = _DOWNLOADS.get(find_scheme(url), "").replace("{url}", quote(url))
+        command = _DOWNLOADS.get(find_scheme(url), "").replace("{url}", quote_shell(url))
         hint = f"{INSTALL}, or download it first: `{command}`" if command else INSTALL
         raise InputError(
             Fault("is a URL, and fsspec, which reads and writes URLs, is not installed", where=url, hint=hint)

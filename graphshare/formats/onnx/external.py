@@ -12,6 +12,7 @@ from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.files.open_source import describe_file
 from graphshare.files.paths import split
 from graphshare.formats.model_format import CopiedWeights, WeightPlace
+from graphshare.formats.model_names import DATA_END
 from graphshare.formats.onnx.inner_tensors import list_inner_tensors, move_inner_data
 from graphshare.formats.onnx.protobuf import Message
 from graphshare.formats.onnx.stored import FileRange, TensorPlace, find_stored
@@ -96,7 +97,7 @@ class Placement:
         for tensor in list_inner_tensors(graph):
             moved = self._place_range(tensor.place, "share", placed, used)
             self._inner |= {} if moved is None else {FileRange(tensor.place.path, tensor.place.start, tensor.place.end): moved}
-        self.beside = f"{target}.data" if self.outside else ""
+        self.beside = f"{target}{DATA_END}" if self.outside else ""
         faults = [location for location in self._parameters.values() if isinstance(location, Fault)]
         if faults:
             raise RefusedError(faults)

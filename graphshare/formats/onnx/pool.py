@@ -279,7 +279,7 @@ def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> Weight
             hint = f"models can point into an existing one; a new one is {location.removesuffix(suffix)}{_WRITTEN}, or .data"
             raise RefusedError(Fault(f"does not exist, and new weights are not written as {suffix}", where=path, hint=hint))
         return WeightPool(path, location, is_indexed=suffix in PARAMETER_ENDINGS)
-    if os.path.islink(path) or (os.path.isfile(path) and os.stat(path).st_nlink > 1):
+    if os.path.isfile(path) and os.stat(path).st_nlink > 1:
         raise RefusedError(
             Fault("is a link, which ONNX does not allow for weights", where=path, hint="name another file with `data`")
         )

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ET
+from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
 
 import graphshare
 from graphshare.checkpoint.map_file import Place, parse_map
 from graphshare.drawing import page
 from graphshare.drawing.draw import Drawing, _nodes_at, draw
-from graphshare.drawing.languages import format_dot, format_mermaid
+from graphshare.drawing.languages import _escape_entities, _quote, format_dot, format_mermaid
 from graphshare.drawing.page import _describe_box, _describe_sections, describe_boxes
 from graphshare.drawing.palette import DARK, LIGHT, Paint, Palette
 from graphshare.drawing.picture import (
@@ -35,9 +37,11 @@ from graphshare.errors import GraphshareError
 from graphshare.formats.params.format import read_index
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.rewrite.duplicate import duplicate
+from graphshare.text.format import escape_control
 from tests.processes import ROOT, write_json
 from tests.surroundings import pick_everyday
 from tests.symbols import Document, document, operator, variable
+from tests.unit.text.test_markup import NAMES
 
 HAS_DOT = pytest.mark.usefixtures("graphviz")
 
@@ -225,6 +229,18 @@ def test_odd_names_survive_every_language(tmp_path: Path) -> None:
     assert 'n0["a#quot;b\\n#lt;c#gt;\\n#96;d#96;;}]#35;x<br/>relu"]' in mermaid
     assert len(mermaid.splitlines()) == len(draw(lenet_of_one(tmp_path), to="mermaid").text.splitlines())
     assert 'a"b\\n<c>\\n`d`;}]#x' in svg_texts(draw(graph, to="svg"))
+
+
+@given(NAMES)
+def test_no_name_leaves_its_label(name: str) -> None:
+    """A reader of DOT or Mermaid gets the name, without control characters and cut, and no directive."""
+    shown = escape_control(name[:200])
+    quoted = re.fullmatch(r'"((?:[^"\\\n]|\\.)*)"', _quote(name))
+    assert quoted is not None
+    assert re.sub(r"\\(.)", r"\1", quoted[1]) == shown
+    label = _escape_entities(name)
+    assert not re.search(r'["<>&`%\n]', label)
+    assert re.sub(r"#(\w+);", lambda match: unescape(f"&{'#' if match[1].isdigit() else ''}{match[1]};"), label) == shown
 
 
 def lenet_of_one(tmp_path: Path) -> Graph:
@@ -655,10 +671,10 @@ def test_scopes_that_are_closed_for_lack_of_room_are_remarked(boxes: int, depth:
     graph = load(tmp_path, document(nodes, [len(nodes) - 1]))
     remark = "scopes are open to depth 1; `depth=N` opens more or fewer"
     for to, depths in {"dot": (None,), "svg": (None, 1), "html": (None,)}.items():
-        for given in depths:
-            drawn = draw(graph, to=to, depth=given)  # type: ignore[arg-type]
-            assert drawn.picture.depth == (given or depth)
-            assert (remark in drawn.notes) == (depth == 1 and given is None and to != "html")
+        for wanted in depths:
+            drawn = draw(graph, to=to, depth=wanted)  # type: ignore[arg-type]
+            assert drawn.picture.depth == (wanted or depth)
+            assert (remark in drawn.notes) == (depth == 1 and wanted is None and to != "html")
 
 
 @pytest.mark.parametrize(("alone", "is_shared"), [("", True), ("c", True), ("bc", False), ("ab", False)])

@@ -1,0 +1,31 @@
+"""Names and paths inside text of other languages, which have one function each; a language with one writer has it there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from graphshare.text.format import escape_control, shorten
+
+LONGEST_SPAN = 1000  # characters; a name may have megabytes
+
+
+def quote_shell(*words: str) -> str:
+    """Return a command line of ``words``, their control characters as escapes: it is one line wherever it is pasted."""
+    return shlex.join(map(escape_control, words))
+
+
+def escape_html(text: str) -> str:
+    """Return ``text`` as text or attribute of HTML, SVG or XML, its control characters as escapes."""
+    from html import escape  # start-up: only pages and notebooks need it
+
+    return escape(escape_control(text))
+
+
+def quote_markdown(text: str) -> str:
+    """Return ``text`` as a code span of Markdown, which is literal: one line, cut to ``LONGEST_SPAN`` characters."""
+    content = shorten(escape_control(shorten(text, LONGEST_SPAN)), LONGEST_SPAN) or " "
+    # A span ends at as many backticks as it began with, and loses a blank at both ends.
+    fence = "`" * (1 + max(map(len, re.findall("`+", content)), default=0))
+    blank = " " if {content[0], content[-1]} & {"`", " "} else ""
+    return f"{fence}{blank}{content}{blank}{fence}"

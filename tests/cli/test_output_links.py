@@ -1,0 +1,131 @@
+"""Links among outputs: those that the command line names are followed, those in a folder of outputs are not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import graphshare as gs
+from graphshare.errors import RefusedError
+from graphshare.files.atomic import refuse_links
+from tests.processes import ROOT, done, files_in, graphshare, refused
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="symbolic links need a privilege")
+FOREACH = ("foreach", "models/**/*.json", "-o", "out", "--", "rename", "{}", "--prefix", "b-")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with two models (``models`` and ``models/sub``), an empty ``out``, and ``outside`` with a file of a stranger."""
+    for path in ("models/sub", "out", "outside"):
+        (tmp_path / path).mkdir(parents=True)
+    for name in ("lenet-symbol.json", "lenet-0000.params"):
+        for place in ("models", "models/sub"):
+            shutil.copy(ROOT / "fixtures" / name, tmp_path / place / name)
+    (tmp_path / "outside" / "lenet-symbol.json").write_bytes(b"mine")
+    return tmp_path
+
+
+def link_file(out: Path) -> str:
+    (out / "lenet-symbol.json").symlink_to("../outside/lenet-symbol.json")
+    return "out/lenet-symbol.json"
+
+
+def link_nothing(out: Path) -> str:
+    """The file behind the link is not there yet."""
+    (out / "lenet-0000.params").symlink_to("../outside/lenet-0000.params")
+    return "out/lenet-0000.params"
+
+
+def link_folder(out: Path) -> str:
+    (out / "sub").symlink_to("../outside")
+    return "out/sub"
+
+
+def link_folder_to_nothing(out: Path) -> str:
+    (out / "sub").symlink_to("../new")
+    return "out/sub"
+
+
+def link_within(out: Path) -> str:
+    """It does not lead outside, but in place of another output."""
+    (out / "sub").mkdir()
+    (out / "lenet-symbol.json").symlink_to("sub/lenet-symbol.json")
+    return "out/lenet-symbol.json"
+
+
+@pytest.mark.parametrize("link", [link_file, link_nothing, link_folder, link_folder_to_nothing, link_within])
+def test_foreach_follows_no_link_in_its_folder(link: Callable[[Path], str], folder: Path) -> None:
+    """Neither the linked model nor the other one is written."""
+    path = link(folder / "out")
+    before = files_in(folder)
+    refused(graphshare(*FOREACH, cwd=folder), f"{path}: is a link, which is not followed")
+    assert files_in(folder) == before
+    assert (folder / "outside" / "lenet-symbol.json").read_bytes() == b"mine"
+
+
+def test_the_data_of_a_model_in_a_folder_is_not_written_through_a_link(folder: Path) -> None:
+    (folder / "out" / "lenet-symbol.onnx.data").symlink_to("../outside/lenet-symbol.json")
+    (folder / "out" / "lenet.onnx.data").symlink_to("../outside/lenet-symbol.json")
+    words = ("--shape", "data=1,1,28,28", "--weights", "external")
+    run = graphshare("foreach", "models/lenet", "-o", "out", "--", "export", "{}", *words, cwd=folder)
+    refused(run, ".onnx.data: is a link, which is not followed")
+    assert (folder / "outside" / "lenet-symbol.json").read_bytes() == b"mine"
+
+
+def test_links_that_no_output_meets_are_left_alone(folder: Path) -> None:
+    (folder / "out" / "other").symlink_to("../outside")
+    done(graphshare(*FOREACH, cwd=folder))
+    assert (folder / "out" / "sub" / "lenet-symbol.json").exists()
+
+
+def test_a_folder_that_is_named_may_be_a_link(folder: Path) -> None:
+    (folder / "out").rename(folder / "real")
+    (folder / "out").symlink_to("real")
+    done(graphshare(*FOREACH, cwd=folder))
+    done(graphshare(*(word.replace("out", "out/") if word == "out" else word for word in FOREACH), cwd=folder))
+    assert (folder / "real" / "sub" / "lenet-symbol.json").exists()
+
+
+def test_a_file_and_a_stem_that_are_named_follow_links(folder: Path) -> None:
+    (folder / "a.json").symlink_to("outside/lenet-symbol.json")
+    done(graphshare("rename", "models/lenet-symbol.json", "--prefix", "b-", "-o", "a.json", cwd=folder))
+    assert (folder / "outside" / "lenet-symbol.json").read_bytes() != b"mine"
+    (folder / "stem-symbol.json").symlink_to("outside/new.json")
+    done(graphshare("rename", "models/lenet", "--prefix", "b-", "-o", "stem", cwd=folder))
+    assert (folder / "outside" / "new.json").exists()
+
+
+@pytest.mark.parametrize("name", ["small.onnx", "weights.data"])
+def test_a_pool_follows_no_link_in_its_folder(name: str, folder: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="onnxruntime is of the onnx extra")
+    shutil.copy(ROOT / "fixtures" / "small.onnx", folder)
+    (folder / "out" / name).symlink_to("../outside/lenet-symbol.json")
+    run = graphshare("pool", "small.onnx", "-o", "out", cwd=folder)
+    refused(run, f"out/{name}: is a link, which is not followed: only out is named as the place of the outputs")
+    assert b"hint: remove the link, or name another folder" in run.stderr
+    assert (folder / "outside" / "lenet-symbol.json").read_bytes() == b"mine"
+    assert files_in(folder / "out") == [name]
+    with pytest.raises(RefusedError, match="is a link"):
+        gs.pool([folder / "small.onnx"], folder / "out")
+    (folder / "linked").symlink_to("real", target_is_directory=True)
+    (folder / "real").mkdir()
+    done(graphshare("pool", "small.onnx", "-o", "linked", cwd=folder))
+    assert (folder / "real" / "small.onnx").is_file()
+
+
+@pytest.mark.parametrize("top", ["a", "a/", "./a", "a/../a", "."])
+def test_which_links_are_refused(top: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "real" / "b").mkdir(parents=True)
+    (folder / "a").symlink_to("real")
+    (folder / "real" / "l").symlink_to("b")
+    start = os.path.join(top, "") if top != "." else "./real/"
+    refuse_links(top, [f"{start}b/c", f"{start}c", top])
+    with pytest.raises(RefusedError) as raised:
+        refuse_links(top, [f"{start}l/c/d", f"{start}l/c/e", f"{start}b/c", f"{start}l"])
+    assert [fault.where for fault in raised.value.faults] == [f"{start}l"]
