@@ -13,8 +13,7 @@ nothing; nothing is written before :func:`save`::
 Names are imported when first used, so that a command pays only for what it needs.
 """
 
-from __future__ import annotations
-
+# With -m the current folder is on the path until __main__ runs: before that nothing is imported, not even from __future__.
 from graphshare.version import __version__
 
 TYPE_CHECKING = False  # typing is not imported: the command handles Ctrl-C before it imports anything that takes time

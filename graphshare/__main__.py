@@ -1,7 +1,5 @@
 """The start of the command, ``python -m graphshare`` too: Ctrl-C is handled before anything else is imported."""
 
-from __future__ import annotations
-
 import os
 import sys
 
@@ -13,7 +11,8 @@ def _is_current_folder(path: str) -> bool:
         return False
 
 
-# What -m has put there goes before anything is imported: beside a model may lie a file with the name of any module.
+# What -m has put there goes before anything is imported that Python does not start with, __future__ too: beside a model may
+# lie a file with the name of any module.
 if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False) and _is_current_folder(sys.path[0]):
     del sys.path[0]
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
-def _end_early(number: int, frame: object) -> NoReturn:
+def _end_early(number: int, frame: object) -> "NoReturn":
     try:
         os.write(2, b"error: interrupted; nothing was changed\n")
     # stderr may be closed; the exit code must be right even then.
@@ -32,7 +31,7 @@ def _end_early(number: int, frame: object) -> NoReturn:
         os._exit(128 + number)
 
 
-def main() -> NoReturn:
+def main() -> "NoReturn":
     """Run the ``graphshare`` command and end the process."""
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # ignored by a shell that runs it in the background
         signal.signal(signal.SIGINT, _end_early)
