@@ -150,7 +150,7 @@ class ConfinedProcess:
 
     @contextmanager
     def _kill_after(self, seconds: float | None) -> Iterator[Event]:
-        """End the process if the block takes more time, which the event then says; None is no limit."""
+        """End the process if the block takes more time, which the event then says; None sets no limit."""
         is_over = Event()
 
         def kill() -> None:

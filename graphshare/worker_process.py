@@ -107,7 +107,7 @@ class Worker:
 
 
 def map_in_workers(work: Callable[[P], R], pieces: Sequence[P], jobs: int) -> Iterator[R]:
-    """Yield the results of ``work``, which is none of None, for ``pieces`` in their order, from ``jobs`` processes.
+    """Yield the results of ``work``, which never returns None, for ``pieces`` in their order, from ``jobs`` processes.
 
     Raises:
         EndedError: a process has ended.
