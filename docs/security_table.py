@@ -17,7 +17,9 @@ READS = {
     "completion": "nothing",
 }
 READS |= {f"params {name}": FILES for name in ("convert", "diff", "list", "show", "stats")}
-STARTED = dict.fromkeys(("duplicate", "extract", "rename", "group", "share", "fold", "pool", "unfix"), "Python, for ONNX models")
+STARTED = dict.fromkeys(
+    ("duplicate", "extract", "rename", "group", "share", "fold", "pool", "unfix"), "Python, for ONNX models"
+)
 STARTED |= dict.fromkeys(("export", "run", "verify", "check", "inspect", "diff"), "Python, for ONNX models")
 STARTED |= {"check": "Python, for ONNX models and `--jobs`", "foreach": "Python, for each job"}
 STARTED |= {"draw": "Python, for ONNX models; `dot`, for PNG and PDF"}

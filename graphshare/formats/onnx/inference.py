@@ -12,6 +12,7 @@ from typing import Any
 from graphshare.confined_process import GoneError, find_process
 from graphshare.confined_process import serve as answer_messages
 from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.resources import find_memory_limit, find_time_left
 
 SECONDS = 30.0
 """How long they may take for a file, unless the user has set a limit of time."""
@@ -37,10 +38,9 @@ def print_model(data: bytes) -> str:
 
 
 class _Memory:
-    """The last model that was inferred, and what came of it: several parts of a command ask for one model."""
+    """The last question and its answer: several parts of a command ask about one model, which may take all of its time."""
 
-    model = b""
-    result: Mapping[str, bytes] | RefusedError = MappingProxyType({})
+    last: tuple[object, Mapping[str, bytes] | RefusedError] = None, MappingProxyType({})
 
 
 def infer_types(model: bytes) -> Mapping[str, bytes]:
@@ -50,16 +50,18 @@ def infer_types(model: bytes) -> Mapping[str, bytes]:
         InputError: it refuses the model.
         RefusedError: it takes more time or memory than the limits, or ends its process.
     """
-    if _Memory.model != model:
+    question = model, find_memory_limit(), find_time_left() is None
+    known, answer = _Memory.last
+    if known != question:
         try:
             names, data = _ask("infer", beside=[model])
-            result: Mapping[str, bytes] | RefusedError = dict(zip(names, data, strict=True))
+            answer = dict(zip(names, data, strict=True))
         except RefusedError as error:
-            result = error
-        _Memory.model, _Memory.result = model, result
-    if isinstance(_Memory.result, RefusedError):
-        raise _Memory.result
-    return _Memory.result
+            answer = error
+        _Memory.last = question, answer
+    if isinstance(answer, RefusedError):
+        raise answer.with_traceback(None)
+    return answer
 
 
 def find_refusal(model: bytes, location: str) -> str:

@@ -53,7 +53,7 @@ def swelling() -> bytes:
 
 @pytest.fixture(autouse=True)
 def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inference._Memory, "model", b"")
+    monkeypatch.setattr(inference._Memory, "last", (None, {}))
 
 
 def test_types_are_inferred_and_a_refusal_is_told() -> None:
