@@ -22,6 +22,7 @@ from graphshare.execute.engines.confined_session import ConfinedSession
 from graphshare.resources import parse_size, resource_limits
 from tests.fuzz import graphs
 from tests.fuzz.heavy_models import make_heavy
+from tests.fuzz.odd_models import make_odd
 from tests.fuzz.readers import READERS, read_onnx
 from tests.fuzz.reads import change
 from tests.fuzz.totals import Totals
@@ -35,14 +36,14 @@ LIMITS = f"--max-memory {MEMORY} --time-limit {SECONDS}"
 COMMANDS = tuple(
     line.split()
     for line in f"""
-    inspect GRAPH --names
+    inspect GRAPH --names {LIMITS}
     inspect GRAPH --format json
-    check GRAPH --isolated --format json
+    check GRAPH --isolated --format json {LIMITS}
     check GRAPH --isolated --strict --format sarif
-    diff GRAPH OTHER --format json
+    diff GRAPH OTHER --format json {LIMITS}
     diff OTHER GRAPH
-    draw GRAPH --to svg -o out.svg
-    draw GRAPH --to html -o out.html
+    draw GRAPH --to svg -o out.svg {LIMITS}
+    draw GRAPH --to html -o out.html {LIMITS}
     draw GRAPH --to mermaid --parameters
     duplicate GRAPH --prefix x_ --mode tie -o out.onnx --map-out map.json
     duplicate GRAPH --prefix x_ -o out.onnx --external-data copy
@@ -54,8 +55,8 @@ COMMANDS = tuple(
     share GRAPH --untie * -o out.onnx
     share GRAPH --doctor tie -o out.onnx
     group GRAPH OTHER --prefix a_ --prefix b_ -o out.onnx
-    extract GRAPH --target TARGET -o out.onnx
-    group GRAPH OTHER --switch exact -o out.onnx
+    extract GRAPH --target TARGET -o out.onnx {LIMITS}
+    group GRAPH OTHER --switch exact -o out.onnx {LIMITS}
     fold GRAPH -o out.onnx {LIMITS}
     fold GRAPH --no-verify -o out.onnx
     upgrade GRAPH -o out.json
@@ -106,7 +107,9 @@ class Cases(graphs.Cases):
     def draw(self, chance: random.Random) -> tuple[dict[str, bytes], str]:
         """Return a changed model and the one that it was, inputs and external data as files, and the name of a node."""
         way = chance.random()
-        if way < 0.25:
+        if way < 0.08:
+            changed = source = Source(make_odd(chance))
+        elif way < 0.25:
             source = Source(make_heavy(chance))
             changed = source if way < 0.2 else Source(make_heavy(chance))
         elif way < 0.7:
@@ -232,7 +235,7 @@ def change_readable(chance: random.Random, data: bytes) -> bytes:
 
 
 def pack(feeds: Mapping[str, Any]) -> bytes:
-    """Return inputs as a file."""
+    """Return inputs as a file, those of texts left out: they would be pickles."""
     out = io.BytesIO()
-    np.savez(out, **feeds)
+    np.savez(out, **{name: value for name, value in feeds.items() if np.asarray(value).dtype.kind != "O"})
     return out.getvalue()
