@@ -84,6 +84,7 @@ _BESIDE = 256 << 20
 """Bytes that a command and its process of sessions may take beside the limit: modules, stacks, copies of what is compared."""
 
 
+_ODD = 0.08  # of the models
 _UNSTABLE = (b"Random", b"Bernoulli", b"Multinomial", b"Dropout")
 """Operators that compute other numbers each time."""
 
@@ -107,7 +108,7 @@ class Cases(graphs.Cases):
     def draw(self, chance: random.Random) -> tuple[dict[str, bytes], str]:
         """Return a changed model and the one that it was, inputs and external data as files, and the name of a node."""
         way = chance.random()
-        if way < 0.08:
+        if way < _ODD:
             changed = source = Source(make_odd(chance))
         elif way < 0.25:
             source = Source(make_heavy(chance))
@@ -121,7 +122,8 @@ class Cases(graphs.Cases):
         if 0.15 < way < 0.25 or way > 0.6:
             data = change_readable(chance, data)
         names = [node.name or node.output[0] for node in source.model.graph.node if node.name or node.output]
-        known = {OTHER: source.model.SerializeToString(), FEEDS: pack(chance.choice(draw_inputs(source.model)))}
+        feeds = chance.choice(draw_inputs(source.model)) if way >= _ODD else {}  # inputs of any size are not drawn
+        known = {OTHER: source.model.SerializeToString(), FEEDS: pack(feeds)}
         return {MODEL: data, **known, **source.files, **changed.files}, chance.choice(names or ["x"])
 
     def call(self, words: list[str]) -> tuple[object, str]:
