@@ -123,6 +123,25 @@ def test_the_limit_of_the_user_is_kept(tmp_path: Path, command: list[str]) -> No
     assert run_bounded(*arguments, "--max-memory", "20M", cwd=tmp_path).returncode == 0
 
 
+def test_the_proof_of_a_duplicate_keeps_the_limit(tmp_path: Path) -> None:
+    nodes = [variable("x", attrs={"__shape__": "(1000, 1000)"}), operator("relu", "first", [0]), operator("tanh", "last", [1])]
+    write_json(tmp_path / "g.json", document(nodes, [2]))
+    words = ["duplicate", "g.json", "--prefix", "b-", "--verify", "-o", "h.json", "--max-memory"]
+    refused(run_bounded(*words, "9M", cwd=tmp_path), "take 4.0 MB", "the limit is 9.0 MB", "--max-memory SIZE")
+    assert not (tmp_path / "h.json").exists()
+    assert run_bounded(*words, "40M", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "h.json").exists()
+
+
+@pytest.mark.large
+def test_the_proof_of_a_duplicate_ends_at_its_time_limit(tmp_path: Path) -> None:
+    nodes = [variable("x", attrs={"__shape__": "(1500, 1500)"}), *(operator("dot", f"d{i}", [i, 0]) for i in range(2000))]
+    write_json(tmp_path / "g.json", document(nodes, [2000]))
+    words = ["duplicate", "g.json", "--prefix", "b-", "--verify", "-o", "h.json", "--time-limit", "1"]
+    refused(run_bounded(*words, cwd=tmp_path), "the time limit of 1 s has passed; nothing was written", "--time-limit S")
+    assert not (tmp_path / "h.json").exists()
+
+
 def test_training_counts_all_that_it_keeps(tmp_path: Path) -> None:
     nodes = [
         variable("x"),
@@ -406,8 +425,15 @@ def test_a_loop_body_is_summed_too(tmp_path: Path) -> None:
     refused(done, '(node "c', "GB are available", "--max-memory")
 
 
-@pytest.mark.parametrize("options", [["--against", "b.onnx"], ["--against", "b.onnx", "--values-only"]])
-def test_a_model_that_takes_gigabytes_in_onnxruntime_is_refused(tmp_path: Path, options: list[str]) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["verify", "a.onnx", "--against", "b.onnx"],
+        ["verify", "a.onnx", "--against", "b.onnx", "--values-only"],
+        ["duplicate", "a.onnx", "--prefix", "b-", "--verify", "-o", "c.onnx"],
+    ],
+)
+def test_a_model_that_takes_gigabytes_in_onnxruntime_is_refused(tmp_path: Path, words: list[str]) -> None:
     onnx = pytest.importorskip("onnx", reason="onnx is of the onnx extra")
     pytest.importorskip("onnxruntime", reason="onnxruntime is of the onnx extra")
     x, y = (onnx.helper.make_tensor_value_info(name, 1, shape) for name, shape in (("x", [1]), ("y", [])))
@@ -420,5 +446,5 @@ def test_a_model_that_takes_gigabytes_in_onnxruntime_is_refused(tmp_path: Path, 
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
     for name in ("a.onnx", "b.onnx"):
         onnx.save(model, tmp_path / name)
-    done = graphshare("verify", "a.onnx", *options, "--max-memory", "500M", cwd=tmp_path)
+    done = graphshare(*words, "--max-memory", "500M", cwd=tmp_path)
     refused(done, "a.onnx: the model takes more memory in onnxruntime than the limit of 500.0 MB allows", "--max-memory")

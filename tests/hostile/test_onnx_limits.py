@@ -45,6 +45,7 @@ def write_crashing(path: Path) -> None:
 
 MODELS = {"endless": write_endless, "crashing": write_crashing}
 COMMANDS = [
+    "duplicate {} --prefix b- --upto z -o made.onnx",
     "extract {} --target z -o made.onnx",
     "extract {} --cut z --target y -o made.onnx",
     "draw {} --to svg -o made.svg",

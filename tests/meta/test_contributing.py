@@ -21,7 +21,7 @@ FILES = {
     "Add an operator": 2,
     "Translate an operator to ONNX": 3,
     "Add a check rule": 2,
-    "Add a command": 7,
+    "Add a command": 8,
     "Add a parameter format": 3,
 }
 """How many files each recipe may touch, besides tests and what a command generates."""

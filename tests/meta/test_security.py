@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-import _posixsubprocess
 import ast
+import json
 import os
 import re
-import shutil
+import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import numpy as np
 import pytest
 
 import graphshare as gs
+from graphshare.cli.command import READS, WRITES, list_sections
 from graphshare.drawing.languages import LIMIT
 from graphshare.files.open_source import MAX_UNPACKED
 from graphshare.formats.images.header import FORMATS, MAX_PIXELS
 from graphshare.formats.images.images import MAX_RESIZED
 from graphshare.formats.model_file import MAX_STREAM
 from graphshare.formats.mxnet.document import MAX_NESTING
+from graphshare.python_process import start_python
+from tests.audit import log_events
 from tests.meta.test_docs import GENERATE
-from tests.processes import ROOT, in_process, write_json
+from tests.processes import ROOT, write_json
 from tests.remote.web_server import serve
 from tests.symbols import document, operator, variable
+from tests.watch import MODELS, TABLE, Doings, list_stray_writes, list_writing_options, make_models, measure, watch
 
-TABLE = GENERATE.security_table
 PAGE = ROOT / "SECURITY.md"
 MODULES = sorted((ROOT / "graphshare").rglob("*.py"))
 LOADS_CODE = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "runpy", "code", "ctypes", "cffi"}
@@ -217,191 +219,176 @@ def test_the_table_is_that_of_the_commands() -> None:
     assert f"\n| --- | --- | --- | --- | --- | --- |\n{rows}\n\n" in PAGE.read_text(encoding="utf-8")
 
 
-def test_an_option_that_the_table_lacks_is_found() -> None:
+def test_cells_follow_from_options_and_from_what_was_measured() -> None:
     @click.command("fold")
     @click.option("--max-memory")
     @click.option("--map-out")
+    @click.option("-o", "--out")
     def fold() -> None:
         pass
 
-    cells = TABLE.describe_command("fold", fold)
-    assert cells == "MXNet, ONNX | `--max-memory` | no | `--map-out` | Python, for ONNX models"
-
-
-LINES = {
-    "duplicate": "duplicate {} --prefix b- -o made/",
-    "share": "share {} {tie} -o made/",
-    "extract": "extract {} --target {last} -o made/",
-    "rename": "rename {} --prefix b- -o made/ --map-out made/map.json",
-    "group": "group {} {} --prefix a- --prefix b- -o made/",
-    "pool": "pool {} -o made/",
-    "fold": "fold {folded} -o made/",
-    "export": "export {} --shape data=1,1,28,28 -o made/",
-    "export, limited": "export {} --shape data=1,1,28,28 -o made/ --max-memory 4G",
-    "unfix": "unfix {free} --dynamic-batch -o made/",
-    "upgrade": "upgrade {} -o made/",
-    "format": "format {file} -o made/",
-    "inspect": "inspect {}",
-    "run": "run {} --seed 0 --shape {shape} -o made/",
-    "verify": "verify {} --against {} --shape {shape}",
-    "rules explain": "rules explain {last} --graph {} --match {last} --to new",
-    "check": "check {} -o made/report.txt",
-    "diff": "diff {} {}",
-    "draw": "draw {} -o made/page.html",
-    "draw, an image": "draw {} -o made/page.png",
-    "foreach": "foreach {file} --jobs 2 -o made/ -- rename {{}} --prefix b-",
-    "params convert": "params convert {params} made/new.npz",
-    "params diff": "params diff {params} {params}",
-    "params list": "params list {params}",
-    "params show": "params show {params}",
-    "params stats": "params stats {params}",
-}
-"""Command lines that write and start what they can; the rest of a name after the comma tells lines of one command apart."""
-MODELS = {
-    "mxnet": {"": "lenet", "file": "lenet-symbol.json", "folded": "lenet", "free": "lenet", "params": "lenet-0000.params"},
-    "onnx": {"": "small.onnx", "file": "small.onnx", "folded": "folded.onnx", "free": "folded.onnx", "params": "small.onnx"},
-}
-WORDS = {
-    "mxnet": {"last": "fc2", "shape": "data=1,1,28,28", "tie": "--alias=bn1_gamma=bn1_beta"},
-    "onnx": {"last": "y", "shape": "x=2", "tie": "--untie=*"},
-}
-STARTING = {
-    "mxnet": {"export, limited": "python", "foreach": "python", "draw, an image": "dot"},
-    "onnx": {
-        **dict.fromkeys(("pool", "fold", "unfix", "run", "verify", "foreach", "check", "draw"), "python"),
-        "draw, an image": "dot",
-    },
-}
-_LOOK: list[list[tuple[str, tuple[Any, ...]]]] = []
-
-
-def _note(event: str, arguments: tuple[Any, ...]) -> None:
-    if _LOOK and event in {"open", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "socket.connect"}:
-        _LOOK[-1].append((event, arguments))
-
-
-@cache
-def _listen() -> None:
-    sys.addaudithook(_note)  # it stays for ever
-
-
-class Doings(NamedTuple):
-    """What a command did: files that it wrote to, programs that it started, places that it connected to."""
-
-    code: int
-    messages: str
-    written: set[str]
-    started: set[str]
-    connected: set[Any]
-
-
-def watch(words: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Doings:
-    """Run a command in this process and note what it does."""
-
-    from graphshare import confined_process
-
-    _listen()
-    _LOOK.append([])
-    spawned: list[str] = []
-    fork_exec = _posixsubprocess.fork_exec
-
-    def note_spawn(arguments: list[bytes], *rest: Any) -> int:
-        spawned.append(os.fsdecode(arguments[0]))
-        return fork_exec(arguments, *rest)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(_posixsubprocess, "fork_exec", note_spawn)
-        patch.setattr(confined_process, "_kept", {})
-        patch.setattr(tempfile, "tempdir", str(folder / "temporary"))
-        try:
-            run = in_process(*words, cwd=folder)
-        finally:
-            events = _LOOK.pop()
-    opened = [each for event, each in events if event == "open" and isinstance(each[0], str)]
-    writing = [os.path.join(folder, path) for path, mode, flags in opened if flags & (os.O_WRONLY | os.O_RDWR)]
-    programs = [str(each[0]) for event, each in events if event not in ("open", "socket.connect")] + spawned
-    names = {"python" if program == sys.executable else os.path.basename(program) for program in programs}
-    places = {each[1] for event, each in events if event == "socket.connect"}
-    return Doings(run.returncode, run.stderr.decode(), set(writing) - {os.devnull}, names, places)
+    nothing: dict[str, list[str]] = {"writes": [], "starts": []}
+    python, both = {"writes": ["-o"], "starts": ["python"]}, {"writes": ["--map-out"], "starts": ["dot", "python"]}
+    measured = {
+        "fold": {"mxnet": nothing, "onnx": nothing},
+        "fold --one": {"mxnet": python, "onnx": python},
+        "fold --one --two": {"onnx": python},
+        "fold --three x": {"onnx": both},
+        "folder": {"mxnet": both, "onnx": both},
+    }
+    starts = "Python with `--one`, for ONNX models with `--three x`; `dot` for ONNX models with `--three x`"
+    cells = TABLE.describe_command("fold", fold, measured)
+    assert cells == f"MXNet, ONNX | `--max-memory` | no | `--map-out`, `-o` | {starts}"
+    measured["fold"]["onnx"] = python
+    assert TABLE.describe_command("fold", fold, measured).endswith(
+        "| Python for MXNet graphs with `--one`, for ONNX models; `dot` for ONNX models with `--three x`"
+    )
+    assert TABLE.describe_command("fold", fold, {"fold": {"onnx": python}}) == "ONNX | `--max-memory` | no | `-o` | Python"
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an MXNet pair, an ONNX model and one with a BatchNormalization."""
-    onnx = pytest.importorskip("onnx", reason="onnx is of the onnx extra")
+    pytest.importorskip("onnx", reason="onnx is of the onnx extra")
     pytest.importorskip("onnxruntime", reason="onnxruntime is of the onnx extra")
     folder = tmp_path_factory.mktemp("models")
-    for name in ("lenet-symbol.json", "lenet-0000.params", "small.onnx"):
-        shutil.copy(ROOT / "fixtures" / name, folder / name)
-    make, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
-    nodes = [make("Conv", ["x", "w"], ["conv"]), make("BatchNormalization", ["conv", *"cccc"], ["y"])]
-    held = [onnx.helper.make_tensor("w", 1, [1, 1, 1, 1], [2]), onnx.helper.make_tensor("c", 1, [1], [1])]
-    graph = onnx.helper.make_graph(nodes, "g", [value("x", 1, [1, 1, 2, 2])], [value("y", 1, [1, 1, 2, 2])], held)
-    onnx.save(
-        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), folder / "folded.onnx"
-    )
+    make_models(folder)
     return folder
 
 
-def spell(line: str, model: str, start: str) -> list[str]:
-    """Return the words of a line for a model in the folder or at the URL that is ``start``."""
-    places = {name: f"{start}/{file}" for name, file in MODELS[model].items()}
-    first = places.pop("")
-    return [word.format(*[first] * 2, **places, **WORDS[model]) for word in line.split()]
+def list_cases() -> list[Any]:
+    """Return each line with each format. A new process takes half a second: everyday, one of a command is enough."""
+    cases = []
+    for name, entry in TABLE.read_measured().items():
+        for model in MODELS:
+            is_long = TABLE.split_name(name)[1] and "python" in entry.get(model, TABLE.EMPTY)["starts"]
+            cases.append(pytest.param(name, model, marks=[pytest.mark.large] if is_long else []))
+    return cases
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="programs are noted where Linux starts them")
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("line", LINES)
-def test_what_a_command_does_at_most(
-    line: str, model: str, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    """It writes below the output that it names, leaves no temporary file, and starts what the table says."""
-    if line == "draw, an image":
+WATCHED = pytest.mark.skipif(sys.platform != "linux", reason="what a command starts was measured on Linux")
+
+
+@WATCHED
+@pytest.mark.parametrize(("name", "model"), list_cases())
+def test_what_a_command_does(name: str, model: str, models: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """It writes and starts what is in the data of the table, and leaves no temporary file."""
+    entry = TABLE.read_measured()[name]
+    expected = entry.get(model)
+    if expected is not None and "dot" in expected["starts"]:
         request.getfixturevalue("graphviz")
-    command = line.partition(",")[0]
-    for name in ("made", "temporary"):
-        (tmp_path / name).mkdir()
-    doings = watch(spell(LINES[line], model, str(models)), tmp_path, monkeypatch)
-    if model == "onnx" and TABLE.READS.get(command, TABLE.BOTH) == TABLE.MXNET:
-        assert doings.code == 2
-        assert "ONNX" in doings.messages
-    elif model == "mxnet" and TABLE.READS.get(command) == "ONNX":
-        assert doings.code == 2
-        assert "is for ONNX models" in doings.messages
-    else:
-        assert doings.code in (0, 1), doings.messages
-    allowed = (str(tmp_path / "made") + os.sep, str(tmp_path / "temporary") + os.sep)
-    written = [path for path in doings.written if f"{os.sep}__pycache__{os.sep}" not in path]  # Python compiles its modules
-    assert not [path for path in written if not path.startswith(allowed)]
-    assert not os.listdir(tmp_path / "temporary")
-    if "made/" not in LINES[line]:
-        assert not os.listdir(tmp_path / "made")
-    assert doings.started == ({STARTING[model][line]} if line in STARTING[model] else set())
-    assert all(program.lower() in TABLE.STARTED[command].lower() for program in doings.started)
-    assert doings.connected == set()
+    did, doings = measure(name, entry["line"], model, models, tmp_path)
+    assert did == expected, "run `python -m tests.watch` and `python docs/generate.py --no-run`"
+    assert list_stray_writes(doings, tmp_path) == []
+    assert not [path for path in doings.new if ".graphshare-" in path]
+    assert doings.connects == set()
 
 
-def test_every_command_of_the_table_is_watched() -> None:
-    assert {line.partition(",")[0] for line in LINES} | {"rules check", "completion"} == {
-        name for name, command in GENERATE.list_commands() if not isinstance(command, click.Group)
-    }
+# What need not be in a line: it is about objects at URLs, about time, or about messages.
+UNWATCHED = {"--overwrite", "--time-limit", "--quiet"}
+PLACES = {"OUT", "FILE", "DIR", "DEST", "FOLDER"}
+STARTING = {"--engine", "--jobs", "--shape", "--external-data", "--weights", "--max-memory"}
+WRITING = re.compile(r"\b(writes?|replaces?|fix|records?|puts?|prove|proof|compares?)\b", re.IGNORECASE)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="programs are noted where Linux starts them")
+def list_unwatched(name: str, command: click.Command, lines: Iterable[str]) -> list[str]:
+    """Return the options of a command that write, start or prove, by their metavar, name and help, and that no line has."""
+    words = {word.partition("=")[0] for line in lines for word in line.partition(" -- ")[0].split()}
+    sections = list_sections(command, click.Context(command, help_option_names=[]))
+    options = [(title, option) for title, several in sections.items() if title != READS for option in several]
+    acting = [
+        max(option.opts, key=len)
+        for title, option in options
+        if title == WRITES or option.metavar in PLACES or STARTING & set(option.opts) or WRITING.search(option.help or "")
+        if not words & set(option.opts)
+    ]
+    return [f"{name} {option}" for option in acting if option not in UNWATCHED]
+
+
+def test_every_option_that_writes_or_starts_something_is_watched() -> None:
+    lines: dict[str, list[str]] = {}
+    for name, entry in TABLE.read_measured().items():
+        command, options = TABLE.split_name(name)
+        assert set(f"{command} {options}".split()) <= set(entry["line"].split())
+        lines.setdefault(command, []).append(entry["line"].format(**MODELS["mxnet"]))
+    commands = {name: command for name, command in GENERATE.list_commands() if not isinstance(command, click.Group)}
+    assert set(lines) == set(commands)
+    assert [each for name, command in commands.items() for each in list_unwatched(name, command, lines[name])] == []
+
+
+def test_an_option_that_no_line_has_is_found() -> None:
+    @click.command("share")
+    @click.option("--map-out", metavar="FILE")
+    @click.option("--params", metavar="FILE", help="It is read.")
+    @click.option("--prefix", metavar="P", help="A prefix.")
+    @click.option("--fix", is_flag=True, help="Fix what is found.")
+    @click.option("-o", "--out", metavar="OUT")
+    @click.option("--jobs")
+    def share() -> None:
+        pass
+
+    found = list_unwatched("share", share, ["share x -o y", "share -- --fix"])
+    assert sorted(found) == ["share --fix", "share --jobs", "share --map-out"]
+
+
+def test_what_starts_python_has_limits() -> None:
+    """A process of Python infers, checks or computes what a file says, or does what a command does."""
+    limits, without = {"--max-memory", "--time-limit"}, []
+    for name, command in GENERATE.list_commands():
+        lines = [entry for line, entry in TABLE.read_measured().items() if TABLE.split_name(line)[0] == name]
+        starts = {program for entry in lines for model in MODELS for program in entry.get(model, TABLE.EMPTY)["starts"]}
+        options = {flag for option in command.params for flag in option.opts}
+        without += [name] if "python" in starts and not limits <= options else []
+    assert without == []
+
+
+@WATCHED
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("shutil", "copyfile", "{source}", "{target}"),
+        ("graphshare.python_process", "start_python", "shutil", "copyfile", "{source}", "{target}"),
+    ],
+)
+def test_what_a_process_of_python_writes_and_starts_is_seen(
+    call: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # modules are not found in the current folder
+    (tmp_path / "source").write_text("x", encoding="utf-8")
+    places = {name: str(tmp_path / name) for name in ("source", "target")}
+    words = [word.format(**places) for word in call]
+    # The process that the first one starts has the same stdout, so that both have ended when this ends.
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with log_events(str(tmp_path / "log")), start_python(*words, **pipe) as process:
+        process.communicate(timeout=60)
+    events = [json.loads(line) for line in (tmp_path / "log").read_text(encoding="utf-8").splitlines()]
+    assert events.count(["starts", "python"]) == len(call) // 2 - 1
+    assert ["writes", places["target"]] in events
+    assert not [where for what, where in events if places["source"] in where]
+
+
+def test_where_files_are_and_what_is_none_of_them(tmp_path: Path) -> None:
+    words = "x models/g -o made/ --map-out=made/map.json --fix".split()
+    doings = Doings(0, "", ["made/g.json", "made/map.json", "models/weights.data"], [], set(), set(), set())
+    assert list_writing_options(doings, words, "--fix") == ["--fix", "--map-out", "-o"]
+    assert list_writing_options(Doings(0, "", [], ["models/g.json"], set(), set(), set()), words, "--fix") == ["--fix"]
+    assert list_writing_options(Doings(0, "", ["made/g.json"], [], set(), set(), set()), words, "--fix") == ["-o"]
+    own = {str(tmp_path / "run" / "made" / ".graphshare-1"), str(tmp_path / "temporary" / "x"), os.devnull}
+    others = [str(tmp_path / "run" / "other"), str(tmp_path / "temporarily")]
+    assert list_stray_writes(doings._replace(writes=own | set(others)), tmp_path) == others
+
+
+@WATCHED
 @pytest.mark.parametrize("line", ["inspect", "duplicate", "verify", "params list", "check"])
 @pytest.mark.parametrize("model", MODELS)
-def test_connections_go_to_the_server_of_the_url_alone(
-    line: str, model: str, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_connections_go_to_the_server_of_the_url_alone(line: str, model: str, models: Path, tmp_path: Path) -> None:
     pytest.importorskip("fsspec", reason="fsspec is of the remote extra")
-    for name in ("made", "temporary"):
-        (tmp_path / name).mkdir()
+    (tmp_path / "run" / "made").mkdir(parents=True)
     with serve(models) as site:
-        doings = watch(spell(LINES[line], model, site.url), tmp_path, monkeypatch)
+        words = TABLE.read_measured()[line]["line"].format(**MODELS[model]).replace("models/", f"{site.url}/").split()
+        doings = watch(words, tmp_path)
         assert doings.code in (0, 1), doings.messages
         host, port = site.url.removeprefix("http://").split(":")
-        assert {place[:2] for place in doings.connected} == {(host, int(port))}
+        assert {place[:2] for place in doings.connects} == {(host, int(port))}
         assert site.requests
 
 

@@ -81,6 +81,8 @@ EXAMPLES = {
 @options.upgrade_first
 @options.as_input
 @options.as_parameter
+@options.max_memory
+@options.time_limit
 def command(
     source: Checkpoint,
     prefixes: tuple[str, ...],

@@ -264,3 +264,14 @@ def test_modules_in_the_current_folder_are_not_imported(tmp_path: Path) -> None:
 def path() -> str:
     """Where the package and its needs are, also where they lie in a folder of the environment."""
     return os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+def test_onnxruntime_keeps_nothing_for_telemetry(tmp_path: Path) -> None:
+    """Versions that send telemetry have a database in the home of the user, and a file in the folder for temporary files."""
+    variables = environment(HOME=str(tmp_path), TMPDIR=str(tmp_path), XDG_CACHE_HOME=str(tmp_path))
+    variables.pop("ORT_DISABLE_TELEMETRY", None)
+    model = str(ROOT / "fixtures" / "small.onnx")
+    load = "from graphshare.execute.engines.onnx_session import load_runtime"
+    code = f"{load}; load_runtime().InferenceSession({model!r}, providers=['CPUExecutionProvider'])"
+    subprocess.run([sys.executable, "-c", code], env=variables, cwd=ROOT, check=True, timeout=60)
+    assert list(tmp_path.rglob("*")) == []
