@@ -130,8 +130,8 @@ def has_runtime() -> bool:
 
 def load_runtime() -> ModuleType:
     """Return onnxruntime, imported before there is a model where that is worth its time and memory."""
-    # It would send telemetry, and keep what it sends in the user's home; its own function comes too late for that.
-    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+    # It keeps telemetry in the home of the user, to be sent; its own function to switch that off comes too late.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime  # optional, and slow to import
 
     return onnxruntime  # type: ignore[no-any-return]
