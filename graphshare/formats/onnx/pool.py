@@ -10,6 +10,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import cache
 from hashlib import sha256
 
 import msgspec
@@ -242,16 +243,29 @@ def hash_members(members: Sequence[PoolMember]) -> None:
         with ArrayReader(job[0].file) as reader:
             return Content(_hash(reader.chunks(job[1].record)), job[1].record.dense_size)
 
-    jobs = [(member, weight) for member in members for weight in member.pooled]
+    arrays = [(_find_source(member, weight), member, weight) for member in members for weight in member.pooled]
+    jobs = {source: (member, weight) for source, member, weight in arrays}  # a range of many arrays is read once
     # hashlib lets other threads run while it works, so that hashes take all processors.
     threads = ThreadPoolExecutor(os.cpu_count())
     try:
-        with task("reading", sum(weight.record.dense_size for _, weight in jobs), "B") as advance:
-            for (member, weight), content in zip(jobs, threads.map(hash_one, jobs), strict=True):
-                member.contents[weight] = content
+        contents: dict[object, Content] = {}
+        with task("reading", sum(weight.record.dense_size for _, weight in jobs.values()), "B") as advance:
+            for source, content in zip(jobs, threads.map(hash_one, jobs.values()), strict=True):
+                contents[source] = content
                 advance(content.size)
     finally:
         threads.shutdown(cancel_futures=True)
+    for source, member, weight in arrays:
+        member.contents[weight] = contents[source]
+
+
+def _find_source(member: PoolMember, weight: WeightArray) -> object:
+    """Return the range of a file that an array is; the array itself where its bytes do not lie in one."""
+    record = weight.record
+    holder = member.file if record.origin is None else record.origin.file
+    if holder is None or record.data_offset is None:
+        return weight
+    return holder.identity or holder.path, record.data_offset, record.dense_size
 
 
 def _hash(pieces: Iterable[bytes | memoryview]) -> str:
@@ -408,15 +422,23 @@ def find_changed_pools(graph: Graph) -> Iterator[Fault]:
     """Yield a fault for each file with weights of a model that has other bytes than the model was pooled with."""
     source = get_source(graph)
     stated = dict(pair for field in source.fields if (pair := _read_digests(*field))[0])
-    places = {dict(place.external).get("location"): place.path for _, _, place in list_outside(graph)} if stated else {}
-    own = {(place.path, f"{place.start} {place.end}") for _, _, place in list_outside(graph)} if stated else set()
+    places = [place for _, _, place in list_outside(graph)] if stated else []
+    paths = {dict(place.external).get("location"): place.path for place in places}
+    own = {(place.path, f"{place.start} {place.end}") for place in places}
+    files: dict[object, str] = {}
+    hash_once = cache(_hash_range)  # a model may state a range in any number of lines, and a file under many names
     for location, text in stated.items():
-        ranges = [line.split(" ") for line in text.splitlines() if (places.get(location), line.rpartition(" ")[0]) in own]
-        with ExitStack() as stack:
-            data = stack.enter_context(open_source(places[location])) if ranges else None
-            if any(data and _hash(_read_range(data, int(start), int(end))) != digest for start, end, digest in ranges):
-                message = f"the weights in {location} are not those that the model was pooled with"
-                yield Fault(message, where=source.file.path, hint=f"restore {location}, or pool the original models again")
+        path = paths.get(location, "")
+        file = files.setdefault(find_identity(path) or path, path)
+        ranges = [line.split(" ") for line in text.splitlines() if (path, line.rpartition(" ")[0]) in own]
+        if any(hash_once(file, int(start), int(end)) != digest for start, end, digest in ranges):
+            message = f"the weights in {location} are not those that the model was pooled with"
+            yield Fault(message, where=source.file.path, hint=f"restore {location}, or pool the original models again")
+
+
+def _hash_range(path: str, start: int, end: int) -> str:
+    with open_source(path) as source:
+        return _hash(_read_range(source, start, end))
 
 
 def _copy(record: Record, file: ParameterFile, reader: ArrayReader, out: StagedFile) -> None:
@@ -432,7 +454,7 @@ def _copy(record: Record, file: ParameterFile, reader: ArrayReader, out: StagedF
 
 def _compare(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, path: str, data: ByteSource | None) -> None:
     """Compare the places and the bytes of arrays of a written model with their sources. Raises SelfCheckError."""
-    faults = []
+    faults, compared = [], set()
     nodes = set(member.graph.nodes)
     with open_source(path) as source:
         read = {node.name: find_stored(node.details) for node in decode_model(OnnxFile(source, seeks_data=False)).nodes}
@@ -451,9 +473,11 @@ def _compare(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, p
                 written = read_elements(stored.tensor, new)
             else:
                 written = _read_range(source if data is None else data, start, end)
-            if not have_equal_bytes(reader.chunks(weight.record), written):
+            pair = weight if place is None else (_find_source(member, weight), place)
+            if pair not in compared and not have_equal_bytes(reader.chunks(weight.record), written):
                 message = f"differs from its source in {member.target if place is None else place[0]}"
                 faults.append(Fault(message, where=member.target, node=weight.name, hint=BUG))
+            compared.add(pair)
     if faults:
         raise SelfCheckError(faults[:20])
 
