@@ -199,12 +199,26 @@ def test_a_pool_grows_and_models_from_before_keep_their_bytes(pair: list[Path], 
     assert gs.pool(pair[:1], out).orphans == 1024
 
 
-def test_a_file_that_is_not_of_a_pool_keeps_its_bytes(pair: list[Path], tmp_path: Path) -> None:
-    (tmp_path / "out" / "mine.bin").write_bytes(b"something else")
-    gs.pool(pair, tmp_path / "out", data="mine.bin")
-    data = (tmp_path / "out" / "mine.bin").read_bytes()
-    assert data.startswith(b"something else")
-    assert data.endswith(A.tobytes() + B.tobytes() + C.tobytes())
+@pytest.mark.parametrize("content", [b"something else", A.tobytes()[:-1], bytes(4096), b"x"])
+def test_a_file_that_is_not_of_a_pool_is_refused(content: bytes, pair: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "out" / "mine.bin").write_bytes(content)
+    gs.pool(pair[:1], tmp_path / "out", verify=False)  # a model that points elsewhere
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    with pytest.raises(gs.RefusedError, match="is not a file of weights: no model beside it points into it") as caught:
+        gs.pool(pair, tmp_path / "out", data="mine.bin")
+    assert caught.value.faults[0].where == str(tmp_path / "out" / "mine.bin")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+
+
+def test_an_empty_file_and_one_of_a_model_of_another_program_grow(pair: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "out" / "weights.data").touch()
+    gs.pool(pair[1:], tmp_path / "out")
+    assert (tmp_path / "out" / "weights.data").stat().st_size == 2 * 1024
+    other = tmp_path / "out" / "other.onnx"
+    onnx.save_model(dense(array(16, 16, seed=9)), other, save_as_external_data=True, size_threshold=0, location="own.bin")
+    before = (tmp_path / "out" / "own.bin").read_bytes()
+    gs.pool(pair[:1], tmp_path / "out", data="own.bin")
+    assert (tmp_path / "out" / "own.bin").read_bytes() == before + A.tobytes() + B.tobytes()
 
 
 def test_safetensors_are_written_and_pointed_into(pair: list[Path], tmp_path: Path) -> None:
@@ -384,7 +398,10 @@ def test_a_model_that_is_not_its_file_is_refused(how: str, pair: list[Path], tmp
     assert files_in(tmp_path / "out") == []
 
 
-@pytest.mark.parametrize("data", ["", "a/b", "..", "a.onnx", "x.onnx", "w.params", "w.npz"])
+NAMES = ["", "a/b", "..", "-", "a\0b", "w.params", "w.npz", ".graphshare-", ".Graphshare-x", ".graphshare-1c63-7d.old"]
+
+
+@pytest.mark.parametrize("data", [*NAMES, "a.onnx", "x.onnx", "A.ONNX", "x.Onnx", "x.ONNX.gz", "x-SYMBOL.json"])
 def test_names_of_the_file_that_are_refused(data: str, pair: list[Path], tmp_path: Path) -> None:
     with pytest.raises((gs.UsageError, gs.RefusedError)):
         gs.pool(pair, tmp_path / "out", data=data)

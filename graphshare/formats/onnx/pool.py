@@ -143,7 +143,10 @@ class WeightPool:
         self.size = 0 if old is None else old.size
 
     def add(self, members: Sequence[PoolMember]) -> None:
-        """Give a place to every array of ``members``, those of equal bytes the same; a parameter file gets none that is new."""
+        """Give a place to every array of ``members``, those of equal bytes the same; a parameter file gets none that is new.
+
+        Raises RefusedError for a file that another program has written.
+        """
         sources: dict[Content, tuple[PoolMember, WeightArray]] = {}
         wanted = list(dict.fromkeys(content for member in members for content in member.contents.values()))
         for member in members:
@@ -159,9 +162,13 @@ class WeightPool:
             # A run that was killed before its models were in place has left a file that begins, or goes on, as this one would.
             places = [*_lay_out(wanted, 0).items(), *_lay_out(sources, self.used).items()]
             for content, start in places:
-                if content in sources and _has(self.path, start, content):
+                end = start + content.size
+                if content in sources and end <= self.old.size and _hash_range(self.path, start, end) == content.digest:
                     self.places[content] = start
                     del sources[content]
+            if sources and self.old.size and not (self.used or self.places):
+                message = "is not a file of weights: no model beside it points into it"
+                raise RefusedError(Fault(message, where=self.path, hint="name another file with `data`, or remove this one"))
         for content, start in _lay_out(sources, self.size).items():
             self.places[content] = start
             self.new.append((start, *sources[content]))
@@ -227,13 +234,6 @@ def _lay_out(contents: Collection[Content], start: int) -> dict[Content, int]:
         places[content] = start + padding
         start += padding + content.size
     return places
-
-
-def _has(path: str, start: int, content: Content) -> bool:
-    """Return whether a file has an array at a place."""
-    with open_source(path) as source:
-        end = start + content.size
-        return end <= source.size and _hash(_read_range(source, start, end)) == content.digest
 
 
 def hash_members(members: Sequence[PoolMember]) -> None:
