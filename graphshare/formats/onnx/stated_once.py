@@ -24,7 +24,7 @@ _KINDS: dict[str, tuple[int, int, dict[int, str]]] = {
 def refuse_repeats(data: Data, field: Field, kind: str) -> None:
     """Raise WireError for a message of this kind that states twice what it has once, in messages in it too.
 
-    A field of another wire type is no message to protocol buffers either.
+    Protocol buffers do not read a field of another wire type as a message either.
     """
     _, wire_type, _, start, end = field
     if wire_type == BYTES and not (kind == "pair" and _is_plain_pair(data[start:end])):
