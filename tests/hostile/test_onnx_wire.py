@@ -261,6 +261,20 @@ def test_what_a_pair_of_texts_has_once_is_refused_twice(what: str, place: str, t
     assert (tmp_path / "again.onnx").read_bytes() == path.read_bytes()
 
 
+@pytest.mark.parametrize("key", [0, 1, 127, 128])
+@pytest.mark.parametrize("size", [0, 1, 127, 128, 129, 16383, 16384])
+def test_pairs_of_every_size_are_read(key: int, size: int, tmp_path: Path) -> None:
+    """Sizes at which the length of a text takes another byte."""
+    path, pair = tmp_path / "model.onnx", [(1, b"k" * key), (2, b"v" * size)]
+    path.write_bytes(WITH_PAIRS["node"](pair))
+    gs.save(gs.load(path), tmp_path / "again.onnx")
+    assert (tmp_path / "again.onnx").read_bytes() == path.read_bytes()
+    for again in ((1, b""), (2, b"x")):
+        path.write_bytes(WITH_PAIRS["node"]([*pair, again]))
+        with pytest.raises(gs.InputError, match="occurs twice"):
+            gs.load(path)
+
+
 def test_two_pairs_with_one_key_are_kept_and_reported(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     pairs = [(1, b"key"), (2, b"other")], PAIR
