@@ -37,12 +37,12 @@ def start_python(
     flags = ["-I", f"-Xutf8={sys.flags.utf8_mode}", *(["-B"] if sys.dont_write_bytecode else [])]
     package, places = os.path.join(os.path.dirname(__file__), "__init__.py"), _list_module_places()
     command = [sys.executable, *flags, "-c", _START, package, module, function, str(len(places)), *places, *arguments]
-    if sys.platform == "win32":
+    if sys.platform != "win32":
+        options["pass_fds"] = inherited
+    elif inherited:
         for handle in inherited:
             os.set_handle_inheritable(handle, True)
         options["startupinfo"] = subprocess.STARTUPINFO(lpAttributeList={"handle_list": list(inherited)})
-    else:
-        options["pass_fds"] = inherited
     try:
         return subprocess.Popen(command, **options)
     except (OSError, TypeError) as error:

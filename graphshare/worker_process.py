@@ -20,9 +20,6 @@ from typing import Any, TypeVar
 from graphshare.errors import Fault, RefusedError
 from graphshare.python_process import start_python
 
-if sys.platform == "win32":
-    from multiprocessing.connection import PipeConnection
-
 P = TypeVar("P")
 R = TypeVar("R")
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
@@ -149,6 +146,8 @@ def serve(number: str) -> None:
     stdin = os.dup(0)  # what starts may replace it
     threading.Thread(target=_end_with_parent, args=(stdin,), daemon=True).start()
     if sys.platform == "win32":
+        from multiprocessing.connection import PipeConnection  # other systems have none
+
         connection = PipeConnection(int(number))
     else:
         connection: Connection[Any, Any] = Connection(int(number))

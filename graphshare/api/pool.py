@@ -14,10 +14,11 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.save import input_files
 from graphshare.errors import Fault, InputError, RefusedError, UsageError, locate_refusals
 from graphshare.files.atomic import OutputTransaction, make_folder, refuse_links
-from graphshare.files.leftovers import hold_folder
+from graphshare.files.leftovers import TEMPORARY_START, hold_folder
 from graphshare.files.open_source import describe_file
 from graphshare.files.paths import UsedFile, base_name, exists, find_identity, is_folder, is_snapshot, refuse_inputs_as_outputs
-from graphshare.formats.model_format import Capability, find_format, iter_formats
+from graphshare.formats.model_format import Capability, find_format
+from graphshare.formats.model_names import MODEL_ENDINGS
 from graphshare.formats.onnx.pool import (
     PoolMember,
     StagedMember,
@@ -87,16 +88,17 @@ def pool(
 
     The folder is made if it is not there. Every array of at least 1,024 bytes goes into the file, whether it is an initializer
     or a Constant, in a body or not. ``data`` is the file's name in the folder. A file that is there keeps its bytes, so that
-    models from before still find theirs, and grows; a parameter file (``.safetensors``, ``.params``) does not grow, and arrays
-    that it lacks stay in the models. With ``embed`` the models get their weights back into their own files. ``in_place`` allows
-    models to be replaced by their pooled selves.
+    models from before still find theirs, and grows if a model in the folder points into it; a parameter file
+    (``.safetensors``, ``.params``) does not grow, and arrays that it lacks stay in the models. With ``embed`` the models get
+    their weights back into their own files. ``in_place`` allows models to be replaced by their pooled selves.
 
     Every array is read back and compared with its source, byte by byte. With ``verify`` onnxruntime computes each model before
     and after, on drawn inputs, and all outputs must be equal bit for bit. All files are put in place together, or none.
 
     Raises:
-        UsageError: there is no model; ``out`` is not a folder; ``data`` is not the name of a file in it.
-        RefusedError: a model is not an ONNX model; two would have one name; an output is an input, or a link in ``out``.
+        UsageError: there is no model; ``out`` is not a folder; ``data`` is not the name of a file in it, or that of a model.
+        RefusedError: a model is not an ONNX model; two would have one name; an output is an input, a link in ``out``, or a file
+            of weights that another program has written.
         InputError: a file cannot be read; weights in a pool are not those that a model was pooled with.
         DisprovedError: onnxruntime computes something else.
         OutputError: a file could not be written; all files are as they were.
@@ -158,12 +160,15 @@ def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
 
 def _place_data(data: str, targets: Sequence[str]) -> str:
     """Return the name of the file of weights. Raises UsageError for one that is not in the folder of the models."""
-    if data != base_name(data) or data in (os.curdir, os.pardir) or "\\" in data:
+    if data != base_name(data) or data in (os.curdir, os.pardir, "-") or "\\" in data or "\0" in data:
         message = f"`data` is the name of a file in the folder of the models, not {data!r}"
         raise UsageError(Fault(message, hint=f"name the weights as in {DATA}"))
-    # A command on the folder would take the file for a model.
-    if data in map(base_name, targets) or any(data.endswith(each.names.model_endings) for each in iter_formats()):
-        raise UsageError(Fault(f"`data={data!r}` is the name of a model", hint=f"name the weights otherwise, as in {DATA}"))
+    name = data.lower()  # there are systems where letter case does not tell files apart
+    is_model = name.endswith(MODEL_ENDINGS) or name in [base_name(target).lower() for target in targets]
+    # A command on the folder would take the file for a model, or remove it as what a killed run has left.
+    if is_model or name.startswith(TEMPORARY_START):
+        what = "a model" if is_model else "a temporary file"
+        raise UsageError(Fault(f"`data={data!r}` is the name of {what}", hint=f"name the weights otherwise, as in {DATA}"))
     return data
 
 

@@ -6,7 +6,15 @@ from collections.abc import Iterator, Mapping
 
 from graphshare.formats.onnx.graph_fields import LIST_NAMES
 from graphshare.formats.onnx.graph_names import GraphNames
-from graphshare.formats.onnx.stored import NamedMessage, find_stored, get_source, list_output_names
+from graphshare.formats.onnx.stored import (
+    GRAPH_METADATA,
+    METADATA,
+    NamedMessage,
+    find_stored,
+    get_source,
+    list_output_names,
+    read_metadata,
+)
 from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.formats.onnx.types import TensorType, is_complete, read_any_type, read_type
 from graphshare.formats.onnx.value_types import ValueType, find_types
@@ -66,10 +74,19 @@ def list_stale(graph: Graph) -> Iterator[tuple[str, NamedMessage]]:
                 yield LIST_NAMES[number], message
 
 
-def list_repeated(graph: Graph) -> Iterator[tuple[str, NamedMessage]]:
-    """Yield the messages, in bodies too, that are followed by another one on their value, each with the name of its list."""
+def list_repeated(graph: Graph) -> Iterator[tuple[Steps, str]]:
+    """Yield the messages, in bodies too, that another one on their value follows, and metadata before other of its key.
+
+    Each has its place and its name.
+    """
     for node in [node for each in iter_graphs(graph) for node in each.nodes]:
-        yield from ((LIST_NAMES[number], message) for number, _, message in find_stored(node.details).values.repeated)
+        for number, _, message in find_stored(node.details).values.repeated:
+            yield ("graph", LIST_NAMES[number], message.rank), message.name
+    source = get_source(graph)
+    for steps, fields, number in (((), source.fields, METADATA), (("graph",), source.rest, GRAPH_METADATA)):
+        keys = [read_metadata(span)[0] for each, span in fields if each == number]
+        last = {key: i for i, key in enumerate(keys)}
+        yield from (((*steps, "metadata_props", i), key) for i, key in enumerate(keys) if last[key] != i)
 
 
 def list_shadows(graph: Graph) -> Iterator[tuple[Steps, Node, str, bool]]:

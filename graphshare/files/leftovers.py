@@ -23,7 +23,8 @@ try:
 except ImportError:  # Windows has no such locks
     fcntl = None  # type: ignore[assignment]
 
-_START = ".graphshare-"
+TEMPORARY_START = ".graphshare-"
+"""How the names of temporary files begin."""
 _MINUTE = 60.0
 _MOST_FOLDERS = 1000
 
@@ -125,7 +126,7 @@ def list_temporaries(folder: str) -> list[str]:
 
 def _list_temporaries(folder: str) -> list[str]:
     try:
-        return [name for name in os.listdir(folder or ".") if name.startswith(_START)]
+        return [name for name in os.listdir(folder or ".") if name.startswith(TEMPORARY_START)]
     except OSError:  # it may be written but not listed
         return []
 
@@ -170,7 +171,7 @@ def close(fd: int) -> None:
 
 
 def _start(name: str) -> str:
-    return f"{_START}{crc32(os.fsencode(name)):08x}-"
+    return f"{TEMPORARY_START}{crc32(os.fsencode(name)):08x}-"
 
 
 def _raise_descriptor_limit() -> bool:

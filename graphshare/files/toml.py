@@ -12,8 +12,16 @@ from graphshare.errors import Fault, InputError
 MAX_BYTES = 1 << 21  # its reader is written in Python and slow
 MAX_DEPTH = 64  # its time grows with the square of the number of parts of a dotted key
 
-_OUTSIDE_KEYS = re.compile(r"[={}\[\],#\n]")
-_DEEP_KEY = re.compile(rf"\s*[\w-]+(?:\s*\.\s*[\w-]+){{{MAX_DEPTH},}}\s*")
+_BETWEEN_KEYS = re.compile(r"[={}\[\],\n]")
+# Strings and comments. Each alternative ends at any text, a string that is not closed too, so that none is tried again.
+_NO_KEYS = re.compile(
+    r'"""(?:[^"\\]+|\\.|"(?!""))*"{0,5}'
+    r"|'''(?:[^']+|'(?!''))*'{0,5}"
+    r'|"(?:[^"\\\n]+|\\[^\n])*"?'
+    r"|'[^'\n]*'?"
+    r"|#[^\n]*",
+    re.DOTALL,
+)
 
 
 def read_toml(data: bytes, *, where: str) -> dict[str, Any]:
@@ -45,8 +53,7 @@ def read_toml(data: bytes, *, where: str) -> dict[str, Any]:
 
 
 def _has_deep_key(text: str) -> bool:
-    pieces = _OUTSIDE_KEYS.split(text.replace('"', "").replace("'", ""))
-    return any(piece.count(".") >= MAX_DEPTH and _DEEP_KEY.fullmatch(piece) for piece in pieces)
+    return any(piece.count(".") >= MAX_DEPTH for piece in _BETWEEN_KEYS.split(_NO_KEYS.sub("", text)))
 
 
 def toml_reader() -> Callable[[str], dict[str, Any]] | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from graphshare.arguments import Natural
+from graphshare.arguments import Natural, Seconds
 from graphshare.checkpoint.load import StrPath, find_params
 from graphshare.errors import Fault
 from graphshare.formats.params.arrays import ArrayReader
@@ -16,6 +16,7 @@ from graphshare.formats.params.lookup import find_equal_arrays
 from graphshare.formats.params.mxnet_params import UNLOADABLE_DTYPES
 from graphshare.formats.params.records import ParameterFile, Record, format_record, select_keys
 from graphshare.progress import task
+from graphshare.resources import resource_limits
 from graphshare.text.format import format_bytes, format_count, format_dims, format_number
 from graphshare.text.names import split_key
 from graphshare.text.summary import ShortRepr, Table, format_html
@@ -197,23 +198,27 @@ def _describe(record: Record, equal: dict[str, str]) -> ArrayDetails:
                       record.tied_to, twin)  # fmt: skip
 
 
-def measure_params(path: StrPath, *, select: Sequence[str] = (), epoch: Natural | None = None) -> ParameterStatistics:
+def measure_params(
+    path: StrPath, *, select: Sequence[str] = (), epoch: Natural | None = None, time_limit: Seconds | None = None
+) -> ParameterStatistics:
     """Return the statistics of each array of the file; arrays are read in pieces.
 
-    ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several.
+    ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several. Work ends with an
+    error after ``time_limit`` seconds.
 
     Raises:
         InputError: the file cannot be read.
         UsageError: a stem has several parameter files.
-        RefusedError: a pattern of ``select`` matches nothing.
+        RefusedError: a pattern of ``select`` matches nothing; ``time_limit`` has passed.
     """
     from graphshare.formats.params.statistics import measure_array  # start-up: `show` needs no numpy
 
-    file = read_index(find_params(path, epoch=epoch))
-    records = _select_records(file, select)
-    arrays = []
-    with ArrayReader(file) as reader, task("measuring", sum(r.data_size for r in records), "B") as advance:
-        for record in records:
-            numbers = None if record.shape is None else measure_array(reader, record, advance)
-            arrays.append(ArrayStatistics(record.key, record.shape, record.dtype, record.storage, numbers))
+    with resource_limits(None, time_limit):
+        file = read_index(find_params(path, epoch=epoch))
+        records = _select_records(file, select)
+        arrays = []
+        with ArrayReader(file) as reader, task("measuring", sum(r.data_size for r in records), "B") as advance:
+            for record in records:
+                numbers = None if record.shape is None else measure_array(reader, record, advance)
+                arrays.append(ArrayStatistics(record.key, record.shape, record.dtype, record.storage, numbers))
     return ParameterStatistics(file.shown_path, file.format, tuple(arrays))

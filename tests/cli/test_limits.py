@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 import time
@@ -16,6 +18,7 @@ import graphshare as gs
 from graphshare.errors import RefusedError, UsageError
 from graphshare.execute.prepare.variable_values import draw_input, draw_parameter
 from graphshare.formats.params.npz import encode_npy_header
+from graphshare.inspection.params import measure_params
 from graphshare.ir.graph import Node
 from graphshare.resources import _free_in_machine, available_memory, parse_size
 from tests import params_bytes
@@ -234,6 +237,22 @@ def test_a_run_ends_at_its_time_limit(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["g.json"]
     with pytest.raises(RefusedError, match=r"the time limit of 0\.2 s"):
         gs.run(tmp_path / "g.json", seed=0, shapes={"x": (1500, 1500)}, time_limit=0.2)
+
+
+def test_statistics_end_at_their_time_limit(tmp_path: Path) -> None:
+    """An array of 64 GB in a file that takes no space on the disk."""
+    path, size = tmp_path / "large.safetensors", 1 << 36
+    header = json.dumps({"w": {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size]}}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+    os.truncate(path, 8 + len(header) + size)
+    start = time.monotonic()
+    run_bounded("params", "list", path.name, cwd=tmp_path)
+    ready = time.monotonic()
+    done = run_bounded("params", "stats", path.name, "--time-limit", "1", cwd=tmp_path)
+    refused(done, "the time limit of 1 s has passed", "--time-limit S")
+    assert time.monotonic() - ready < 7 + (ready - start)  # other tests may run on the same processors
+    with pytest.raises(RefusedError, match=r"the time limit of 0\.2 s"):
+        measure_params(path, time_limit=0.2)
 
 
 @pytest.mark.large

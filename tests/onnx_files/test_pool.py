@@ -22,6 +22,7 @@ import graphshare as gs
 from graphshare.errors import Fault
 from graphshare.files.leftovers import temporary_path
 from graphshare.formats.onnx import pool as pooling
+from graphshare.formats.params.arrays import have_equal_bytes
 from tests.onnx_files.mutable import BOOL, SOURCES, body, build, declare, node
 from tests.processes import ROOT, done, files_in, graphshare, refused
 
@@ -198,12 +199,26 @@ def test_a_pool_grows_and_models_from_before_keep_their_bytes(pair: list[Path], 
     assert gs.pool(pair[:1], out).orphans == 1024
 
 
-def test_a_file_that_is_not_of_a_pool_keeps_its_bytes(pair: list[Path], tmp_path: Path) -> None:
-    (tmp_path / "out" / "mine.bin").write_bytes(b"something else")
-    gs.pool(pair, tmp_path / "out", data="mine.bin")
-    data = (tmp_path / "out" / "mine.bin").read_bytes()
-    assert data.startswith(b"something else")
-    assert data.endswith(A.tobytes() + B.tobytes() + C.tobytes())
+@pytest.mark.parametrize("content", [b"something else", A.tobytes()[:-1], bytes(4096), b"x"])
+def test_a_file_that_is_not_of_a_pool_is_refused(content: bytes, pair: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "out" / "mine.bin").write_bytes(content)
+    gs.pool(pair[:1], tmp_path / "out", verify=False)  # a model that points elsewhere
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    with pytest.raises(gs.RefusedError, match="is not a file of weights: no model beside it points into it") as caught:
+        gs.pool(pair, tmp_path / "out", data="mine.bin")
+    assert caught.value.faults[0].where == str(tmp_path / "out" / "mine.bin")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+
+
+def test_an_empty_file_and_one_of_a_model_of_another_program_grow(pair: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "out" / "weights.data").touch()
+    gs.pool(pair[1:], tmp_path / "out")
+    assert (tmp_path / "out" / "weights.data").stat().st_size == 2 * 1024
+    other = tmp_path / "out" / "other.onnx"
+    onnx.save_model(dense(array(16, 16, seed=9)), other, save_as_external_data=True, size_threshold=0, location="own.bin")
+    before = (tmp_path / "out" / "own.bin").read_bytes()
+    gs.pool(pair[:1], tmp_path / "out", data="own.bin")
+    assert (tmp_path / "out" / "own.bin").read_bytes() == before + A.tobytes() + B.tobytes()
 
 
 def test_safetensors_are_written_and_pointed_into(pair: list[Path], tmp_path: Path) -> None:
@@ -276,6 +291,74 @@ def test_a_pool_that_was_harmed_is_named(kind: str, pair: list[Path], tmp_path: 
     assert "GS607" in {finding.code for finding in found}
 
 
+class Counting:
+    """SHA-256 that counts the bytes that it is given."""
+
+    size = 0
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+        self.hexdigest = self._digest.hexdigest
+
+    def update(self, piece: bytes) -> None:
+        type(self).size += len(piece)
+        self._digest.update(piece)
+
+
+@pytest.fixture
+def counting(monkeypatch: pytest.MonkeyPatch) -> type[Counting]:
+    monkeypatch.setattr(Counting, "size", 0)
+    monkeypatch.setattr(pooling, "sha256", Counting)
+    return Counting
+
+
+REPEATED = 300
+
+
+def share_a_range(folder: Path, lines: int, *, spelled: bool = False) -> Path:
+    """A model of which 300 initializers are one range, with so many lines on it, of the file under as many names."""
+    (folder / "weights.data").write_bytes(A.tobytes())
+    model = dense(*[A] * REPEATED)
+    for number, tensor in enumerate(model.graph.initializer):
+        location = f"{'./' * number if spelled else ''}weights.data"
+        onnx.external_data_helper.set_external_data(tensor, location, 0, 1024)
+        tensor.ClearField("raw_data")
+    line = f"0 1024 {hashlib.sha256(A.tobytes()).hexdigest()}\n"
+    names = ["./" * number for number in range(REPEATED)] if spelled else [""]
+    for name in names:
+        model.metadata_props.add(key=f"graphshare.pool.{name}weights.data", value=line * (lines // len(names)))
+    return write(folder / "shared.onnx", model)
+
+
+@pytest.mark.parametrize("spelled", [False, True])
+def test_what_is_stated_of_a_range_again_and_again_is_read_once(
+    spelled: bool, tmp_path: Path, counting: type[Counting]
+) -> None:
+    path = share_a_range(tmp_path, REPEATED, spelled=spelled)
+    assert [finding.code for finding in gs.check([path]).findings if finding.code == "GS607"] == []
+    assert counting.size == A.nbytes
+    (tmp_path / "weights.data").write_bytes(B.tobytes())
+    assert "GS607" in {finding.code for finding in gs.check([path]).findings}
+    assert counting.size == 2 * A.nbytes
+
+
+def test_a_range_of_many_arrays_is_hashed_and_compared_once(
+    tmp_path: Path, counting: type[Counting], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = []
+
+    def count(left: Any, right: Any) -> bool:
+        compared.append(1)
+        return have_equal_bytes(left, right)
+
+    monkeypatch.setattr(pooling, "have_equal_bytes", count)
+    path = share_a_range(tmp_path, 1)
+    result = gs.pool([path], tmp_path / "out", verify=False)
+    assert (result.models[0].arrays, result.distinct) == (REPEATED, A.nbytes)
+    assert (counting.size, len(compared)) == (2 * A.nbytes, 1)  # the range of the line, and the array
+    assert set(places(tmp_path / "out" / "shared.onnx").values()) == {("weights.data", 0, 1024)}
+
+
 def test_a_part_of_a_pooled_model_is_of_the_same_pool(pair: list[Path], tmp_path: Path) -> None:
     out = tmp_path / "out"
     gs.pool(pair, out, verify=False)
@@ -315,7 +398,10 @@ def test_a_model_that_is_not_its_file_is_refused(how: str, pair: list[Path], tmp
     assert files_in(tmp_path / "out") == []
 
 
-@pytest.mark.parametrize("data", ["", "a/b", "..", "a.onnx", "x.onnx", "w.params", "w.npz"])
+NAMES = ["", "a/b", "..", "-", "a\0b", "w.params", "w.npz", ".graphshare-", ".Graphshare-x", ".graphshare-1c63-7d.old"]
+
+
+@pytest.mark.parametrize("data", [*NAMES, "a.onnx", "x.onnx", "A.ONNX", "x.Onnx", "x.ONNX.gz", "x-SYMBOL.json"])
 def test_names_of_the_file_that_are_refused(data: str, pair: list[Path], tmp_path: Path) -> None:
     with pytest.raises((gs.UsageError, gs.RefusedError)):
         gs.pool(pair, tmp_path / "out", data=data)

@@ -236,3 +236,64 @@ def test_an_input_of_any_rank_takes_what_is_fed(tmp_path: Path) -> None:
     path = write(tmp_path, "any", model)
     for shape in ((), (3,), (2, 1, 4)):
         assert gs.run(path, feeds={"x": np.ones(shape, np.float32)}).outputs["y"].shape == shape
+
+
+RARE = {
+    "bfloat16": 16, "float8e4m3fn": 17, "float8e4m3fnuz": 18, "float8e5m2": 19, "float8e5m2fnuz": 20, "uint4": 21, "int4": 22,
+    "float4e2m1": 23, "float8e8m0": 24, "uint2": 25, "int2": 26,
+}  # fmt: skip
+ONES = np.array([1, 1, 1], "float32")
+
+
+def save_rare(path: Path, place: str, code: int) -> Path:
+    """Save a model with numbers of a dtype in a place; everywhere else there are float32 numbers."""
+    back, there = helper.make_node("Cast", ["h"], ["y"], to=1), helper.make_node("Cast", ["x"], ["h"], to=code)
+    values: dict[str, object] = {}
+    nodes = {"input": [back], "default": [back], "weight": [back], "inner": [there, back], "output": [there]}[place]
+    inputs: dict[str, tuple[int, list[int | str]]] = {"x": (1, [3])} if place in ("inner", "output") else {"h": (code, [3])}
+    model = build(nodes, {} if place == "weight" else inputs, {"h": code} if place == "output" else {"y": 1}, values)
+    if place in ("default", "weight"):
+        model.graph.initializer.append(helper.make_tensor("h", code, [3], [1, 1, 1]))
+    model.opset_import[0].version, model.ir_version = (25, 13) if code > 24 else (23, 11)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize("dtype", RARE)
+@pytest.mark.parametrize("place", ["input", "default", "weight", "inner", "output"])
+def test_dtypes_that_numpy_has_no_arrays_of_are_computed_or_refused(place: str, dtype: str, tmp_path: Path) -> None:
+    if RARE[dtype] > 24 and onnx.defs.onnx_opset_version() < 25:
+        pytest.skip("this onnx does not have the dtype")
+    path, name = save_rare(tmp_path / "m.onnx", place, RARE[dtype]), "h" if place in ("input", "default") else "x"
+    arrays = [ONES, ONES.astype("uint8"), ONES.astype("float16")] if place in ("input", "default") else [ONES]
+    for array in [None, *arrays]:
+        feeds = {} if array is None or place == "weight" else {name: array}
+        try:
+            result = gs.run(path, seed=0, feeds=feeds)
+        except gs.GraphshareError as error:
+            (fault,) = error.faults
+            assert fault.where == str(path)
+            if "refuses the model: " in fault.message:
+                return  # this onnxruntime does not compute with the dtype
+            expected = {
+                "output": f"output 'h' is a {dtype}, which numpy has no arrays of",
+                "input": f"input 'h' is a {dtype}, which {'cannot be drawn' if array is None else 'numpy has no arrays of'}",
+                "default": f"input 'h' is a {dtype}, which numpy has no arrays of",
+            }
+            assert (fault.message, bool(fault.hint)) == (expected[place], True)
+        else:
+            assert place in ("inner", "weight") or (place == "default" and not feeds)
+            if feeds or place != "inner":
+                np.testing.assert_array_equal(result.outputs["y"], ONES)
+    if place == "inner":
+        layers = gs.run(path, feeds={"x": ONES}, all_outputs=True)
+        assert (sorted(layers.outputs), layers.notes[0]) == (["x", "y"], "left out, as numpy has no such dtypes: h")
+
+
+def test_arrays_of_the_dtypes_of_packages_are_refused(tmp_path: Path) -> None:
+    """Of one of these numpy says that it is a float."""
+    dtypes = pytest.importorskip("ml_dtypes")
+    for name, code in (("float8_e5m2", 19), ("float8_e4m3fn", 17), ("bfloat16", 16), ("int4", 22)):
+        path = save_rare(tmp_path / "m.onnx", "input", code)
+        with pytest.raises(gs.RefusedError, match=f"a ndarray of {name} is not an array of numbers"):
+            gs.run(path, feeds={"h": np.ones(3, getattr(dtypes, name))})

@@ -106,6 +106,7 @@ def show(file: str, epoch: int | None, select: tuple[str, ...], format_: str) ->
 @click.argument("file", metavar="FILE")
 @options.epoch
 @select
+@options.time_limit
 @options.format_
 def stats(file: str, epoch: int | None, select: tuple[str, ...], format_: str) -> None:
     """Show extremes, mean, deviation, norm, zeros and NaN of each array."""

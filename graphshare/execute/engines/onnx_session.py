@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _QUIET = 4  # onnxruntime's severity level above which it prints nothing
 _THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 _WHEELS = "onnxruntime has wheels for CPython 3.10 to 3.14 on Linux (glibc), macOS and Windows"
-_NO_ARRAY = re.compile(r"\((bfloat16|u?int[24]|float4\w*)\)")
+NO_ARRAY = re.compile(r"\b(bfloat16|float[48]\w+|u?int[24])\b")
+"""Finds in a type the dtypes that numpy has no arrays of. onnxruntime returns the bytes of some as integers."""
 EXTRA = f"{install_command('onnx')} installs {{}}; {_WHEELS}"
 
 
@@ -27,8 +28,8 @@ class OnnxSession:
     """A session of onnxruntime. ``inputs`` are the shapes of inputs by name (a text for a free size), ``outputs`` names.
 
     ``defaults`` are the shapes of inputs that need no feed: the model has a value for each. ``dtypes`` are those of all of them
-    in onnxruntime's words (``float``); of what is not a tensor the whole type. ``unreadable`` are outputs that numpy has no
-    arrays for, without which alone it can run.
+    in onnxruntime's words (``float``); of what is not a tensor the whole type. ``unreadable`` are the types of outputs that
+    numpy has no arrays for, by name: it can run without them alone.
     """
 
     def __init__(
@@ -72,8 +73,9 @@ class OnnxSession:
             self.defaults = {value.name: tuple(value.shape) for value in self._session.get_overridable_initializers()}
             inputs = (*self._session.get_inputs(), *self._session.get_overridable_initializers())
             self.dtypes = {value.name: _read_dtype(value.type) for value in inputs}
-            self.outputs = [value.name for value in self._session.get_outputs()]
-            self.unreadable = [value.name for value in self._session.get_outputs() if _NO_ARRAY.search(value.type)]
+            outputs = {value.name: value.type for value in self._session.get_outputs()}
+            self.outputs = list(outputs)
+            self.unreadable = {name: _read_dtype(text) for name, text in outputs.items() if NO_ARRAY.search(text)}
         except Exception as error:  # its exceptions have no class of their own; names that are not UTF-8 raise another
             name = where or (model if isinstance(model, str) else "")
             raise InputError(Fault(f"onnxruntime {self.version} refuses the model: {error}", where=name)) from error
@@ -82,8 +84,12 @@ class OnnxSession:
         """Return the outputs for ``feeds`` by name; those that the model does not take are left out.
 
         Raises:
-            InputError: onnxruntime fails.
+            InputError: onnxruntime fails, or numpy has no arrays for an output.
         """
+        if self.unreadable:
+            hint = "choose other values with `targets`"
+            texts = [f"output {name!r} is a {dtype}, which numpy has no arrays of" for name, dtype in self.unreadable.items()]
+            raise InputError([Fault(text, hint=hint) for text in texts])
         try:
             outputs: list[Any] = self._session.run(None, {name: x for name, x in feeds.items() if name in self.dtypes})
         except Exception as error:  # as above

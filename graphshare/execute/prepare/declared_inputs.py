@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from graphshare.errors import Fault, InputError, MemoryLimitError, RefusedError
-from graphshare.execute.engines.onnx_session import OnnxSession
+from graphshare.execute.engines.onnx_session import NO_ARRAY, OnnxSession
 from graphshare.execute.engines.session_model import SessionPart
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.execute.prepare.variable_values import convert_feed
@@ -192,8 +192,9 @@ class InputDrawer:
     def _find_faults(self, name: str) -> list[Fault]:
         dtype, declared, is_fed = self._session.dtypes[name], self._declared[name], name in self._feeds
         if dtype not in _DTYPES:
+            reason = "cannot be drawn" if not is_fed else "numpy has no arrays of" if NO_ARRAY.search(dtype) else ""
             hint = "compare a part without it (extract `cuts`)"
-            return [] if is_fed else [Fault(f"input {name!r} is a {dtype}, which cannot be drawn", hint=hint)]
+            return [Fault(f"input {name!r} is a {dtype}, which {reason}", hint=hint)] if reason else []
         chosen = self._feeds[name].shape if is_fed else self._shapes.get(name)
         # onnxruntime says () where the rank is open too, and takes arrays of any rank for a scalar: the file tells them apart.
         stated = {} if chosen is None or declared or self._graph is None else list_declared(self._graph)

@@ -184,7 +184,7 @@ def as_array(value: Any) -> Array:
         array = np.asarray(value)
     except ValueError as error:
         raise RefusedError(Fault(f"a {type(value).__name__} is not an array: {error}", hint=_ARRAYS)) from None
-    if array.dtype.kind not in "fiub":
+    if array.dtype.kind not in "fiub" or array.dtype.isbuiltin == 2:  # a package's own: some call 8 bits a float of numpy
         raise RefusedError(Fault(f"a {type(value).__name__} of {array.dtype} is not an array of numbers", hint=_ARRAYS))
     return array
 

@@ -18,6 +18,7 @@ from graphshare.formats.onnx.protobuf import (
     scan,
     text_at,
 )
+from graphshare.formats.onnx.stated_once import refuse_repeats
 from graphshare.formats.onnx.stored import OnnxFile, Span, TensorPlace
 from graphshare.formats.onnx.tensors import dtype_name, is_weight, locate_sparse, locate_tensor
 from graphshare.formats.onnx.values import StoredValue, read_attribute
@@ -118,8 +119,8 @@ class AttributeReader:
                     numbers += self._list_numbers(field)
             elif which in (2, 3, 4, 5, 9, 10, 14, 15, 21, 22, 23):
                 is_list |= which in (9, 10, 15, 23)
-                # Tensors are located even where the text ends: their data may be in another file.
-                if len(parts) <= _LONGEST or which in (TENSOR, TENSORS, SPARSE_TENSOR, SPARSE_TENSORS):
+                # Tensors are located even where the text ends: their data may be in another file. Types are looked at too.
+                if len(parts) <= _LONGEST or which in (TENSOR, TENSORS, 15, SPARSE_TENSOR, SPARSE_TENSORS):
                     parts.append(self._describe(field))
         items = numbers or parts
         if is_list or len(items) > 1:
@@ -154,4 +155,6 @@ class AttributeReader:
             values = locate_sparse(self._file, field[3], field[4])
             if values is not None and which == SPARSE_TENSOR:
                 self._weight = Weight(field[3], field[4], None) if is_weight(values.shape, values.code) else None
+        else:
+            refuse_repeats(data, field, "type")
         return {14: "type", 15: "type", 22: "sparse tensor", 23: "sparse tensor"}[which]

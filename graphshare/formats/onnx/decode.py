@@ -30,11 +30,13 @@ from graphshare.formats.onnx.graph_fields import (
 from graphshare.formats.onnx.inner_tensors import list_outside_graph
 from graphshare.formats.onnx.node_fields import MAX_NESTING, NodeReader, NodeSorter, name_domain
 from graphshare.formats.onnx.protobuf import BYTES, Field, WireError, expect, integer_at, once, scan, text_at
+from graphshare.formats.onnx.stated_once import refuse_repeats
 from graphshare.formats.onnx.stored import (
     FUNCTION,
     METADATA,
     NO_MESSAGES,
     OUTPUT,
+    TRAINING,
     NamedMessage,
     NamesSpan,
     OnnxFile,
@@ -161,6 +163,8 @@ def scan_model(file: OnnxFile) -> ModelFields:
         elif number == METADATA:
             expect(field, BYTES, "metadata")
             read_metadata(fields[-1][1])
+        elif number == TRAINING:
+            refuse_repeats(data, field, "training")
     if not graphs:
         raise InputError(Fault("has no graph", hint="it is empty, cut short, or not an ONNX model"))
     if len(graphs) > 1:
@@ -228,6 +232,8 @@ def read_function(span: Span) -> Function:
                 domain, opsets[domain] = _read_opset(file, field[3], field[4])
             else:
                 (nodes if field[0] == 7 else defaults).append(field)
+        elif field[0] in (12, 14):
+            refuse_repeats(file.data, field, "value" if field[0] == 12 else "pair")
     places = ((name, freeze({"position": i})) for i, name in enumerate(texts[4]))
     variables = [Node("", name, details=NodeDetails("", (name,), place, holds_value=False)) for name, place in places]
     scope.values.update({node.name: Entry(node) for node in variables})

@@ -8,7 +8,9 @@ from msgspec.structs import replace
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.onnx.protobuf import BYTES, Field, WireError, encode_varint, expect, once, scan, scan_runs, text_at
+from graphshare.formats.onnx.stated_once import refuse_repeats
 from graphshare.formats.onnx.stored import (
+    GRAPH_METADATA,
     NO_MESSAGES,
     OUTPUT,
     MemoryFile,
@@ -27,6 +29,7 @@ _NAME_TAG, _TENSOR_NAME_TAG, _RAW_TAG = 0x0A, b"\x42", b"\x4a"
 _HEAD = 512  # bytes of a message in which its name is looked for
 _SINGLE = once(GRAPH_NAME, 10)
 _SINGLE_IN = {number: once(1, 2, 3) for number in (INPUT, OUTPUT, VALUE_INFO)} | {ANNOTATION: once(1)}
+_INNER = {number: {2: "type", 4: "pair"} for number in (INPUT, OUTPUT, VALUE_INFO)} | {ANNOTATION: {2: "pair"}}
 LIST_NAMES = {
     NODE: "node",
     INITIALIZER: "initializer",
@@ -79,6 +82,8 @@ def scan_graph(file: OnnxFile, start: int, end: int) -> Lists:
         elif number in _NAMED:
             reader.read_values(fields, lists.named[number])
         else:
+            for field in fields if number == GRAPH_METADATA else ():
+                refuse_repeats(file.data, field, "pair")
             lists.rest += [(number, Span(file, field[2], field[4])) for field in fields]
     return lists
 
@@ -167,7 +172,10 @@ def _read_named(file: OnnxFile, field: Field, number: int, rank: int) -> NamedMe
     """Return a message with its name; other fields of an initializer are looked at where its data is located."""
     data = file.data
     name, place = "", (field[3], field[3])
+    kinds = _INNER.get(field[0], EMPTY)
     for inner in scan(data, field[3], field[4], _SINGLE_IN.get(field[0], 0)):
+        if inner[0] in kinds:
+            refuse_repeats(data, inner, kinds[inner[0]])
         if inner[0] == number:
             name, place = text_at(data, inner), (inner[2], inner[4])
         elif field[0] == ANNOTATION and inner[0] == 2:

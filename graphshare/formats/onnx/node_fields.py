@@ -14,6 +14,7 @@ from graphshare.errors import Fault, InputError
 from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, NO_ATTRIBUTES, AttributeReader, Attributes, ReadGraph
 from graphshare.formats.onnx.graph_fields import INITIALIZER, INPUT, SPARSE, scan_graph
 from graphshare.formats.onnx.protobuf import LENGTHS, Field, WireError, encode_field, encode_text, once, scan, text_at
+from graphshare.formats.onnx.stated_once import refuse_repeats
 from graphshare.formats.onnx.stored import OUTPUT, OnnxFile
 from graphshare.ir.walk import format_cycle, order_by_references
 
@@ -120,6 +121,8 @@ class NodeReader:
                 domain = text_at(data, field)
             elif number == 8:
                 overload = text_at(data, field)
+            elif number == 9:
+                refuse_repeats(data, field, "pair")
         return tuple(inputs), tuple(outputs), label, NodeKind(op, name_domain(domain), overload, attributes, "")
 
 

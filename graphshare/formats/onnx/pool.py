@@ -10,6 +10,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import cache
 from hashlib import sha256
 
 import msgspec
@@ -142,7 +143,10 @@ class WeightPool:
         self.size = 0 if old is None else old.size
 
     def add(self, members: Sequence[PoolMember]) -> None:
-        """Give a place to every array of ``members``, those of equal bytes the same; a parameter file gets none that is new."""
+        """Give a place to every array of ``members``, those of equal bytes the same; a parameter file gets none that is new.
+
+        Raises RefusedError for a file that another program has written.
+        """
         sources: dict[Content, tuple[PoolMember, WeightArray]] = {}
         wanted = list(dict.fromkeys(content for member in members for content in member.contents.values()))
         for member in members:
@@ -158,9 +162,13 @@ class WeightPool:
             # A run that was killed before its models were in place has left a file that begins, or goes on, as this one would.
             places = [*_lay_out(wanted, 0).items(), *_lay_out(sources, self.used).items()]
             for content, start in places:
-                if content in sources and _has(self.path, start, content):
+                end = start + content.size
+                if content in sources and end <= self.old.size and _hash_range(self.path, start, end) == content.digest:
                     self.places[content] = start
                     del sources[content]
+            if sources and self.old.size and not (self.used or self.places):
+                message = "is not a file of weights: no model beside it points into it"
+                raise RefusedError(Fault(message, where=self.path, hint="name another file with `data`, or remove this one"))
         for content, start in _lay_out(sources, self.size).items():
             self.places[content] = start
             self.new.append((start, *sources[content]))
@@ -228,13 +236,6 @@ def _lay_out(contents: Collection[Content], start: int) -> dict[Content, int]:
     return places
 
 
-def _has(path: str, start: int, content: Content) -> bool:
-    """Return whether a file has an array at a place."""
-    with open_source(path) as source:
-        end = start + content.size
-        return end <= source.size and _hash(_read_range(source, start, end)) == content.digest
-
-
 def hash_members(members: Sequence[PoolMember]) -> None:
     """Note the content of every array that may go into a pool. Raises InputError for one that cannot be read."""
 
@@ -242,16 +243,29 @@ def hash_members(members: Sequence[PoolMember]) -> None:
         with ArrayReader(job[0].file) as reader:
             return Content(_hash(reader.chunks(job[1].record)), job[1].record.dense_size)
 
-    jobs = [(member, weight) for member in members for weight in member.pooled]
+    arrays = [(_find_source(member, weight), member, weight) for member in members for weight in member.pooled]
+    jobs = {source: (member, weight) for source, member, weight in arrays}  # a range of many arrays is read once
     # hashlib lets other threads run while it works, so that hashes take all processors.
     threads = ThreadPoolExecutor(os.cpu_count())
     try:
-        with task("reading", sum(weight.record.dense_size for _, weight in jobs), "B") as advance:
-            for (member, weight), content in zip(jobs, threads.map(hash_one, jobs), strict=True):
-                member.contents[weight] = content
+        contents: dict[object, Content] = {}
+        with task("reading", sum(weight.record.dense_size for _, weight in jobs.values()), "B") as advance:
+            for source, content in zip(jobs, threads.map(hash_one, jobs.values()), strict=True):
+                contents[source] = content
                 advance(content.size)
     finally:
         threads.shutdown(cancel_futures=True)
+    for source, member, weight in arrays:
+        member.contents[weight] = contents[source]
+
+
+def _find_source(member: PoolMember, weight: WeightArray) -> object:
+    """Return the range of a file that an array is; the array itself where its bytes do not lie in one."""
+    record = weight.record
+    holder = member.file if record.origin is None else record.origin.file
+    if holder is None or record.data_offset is None:
+        return weight
+    return holder.identity or holder.path, record.data_offset, record.dense_size
 
 
 def _hash(pieces: Iterable[bytes | memoryview]) -> str:
@@ -408,15 +422,23 @@ def find_changed_pools(graph: Graph) -> Iterator[Fault]:
     """Yield a fault for each file with weights of a model that has other bytes than the model was pooled with."""
     source = get_source(graph)
     stated = dict(pair for field in source.fields if (pair := _read_digests(*field))[0])
-    places = {dict(place.external).get("location"): place.path for _, _, place in list_outside(graph)} if stated else {}
-    own = {(place.path, f"{place.start} {place.end}") for _, _, place in list_outside(graph)} if stated else set()
+    places = [place for _, _, place in list_outside(graph)] if stated else []
+    paths = {dict(place.external).get("location"): place.path for place in places}
+    own = {(place.path, f"{place.start} {place.end}") for place in places}
+    files: dict[object, str] = {}
+    hash_once = cache(_hash_range)  # a model may state a range in any number of lines, and a file under many names
     for location, text in stated.items():
-        ranges = [line.split(" ") for line in text.splitlines() if (places.get(location), line.rpartition(" ")[0]) in own]
-        with ExitStack() as stack:
-            data = stack.enter_context(open_source(places[location])) if ranges else None
-            if any(data and _hash(_read_range(data, int(start), int(end))) != digest for start, end, digest in ranges):
-                message = f"the weights in {location} are not those that the model was pooled with"
-                yield Fault(message, where=source.file.path, hint=f"restore {location}, or pool the original models again")
+        path = paths.get(location, "")
+        file = files.setdefault(find_identity(path) or path, path)
+        ranges = [line.split(" ") for line in text.splitlines() if (path, line.rpartition(" ")[0]) in own]
+        if any(hash_once(file, int(start), int(end)) != digest for start, end, digest in ranges):
+            message = f"the weights in {location} are not those that the model was pooled with"
+            yield Fault(message, where=source.file.path, hint=f"restore {location}, or pool the original models again")
+
+
+def _hash_range(path: str, start: int, end: int) -> str:
+    with open_source(path) as source:
+        return _hash(_read_range(source, start, end))
 
 
 def _copy(record: Record, file: ParameterFile, reader: ArrayReader, out: StagedFile) -> None:
@@ -432,7 +454,7 @@ def _copy(record: Record, file: ParameterFile, reader: ArrayReader, out: StagedF
 
 def _compare(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, path: str, data: ByteSource | None) -> None:
     """Compare the places and the bytes of arrays of a written model with their sources. Raises SelfCheckError."""
-    faults = []
+    faults, compared = [], set()
     nodes = set(member.graph.nodes)
     with open_source(path) as source:
         read = {node.name: find_stored(node.details) for node in decode_model(OnnxFile(source, seeks_data=False)).nodes}
@@ -451,9 +473,11 @@ def _compare(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, p
                 written = read_elements(stored.tensor, new)
             else:
                 written = _read_range(source if data is None else data, start, end)
-            if not have_equal_bytes(reader.chunks(weight.record), written):
+            pair = weight if place is None else (_find_source(member, weight), place)
+            if pair not in compared and not have_equal_bytes(reader.chunks(weight.record), written):
                 message = f"differs from its source in {member.target if place is None else place[0]}"
                 faults.append(Fault(message, where=member.target, node=weight.name, hint=BUG))
+            compared.add(pair)
     if faults:
         raise SelfCheckError(faults[:20])
 

@@ -15,7 +15,7 @@ from graphshare.errors import Fault
 from graphshare.files.byte_source import ByteSource, HeldBytes, Identity, SourceBytes
 from graphshare.files.open_source import reopen_source
 from graphshare.files.paths import split
-from graphshare.formats.onnx.protobuf import Data, scan, text_at
+from graphshare.formats.onnx.protobuf import Data, once, scan, text_at
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails, Source
 
 _CHUNK = 1 << 20
@@ -391,7 +391,7 @@ def _list_metadata(source: Source) -> list[Span]:
 def read_metadata(span: Span) -> tuple[str, str]:
     """Return key and value of a field with metadata, from its tag on."""
     data, (_, pair) = span.file.data, span.open_field()
-    texts = {field[0]: text_at(data, field) for field in scan(data, pair.start, pair.end) if field[0] in (1, 2)}
+    texts = {field[0]: text_at(data, field) for field in scan(data, pair.start, pair.end, once(1, 2)) if field[0] in (1, 2)}
     return texts.get(1, ""), texts.get(2, "")
 
 

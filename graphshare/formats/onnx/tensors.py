@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from graphshare.files.open_source import describe_file, open_source
 from graphshare.files.paths import is_inside, join
 from graphshare.formats.onnx.protobuf import BYTES, Data, Field, WireError, enum_at, expect, integers_at, once, scan, text_at
+from graphshare.formats.onnx.stated_once import refuse_repeats
 from graphshare.formats.onnx.stored import OWN_KEYS, OnnxFile, Span, TensorPlace
 from graphshare.formats.params.records import MAX_RANK, element_count
 from graphshare.ir.onnx import DTYPE_CODES
@@ -27,7 +28,7 @@ _BITS = {
     17: 8, 18: 8, 19: 8, 20: 8, 21: 4, 22: 4, 23: 4, 24: 8, 25: 2, 26: 2,
 }
 # fmt: on
-RAW, EXTERNAL, LOCATION, TENSOR_METADATA = 9, 13, 14, 16
+SEGMENT, RAW, EXTERNAL, LOCATION, TENSOR_METADATA = 3, 9, 13, 14, 16
 _FLOATS, _TEXTS, _DOUBLES, _INTEGERS = 4, 6, 10, (5, 7, 11)
 _DATA = (_FLOATS, _TEXTS, RAW, _DOUBLES, *_INTEGERS)
 _PIECE = 1 << 20
@@ -81,6 +82,8 @@ def locate_tensor(file: OnnxFile, start: int, end: int) -> TensorPlace:
         elif which == EXTERNAL:
             expect(field, BYTES, "a pair of texts")
             external.append(read_pair(file, field[3], field[4]))
+        elif which in (SEGMENT, TENSOR_METADATA):
+            refuse_repeats(data, field, "pair")
         elif which == LOCATION:
             location = enum_at(data, field)
     if shape and min(shape) < 0:

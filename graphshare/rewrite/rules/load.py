@@ -16,14 +16,13 @@ import msgspec
 from graphshare.checkpoint.load import StrPath
 from graphshare.errors import Fault, GraphshareError, InputError
 from graphshare.files.open_source import read_file as read_bytes
-from graphshare.files.toml import toml_reader
+from graphshare.files.toml import read_toml
 from graphshare.rewrite.rules.model import MAX_RULES, REUSE, Kind, Only, Reuse, Rule, Ruleset
 from graphshare.rewrite.rules.scopes import SEPARATOR, make_overrides
 from graphshare.text.patterns import compile_substitution, is_literal
 
 VERSION = 1
 MAX_BYTES = 1 << 24
-MAX_TOML_BYTES = 1 << 21  # its reader is written in Python and slow
 MAX_DEPTH = 100
 _MOST_FAULTS = 100
 
@@ -85,16 +84,21 @@ def read_file(path: str) -> bytes:
 
 def read_rules(data: bytes, *, where: str) -> Ruleset:
     """Return the rules in ``data``, a file called ``where``; TOML if that ends in ``.toml``. Raises as :func:`load_rules`."""
-    toml = where.lower().endswith(".toml")
-    most = MAX_TOML_BYTES if toml else MAX_BYTES
-    if len(data) > most:
-        raise InputError(
-            Fault(f"is larger than {most >> 20} MiB", where=where, hint="rules are a page or two; is this the file?")
-        )
+    document = read_toml(data, where=where) if where.lower().endswith(".toml") else _read_json(data, where)
+    reader = _Reader(where)
+    ruleset = reader.ruleset(document)
+    if reader.faults:
+        raise InputError(reader.faults)
+    return ruleset
+
+
+def _read_json(data: bytes, where: str) -> Any:
+    if len(data) > MAX_BYTES:
+        hint = "rules are a page or two; is this the file?"
+        raise InputError(Fault(f"is larger than {MAX_BYTES >> 20} MiB", where=where, hint=hint))
     try:
         # Editors on Windows may begin a file with a byte order mark.
-        text = data.decode("utf-8-sig")
-        document = _toml(text, where) if toml else json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+        return json.loads(data.decode("utf-8-sig"), object_pairs_hook=_object, parse_constant=_no_constant)
     except UnicodeDecodeError as error:
         raise InputError(Fault(f"is not UTF-8: {error.reason}", where=where, path=f"byte {error.start}")) from None
     except json.JSONDecodeError as error:
@@ -103,20 +107,7 @@ def read_rules(data: bytes, *, where: str) -> Ruleset:
     except RecursionError:
         raise InputError(Fault("is nested too deeply", where=where)) from None
     except ValueError as error:
-        raise InputError(Fault(f"is not {'TOML' if toml else 'JSON'}: {error}", where=where)) from None
-    reader = _Reader(where)
-    ruleset = reader.ruleset(document)
-    if reader.faults:
-        raise InputError(reader.faults)
-    return ruleset
-
-
-def _toml(text: str, where: str) -> Any:
-    loads = toml_reader()
-    if loads is not None:
-        return loads(text)
-    hint = "pip install tomli, use Python 3.11 or later, or write the rules as JSON"
-    raise InputError(Fault("is TOML, which this Python cannot read", where=where, hint=hint))
+        raise InputError(Fault(f"is not JSON: {error}", where=where)) from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

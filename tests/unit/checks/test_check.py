@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -34,28 +34,19 @@ R = TypeVar("R")
 def test_there_is_a_process_for_sixteen_files_at_most_as_many_as_jobs(
     count: int, jobs: int, processes: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pools: list[tuple[int, int]] = []
+    started: list[tuple[int, list[int]]] = []
 
-    class Pool:
-        def __init__(self, size: int) -> None:
-            self.size = size
+    def run_here(work: Callable[[Sequence[Target]], R], chunks: Sequence[Sequence[Target]], jobs: int) -> Iterator[R]:
+        started.append((jobs, [len(chunk) for chunk in chunks]))
+        return map(work, chunks)
 
-        def __enter__(self) -> Pool:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-        def map(self, work: Callable[[T], R], items: Iterable[T], *, chunksize: int) -> Iterator[R]:
-            pools.append((self.size, chunksize))
-            return map(work, items)
-
-    monkeypatch.setattr("concurrent.futures.ProcessPoolExecutor", Pool)
+    monkeypatch.setattr("graphshare.worker_process.map_in_workers", run_here)
     targets = [Target(str(tmp_path / f"{i}.json")) for i in range(count)]
     for target in targets:
         Path(target.graph).write_text(dense())
     assert [result.target for result in check_targets(targets, CheckOptions(), jobs=jobs)] == targets
-    assert pools == ([] if processes is None else [(processes, 16)])
+    chunks = [16] * (count // 16) + [count % 16] * (count % 16 > 0)
+    assert started == ([] if processes is None else [(processes, chunks)])
 
 
 def test_models_in_memory_are_each_reported(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import onnx
 import pytest
 from onnx import TensorProto, TypeProto, helper, parser
 
+from graphshare.errors import InputError
 from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.protobuf import encode_field
 from graphshare.formats.onnx.stored import MemoryFile
@@ -17,7 +18,6 @@ from graphshare.formats.onnx.types import (
     list_replaceable,
     list_types,
     parse_type,
-    read_type,
 )
 
 FLOATS = helper.make_tensor_type_proto(TensorProto.FLOAT, [1, "n", None])
@@ -104,12 +104,12 @@ def test_inputs_with_a_default_are_replaceable_from_version_4_on(version: int, r
     assert list_types(graph) == types
 
 
-def test_a_damaged_message_states_no_type() -> None:
+def test_a_damaged_type_is_refused_with_its_place() -> None:
+    """Protocol buffers do not read the model either."""
     model = helper.make_model(parser.parse_graph("g (float[1] x) => (float[1] y) { y = Relu(x) }")).SerializeToString()
     value = onnx.ValueInfoProto(name="x", type=helper.make_tensor_type_proto(1, [1])).SerializeToString()
     damaged = model.replace(value, value[:-4] + b"\x0a\x7f\x08\x01")
     assert damaged != model
-    graph = decode_model(MemoryFile(damaged))
-    assert list_types(graph).keys() == {"y"}
-    (node,) = (node for node in graph.nodes if node.name == "x")
-    assert read_type(node.details.stored.input) is None
+    with pytest.raises(InputError, match="field 1 has 127 bytes and only 2 are left") as caught:
+        decode_model(MemoryFile(damaged))
+    assert caught.value.faults[0].path == f"byte {model.index(value) + len(value) - 4}"

@@ -235,6 +235,17 @@ def test_toml_says_the_same_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "3.11" in caught.value.faults[0].hint
 
 
+@pytest.mark.skipif(toml.toml_reader() is None, reason="this Python reads no TOML; pip install tomli")
+def test_toml_of_rules_has_the_bounds_of_all_toml() -> None:
+    """A dotted key of 20,000 parts would take 1.6 GB."""
+    with pytest.raises(InputError, match="a dotted key of more than 64 parts"):
+        read_rules(b".".join([b"a"] * 20_000) + b" = 1", where="r.toml")
+    with pytest.raises(InputError, match="nested too deeply"):
+        read_rules(b"a = " + b"[" * 200_000, where="r.TOML")
+    with pytest.raises(InputError, match="is larger than 2 MiB"):
+        read_rules(b" " * (toml.MAX_BYTES + 1), where="r.toml")
+
+
 def test_work_grows_with_the_rules_of_every_kind() -> None:
     def resolved(count: int) -> None:
         rules: list[dict[str, Any]] = [{"alias": f"a{i}", "to": f"a{i + 1}"} for i in range(count)]

@@ -1,0 +1,59 @@
+"""Refuse messages that state twice what they have once, where they are kept as bytes: types, and pairs of texts."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from graphshare.formats.onnx.protobuf import BYTES, Data, Field, WireError, once, scan
+
+_TYPES = {1: "tensor", 4: "element", 5: "map", 7: "pair", 8: "tensor", 9: "element"}
+#: Of each message the fields that it has at most once, those of which it has one in all, and the messages in it.
+_KINDS: dict[str, tuple[int, int, dict[int, str]]] = {
+    "type": (once(6), once(*_TYPES), _TYPES),
+    "tensor": (once(1, 2), 0, {2: "shape"}),
+    "element": (once(1), 0, {1: "type"}),
+    "map": (once(1, 2), 0, {2: "type"}),
+    "shape": (0, 0, {1: "dimension"}),
+    "dimension": (once(3), once(1, 2), {}),
+    "pair": (once(1, 2), 0, {}),
+    "value": (once(1, 2, 3), 0, {2: "type", 4: "pair"}),
+    "training": (once(1, 2), 0, {3: "pair", 4: "pair"}),
+}
+
+
+def refuse_repeats(data: Data, field: Field, kind: str) -> None:
+    """Raise WireError for a message of this kind that states twice what it has once, in messages in it too.
+
+    Protocol buffers do not read a field of another wire type as a message either.
+    """
+    _, wire_type, _, start, end = field
+    if wire_type == BYTES and not (kind == "pair" and _is_plain_pair(data[start:end])):
+        try:
+            _check(data[start:end], kind)
+        except WireError as error:
+            raise WireError(str(error), start + error.position) from None
+
+
+def _is_plain_pair(pair: bytes) -> bool:
+    """Return whether a message is a short text and another one, as nearly always: nodes have many, and a scan takes time."""
+    size = len(pair)
+    middle = 2 + pair[1] if size > 4 else size
+    if middle + 3 > size or pair[0] != 10 or pair[1] > 127 or pair[middle] != 18 or pair[middle + 2] > 127 < pair[middle + 1]:
+        return False
+    length = pair[middle + 1]
+    return size == middle + (2 + length if length < 128 else 3 + length - 128 + (pair[middle + 2] << 7))
+
+
+@lru_cache(maxsize=1 << 12)  # most values of a model have one of a few types
+def _check(message: bytes, kind: str) -> None:
+    pending = [(0, len(message), kind)]
+    for start, end, each in pending:
+        single, choice, inner = _KINDS[each]
+        chosen = 0
+        for number, wire_type, begin, value, stop in scan(message, start, end, single | choice):
+            if choice >> number & 1:
+                if chosen:
+                    raise WireError(f"fields {chosen} and {number} occur in a message that has one of them", begin)
+                chosen = number
+            if number in inner and wire_type == BYTES:
+                pending.append((value, stop, inner[number]))
