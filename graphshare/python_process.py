@@ -35,7 +35,7 @@ def start_python(
         RefusedError: it cannot be started: a program with Python inside may not know where Python is.
     """
     flags = ["-I", f"-Xutf8={sys.flags.utf8_mode}", *(["-B"] if sys.dont_write_bytecode else [])]
-    package, places = os.path.join(os.path.dirname(__file__), "__init__.py"), _list_module_places()
+    package, places = os.path.abspath(os.path.join(os.path.dirname(__file__), "__init__.py")), _list_module_places()
     command = [sys.executable, *flags, "-c", _START, package, module, function, str(len(places)), *places, *arguments]
     if sys.platform != "win32":
         options["pass_fds"] = inherited
