@@ -45,19 +45,19 @@ def run_there(folder: Path, words: list[str], command: list[str]) -> subprocess.
 
 
 def list_lines() -> list[Any]:
-    """Return a line of each command, and for long runs those with options that start a program."""
+    """Return the lines that start a program with their models, and for long runs those of all commands that start none."""
     lines = []
     for name, entry in TABLE.read_measured().items():
-        starts = any(entry.get(model, TABLE.EMPTY)["starts"] for model in MODELS)
-        if not TABLE.split_name(name)[1]:
-            lines.append(entry["line"])
-        elif starts:
-            lines.append(pytest.param(entry["line"], marks=pytest.mark.large))
+        for model in MODELS:
+            starts = bool(entry.get(model, TABLE.EMPTY)["starts"])
+            is_plain = not TABLE.split_name(name)[1]
+            if starts or is_plain:
+                marks = [] if starts and (is_plain or model == "onnx") else [pytest.mark.large]
+                lines.append(pytest.param(entry["line"], model, marks=marks, id=f"{name}-{model}"))
     return lines
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("line", list_lines())
+@pytest.mark.parametrize(("line", "model"), list_lines())
 def test_no_command_imports_from_the_current_folder(
     line: str, model: str, models: Path, hostile: Path, request: pytest.FixtureRequest
 ) -> None:
