@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping
 from importlib.util import find_spec
-from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
-from graphshare.confined_process import GoneError, find_process
-from graphshare.confined_process import serve as answer_messages
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.resources import find_memory_limit, find_time_left
 
@@ -72,6 +69,8 @@ def find_refusal(model: bytes, location: str) -> str:
     Raises:
         RefusedError: as for :func:`infer_types`.
     """
+    from tempfile import TemporaryDirectory  # start-up: few models are checked
+
     with TemporaryDirectory(prefix="graphshare-") as folder:
         path = os.path.join(folder, _MODEL)
         # The checker wants the file of external data to be there, of whatever size.
@@ -86,6 +85,8 @@ def find_refusal(model: bytes, location: str) -> str:
 
 def _ask(kind: str, *values: Any, beside: Collection[bytes] = ()) -> tuple[Any, list[bytes]]:
     """Ask the process; another thread's model may just have ended it."""
+    from graphshare.confined_process import GoneError, find_process  # start-up: few models are inferred
+
     while True:
         try:
             return find_process(__name__, _NAME, seconds=SECONDS, idle=_IDLE).ask(kind, *values, beside=[*beside])
@@ -95,6 +96,8 @@ def _ask(kind: str, *values: Any, beside: Collection[bytes] = ()) -> tuple[Any, 
 
 def serve(model: str) -> None:
     """Infer types and check models as the messages say; ``model`` is not needed."""
+    from graphshare.confined_process import serve as answer_messages  # start-up: as above
+
     answer_messages({"infer": _infer, "check": _check}, _load)
 
 

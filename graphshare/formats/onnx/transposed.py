@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -17,12 +18,14 @@ from graphshare.formats.onnx.stored import TakenNames, find_stored, list_output_
 from graphshare.formats.onnx.types import TensorType, list_replaceable
 from graphshare.formats.onnx.value_types import find_types
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.comparison import Array
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.onnx import Tensor
 from graphshare.ir.rebuild import rebuild, relink_all
 from graphshare.ir.walk import consumers, topological
+
+if TYPE_CHECKING:  # it imports numpy, which takes as long as the rest of the start
+    from graphshare.formats.params.comparison import Array
 
 _ROWS = 1024
 LEAST = 128
