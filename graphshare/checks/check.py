@@ -20,7 +20,7 @@ from graphshare.checks.engine import RULES, run_rules, select_codes
 from graphshare.checks.fix import drop_repeated, plan_fixes, stage_fix
 from graphshare.checks.targets import Target, find_targets, read_context
 from graphshare.errors import Fault, GraphshareError, InputError, UsageError
-from graphshare.files.atomic import OutputTransaction
+from graphshare.files.atomic import OutputTransaction, refuse_links
 from graphshare.files.paths import STDIN
 from graphshare.formats.model_format import find_format
 from graphshare.progress import task
@@ -111,7 +111,14 @@ def _fix_files(targets: Sequence[Target], options: CheckOptions, stage: OutputTr
             _fix_files(targets, options, own)
             own.commit()
         return
-    for fix in drop_repeated(plan_fixes(targets, options)):
+    fixes = drop_repeated(plan_fixes(targets, options))
+    found: dict[str, list[str]] = {}
+    for fix in fixes:
+        found.setdefault(fix.target.folder, []).extend(fix.list_paths())
+    for folder, paths in found.items():
+        if folder:  # what an argument names may be a link
+            refuse_links(folder, paths)
+    for fix in fixes:
         stage_fix(fix, stage)
     stage.place()
 
@@ -150,6 +157,7 @@ def check_files(
         InputError: graph files that cannot be read, or a baseline that is not one; all faults are listed.
         UsageError: a code of no rule; standard input with ``fix``.
         OutputError: a fix cannot be written; all files are unchanged.
+        RefusedError: a fix would change a file behind a link that no argument names.
     """
     before = 0
     if fix:

@@ -48,6 +48,11 @@ class Fix(msgspec.Struct, frozen=True, eq=False):
     def __bool__(self) -> bool:
         return self.graph is not None or self.records is not None
 
+    def list_paths(self) -> list[str]:
+        """Return the paths of the files that change."""
+        changes = ((self.target.graph, self.graph), (self.target.params, self.records))
+        return [path for path, change in changes if change is not None]
+
 
 def plan_fixes(targets: Sequence[Target], options: CheckOptions) -> list[Fix]:
     """Return the fixes of those targets that have fixable findings.

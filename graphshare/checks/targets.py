@@ -24,12 +24,14 @@ from graphshare.text.urls import is_url, local_path
 class Target(msgspec.Struct, frozen=True):
     """A graph file and its parameter file, an empty text if it has none. ``option`` is what named the parameter file.
 
-    A parameter file that belongs to no graph is a target too, without a graph.
+    ``folder`` is the one in which both were found, empty where an argument names them or their stem. A parameter file that
+    belongs to no graph is a target too, without a graph.
     """
 
     graph: str
     params: str = ""
     option: str = ""
+    folder: str = ""
 
 
 def find_targets(arguments: Iterable[str], *, params: str | None, epoch: int | None, sieve: Sieve) -> list[Target]:
@@ -49,7 +51,7 @@ def find_targets(arguments: Iterable[str], *, params: str | None, epoch: int | N
         try:
             for target in _find_targets(argument, params, epoch, sieve):
                 if target.graph.endswith(PARAMETER_ENDINGS) and not target.params:
-                    target = Target(_find_graph(target.graph, graphs), target.graph)
+                    target = Target(_find_graph(target.graph, graphs), target.graph, folder=target.folder)
                 targets.setdefault((_normalize(target.graph), _normalize(target.params)), target)
         except UsageError:
             raise
@@ -82,10 +84,11 @@ def _find_graph(params: str, known: dict[str, dict[str, str]]) -> str:
 
 def _find_targets(argument: str, params: str | None, epoch: int | None, sieve: Sieve) -> list[Target]:
     if is_pattern(argument, stem_end=STEM_END):
-        return [Target(path) for path in match_paths(argument)]
+        return [Target(path, folder=split(path)[0] or os.curdir) for path in match_paths(argument)]
     if is_folder_of_models(argument):
         models = find_models(argument, sieve, loose=True)
-        return [Target(model.graph, path) for model in models for path in reversed([*model.params.values()] or [""])]
+        files = [(model.graph, path) for model in models for path in reversed([*model.params.values()] or [""])]
+        return [Target(graph, path, folder=argument) for graph, path in files]
     path, stem = graph_path(argument)
     if path == STDIN:
         return [Target("-", params or "", "`params`" if params else "")]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import graphshare as gs
+from graphshare.checks.engine import RULES
 from graphshare.errors import RefusedError
 from graphshare.files.atomic import refuse_links
 from tests.processes import ROOT, done, files_in, graphshare, refused
@@ -129,3 +130,23 @@ def test_which_links_are_refused(top: str, folder: Path, monkeypatch: pytest.Mon
     with pytest.raises(RefusedError) as raised:
         refuse_links(top, [f"{start}l/c/d", f"{start}l/c/e", f"{start}b/c", f"{start}l"])
     assert [fault.where for fault in raised.value.faults] == [f"{start}l"]
+
+
+@pytest.mark.parametrize("argument", ["models", "models/*.json", "."])
+def test_a_fix_follows_links_that_are_named_alone(argument: str, folder: Path) -> None:
+    faulty = str(RULES["GS104"].fails.graph)
+    shutil.rmtree(folder / "models")
+    (folder / "models").mkdir()
+    (folder / "outside" / "theirs.json").write_text(faulty)
+    (folder / "outside" / "lenet-symbol.json").unlink()
+    for name in ("a.json", "b.json"):
+        (folder / "models" / name).write_text(faulty)
+    (folder / "models" / "c.json").symlink_to("../outside/theirs.json")
+    named = ["models/a.json", "models/b.json", argument]
+    run = graphshare("check", *named, "--fix", "--isolated", cwd=folder)
+    assert run.returncode == 2
+    assert "models/c.json: is a link, which is not followed" in run.stderr.decode()
+    assert {path.read_text() for path in [*(folder / "models").iterdir(), folder / "outside" / "theirs.json"]} == {faulty}
+    graphshare("check", "models/c.json", "--fix", "--isolated", cwd=folder)
+    assert (folder / "outside" / "theirs.json").read_text() != faulty
+    assert (folder / "models" / "c.json").is_symlink()

@@ -7,6 +7,7 @@ from functools import lru_cache
 from graphshare.formats.onnx.protobuf import BYTES, Data, Field, WireError, once, scan
 
 _TYPES = {1: "tensor", 4: "element", 5: "map", 7: "pair", 8: "tensor", 9: "element"}
+_KEY_TAG, _VALUE_TAG = 0x0A, 0x12  # of the texts of a pair
 #: Of each message the fields that it has at most once, those of which it has one in all, and the messages in it.
 _KINDS: dict[str, tuple[int, int, dict[int, str]]] = {
     "type": (once(6), once(*_TYPES), _TYPES),
@@ -36,12 +37,14 @@ def refuse_repeats(data: Data, field: Field, kind: str) -> None:
 
 def _is_plain_pair(pair: bytes) -> bool:
     """Return whether a message is a short text and another one, as nearly always: nodes have many, and a scan takes time."""
-    size = len(pair)
-    middle = 2 + pair[1] if size > 4 else size
-    if middle + 3 > size or pair[0] != 10 or pair[1] > 127 or pair[middle] != 18 or pair[middle + 2] > 127 < pair[middle + 1]:
+    if len(pair) < 4 or pair[0] != _KEY_TAG or pair[1] >= 128:
         return False
-    length = pair[middle + 1]
-    return size == middle + (2 + length if length < 128 else 3 + length - 128 + (pair[middle + 2] << 7))
+    value = pair[2 + pair[1] :]
+    if len(value) < 2 or value[0] != _VALUE_TAG:
+        return False
+    if value[1] < 128:
+        return len(value) == 2 + value[1]
+    return len(value) > 2 and value[2] < 128 and len(value) == 3 + value[1] - 128 + (value[2] << 7)
 
 
 @lru_cache(maxsize=1 << 12)  # most values of a model have one of a few types
