@@ -139,14 +139,14 @@ def test_a_fix_follows_links_that_are_named_alone(argument: str, folder: Path) -
     (folder / "models").mkdir()
     (folder / "outside" / "theirs.json").write_text(faulty)
     (folder / "outside" / "lenet-symbol.json").unlink()
-    for name in ("a.json", "b.json"):
+    for name in ("a-symbol.json", "b-symbol.json"):
         (folder / "models" / name).write_text(faulty)
-    (folder / "models" / "c.json").symlink_to("../outside/theirs.json")
-    named = ["models/a.json", "models/b.json", argument]
+    (folder / "models" / "c-symbol.json").symlink_to("../outside/theirs.json")
+    named = ["models/a-symbol.json", "models/b-symbol.json", argument]
     run = graphshare("check", *named, "--fix", "--isolated", cwd=folder)
     assert run.returncode == 2
-    assert "models/c.json: is a link, which is not followed" in run.stderr.decode()
+    assert "models/c-symbol.json: is a link, which is not followed" in run.stderr.decode()
     assert {path.read_text() for path in [*(folder / "models").iterdir(), folder / "outside" / "theirs.json"]} == {faulty}
-    graphshare("check", "models/c.json", "--fix", "--isolated", cwd=folder)
+    graphshare("check", "models/c-symbol.json", "--fix", "--isolated", cwd=folder)
     assert (folder / "outside" / "theirs.json").read_text() != faulty
-    assert (folder / "models" / "c.json").is_symlink()
+    assert (folder / "models" / "c-symbol.json").is_symlink()
