@@ -112,10 +112,10 @@ def _fix_files(targets: Sequence[Target], options: CheckOptions, stage: OutputTr
             own.commit()
         return
     fixes = drop_repeated(plan_fixes(targets, options))
-    found: dict[str, list[str]] = {}
+    changed: dict[str, list[str]] = {}  # by the folder in which the files were found
     for fix in fixes:
-        found.setdefault(fix.target.folder, []).extend(fix.list_paths())
-    for folder, paths in found.items():
+        changed.setdefault(fix.target.folder, []).extend(fix.list_paths())
+    for folder, paths in changed.items():
         if folder:  # what an argument names may be a link
             refuse_links(folder, paths)
     for fix in fixes:
