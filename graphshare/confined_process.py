@@ -200,6 +200,16 @@ _kept: dict[str, ConfinedProcess] = {}  # by module, also for later calls: start
 _finding = Lock()
 
 
+def _release() -> None:
+    """Release the lock in a fork: a thread that holds it is not there."""
+    global _finding
+    _finding = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_release)
+
+
 def find_process(module: str, name: str, *, seconds: float | None = None, idle: float | None = None) -> ConfinedProcess:
     """Return the process of a module, a new one where none goes on; a fork of this process has its own."""
     with _finding:

@@ -135,6 +135,15 @@ def test_one_process_of_a_module_is_kept_and_replaced_when_it_is_gone(
     second._end()
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no forks")
+def test_a_fork_does_not_wait_for_a_thread_that_it_has_not() -> None:
+    with confined_process._finding:
+        pid = os.fork()
+        if not pid:
+            os._exit(int(confined_process._finding.locked()))
+    assert os.waitpid(pid, 0)[1] == 0
+
+
 SPINNING = """
 import os, threading
 from graphshare.confined_process import ConfinedProcess
