@@ -37,6 +37,11 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "TERM": "xterm", **SYSTEM, **more}
 
 
+def module_path() -> str:
+    """Where the package, its tests and their needs are, also where they lie in a folder of the environment."""
+    return os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 def graphshare(
     *arguments: str | os.PathLike[str], data: bytes | Path = b"", cwd: Path | None = None, **more: str
 ) -> subprocess.CompletedProcess[bytes]:

@@ -18,7 +18,7 @@ from graphshare.confined_process import ConfinedProcess, GoneError, find_process
 from graphshare.confined_process import serve as answer_messages
 from graphshare.errors import Fault, InputError, MemoryLimitError, RefusedError
 from graphshare.resources import memory_limit, time_limit
-from tests.processes import ROOT, environment, is_running
+from tests.processes import environment, is_running, module_path
 
 NAME = "the package"
 needs_rlimit = pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA is kept on Linux alone")
@@ -160,7 +160,7 @@ def test_native_code_that_sees_no_end_of_stdin_is_ended_by_its_time(tmp_path: Pa
     run = subprocess.run(
         [sys.executable, "-c", SPINNING],
         cwd=tmp_path,
-        env=environment(PYTHONPATH=str(ROOT)),
+        env=environment(PYTHONPATH=module_path()),
         capture_output=True,
         text=True,
         timeout=60,

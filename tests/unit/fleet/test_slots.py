@@ -26,7 +26,7 @@ from graphshare.fleet.tasks import Template
 from graphshare.fleet.work import make_unfinished, work
 from graphshare.worker_process import EndedError, Worker
 from tests.effort import ends
-from tests.processes import ROOT
+from tests.processes import module_path
 
 _SLEEPS = 120
 """Seconds for which a model sleeps that nothing ends."""
@@ -198,7 +198,7 @@ def test_a_run_that_is_killed_three_times_does_nothing_twice_but_what_was_in_fli
         (tmp_path / "models" / f"{i:03}.json").write_text(str(i))
     (tmp_path / "run.py").write_text(SLOW_RUN)
     command = [sys.executable, "run.py"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": module_path()}
     for _ in range(3):
         process = subprocess.Popen(command, cwd=tmp_path, env=environment)
         lines = _wait_for_lines(tmp_path / "run.jsonl", 10)
@@ -384,7 +384,7 @@ def test_a_script_needs_no_guard_and_no_file(given: str, tmp_path: Path) -> None
     (tmp_path / "a.json").write_text("{}")
     (tmp_path / "script.py").write_text(UNGUARDED)
     words = ["-c", UNGUARDED] if given == "-c" else [given]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": module_path()}
     done = subprocess.run(
         [sys.executable, *words], input=UNGUARDED, env=environment, capture_output=True, text=True, check=True
     )

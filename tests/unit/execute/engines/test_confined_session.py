@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import signal
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from graphshare.execute.engines import confined_session
 from graphshare.execute.engines.confined_session import ConfinedSession, open_session
 from graphshare.execute.engines.onnx_session import OnnxSession
 from graphshare.resources import memory_limit, time_limit
-from tests.processes import ROOT, environment, is_running
+from tests.processes import ROOT, environment, is_running, module_path
 
 onnx = pytest.importorskip("onnx", reason="onnx is of the onnx extra")
 pytest.importorskip("onnxruntime", reason="onnxruntime is of the onnx extra")
@@ -230,7 +229,11 @@ def test_the_process_ends_with_the_one_that_started_it(tmp_path: Path, how: str)
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     run = subprocess.run(
-        [sys.executable, script, how], input=doubling(), capture_output=True, env=environment(PYTHONPATH=path()), timeout=60
+        [sys.executable, script, how],
+        input=doubling(),
+        capture_output=True,
+        env=environment(PYTHONPATH=module_path()),
+        timeout=60,
     )
     assert run.returncode == (0 if how == "end" else -9), run.stderr.decode()
     pid, result = run.stdout.decode().split(" ", 1)
@@ -251,7 +254,7 @@ def test_modules_in_the_current_folder_are_not_imported(tmp_path: Path) -> None:
     (hostile / "graphshare").mkdir(parents=True)
     for name in ("numpy.py", "onnxruntime.py", "msgspec.py", "sitecustomize.py", "queue.py", "graphshare/__init__.py"):
         (hostile / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write({name!r})\nraise SystemExit(3)\n")
-    for entries in ([path()], [path(), ""], [path(), str(hostile)]):
+    for entries in ([module_path()], [module_path(), ""], [module_path(), str(hostile)]):
         script.write_text(f"import sys\nsys.path += {entries[1:]!r}\n{SCRIPT}")
         run = subprocess.run(
             [sys.executable, script], input=doubling(), capture_output=True, cwd=hostile, env=environment(PYTHONPATH=entries[0])
@@ -259,11 +262,6 @@ def test_modules_in_the_current_folder_are_not_imported(tmp_path: Path) -> None:
         assert run.returncode == 0, run.stderr.decode()
         assert run.stdout.decode().split(" ", 1)[1].strip() == "[2.0]"
         assert not (tmp_path / "ran").exists()
-
-
-def path() -> str:
-    """Where the package and its needs are, also where they lie in a folder of the environment."""
-    return os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def test_onnxruntime_keeps_nothing_for_telemetry(tmp_path: Path) -> None:
