@@ -44,14 +44,14 @@ def run_there(folder: Path, words: list[str], command: list[str]) -> subprocess.
 
 
 def list_lines() -> list[Any]:
-    """Return the lines that start a program with their models, and for long runs those of all commands that start none."""
+    """Return the commands that start a program, each with its models; for long runs those with options, and all others."""
     lines = []
     for name, entry in TABLE.read_measured().items():
         for model in MODELS:
             starts = bool(entry.get(model, TABLE.EMPTY)["starts"])
             is_plain = not TABLE.split_name(name)[1]
             if starts or is_plain:
-                marks = [] if starts and (is_plain or model == "onnx") else [pytest.mark.large]
+                marks = [] if starts and is_plain else [pytest.mark.large]
                 lines.append(pytest.param(entry["line"], model, marks=marks, id=f"{name}-{model}"))
     return lines
 

@@ -155,6 +155,7 @@ process.ask("spin")
 """
 
 
+@pytest.mark.large
 @pytest.mark.skipif(sys.platform == "win32", reason="processors are limited elsewhere alone")
 def test_native_code_that_sees_no_end_of_stdin_is_ended_by_its_time(tmp_path: Path) -> None:
     run = subprocess.run(
