@@ -148,6 +148,7 @@ def test_a_pool_that_changes_a_model_is_found(folder: Path, monkeypatch: pytest.
     assert is_lost("pool", folder)
 
 
+@pytest.mark.large
 def test_the_campaign_finds_a_rewrite_that_loses_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert messages.Cases(3).make(500) == messages.Cases(3).make(500) != messages.Cases(4).make(500)
     monkeypatch.setattr(messages, "MODELS", {"kinds": MODELS["kinds"]})

@@ -206,6 +206,7 @@ def test_nodes_that_are_in_their_places_stay_there() -> None:
     assert [step.name for step in graph.nodes if step.op] == ["a", "k", "b", "c", "y"]
 
 
+@pytest.mark.large
 def test_many_nodes_in_reverse_take_linear_time_and_no_recursion() -> None:
     def measure(count: int, step: int) -> float:
         names = [f"v{i}" for i in range(count + 1)]

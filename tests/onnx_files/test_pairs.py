@@ -134,6 +134,7 @@ def judge(count: int, folder: Path, *, first: int = 0) -> Counter[str]:
     return seen
 
 
+@pytest.mark.large
 def test_pairs_that_differ_are_not_exact(tmp_path: Path) -> None:
     seen = judge(300, tmp_path)
     assert seen["exact"] >= 100, seen

@@ -41,6 +41,7 @@ def test_operators_numbers_and_conditions_of_functions_change(root: Path) -> Non
     }
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(("test", "found"), [("assert is_small(6) is False", True), ("assert is_small(0, '') is True", False)])
 def test_a_fault_is_found_by_a_test_that_fails(test: str, found: bool, root: Path) -> None:
     (root / "test_module.py").write_text(f"from module import is_small\ndef test_it():\n    {test}\n")

@@ -187,6 +187,7 @@ def test_one_source_for_everything_needs_few_points(tmp_path: Path) -> None:
     assert list_overlaps(layout, place(layout)) == []
 
 
+@pytest.mark.large
 def test_a_large_level_has_no_more_points_than_one_of_ten_thousand_members() -> None:
     """Each operator reads the one before it and one from far above."""
     nodes = [Node("", "x"), Node("relu", "first")]

@@ -40,6 +40,7 @@ def test_a_dotted_key_has_at_most_so_many_parts(before: str, after: str, part: s
         read_toml(f"{before}{dotted}.{PARTS[part]}{after}".encode(), where="x")
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("piece", ['\\"', '"', '""" "" ', "''a", '"""\\', 'a"\\"""', '"\n', "a.", ". "])
 def test_keys_are_found_in_linear_time(piece: str) -> None:
     text = (piece * (MAX_BYTES // len(piece))).encode()
