@@ -16,6 +16,7 @@ import builtins
 import errno
 import importlib.util
 import io
+import multiprocessing.connection
 import ntpath
 import os
 import posixpath
@@ -24,7 +25,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from types import FunctionType, ModuleType
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 VARIABLE = "GRAPHSHARE_TEST_SYSTEM"
@@ -40,6 +41,8 @@ _NO_OS_NAMES = """
 _NO_SIGNALS = "SIGALRM SIGHUP SIGKILL SIGPIPE SIGUSR1 SIGUSR2 SIGCHLD setitimer alarm pthread_sigmask ITIMER_REAL".split()
 _NO_MACOS_NAMES = ["sched_getaffinity", "copy_file_range", "posix_fadvise", "posix_fallocate"]
 _BINARY = 1 << 28  # a flag that Linux does not have
+_LOADS = "spec = util.spec_from_file_location("
+"""The line of ``graphshare.python_process`` before which the rules are applied in the process that it starts."""
 _INVALID = re.compile(r'[<>:"|?*\x00-\x1f]')
 
 _real = {name: getattr(os, name) for name in ("open", "stat", "lstat", "listdir", "getcwd", "readlink")}
@@ -242,7 +245,7 @@ def _make_windows_modules() -> dict[str, ModuleType]:
         walk = getattr(os, name, os.walk)
         walks[name] = FunctionType(walk.__code__, walks, name, walk.__defaults__)
     names = {"name": "nt", "sep": "\\", "altsep": "/", "linesep": "\r\n", "devnull": "nul", "O_BINARY": _BINARY}
-    others = {**names, "path": path, "walk": walks["walk"]}
+    others = {**names, "path": path, "walk": walks["walk"], "set_handle_inheritable": lambda handle, inheritable: None}
     system = _Module(os, _NO_OS_NAMES, getcwd=lambda: show_path(_real["getcwd"]()), **others)
     vars(path)["os"] = system
     vars(path)["abspath"] = lambda name: ntpath.normpath(ntpath.join(system.getcwd(), os.fsdecode(name)))
@@ -254,6 +257,7 @@ def _make_windows_modules() -> dict[str, ModuleType]:
     vars(matches).update(os=system, posixpath=None)
     vars(glob).update(os=system, fnmatch=matches)
     _patch(subprocess.Popen, "__init__", _start)
+    multiprocessing.connection.PipeConnection = multiprocessing.connection.Connection  # type: ignore[attr-defined]
     return {
         "os": system,
         "os.path": path,
@@ -261,6 +265,7 @@ def _make_windows_modules() -> dict[str, ModuleType]:
         "tempfile": tempfile,
         "sys": _Module(sys, platform="win32"),
         "signal": _Module(signal, _NO_SIGNALS),
+        "subprocess": _Module(subprocess, STARTUPINFO=SimpleNamespace),
     }
 
 
@@ -275,10 +280,14 @@ def _load_again(name: str) -> ModuleType:
 
 
 def _start(call: Any) -> Any:
-    """Return the start of a process with the paths of this machine: an isolated Python has no rules."""
+    """Return the start of a process with paths and descriptors of this machine; an isolated Python of ours gets the rules."""
 
-    def start(self: Any, words: Any, *more: Any, **named: Any) -> None:
-        call(self, [find_path(word) if re.match(r"[A-Z]:\\", os.fsdecode(word)) else word for word in words], *more, **named)
+    def start(self: Any, words: Any, *more: Any, startupinfo: Any = None, **named: Any) -> None:
+        if startupinfo is not None:
+            named["pass_fds"] = startupinfo.lpAttributeList["handle_list"]
+        words = [find_path(word) if re.match(r"[A-Z]:\\", os.fsdecode(word)) else word for word in words]
+        words = [word.replace(_LOADS, f"import sitecustomize\n{_LOADS}") if isinstance(word, str) else word for word in words]
+        call(self, words, *more, **named)
 
     return start
 
