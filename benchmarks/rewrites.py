@@ -160,7 +160,7 @@ def find_message(text: str) -> str:
 
 def judge_pair(original: Path, rewrite: Path, tool: str) -> Cell:
     """Return the verdict of graphshare, without a measure."""
-    command = [sys.executable, "-m", "graphshare", "verify", str(original), "--against", str(rewrite), "--format", "json"]
+    command = [sys.executable, "-m", "graphshare", "compare", str(original), str(rewrite), "--format", "json"]
     command += ["--across-dtypes" if tool == "float16" else "--values-only"]
     command += ["--time-limit", str(LIMIT), "--max-memory", MEMORY]
     code, out, messages = run_limited(command, LIMIT + 30)
@@ -284,7 +284,7 @@ def read_memory(pid: int) -> int:
 def measure_large(size: int) -> None:
     """Print what a plain run of a large model takes, and what the verdict and the reduction of its rewrite take beside that."""
     command = [sys.executable, "-m", "graphshare"]
-    verify = [*command, "verify", "original.onnx", "--against", "rewrite.onnx", "--values-only"]
+    verify = [*command, "compare", "original.onnx", "rewrite.onnx"]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         faulty = write_large(folder, size)

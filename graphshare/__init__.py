@@ -76,6 +76,10 @@ if TYPE_CHECKING:
     from graphshare.rewrite.rules.load import load_rules as load_rules
     from graphshare.rewrite.rules.model import Rule as Rule
     from graphshare.rewrite.rules.model import Ruleset as Ruleset
+    from graphshare.resources import Resources as Resources
+    from graphshare.verification.compare import compare as compare
+    from graphshare.verification.comparison import Tolerance as Tolerance
+    from graphshare.verification.inputs import Inputs as Inputs
     from graphshare.verification.verify import verify as verify
 
 # The public names of each module that has some.
@@ -117,6 +121,10 @@ _NAMES = {
     "rewrite.rules.explain": "check_rules explain",
     "rewrite.rules.load": "load_rules",
     "rewrite.rules.model": "Rule Ruleset",
+    "resources": "Resources",
+    "verification.compare": "compare",
+    "verification.comparison": "Tolerance",
+    "verification.inputs": "Inputs",
     "verification.verify": "verify",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -12,11 +12,14 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from types import FrameType
 from typing import NoReturn
 
+from msgspec import Struct
+
+from graphshare.arguments import Natural, Seconds
 from graphshare.errors import Fault, MemoryLimitError, RefusedError, UsageError
 
 if sys.platform != "win32":
@@ -72,6 +75,20 @@ def resource_limits(max_memory: int | str | None, seconds: float | None) -> Iter
     size = parse_size(max_memory) if isinstance(max_memory, str) else max_memory
     with memory_limit(size), time_limit(seconds):
         yield
+
+
+class Resources(Struct, frozen=True, kw_only=True):
+    """What work may take: ``max_memory`` in bytes or as :func:`parse_size` reads it, and ``time_limit`` in seconds.
+
+    Without a limit of memory that is what is available.
+    """
+
+    max_memory: Natural | str | None = None
+    time_limit: Seconds | None = None
+
+    def limit(self) -> AbstractContextManager[None]:
+        """Return a context whose work has these limits, see :func:`resource_limits`."""
+        return resource_limits(self.max_memory, self.time_limit)
 
 
 def find_memory_limit() -> int | None:

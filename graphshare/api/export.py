@@ -44,7 +44,7 @@ from graphshare.resources import end_time_limit, resource_limits
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean, split_key
 from graphshare.text.summary import ShortRepr
-from graphshare.verification.compare import tolerate_export
+from graphshare.verification.comparison import tolerate_export
 from graphshare.verification.onnx_checker import require_onnx
 from graphshare.verification.onnx_export import ExportReport, prove_export
 from graphshare.version import __version__

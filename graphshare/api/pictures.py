@@ -1,4 +1,4 @@
-"""Pictures of two models: ``draw_difference`` of what ``diff`` found, ``draw_proof`` of what ``verify`` found."""
+"""Pictures of two models: ``draw_difference`` of what ``diff`` found, ``draw_proof`` of what ``compare`` found."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from graphshare.files.paths import base_name
 from graphshare.ir.graph import Node
 from graphshare.text.format import format_count
 from graphshare.text.names import split_key
-from graphshare.verification.regions import Region
+from graphshare.verification.region import Region
 from graphshare.verification.report import Report
 
 _LISTED = 500  # nodes of a kind in the panel
@@ -76,16 +76,16 @@ def _list_texts(difference: Difference) -> Iterator[str]:
     yield from (format_change(change) for change in (*difference.graph.outputs, *difference.graph.attributes))
 
 
-def draw_proof(report: Report, model: Model, against: Model, *, theme: Theme = "auto") -> Drawing:
-    """Draw both models of a :func:`verify` in one page: regions within the tolerance, and those that differ, in colours.
+def draw_proof(report: Report, model: Model, other: Model, *, theme: Theme = "auto") -> Drawing:
+    """Draw both models of a :func:`compare` in one page: regions within the tolerance, and those that differ, in colours.
 
-    ``report`` is what :func:`verify` returned for ``model`` and ``against``. What has no colour is exact. ``theme`` is the
+    ``report`` is what :func:`compare` returned for ``model`` and ``other``. What has no colour is exact. ``theme`` is the
     colours; with ``auto`` the reader's.
 
     Raises:
         InputError: a model cannot be read.
     """
-    a, b = as_checkpoint(model), as_checkpoint(against)
+    a, b = as_checkpoint(model), as_checkpoint(other)
     first, second = _annotate(a), _annotate(b)
     images = align(first.graph, second.graph).images
     merged = merge(first, second, [images])

@@ -25,17 +25,17 @@ _PREFIXES = {"error": "error: ", "warning": "warning: ", "hint": "  hint: ", "no
 
 
 _KEYWORDS = """
-    across_dtypes against as_input as_parameter batch branch connect crop data densify depth detect doctor dtype dynamic
+    as_input as_parameter batch branch connect crop data densify depth detect doctor dtype dynamic
     dynamic_batch embed engine epoch exclude external_data extra_prefix fix fold force ignore in_place inputs inverse keep
     keep_io layers layout manifest map match max_memory mode no_copy np_shape on_collision only opset params prefix preset
-    profile recorded reduce resize retry reuse rounds rules scale scheduler select separator shared_filesystem strict_engine
-    switch tolerance strip_prefix time_limit to train_step transposed untie upto values_only weights
+    profile reduce resize retry reuse rounds rules scale scheduler select separator shared_filesystem strict_engine
+    switch tolerance strip_prefix time_limit to train_step transposed untie upto weights
 """
 _QUOTES = "'\""
 _OTHERS = """
     aliases: --alias; all_outputs: --all; batch_axes: --batch-axis; cuts: --cut; feeds: --feed; input_dtypes: --input-dtype;
     head_gradients: --head-gradient; name_scopes: --name-scope; out: -o; overrides: --override;
-    params_seed: --random-params; prefixes: --prefix; seed: --seed; shapes: --shape; share_inputs: --share-input;
+    params_seed: --random-params; sets: --inputs; prefixes: --prefix; seed: --seed; shapes: --shape; share_inputs: --share-input;
     targets: --target; variable_scopes: --variable-scope; verify=False: --no-verify; choices: --tie and --copy;
     choices=[('tie', PATTERN)]: --tie; color='gray': --gray; expect_tied: --expect tied; gs.upgrade(model): --upgrade;
     match={PATTERN:NAME}: --match and --to; save(map=...): --map-out; save(params=...): --params-out;

@@ -46,6 +46,7 @@ COMMANDS = {
     "inspect": "Summarize inputs, outputs, parameters, costs and layers.",
     "run": "Compute a graph's outputs.",
     "verify": "Prove that branches compute the same.",
+    "compare": "Find out whether two models, or a model and recorded outputs, are the same.",
     "rules": "Explain and check sharing and naming rules.",
     "check": "Find faults in graphs and their parameter files.",
     "diff": "Show what differs between two graphs.",
@@ -57,7 +58,7 @@ COMMANDS = {
 # The commands in the order of the help and of the README; those of no group come last.
 GROUPS = {
     "Rewrite": ("duplicate", "share", "extract", "rename", "group", "fold", "unfix", "export", "upgrade", "format"),
-    "Prove": ("verify", "check", "diff", "rules"),
+    "Prove": ("verify", "compare", "check", "diff", "rules"),
     "Look": ("inspect", "run", "draw", "params"),
     "Many models": ("pool", "foreach"),
 }
@@ -70,7 +71,7 @@ def group_commands() -> dict[str, dict[str, str]]:
     return {**groups, "Other": {name: text for name, text in COMMANDS.items() if name not in grouped}}
 
 
-_COMPUTING = ("run", "verify")
+_COMPUTING = ("run", "verify", "compare")
 
 
 def _start_sessions(arguments: Sequence[str]) -> None:
@@ -83,9 +84,9 @@ def _start_sessions(arguments: Sequence[str]) -> None:
             start = file.read(SAMPLE)
             format_ = next((each for each in iter_formats() if each.fits(start)), None)
             if format_ is not None and not format_.supports(Capability.KERNELS):
-                from graphshare.execute.engines.confined_session import start_process  # start-up: as above
+                from graphshare.execute.backends.backend import warm_up  # start-up: as above
 
-                start_process()
+                warm_up(format_.backends)
                 return
 
 

@@ -21,16 +21,14 @@ from graphshare.arguments import Natural
 from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names
 from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError, locate_refusals
+from graphshare.execute.backends.backend import Computation, choose_executor, has_kernels, open_computation
 from graphshare.execute.engines.executor import Executor, Program
-from graphshare.execute.engines.session_model import SessionPart
 from graphshare.execute.interpreter import SMALL, Memo, Pool, run_plan
 from graphshare.execute.plan import ExecutionPlan, PlanStep, make_plan
-from graphshare.execute.prepare.declared_inputs import InputDrawer
 from graphshare.execute.prepare.feeds import for_variables, parameter_values
-from graphshare.execute.prepare.prepare import assign_values, refuse_missing, runnable_part, unique_names
+from graphshare.execute.prepare.assignment import assign_values, refuse_missing
+from graphshare.execute.prepare.prepare import runnable_part, unique_names
 from graphshare.execute.prepare.variable_values import as_array, convert_feed, random_stream
-from graphshare.execute.run import choose_executor
-from graphshare.formats.model_format import has_kernels
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.convolution.fused import Chain
@@ -73,7 +71,7 @@ def bind(
     """
     source = as_checkpoint(model)
     graph, params, names = source.graph, source.parameter_file, as_names(targets)
-    executor = choose_executor(source, engine, strict=strict_engine, forwards=_CALLS, fixed=True)
+    executor = choose_executor(graph, engine, where=source.where, strict=strict_engine, forwards=_CALLS, fixed=True)
     size = parse_size(max_memory) if isinstance(max_memory, str) else max_memory
     again = partial(bind, source, targets=names, seed=seed, engine=engine, strict_engine=strict_engine, max_memory=max_memory)
     with locate_refusals(source):
@@ -83,7 +81,7 @@ def bind(
         outputs = unique_names([output_name(entry) for entry in wanted])
         if not has_kernels(graph):
             with memory_limit(size):
-                return _BoundSession(SessionPart(part, part.heads, params, source.where), outputs, again, size)
+                return _BoundWhole(open_computation(part, params, source.where), outputs, again, size)
         roles = assign_roles(part, held=list_parameter_names(params))
         nodes = post_order(entry.node for entry in part.heads)
         variables = [node for node in nodes if node.is_variable]
@@ -220,23 +218,23 @@ class Bound:
         return self._known[key]
 
 
-class _BoundSession(Bound):
-    """A graph without kernels in a session of onnxruntime, which stays open."""
+class _BoundWhole(Bound):
+    """A graph that its backend computes as a whole, and which stays open there."""
 
-    def __init__(self, model: SessionPart, outputs: list[str], again: Callable[[], Bound], max_memory: int | None) -> None:
+    def __init__(self, computation: Computation, outputs: list[str], again: Callable[[], Bound], max_memory: int | None) -> None:
         self.outputs, self._again, self._max_memory = outputs, again, max_memory
-        self._model, self._executor = model, None
-        self._nodes, self._roles = list(model.graph.nodes), assign_roles(model.graph)
-        inputs, defaults = model.session.inputs, model.session.defaults
-        self._inputs, self._optional = (
-            [node for node in self._nodes if node.is_variable and node.name in names] for names in (inputs, defaults)
-        )
+        self._computation, self._executor = computation, None
+        self._nodes, self._roles = list(computation.graph.nodes), assign_roles(computation.graph)
+        variables = [node for node in self._nodes if node.is_variable]
+        # An input that the model has a value for may be fed, and need not be.
+        defaults = computation.list_defaults()
+        self._optional = [node for node in variables if node.name in defaults]
+        self._inputs = [node for node in variables if not node.details.holds_value]
 
     def _compute(self, fed: Mapping[Node, Any]) -> Sequence[Any]:
         self._list_missing(fed)
         with memory_limit(self._max_memory):
-            drawer = InputDrawer(self._model.session, {node.name: x for node, x in fed.items()}, graph=self._model.graph)
-            return self._model.run(drawer.draw(1))
+            return self._computation.run(self._computation.draw(fed).values).outputs
 
 
 def _call_directly(plan: ExecutionPlan, inference: Inference) -> ExecutionPlan:

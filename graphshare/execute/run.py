@@ -18,19 +18,14 @@ from graphshare.analysis.branches import spread_inputs
 from graphshare.analysis.name_lists import output_name, resolve_targets
 from graphshare.arguments import Natural, Positive, Seconds
 from graphshare.checkpoint.load import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
-from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
-from graphshare.execute.engines.executor import Executor
-from graphshare.execute.engines.onnx_session import require_runtime
-from graphshare.execute.engines.registry import AUTO, NUMPY, ONNXRUNTIME, create_executor
-from graphshare.execute.interpreter import Run, Timing, run_plan
-from graphshare.execute.plan import make_plan
+from graphshare.execute.backends.backend import REFERENCE, choose_executor
+from graphshare.execute.interpreter import Timing
 from graphshare.execute.prepare.prepare import Prepared, prepare, runnable_part, unique_names
-from graphshare.execute.prepare.variable_values import as_arrays, random_stream
+from graphshare.execute.prepare.variable_values import as_arrays
 from graphshare.formats.images.images import Images, describe_images, suggest_preparation
-from graphshare.formats.model_format import Capability, find_format, has_kernels
 from graphshare.formats.params.arrays import have_equal_values
-from graphshare.ir.graph import EMPTY, Graph
+from graphshare.ir.graph import Graph
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.progress import task
@@ -47,7 +42,7 @@ class NumericResult(ShortRepr):
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        names = [name for name in getattr(self, "__struct_fields__", ()) if name not in ("seconds", "timings")]
+        names = [name for name in getattr(self, "__struct_fields__", ()) if name not in ("seconds", "timings", "engine")]
         return all(have_equal_values(getattr(self, name), getattr(other, name)) for name in names)
 
 
@@ -55,7 +50,7 @@ class Computed(NumericResult, msgspec.Struct, eq=False):
     """The result of a run. ``outputs`` are arrays by MXNet's output names; equal names get the endings ``#1``, ``#2``...
 
     ``peak_bytes`` is the most that computed values took at one time, ``variable_bytes`` the size of the variables. ``notes``
-    list what was decided for the user. Runs are compared without their times.
+    list what was decided for the user, ``engine`` is what computed. Runs are compared without their times and engines.
     """
 
     outputs: dict[str, Any]
@@ -64,6 +59,7 @@ class Computed(NumericResult, msgspec.Struct, eq=False):
     seconds: float
     timings: list[Timing]
     notes: list[str]
+    engine: str = REFERENCE
 
     def _summary(self) -> str:
         return f"{format_count(len(self.outputs), 'output')}, {self.seconds:.3g} s, at most {format_bytes(self.peak_bytes)}"
@@ -151,12 +147,20 @@ def run(
             installed, or ``profile`` is wanted of another than numpy.
     """
     source = as_checkpoint(model)
-    if profile and engine not in (None, NUMPY):
+    if profile and engine not in (None, REFERENCE):
         raise UsageError(Fault(f"`profile` measures numpy's kernels, and cannot be combined with `engine={engine!r}`"))
     fed, names = feeds or {}, as_names(targets)
     others = {"`profile`": profile, "`batch`": batch is not None}
     forwards = _count_batches(fed, batch)
-    executor = choose_executor(source, engine, others, strict=strict_engine, forwards=forwards, fixed=batch is not None)
+    executor = choose_executor(
+        source.graph,
+        engine,
+        others,
+        where=source.where,
+        strict=strict_engine,
+        forwards=forwards,
+        fixed=batch is not None,
+    )
     if batch is not None:
         _check_batch(profile=profile, all_outputs=all_outputs)
 
@@ -171,8 +175,9 @@ def run(
             params_seed=params_seed,
             all_outputs=all_outputs,
             where=source.where,
+            executor=executor,
         )
-        return _compute(ready, executor, seed or 0, profile=profile)
+        return _compute(ready, seed or 0, profile=profile)
 
     with locate_refusals(source), suggest_preparation(fed), resource_limits(max_memory, time_limit):
         input_shapes = as_shapes(shapes, source.graph)
@@ -182,41 +187,15 @@ def run(
     return computed
 
 
-def _compute(ready: Prepared, executor: Executor | None, seed: int, *, profile: bool) -> Computed:
-    """Compute a graph that is prepared; without an executor numpy does, or the session of a graph without kernels."""
+def _compute(ready: Prepared, seed: int, *, profile: bool) -> Computed:
+    """Compute a graph that is prepared."""
     started = perf_counter()
-    rng = random_stream(seed)
-    if ready.session is not None:
-        done = Run(ready.session.run({node.name: array for node, array in ready.values.items()}), {}, 0, [])
-    elif executor is None or executor.engine is None:
-        done = run_plan(make_plan(ready.part.heads), ready.values, shapes=ready.inference.shapes, rng=rng, profile=profile)
-    else:
-        done = executor.run(ready.part.heads, ready.values, ready.inference, ready.roles, rng=rng)
-        ready.notes.extend(executor.notes)
+    done = ready.computation.run(ready.values, seed=seed, profile=profile)
     seconds = perf_counter() - started
-    outputs = dict(zip(ready.names, done.outputs, strict=True))
-    if ready.session is not None:
-        outputs = _keep_arrays(outputs, ready.notes)
-    return Computed(outputs, done.peak_bytes, ready.variable_bytes, seconds, done.timings, ready.notes)
-
-
-def choose_executor(
-    source: Checkpoint, engine: str | None, others: Mapping[str, bool] = EMPTY, *, strict: bool, forwards: int, fixed: bool
-) -> Executor | None:
-    """Return the executor of a model; None for one that onnxruntime computes as a whole.
-
-    Raises:
-        RefusedError: that one is to be computed by another engine, or with ``others`` of the options, which are for kernels.
-        UsageError: the engine is not known, or not installed.
-    """
-    if has_kernels(source.graph):
-        return create_executor(NUMPY if engine is None else engine, strict=strict, forwards=forwards, fixed=fixed)
-    chosen = {f"`engine={engine!r}`": engine not in (None, ONNXRUNTIME, AUTO), "`strict_engine`": strict, **others}
-    options = [what for what, is_chosen in chosen.items() if is_chosen]
-    if faults := find_format(source.graph).find_lacks(Capability.KERNELS, options, where=source.where):
-        raise RefusedError(faults)
-    require_runtime()
-    return None
+    ready.notes.extend(ready.computation.notes)
+    outputs = _keep_arrays(dict(zip(ready.names, done.outputs, strict=True)), ready.notes)
+    engine = ready.computation.engine
+    return Computed(outputs, done.peak_bytes, ready.variable_bytes, seconds, done.timings, ready.notes, engine)
 
 
 def _count_batches(feeds: Mapping[str, Any], batch: int | None) -> int:
@@ -287,7 +266,7 @@ def _run_batches(
     # Most notes repeat in every batch.
     notes = dict.fromkeys(note for part in parts for note in part.notes)
     peak, variables = max(part.peak_bytes for part in parts), max(part.variable_bytes for part in parts)
-    return Computed(outputs, peak, variables, sum(part.seconds for part in parts), [], list(notes))
+    return Computed(outputs, peak, variables, sum(part.seconds for part in parts), [], list(notes), parts[0].engine)
 
 
 def _count_images(images: Mapping[str, Images]) -> int:

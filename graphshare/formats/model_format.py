@@ -116,7 +116,8 @@ class ModelFormat(ABC):
     """One model format. Instances have no state.
 
     ``name`` is that of :attr:`graphshare.ir.graph.Source.format`, ``title`` the name of one model in messages, with its
-    article, ``plural`` that of several, and ``file`` that of the file that is written. With ``holds_parameters`` the values of
+    article, ``plural`` that of several, and ``file`` that of the file that is written. ``backends`` are the names of those that
+    compute its graphs (:mod:`graphshare.execute.backends`), the default first. With ``holds_parameters`` the values of
     parameters are in that file; with ``is_text`` it is a JSON text, in which rules find places. ``missing`` maps each
     capability that the format lacks to an alternative.
     """
@@ -125,6 +126,7 @@ class ModelFormat(ABC):
     title: ClassVar[str]
     plural: ClassVar[str]
     file: ClassVar[str]
+    backends: ClassVar[Sequence[str]] = ()
     holds_parameters: ClassVar[bool] = False
     is_text: ClassVar[bool] = False
     missing: ClassVar[Mapping[Capability, str]] = {}
@@ -348,6 +350,10 @@ class ModelFormat(ABC):
         """Return the integers that the inputs of a graph need, by name; the file itself states dtypes only."""
         return {}
 
+    def draws_numbers(self, node: Node) -> bool:
+        """Return whether an operator draws random numbers that no seed of ours determines."""
+        return False
+
     def account(self, graph: Graph, origins: Origins) -> Iterator[RemovedMessage | Fault | str]:
         """Yield the parts of the files of ``origins`` that ``graph`` does not have: they went with their owners, or are lost.
 
@@ -397,11 +403,6 @@ def load_format(name: str) -> ModelFormat:
 def find_format(graph: Graph) -> ModelFormat:
     """Return the format of a graph."""
     return load_format(graph.source.format)
-
-
-def has_kernels(graph: Graph) -> bool:
-    """Return whether the executor computes a graph; onnxruntime computes others."""
-    return find_format(graph).supports(Capability.KERNELS)
 
 
 def list_mismatches(first: str, graph: Graph, second: str, other: Graph) -> Iterator[Fault]:

@@ -1,66 +1,60 @@
-"""``verify`` of branches whose nodes belong together, or of two graphs: structure, parameters, values, training."""
+"""``verify`` of branches whose nodes belong together: structure, parameters, values, training."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from graphshare.analysis.branches import Counterparts, HeadPairs, NodePair
-from graphshare.analysis.name_lists import find_missing_outputs, list_implied_variables, output_name
+from graphshare.analysis.name_lists import list_implied_variables, output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, RefusedError, UsageError
+from graphshare.execute.backends.backend import Computation, find_obstacle, list_unsupported, open_computation
 from graphshare.execute.engines.executor import Executor
-from graphshare.execute.engines.onnx_session import EXTRA, has_runtime
-from graphshare.execute.engines.registry import ONNXRUNTIME
-from graphshare.execute.engines.session_model import SessionPart
-from graphshare.execute.plan import UnsupportedError, find_unsupported_operators
-from graphshare.execute.prepare.declared_inputs import draw_values, unify_sizes
-from graphshare.execute.prepare.memory import check_memory
+from graphshare.execute.plan import UnsupportedError
+from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.execute.prepare.prepare import describe_upgrade, upgrade_part
-from graphshare.formats.model_format import Capability, find_format, has_kernels
+from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.lookup import ParameterPair, compare_parameters
 from graphshare.ir.compare import Pairing
-from graphshare.ir.graph import Entry, Graph
+from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ops.kernel import Array
 from graphshare.rewrite.upgrade import upgrade
-from graphshare.text.format import format_bytes, format_count
+from graphshare.text.format import format_bytes, format_count, format_shape
 from graphshare.text.names import did_you_mean
-from graphshare.verification.by_name import compare_graphs, compare_models, make_judge
-from graphshare.verification.compare import (
-    EngineComparison,
-    Values,
-    compare_engines,
-    compare_runs,
-    tolerate_by_element,
-    tolerate_other_program,
-)
-from graphshare.verification.input_sets import merge_reports
-from graphshare.verification.inputs import BranchInputs, RoundValues, VerifyOptions, add_notes, describe_drawn
-from graphshare.verification.pairing import (
-    SidePair,
-    find_exchanged,
-    pair_nodes,
-)
+from graphshare.verification.comparison import tolerate_by_element
+from graphshare.verification.coverage import BodyCoverage
+from graphshare.verification.flow import ProofOptions, compare_rounds, describe_engines, find_drawing, leave_drawn
+from graphshare.verification.inputs import Draw, Drawer, name_branch
+from graphshare.verification.pairing import Side, pair_nodes
 from graphshare.verification.report import (
     BranchReport,
     ParameterResult,
     Report,
     Stage,
     engine_stage,
-    exact_stage,
     layer_stage,
     parameter_stage,
     structure_stage,
     training_stage,
     value_stage,
 )
-from graphshare.verification.runners import GraphRunner, Round, Runner, SessionRunner
-from graphshare.verification.training import train_branches
+from graphshare.verification.runners import ComputationRunner, Round, Runner
+from graphshare.verification.training import Training, train_branches
 
-_NO_RUNTIME = "onnxruntime, which computes ONNX models, is not installed"
+Executors = Mapping[str | None, Executor | None]
 
 
-def check_names(parts: Sequence[Graph], graphs: Sequence[Graph], options: VerifyOptions, notes: dict[str, None]) -> None:
+class Setup(msgspec.Struct, frozen=True, eq=False):
+    """The feeds and shapes of one branch, by variables of the reference; ``branch`` is None if both branches have the same."""
+
+    branch: str | None
+    feeds: Mapping[Node, Array]
+    shapes: Mapping[Node, GivenShape]
+
+
+def check_names(parts: Sequence[Graph], graphs: Sequence[Graph], options: ProofOptions, notes: dict[str, None]) -> None:
     """Refuse options with a name that belongs to no variable; add a note on variables that nothing compared needs.
 
     ``parts`` are what is compared of ``graphs``. Raises RefusedError with all such names.
@@ -82,267 +76,260 @@ def check_names(parts: Sequence[Graph], graphs: Sequence[Graph], options: Verify
             notes[f"{option}: nothing that is compared needs {', '.join(idle)}"] = None
 
 
-def verify_pairs(heads: Sequence[HeadPairs], left: Checkpoint, right: Checkpoint, options: VerifyOptions) -> Report:
-    """Compare pairs of branches of one model, or of two: structure, parameters, values, training.
+def verify_pairs(heads: Sequence[HeadPairs], model: Checkpoint, options: ProofOptions) -> Report:
+    """Compare branches of a model with their references: structure, parameters, values, training.
 
     Raises:
         RefusedError: names that belong to no variable; shapes, values or parameters are missing.
         UnsupportedError: operators without a kernel, unless that is allowed; all are listed.
     """
     notes: dict[str, None] = {}
-    graphs = [left.graph] if left is right else [left.graph, right.graph]
-    heads, left, right = _upgrade_pairs(heads, left, right, notes)
-    check_names([left.graph, right.graph], graphs, options, notes)
-    pairings = [pair_nodes(pair, left, right) for pair in heads]
-    # Files of unlike structure may still be exact by identities; if not, their outputs are not compared here.
-    if left is not right and not options.layers and not all(pairings):
-        exact = _compare_exact(left, right, options)
-        if exact is not None:
-            return exact
-        notes["the structures differ, so outputs are not compared; `values_only` compares them by name"] = None
-    twins = Counterparts((pair, pairing.pairs) for pair, pairing in zip(heads, pairings, strict=True))
-    sides = SidePair(left, right, twins.expand(options.as_input))
-    if left is not right:
-        for pair, pairing in zip(heads, pairings, strict=True):
-            inputs = [(a.name, b.name) for a, b in pairing.variables if not sides.is_parameter(a, b)]
-            outputs = [(output_name(a), output_name(b)) for a, b in zip(pair.left, pair.right, strict=True)]
-            # Structure pairs inputs by their use, so exchanged names go unseen; but callers feed by name.
-            pairing.statements += [*find_exchanged(inputs, "input"), *find_exchanged(outputs, "output")]
-    executors = options.create_executors()
-    reports = []
-    for pair, pairing in zip(heads, pairings, strict=True):
-        report = _verify_branch(pair, pairing, sides, twins, options, executors, notes)
-        if options.layers and not pairing and left is not right:
-            report = _add_layers_by_name(report, left, right, options, notes)
-        reports.append(report)
-    notes.update({note: None for executor in executors.values() for note in executor.notes})
-    return Report(tuple(reports), tuple(notes))
-
-
-def _compare_exact(side: Checkpoint, other: Checkpoint, options: VerifyOptions) -> Report | None:
-    """Compare two models of which every operator is exact by identities, whose outputs have one order; None for others."""
-    names, others = ([output_name(entry) for entry in each.graph.heads] for each in (side, other))
-    if options.train_step or names != others:
-        return None
-    missing = [
-        msgspec.structs.replace(fault, where=each.where)
-        for each in (side, other)
-        for fault in find_missing_outputs(each.graph.nodes, each.graph.heads)
-    ]
-    if missing:
-        raise RefusedError(missing)
-    exact = make_judge(side, other).find_exact()
-    if exact is None:
-        return None
-    if has_kernels(side.graph):
-        rounds = (msgspec.structs.replace(options, rounds=1, seed=options.seed + number) for number in range(options.rounds))
-        report = merge_reports([compare_graphs(other, side, each, name="the other graph") for each in rounds])
-    else:
-        report = compare_models(side, other, options)
-    branch = report.branches[0]
-    branch = msgspec.structs.replace(branch, stages=(exact_stage(exact), *branch.stages), regions=(exact,))
-    return msgspec.structs.replace(report, branches=(branch, *report.branches[1:]))
-
-
-def _add_layers_by_name(
-    report: BranchReport, left: Checkpoint, right: Checkpoint, options: VerifyOptions, notes: dict[str, None]
-) -> BranchReport:
-    """Return the report of two files of different structure with the comparison of the outputs that have equal names."""
-    try:
-        by_name = compare_graphs(left, right, options)
-    except RefusedError as error:
-        stage = Stage("layers", "skipped", "not run", tuple(str(fault) for fault in error.faults))
-        return msgspec.structs.replace(report, stages=(*report.stages, stage))
-    notes.update(dict.fromkeys(by_name.notes))
-    stages = [stage for branch in by_name.branches for stage in branch.stages]
-    rounds = tuple(values for branch in by_name.branches for values in branch.rounds)
-    return msgspec.structs.replace(report, stages=(*report.stages, *stages), rounds=rounds)
-
-
-def _upgrade_pairs(
-    heads: Sequence[HeadPairs], left: Checkpoint, right: Checkpoint, notes: dict[str, None]
-) -> tuple[list[HeadPairs], Checkpoint, Checkpoint]:
-    """Return the pairs and the parts of both graphs that they need, upgraded where ``run`` upgrades them."""
-    lefts, rights = [e for pair in heads for e in pair.left], [e for pair in heads for e in pair.right]
-    if left is right:
-        left, images = upgrade_side(left, [*lefts, *rights], notes)
-        right, right_images = left, images
-    else:
-        left, images = upgrade_side(left, lefts, notes)
-        right, right_images = upgrade_side(right, rights, notes)
-    upgraded = [
-        msgspec.structs.replace(
-            pair, left=tuple(images[entry] for entry in pair.left), right=tuple(right_images[entry] for entry in pair.right)
-        )
+    source = model.graph
+    wanted = [entry for pair in heads for entry in (*pair.left, *pair.right)]
+    model, images = upgrade_model(model, wanted, notes)
+    heads = [
+        msgspec.structs.replace(pair, left=tuple(images[e] for e in pair.left), right=tuple(images[e] for e in pair.right))
         for pair in heads
     ]
-    return upgraded, left, right
+    check_names([model.graph], [source], options, notes)
+    executors = options.choose_executors(model.graph, model.where)
+    pairings = [pair_nodes(pair) for pair in heads]
+    twins = Counterparts((pair, pairing.pairs) for pair, pairing in zip(heads, pairings, strict=True))
+    side = Side(model, twins.expand(options.as_input))
+    coverage = BodyCoverage()
+    reports = [
+        _Branch(pair, pairing, side, twins, options, executors, notes, coverage).verify()
+        for pair, pairing in zip(heads, pairings, strict=True)
+    ]
+    notes.update(describe_engines(executors))
+    return Report(tuple(reports), (*notes, *coverage.describe()))
 
 
-def upgrade_side(side: Checkpoint, wanted: Sequence[Entry], notes: dict[str, None]) -> tuple[Checkpoint, dict[Entry, Entry]]:
+def upgrade_model(
+    model: Checkpoint, wanted: Sequence[Entry], notes: dict[str, None]
+) -> tuple[Checkpoint, dict[Entry, Entry]]:
     """Return the part of a graph that ``wanted`` needs, and the images of these entries; implied variables are nodes."""
-    part, _, implied = upgrade_part(side.graph, wanted)
+    part, _, implied = upgrade_part(model.graph, wanted)
     if any(list_implied_variables(part)):  # an operator without a kernel kept it as it is
         implied = sum(1 for _ in list_implied_variables(part))
         part = upgrade(part, keep_amp_cast=True).graph
     notes.update(dict.fromkeys(describe_upgrade(implied)))
-    return msgspec.structs.replace(side, graph=part), dict(zip(wanted, part.heads, strict=True))
+    return msgspec.structs.replace(model, graph=part), dict(zip(wanted, part.heads, strict=True))
 
 
-def _verify_branch(
-    pair: HeadPairs,
-    pairing: Pairing,
-    sides: SidePair,
-    twins: Counterparts,
-    options: VerifyOptions,
-    executors: Mapping[str, Executor],
-    notes: dict[str, None],
-) -> BranchReport:
-    structure = structure_stage(pairing)
-    if not pairing:
-        return BranchReport(pair.reference, pair.label, (structure,))
-    variables = pairing.variables
-    owned = [(a, b) for a, b in variables if sides.is_parameter(a, b)]
-    compared = compare_parameters(owned, sides.is_auxiliary, *sides.records)
-    inputs = BranchInputs(pair, variables, compared, sides, twins, options)
-    tied = _describe_tied(inputs.parameters, pairing, sides)
-    stages = [structure, parameter_stage(inputs.parameters, sides.records[0] is None, tied)]
-    parameters = tuple(ParameterResult(p.left.name, p.right.name, p.how, p.detail) for p in inputs.parameters)
-    kernels = has_kernels(sides.graphs[0])
-    assigned: list[RoundValues] = []
-    differs = stages[-1].verdict == "fails"
-    reasons = _find_obstacles(pairing, options, kernels=kernels, differs=differs)
-    try:
-        if reasons:
-            planned: Iterable[Round] = ()
-        elif kernels:
-            assigned = inputs.rounds(notes)
-            planned = _plan_rounds(inputs, assigned, executors)
-        else:
-            planned = _draw_rounds(inputs, variables, notes)
-        rounds, engines = _compare_rounds(inputs, pairing, planned)
-    # Parameters that differ are an answer already, so a run that fails besides must not hide it.
-    except (RefusedError, InputError) as error:
-        if not differs:
-            raise
-        reasons = [str(fault) for fault in error.faults]
-    if reasons:
-        stages.append(Stage("values", "skipped", "not run", tuple(reasons)))
-        return BranchReport(pair.reference, pair.label, tuple(stages), parameters=parameters)
-    stages.append(value_stage(rounds))
-    stages += [layer_stage(rounds)] if options.layers else []
-    stages += [engine_stage(engines)] if engines else []
-    training = None
-    if options.train_step and any(stage.verdict == "fails" for stage in stages):
-        stages.append(Stage("training", "skipped", "the branches differ before they are trained"))
-    elif options.train_step:
-        drawn = [(a, b) for a, b in variables if not sides.is_parameter(a, b)]
-        first = assigned[: len(inputs.setups)]
-        training = train_branches(pair, pairing, drawn, inputs.parameters, first, sides.roles, options)
-        stages.append(training_stage(training, expect_tied=options.expect_tied))
-        if any(executor.engine is not None for executor in executors.values()):
-            notes["training is computed with numpy"] = None
-    tolerance = tolerate_by_element(options.atol, options.rtol)
-    return BranchReport(pair.reference, pair.label, tuple(stages), rounds, training, parameters, engines, tolerance)
+class _Branch:
+    """The proof of one branch and its reference."""
 
+    def __init__(
+        self,
+        pair: HeadPairs,
+        pairing: Pairing,
+        side: Side,
+        twins: Counterparts,
+        options: ProofOptions,
+        executors: Executors,
+        notes: dict[str, None],
+        coverage: BodyCoverage,
+    ) -> None:
+        self.pair, self.pairing, self.side, self.twins, self.options = pair, pairing, side, twins, options
+        self._executors, self._notes, self._coverage = executors, notes, coverage
+        self.parameters: list[ParameterPair] = []
+        self._setups: list[list[Setup]] = []
+        self._firsts: list[Draw] = []
 
-def _describe_tied(parameters: Sequence[ParameterPair], pairing: Pairing, sides: SidePair) -> tuple[str, ...]:
-    """Return how many of the branches' parameters, and how much of a model that holds them, are tied; nothing for others."""
-    (left, right), records = sides.members, sides.records[0]
-    format_ = find_format(left.graph)
-    if left is not right or records is None or format_.supports(Capability.PARAMETER_FILE):
-        return ()
-    inside = format_.index_functions(left.graph, [node for node, _ in pairing.pairs])
-    tied = [*inside, *filter(None, (records.of(pair.left) for pair in parameters if pair.how == "tied"))]
-    size, whole = sum(record.data_size for record in tied), records.file.whole_size
-    sizes = f"{format_bytes(size)} of {format_bytes(max(size, whole))}"
-    more = f" ({len(inside)} of them in functions)" if inside else ""
-    return (f"tied: {len(tied)} of {format_count(len(parameters) + len(inside), 'parameter')}{more}, {sizes}",)
-
-
-def _find_obstacles(pairing: Pairing, options: VerifyOptions, *, kernels: bool, differs: bool) -> list[str]:
-    """Return why values cannot be compared, where that is allowed, or where parameters differ anyway.
-
-    Raises:
-        UnsupportedError: operators without a kernel, unless that is allowed.
-        UsageError: onnxruntime is not installed, unless that is allowed.
-    """
-    if not kernels:
-        if not (has_runtime() or differs or options.allow_unsupported):
-            hint = f"{EXTRA.format('it')}; --allow-unsupported accepts structure and parameters alone"
-            raise UsageError(Fault(_NO_RUNTIME, hint=hint))
-        return [] if has_runtime() else [f"{_NO_RUNTIME}: {EXTRA.format('it')}"]
-    faults = find_unsupported_operators([a for a, _ in pairing.pairs])
-    if faults and not options.allow_unsupported:
-        raise UnsupportedError(faults)
-    return sorted({fault.message for fault in faults})
-
-
-def _plan_rounds(inputs: BranchInputs, assigned: Sequence[RoundValues], executors: Mapping[str, Executor]) -> Iterator[Round]:
-    """Yield both branches in each engine, for all rounds and sizes."""
-    pair, roles = inputs.pair, inputs.sides.roles
-    for values in assigned:
-        if inputs.options.layers:
-            check_memory(values.inference.nodes, pair.left, values.inference, values.left, keeps_all=True)
-        runners: dict[str, tuple[Runner, Runner]] = {}
-        for engine, executor in executors.items():
-            left, right = (
-                GraphRunner(heads, own, inference, roles, executor, engine=engine, seed=values.seed)
-                for heads, own, inference in (
-                    (pair.left, values.left, values.inference),
-                    (pair.right, values.right, values.right_inference),
-                )
+    def verify(self) -> BranchReport:
+        """Return the report of all stages."""
+        pair, options = self.pair, self.options
+        structure = structure_stage(self.pairing)
+        if not self.pairing:
+            return BranchReport(pair.reference, pair.label, (structure,))
+        owned = [(a, b) for a, b in self.pairing.variables if self.side.is_parameter(a, b)]
+        compared = compare_parameters(owned, self.side.is_auxiliary, self.side.records, self.side.records)
+        self._setups = [self._plan_setups(feeds) for feeds in options.list_feeds(self.side.model.graph)]
+        fed = {a for setups in self._setups for setup in setups for a in setup.feeds}
+        self.parameters = [
+            msgspec.structs.replace(p, how="fed", detail="") if p.how == "missing" and p.left in fed else p for p in compared
+        ]
+        stages = [structure, parameter_stage(self.parameters, self.side.records is None, self._describe_tied())]
+        parameters = tuple(ParameterResult(p.left.name, p.right.name, p.how, p.detail) for p in self.parameters)
+        differs = stages[-1].verdict == "fails"
+        tolerance = tolerate_by_element(options.tolerance.atol, options.tolerance.rtol)
+        reasons = self._find_obstacles(differs=differs)
+        try:
+            computations = [] if reasons else self._open()
+            names = [(output_name(a), output_name(b)) for a, b in zip(pair.left, pair.right, strict=True)]
+            rounds, engines = compare_rounds(
+                names,
+                self._plan_rounds(computations),
+                tolerance,
+                nodes=self.pairing.pairs,
+                heads=(pair.left, pair.right),
+                layers=options.layers,
             )
-            runners[engine] = left, right
-        yield Round(runners, values.sizes_of)
+        # Parameters that differ are an answer already, so a run that fails besides must not hide it.
+        except (RefusedError, InputError) as error:
+            if not differs and not (options.allow_unsupported and isinstance(error, InputError)):
+                raise
+            reasons = [str(fault) for fault in error.faults]
+        if reasons:
+            stages.append(Stage("values", "skipped", "not run", tuple(reasons)))
+            return BranchReport(pair.reference, pair.label, tuple(stages), parameters=parameters)
+        drawing = find_drawing(computations[0][0]) | find_drawing(computations[0][1])
+        rounds = tuple(leave_drawn(values, drawing) for values in rounds)
+        stages.append(value_stage(rounds))
+        stages += [layer_stage(rounds)] if options.layers else []
+        stages += [engine_stage(engines)] if engines else []
+        training = None
+        if options.train_step and any(stage.verdict == "fails" for stage in stages):
+            stages.append(Stage("training", "skipped", "the branches differ before they are trained"))
+        elif options.train_step:
+            training = self._train(computations[0])
+            stages.append(training_stage(training, expect_tied=options.expect_tied))
+        return BranchReport(pair.reference, pair.label, tuple(stages), rounds, training, parameters, engines, tolerance)
+
+    def _plan_setups(self, given: Mapping[str, Array]) -> list[Setup]:
+        """Return the feeds and shapes of the reference and of the branch; one where they are the same."""
+        feeds_by_name, shapes_by_name = self.twins.spread(given, self.options.shapes)
+        setups = []
+        for label in (self.pair.reference, self.pair.label):
+            names = {a: self.twins.names(a)[label] for a, _ in self.pairing.variables}
+            feeds = {a: feeds_by_name[name] for a, name in names.items() if name in feeds_by_name}
+            shapes = {a: shapes_by_name[name] for a, name in names.items() if name in shapes_by_name}
+            setups.append(Setup(label, feeds, shapes))
+        first, second = setups
+        variables = [a for a, _ in self.pairing.variables]
+        if first.shapes == second.shapes and all(_is_same(first.feeds.get(a), second.feeds.get(a)) for a in variables):
+            return [msgspec.structs.replace(first, branch=None)]
+        return setups
+
+    def _describe_tied(self) -> tuple[str, ...]:
+        """Return how many parameters of both, and how much of a model that holds them, are tied; nothing for other models."""
+        graph, records = self.side.model.graph, self.side.records
+        format_ = find_format(graph)
+        if records is None or format_.supports(Capability.PARAMETER_FILE):
+            return ()
+        inside = format_.index_functions(graph, [node for node, _ in self.pairing.pairs])
+        tied = [*inside, *filter(None, (records.of(pair.left) for pair in self.parameters if pair.how == "tied"))]
+        size, whole = sum(record.data_size for record in tied), records.file.whole_size
+        sizes = f"{format_bytes(size)} of {format_bytes(max(size, whole))}"
+        more = f" ({len(inside)} of them in functions)" if inside else ""
+        return (f"tied: {len(tied)} of {format_count(len(self.parameters) + len(inside), 'parameter')}{more}, {sizes}",)
+
+    def _find_obstacles(self, *, differs: bool) -> list[str]:
+        """Return why values cannot be compared, where that is allowed, or where parameters differ anyway.
+
+        Raises:
+            UnsupportedError: operators without a kernel, unless that is allowed.
+            UsageError: what computes the graph is not installed, unless that is allowed.
+        """
+        graph, allowed = self.side.model.graph, self.options.allow_unsupported
+        if obstacle := find_obstacle(graph):
+            if not (differs or allowed):
+                message, _, hint = obstacle.partition(": ")
+                raise UsageError(Fault(message, hint=f"{hint}; --allow-unsupported accepts structure and parameters alone"))
+            return [obstacle]
+        faults = list_unsupported(graph, [a for a, _ in self.pairing.pairs])
+        if faults and not allowed:
+            raise UnsupportedError(faults)
+        return sorted({fault.message for fault in faults})
+
+    def _open(self) -> list[tuple[Computation, Computation]]:
+        """Return the reference and the branch, opened in each engine."""
+        model = self.side.model
+        return [
+            tuple(  # type: ignore[misc]
+                open_computation(
+                    msgspec.structs.replace(model.graph, heads=heads),
+                    model.parameter_file,
+                    model.where,
+                    executor,
+                    as_input=self.side.as_input,
+                )
+                for heads in (self.pair.left, self.pair.right)
+            )
+            for executor in self._executors.values()
+        ]
+
+    def _plan_rounds(self, computations: Sequence[tuple[Computation, Computation]]) -> Iterator[Round]:
+        """Yield both branches in each engine, for all sets of inputs and sizes."""
+        for setups in self._setups if computations else ():
+            drawer = Drawer(
+                computations[0],
+                self._list_shared(),
+                self.options.inputs,
+                training=self.options.train_step,
+                describe=self.twins.describe,
+            )
+            if len(setups) > 1:
+                self._check_sizes(setups, computations[0])
+            count = 1 if self.options.inputs.sets is not None else None
+            for setup in setups:
+                for number, draw in enumerate(drawer.draw(setup.feeds, setup.shapes, setup.branch, count=count)):
+                    self._firsts += [draw] if number == 0 else []
+                    self._coverage.look(computations[0][0], draw.values[0])
+                    yield Round(self._make_runners(computations, draw), draw.sizes_of)
+            self._notes.update(drawer.notes)
+
+    def _list_shared(self) -> list[NodePair]:
+        """Return the variables of both branches that get one value: inputs, and parameters that are not known to differ."""
+        inputs = [(a, b) for a, b in self.pairing.variables if not self.side.is_parameter(a, b)]
+        records = self.side.records
+        missing = [p for p in self.parameters if p.how == "missing" and (records is None or records.of(p.right) is None)]
+        shared = [p for p in self.parameters if p.how in ("tied", "equal", "fed")]
+        return [*inputs, *((p.left, p.right) for p in (*shared, *missing))]
+
+    def _make_runners(
+        self, computations: Sequence[tuple[Computation, Computation]], draw: Draw
+    ) -> dict[str, tuple[Runner, Runner]]:
+        runners: dict[str, tuple[Runner, Runner]] = {}
+        for number, both in enumerate(computations):
+            outputs = (None, None) if number else draw.outputs  # which are those of the first engine
+            left, right = (
+                ComputationRunner(side, values, known, seed=draw.seed)
+                for side, values, known in zip(both, draw.values, outputs, strict=True)
+            )
+            runners[both[0].engine] = left, right
+        return runners
+
+    def _check_sizes(self, setups: Sequence[Setup], computations: tuple[Computation, Computation]) -> None:
+        """Refuse sizes that a branch cannot take. Raises RefusedError; every branch is named with the sizes."""
+        faults: list[Fault] = []
+        to_right, inputs = dict(self.pairing.variables), self.options.inputs
+        labels = (self.pair.reference, self.pair.label)
+        for owner, setup in enumerate(setups):
+            sizes = _format_sizes(setup, self.twins)
+            for side in (owner, 1 - owner):  # its own sizes first: a branch that cannot take those is the reason
+                feeds = {to_right[a] if side else a: array for a, array in setup.feeds.items()}
+                shapes = {to_right[a] if side else a: shape for a, shape in setup.shapes.items()}
+                try:
+                    computations[side].draw(feeds, shapes, seed=inputs.seed, params_seed=inputs.params_seed)
+                except RefusedError as error:
+                    whose = "" if side == owner else f" the sizes of {name_branch(labels[owner])},"
+                    start = f"{name_branch(labels[side])} cannot run at{whose} {sizes}"
+                    faults += [msgspec.structs.replace(fault, message=f"{start}: {fault.message}") for fault in error.faults]
+                    break
+        if faults:
+            raise RefusedError(faults)
+
+    def _train(self, computations: tuple[Computation, Computation]) -> Training:
+        """Return what one step of training did to both branches."""
+        inputs = [(a, b) for a, b in self.pairing.variables if not self.side.is_parameter(a, b)]
+        first = self._firsts[: len(self._setups[0])]
+        if any(each is not None and each.engine is not None for each in self._executors.values()):
+            self._notes["training is computed with numpy"] = None
+        return train_branches(
+            self.pair, self.pairing, inputs, self.parameters, first, computations, self.side.roles, self.options
+        )
 
 
-def _draw_rounds(inputs: BranchInputs, variables: Sequence[NodePair], notes: dict[str, None]) -> Iterator[Round]:
-    """Yield both branches in sessions of their own for all rounds and sizes; add to ``notes`` what was drawn.
-
-    Raises:
-        RefusedError: inputs cannot be drawn.
-        InputError: onnxruntime refuses a branch.
-    """
-    pair, sides, options = inputs.pair, inputs.sides, inputs.options
-    left, right = (
-        SessionPart(side.graph, heads, side.parameter_file, side.where)
-        for side, heads in zip(sides.members, (pair.left, pair.right), strict=True)
-    )
-    twins = {a.name: b.name for a, b in variables}
-    labels = {a.name: inputs.twins.describe(a) for a, _ in variables}
-    titles = left.where or "the one model", right.where or "the other"
-    for number in range(options.rounds):
-        for setup in inputs.setups:
-            feeds = {node.name: array for node, array in setup.feeds.items()}
-            input_shapes = {node.name: shape for node, shape in setup.shapes.items()}
-            shapes = unify_sizes(sides.graphs, twins, input_shapes, titles)
-            # Every round draws new inputs, and the same seed draws the same rounds again.
-            drawn = draw_values(left, feeds, shapes, options.seed + number)
-            if not number:
-                add_notes(notes, describe_drawn(drawn, feeds, options.seed, labels), setup.branch)
-            options.coverage.look(left, drawn.values)
-            others = {twins.get(name, name): value for name, value in drawn.values.items()}
-            runners = SessionRunner(left, drawn.values, drawn.outputs), SessionRunner(right, others)
-            yield Round({ONNXRUNTIME: runners}, setup.branch)
+def _is_same(a: Array | None, b: Array | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())  # in bits: 1 / x tells 0 from -0
 
 
-def _compare_rounds(
-    inputs: BranchInputs, pairing: Pairing, rounds: Iterable[Round]
-) -> tuple[tuple[Values, ...], tuple[EngineComparison, ...]]:
-    """Return the comparison of both branches in each engine, and that of each engine with the first."""
-    pair, options = inputs.pair, inputs.options
-    names = [(output_name(a), output_name(b)) for a, b in zip(pair.left, pair.right, strict=True)]
-    own = tolerate_by_element(options.atol, options.rtol)
-    across = tolerate_other_program(options.atol, options.rtol)
-    by_engine: dict[str, list[Values]] = {}
-    engines: list[EngineComparison] = []
-    for each in rounds:
-        for engine, (left, right) in each.runners.items():
-            values = compare_runs(names, left, right, own, nodes=pairing.pairs, layers=options.layers, sizes_of=each.sizes_of)
-            by_engine.setdefault(engine, []).append(values)
-        (first_left, first_right), *others = each.runners.values()
-        for left, right in others:
-            branches = [(first_left, left, pair.left), (first_right, right, pair.right)]
-            engines.append(compare_engines(branches, across, sizes_of=each.sizes_of))
-    return tuple(values for rounds in by_engine.values() for values in rounds), tuple(engines)
+def _format_sizes(setup: Setup, twins: Counterparts) -> str:
+    """Return the sizes that were given for a branch, by the names of its own variables."""
+    shapes = {**setup.shapes, **{node: array.shape for node, array in setup.feeds.items()}}
+    label = setup.branch or ""
+    return ", ".join(f"{twins.names(node).get(label, node.name)} {format_shape(shape)}" for node, shape in shapes.items())

@@ -1,341 +1,441 @@
-"""The one comparison of computed values: how far numbers may be apart, outputs pair by pair, and the first difference inside.
-
-What equal means of two arrays is written in :mod:`graphshare.formats.params.comparison`.
-"""
+"""``compare``: what is known of two models, or of a model and recorded outputs: are they the same, for which inputs, how close."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from graphshare.analysis.name_lists import output_name
-from graphshare.errors import InputError
-from graphshare.execute.engines.session_model import SessionPart
-from graphshare.formats.params.comparison import Comparison, compare_arrays
-from graphshare.ir.graph import Entry, Node
+from graphshare.checkpoint.load import Model, Names, Shapes, StrPath, as_checkpoint, as_names, as_path, as_shapes
+from graphshare.checkpoint.map_file import read_map
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.errors import Fault, GraphshareError, InputError, MemoryLimitError, RefusedError, UsageError, locate_refusals
+from graphshare.execute.backends.backend import Computation, list_unsupported, open_computation, warm_up
+from graphshare.execute.plan import UnsupportedError
+from graphshare.execute.prepare.variable_values import as_arrays
+from graphshare.formats.model_format import find_format
+from graphshare.formats.params.records import find_coarsest
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
-from graphshare.verification.runners import ABSENT, Runner
+from graphshare.resources import Resources
+from graphshare.text.format import format_count
+from graphshare.text.urls import is_url, local_path
+from graphshare.verification.branches import Executors, check_names
+from graphshare.verification.comparison import (
+    BY_ELEMENT,
+    Tolerance,
+    Values,
+    cap_noise,
+    compare_values,
+    measure_noise,
+    tolerate_dtype,
+    tolerate_other_program,
+)
+from graphshare.verification.coverage import BodyCoverage
+from graphshare.verification.flow import ProofOptions, check_options, compare_rounds, describe_engines, find_drawing, leave_drawn, leave_drawn_regions, refuse_options
+from graphshare.verification.inputs import Draw, Drawer, Inputs, choose_by_name
+from graphshare.verification.pairing import ModelPairs, find_changes, pair_models
+from graphshare.verification.records import Record, compare_record, find_record
+from graphshare.verification.region import RegionReport
+from graphshare.verification.regions import Departure, Judge, tolerate_region
+from graphshare.verification.report import (
+    OTHER_MODEL,
+    BranchReport,
+    Report,
+    Stage,
+    add_regions,
+    engine_stage,
+    exact_stage,
+    layer_stage,
+    structure_stage,
+    value_stage,
+)
+from graphshare.verification.runners import ComputationRunner, Refused, Round
 
-# Shares of the largest number in an output; the docstring of verify() names them to users of across_dtypes.
-_EXPORTED = {"bfloat16": 8e-2, "float16": 1e-2, "float32": 1e-4, "float64": 1e-9}
-_STEP = ("int8", "uint8")
-_BELOW_ONE = ("Sigmoid", "Softmax")
-"""Operators whose numbers are those of a sum that is near 1, also where all of them are almost 0."""
-_ARRAYS = (np.ndarray, np.generic)
-_APART = float("inf")
-_SAME = Comparison(True, True, 0.0, 0.0)
-
-
-class Tolerance(msgspec.Struct, frozen=True):
-    """How far a number may be from the reference's: ``rtol`` of that number, and ``atol`` or ``of_largest`` more.
-
-    ``of_largest`` is relative to the largest finite number of the reference's array, and holds for floats.
-    """
-
-    atol: float = 0.0
-    rtol: float = 0.0
-    of_largest: float = 0.0
-
-    def find_limit(self, wanted: Array) -> float:
-        """Return how far any number may be from that of ``wanted``, beside ``rtol``."""
-        if not self.of_largest or wanted.dtype.kind != "f":
-            return self.atol
-        return max(self.atol, self.of_largest * find_largest(wanted))
-
-
-Tolerate = Callable[[Any, Any], Tolerance]
-"""Returns the tolerance of a value and what is wanted of it."""
-EXACT = Tolerance()
-"""The tolerance of branches of one model in one session: none."""
-
-
-def tolerate_by_element(atol: float, rtol: float) -> Tolerance:
-    """Return the tolerance of branches, and of two files of one structure: that of numpy's isclose."""
-    return Tolerance(atol, rtol)
-
-
-def tolerate_other_program(atol: float, rtol: float) -> Tolerance:
-    """Return the tolerance of what two programs computed: each sums in an order of its own."""
-    return Tolerance(atol, rtol, of_largest=rtol)
+_TOGETHER = 4
+"""Sets of inputs whose regions are judged in one walk: their values are in memory at once."""
 
 
-def tolerate_batch(atol: float, rtol: float) -> Tolerance:
-    """Return the tolerance of a batch beside runs of each sample: they sum in another order, which shows most near zero."""
-    return Tolerance(atol, rtol, of_largest=1e-5)
-
-
-class DtypeTolerance(Tolerance, frozen=True, kw_only=True):
-    """The tolerance of models in unlike dtypes, whose floats are compared by value; ``dtype`` is the least precise of them."""
-
-    dtype: str
-
-
-def tolerate_dtype(dtype: str, atol: float, rtol: float) -> DtypeTolerance:
-    """Return the tolerance of models of which ``dtype`` is the least precise: that of an export, or ``rtol`` if it is more."""
-    return DtypeTolerance(atol, rtol, of_largest=max(rtol, _EXPORTED[dtype]), dtype=dtype)
-
-
-class ExportTolerance(Tolerance, frozen=True, kw_only=True):
-    """The tolerance of an exported model: ``by_dtype`` of the largest number for floats, nothing for others.
-
-    A number of int8 may be one step off, where two programs round to either side. An array of zeros counts as one of ones.
-    """
-
-    by_dtype: Mapping[str, float]
-
-    def find_limit(self, wanted: Array) -> float:
-        """Return how far any number may be from that of ``wanted``."""
-        dtype = str(wanted.dtype)
-        if wanted.dtype.kind != "f":
-            return 1.0 if dtype in _STEP else 0.0
-        return self.by_dtype.get(dtype, 0.0) * (find_largest(wanted) or 1.0)
-
-
-def tolerate_export(tolerance: float | None) -> ExportTolerance:
-    """Return the tolerance of an exported model; a ``tolerance`` that is given holds for floats of every dtype."""
-    return ExportTolerance(by_dtype=_EXPORTED if tolerance is None else dict.fromkeys(_EXPORTED, tolerance))
-
-
-class OutputComparison(msgspec.Struct, frozen=True):
-    """One output of the reference and its twin.
-
-    ``of_largest`` is the largest distance relative to the largest finite number of the reference, None where neither is known.
-    """
-
-    reference: str
-    output: str
-    shape: tuple[int, ...]
-    dtype: str
-    comparison: Comparison
-    of_largest: float | None = None
-
-
-class InnerComparison(msgspec.Struct, frozen=True):
-    """Output ``output`` of a pair of nodes inside the branches, with the operator (``null`` for a variable)."""
-
-    reference: str
-    node: str
-    op: str
-    output: int
-    comparison: Comparison
-
-
-class Values(msgspec.Struct, frozen=True):
-    """The result of one run of both branches.
-
-    ``first`` is the first difference in topological order, None when there is none. ``layers`` are the inner outputs in that
-    order, where they were asked for. ``sizes_of`` is the branch that the sizes and feeds are from, None if all have the same.
-    ``engine`` is what computed both.
-    """
-
-    outputs: tuple[OutputComparison, ...]
-    first: InnerComparison | None
-    peak_bytes: int
-    sizes_of: str | None
-    layers: tuple[InnerComparison, ...]
-    engine: str
-
-    def __bool__(self) -> bool:
-        return bool(self.outputs) and all(output.comparison for output in self.outputs)
-
-
-class EngineComparison(msgspec.Struct, frozen=True):
-    """The outputs of both branches in ``engine`` beside those in ``reference``, on one set of inputs.
-
-    ``first`` is the first node, in topological order, whose outputs differ, where those of a branch do.
-    """
-
-    reference: str
-    engine: str
-    outputs: tuple[OutputComparison, ...]
-    first: InnerComparison | None
-    sizes_of: str | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self.outputs) and all(output.comparison for output in self.outputs)
-
-
-def compare_runs(
-    names: Sequence[tuple[str, str]],
-    reference: Runner,
-    runner: Runner,
-    tolerance: Tolerance,
+def compare(
+    model: Model,
+    other: Model | Mapping[str, Any],
     *,
-    nodes: Sequence[tuple[Node, Node]] = (),
+    map: StrPath | None = None,
+    feeds: Mapping[str, Any] | None = None,
+    shapes: Shapes | None = None,
+    inputs: Inputs | None = None,
+    tolerance: Tolerance | None = None,
+    exact: bool = False,
     layers: bool = False,
-    sizes_of: str | None = None,
-) -> Values:
-    """Compare the outputs of two runners in their order, and those of ``nodes`` inside where an output differs.
+    allow_unsupported: bool = False,
+    engine: Names = (),
+    strict_engine: bool = False,
+    reduce: StrPath | None = None,
+    resources: Resources | None = None,
+) -> Report:
+    """Find out whether two models compute the same, whatever their formats, dtypes and operators; or a model and a record.
 
-    ``names`` are what the outputs are called on both sides, ``nodes`` pairs of nodes that compute the same. With ``layers``
-    all inner outputs are compared. Raises InputError where onnxruntime does not compute these.
+    Outputs and inputs are paired by their names, in their order where the names differ, or by the ``map`` of a rewrite that made
+    ``other`` of ``model``. First the structure is compared, then what is exact by identities, for every input and bit for bit.
+    What is left is divided into regions, which are judged on drawn inputs, as the outputs are: each on the values that either
+    model has there. The order of the two models does not matter. A record is a file or a mapping of arrays by name, such as
+    ``run`` with ``all_outputs`` gives, or a folder of ONNX's test data: its outputs are compared for its inputs.
+
+    The report names the weakest that is known of an output or region: exact, on so many inputs, different, not judged. With
+    ``exact`` anything but the first is a failure. Numbers may differ by ``tolerance``, by default 1e-5 of themselves or of the
+    largest in their output, and by as much as either model differs from itself when its sums are taken in another order, up to
+    1e-5 of the range of an output. Where parameters have unlike dtypes the least precise one decides: of the largest number
+    8e-2 for bfloat16, 1e-2 for float16.
+
+    ``feeds``, ``shapes``, ``inputs``, ``layers``, ``engine`` and ``strict_engine`` are those of :func:`verify`; the engine is
+    for models whose operators have kernels. With ``allow_unsupported`` one graph with equal parameters is an answer where an
+    operator cannot be computed. With ``reduce`` the smallest parts that show the first difference are written to that folder,
+    with their inputs, once a run of the files has shown it again; the report has them as ``reduced``. ``resources`` limit
+    memory and time.
+
+    Raises:
+        UsageError: options that exclude each other, engines that are not installed.
+        InputError: a model, record or map cannot be read.
+        RefusedError: outputs or inputs cannot be paired; shapes or values are missing; the folder of ``reduce`` has files of
+            another origin.
+        UnsupportedError: operators without a kernel, unless they are allowed; all are listed.
+        OutputError: a file of ``reduce`` could not be written; what it held before is still there.
     """
-    pairs = list(zip(names, reference.run(), runner.run(), strict=True))
-    outputs = tuple(_compare_output(a, b, value, wanted, tolerance, reference.title) for (a, b), wanted, value in pairs)
-    first: InnerComparison | None = None
-    inner: list[InnerComparison] = []
-    if layers or not all(output.comparison for output in outputs):
-        first = next(_find_variables(nodes, reference, runner, tolerance), None)
-        try:
-            inner = _compare_inner(reference, runner, {b: a for a, b in nodes}, tolerance, to_first=not layers)
-        except InputError:
-            if layers:
-                raise  # else the outputs are what was asked for
-        first = first or next((output for output in inner if not output.comparison), None)
-    peak = max(reference.peak_bytes, runner.peak_bytes)
-    return Values(outputs, first, peak, sizes_of, tuple(inner) if layers else (), runner.engine)
+    own = inputs or Inputs()
+    options = ProofOptions(
+        inputs=own,
+        tolerance=tolerance or BY_ELEMENT,
+        feeds=as_arrays(feeds),
+        shapes=EMPTY,
+        as_input=tuple(as_names(own.as_input)),
+        layers=layers,
+        allow_unsupported=allow_unsupported,
+        engines=tuple(name for text in as_names(engine) for name in text.split(",")) or (None,),
+        strict_engine=strict_engine,
+    )
+    faults = check_options(options)
+    if reduce is not None and is_url(os.fspath(reduce)):
+        faults.append(Fault("`reduce` writes to a folder on this machine", hint="name a folder here"))
+    refuse_options(faults)
+    record = find_record(other)
+    if record is None and (swapped := find_record(model)) is not None:
+        record, model = swapped, other  # type: ignore[assignment]
+    if record is not None:
+        return _compare_record(as_checkpoint(model), record, options, shapes, tolerance, resources, reduce)
+    # A copy: who compares a model with itself compares two models.
+    left, right = as_checkpoint(model), msgspec.structs.replace(as_checkpoint(other))  # type: ignore[arg-type]
+    options = msgspec.structs.replace(options, shapes=as_shapes(shapes, left.graph, right.graph))
+    names = _read_names(as_path(map))
+    if reduce is not None:
+        from graphshare.verification.reduction import refuse_folder  # start-up: few proofs look for parts
+
+        refuse_folder(local_path(os.fspath(reduce)))
+    with locate_refusals(left), (resources or Resources()).limit():
+        for side in (left, right):
+            side.held  # noqa: B018  (refuses records without names)
+            warm_up(find_format(side.graph).backends)
+        comparison = _ModelComparison(left, right, options, names, exact=exact)
+        report = comparison.run()
+        if reduce is None:
+            return report
+        from graphshare.verification.reduction import reduce_difference  # start-up: as above
+
+        return reduce_difference(local_path(os.fspath(reduce)), report, comparison.departures, comparison.tolerate, options, _confirm)
 
 
-def compare_engines(
-    branches: Sequence[tuple[Runner, Runner, Sequence[Entry]]], tolerance: Tolerance, *, sizes_of: str | None = None
-) -> EngineComparison:
-    """Compare what two engines computed of each branch: a run in the first, one in the other, and the heads of both."""
-    parts = []
-    for reference, runner, heads in branches:
-        names = [(name, name) for name in map(output_name, heads)]
-        nodes = [(node, node) for node in post_order(entry.node for entry in heads)]
-        parts.append(compare_runs(names, reference, runner, tolerance, nodes=nodes))
-    outputs = tuple(output for part in parts for output in part.outputs)
-    first = next((part.first for part in parts if part.first is not None), None)
-    reference, runner, _ = branches[0]
-    return EngineComparison(reference.engine, runner.engine, outputs, first, sizes_of)
+def _confirm(left: Checkpoint, right: Checkpoint, feeds: Mapping[str, Array], options: ProofOptions) -> Report:
+    """Compare two models on inputs by name."""
+    own = msgspec.structs.replace(options, feeds=feeds, shapes={}, inputs=Inputs(seed=options.inputs.seed), layers=False)
+    return _ModelComparison(left, right, own, {}).run()
 
 
-def _compare_output(reference: str, output: str, value: Any, wanted: Any, tolerance: Tolerance, title: str) -> OutputComparison:
-    comparison = compare_values(value, wanted, tolerance, title)
-    of_largest = None
-    if isinstance(wanted, _ARRAYS) and comparison.max_abs < _APART:
-        of_largest = comparison.max_abs / (find_largest(np.asarray(wanted)) or 1.0) if comparison.max_abs else 0.0
-    return OutputComparison(reference, output, *describe_value(value), comparison, of_largest)
+def _compare_record(
+    model: Checkpoint,
+    record: Record,
+    options: ProofOptions,
+    shapes: Shapes | None,
+    tolerance: Tolerance | None,
+    resources: Resources | None,
+    reduce: StrPath | None,
+) -> Report:
+    faults = []
+    if options.inputs.sets is not None or options.inputs.rounds > 1:
+        faults.append(Fault("a record has inputs of its own: leave `sets` and `rounds` out"))
+    if reduce is not None:
+        faults.append(Fault("`reduce` needs two models: a record has no operators"))
+    refuse_options(faults)
+    options = msgspec.structs.replace(options, shapes=as_shapes(shapes, model.graph))
+    with locate_refusals(model), (resources or Resources()).limit():
+        model.held  # noqa: B018  (refuses records without names)
+        warm_up(find_format(model.graph).backends)
+        check_names([model.graph], [model.graph], options, {})
+        return compare_record(model, record, options, tolerance)
 
 
-def _find_variables(
-    nodes: Sequence[tuple[Node, Node]], reference: Runner, runner: Runner, tolerance: Tolerance
-) -> Iterator[InnerComparison]:
-    """Yield the variables whose values differ."""
-    for a, b in nodes:
-        if a in reference.variables and b in runner.variables:
-            result = compare_values(runner.variables[b], reference.variables[a], tolerance)
-            if not result:
-                yield InnerComparison(a.name, b.name, b.operator_text, 0, result)
+def _read_names(path: str | None) -> dict[str, str]:
+    """Return the names that a rewrite gave to the nodes of its source, from its map file."""
+    entries = () if path is None else read_map(path).entries
+    return {entry.source.name: entry.target.name for entry in entries if entry.target is not None}
 
 
-def _compare_inner(
-    reference: Runner, runner: Runner, partners: Mapping[Node, Node], tolerance: Tolerance, *, to_first: bool
-) -> list[InnerComparison]:
-    """Return the comparison of the outputs inside of two runs; with ``to_first`` up to the first that differs.
+class _ModelComparison:
+    """The comparison of two models. ``departures`` are the regions that depart, ``tolerate`` the tolerance of regions."""
 
-    ``partners`` has the node of the reference that a node is compared with.
-    """
-    if not partners:
-        return []
-    kept: dict[tuple[Node, int], Any] = {}
-    compared: list[InnerComparison] = []
+    def __init__(
+        self, left: Checkpoint, right: Checkpoint, options: ProofOptions, names: Mapping[str, str], *, exact: bool = False
+    ) -> None:
+        self.departures: list[Departure] = []
+        self._options, self._is_exact_wanted = options, exact
+        self._sources = (left, right)
+        self._pairs = pair_models(left, right, options.as_input, names)
+        self._notes: dict[str, None] = dict.fromkeys(self._pairs.notes)
+        graphs = [left.graph, right.graph]
+        check_names([self._pairs.left.graph, self._pairs.right.graph], graphs, options, self._notes)
+        self._dtype = _find_dtype(left, right)
+        atol, rtol = options.tolerance.atol, options.tolerance.rtol
+        self._tolerance = tolerate_dtype(self._dtype, atol, rtol) if self._dtype else tolerate_other_program(atol, rtol)
+        self.tolerate = tolerate_region(self._dtype, atol, rtol)
+        self._coverage = BodyCoverage()
+        inputs = {a.name: b.name for a, b in self._pairs.inputs}
+        self._judge = Judge(self._pairs.left, self._pairs.right, self._pairs.outputs, inputs)
 
-    def keep(node: Node, index: int, value: Any) -> None:
-        # The executor writes later values into the same buffer.
-        kept[node, index] = value.copy() if isinstance(value, _ARRAYS) else value
+    def run(self) -> Report:
+        """Return the report of all stages."""
+        structure, is_exact = self._compare_structure()
+        unsupported = self._list_unsupported()
+        if unsupported:
+            if not self._options.allow_unsupported or not is_exact:
+                raise UnsupportedError(unsupported)
+            skipped = Stage("values", "skipped", "not run", tuple(sorted({fault.message for fault in unsupported})))
+            branch = BranchReport("", OTHER_MODEL, (structure, skipped), is_exact=True)
+            return Report((branch,), tuple(self._notes))
+        exact = RegionReport(0, 0, {}) if is_exact else self._judge.find_exact()
+        if exact is not None and not is_exact:
+            structure = exact_stage(exact)
+        sides = self._open()
+        draws = self._draw(sides)
+        outputs = self._run(sides, draws)
+        drawing = {**find_drawing(sides[1]), **find_drawing(sides[0])}
+        self._drawing = [*drawing.values()]
+        rounds = self._compare(sides, draws, outputs)
+        regions: list[RegionReport] = [] if is_exact or exact is None else [exact]
+        if exact is None:
+            for side in sides:
+                side.close()
+            regions = self._judge_regions(sides[0], draws, outputs)
+        rounds = tuple(self._allow_noise(sides, draws, outputs, rounds, regions))
+        rounds = tuple(leave_drawn(values, drawing) for values in rounds)
+        stages = [structure, value_stage(rounds)]
+        stages += [layer_stage(rounds)] if self._options.layers else []
+        stages += [engine_stage(self._engines)] if self._engines else []
+        branch = BranchReport(
+            "",
+            OTHER_MODEL,
+            add_regions(stages, regions),
+            rounds,
+            tolerance=self._tolerance,
+            regions=tuple(regions),
+            is_exact=exact is not None,
+        )
+        if self._is_exact_wanted and exact is None and branch:
+            more = Stage("exact", "fails", "equal on the inputs that were tried, and not exact for every input")
+            branch = msgspec.structs.replace(branch, stages=(*branch.stages, more))
+        self._notes.update({**describe_engines(self._executors[0]), **describe_engines(self._executors[1])})
+        return Report((branch,), (*self._notes, *self._coverage.describe()))
 
-    def look(node: Node, index: int, value: Any) -> None:
-        partner = partners.get(node)
-        if partner is None or (partner, index) not in kept or (to_first and compared and not compared[-1].comparison):
-            return
-        # Popped, so that memory is free again as the second run goes on.
-        result = compare_values(value, kept.pop((partner, index)), tolerance)
-        compared.append(InnerComparison(reference.label(partner, index), node.name, node.operator_text, index, result))
+    def _compare_structure(self) -> tuple[Stage, bool]:
+        """Return the stage of the structure, and whether both models are one graph with equal parameters."""
+        left, right = (find_format(model.graph) for model in self._sources)
+        if left is not right:
+            return Stage("structure", "skipped", f"{left.title} and {right.title} have other nodes"), False
+        pairing, changes = find_changes(self._pairs, across_dtypes=bool(self._dtype))
+        if not changes and not self._dtype:
+            return structure_stage(pairing), True
+        summary = f"{format_count(len(changes), 'difference')}, so identities and values decide"
+        return Stage("structure", "skipped", summary, changes), False
 
-    reference.watch(keep)
-    runner.watch(look)
-    return compared
+    def _list_unsupported(self) -> list[Fault]:
+        models = (self._pairs.left, self._pairs.right)
+        return [fault for model in models for fault in list_unsupported(model.graph, model.graph.nodes)]
+
+    def _open(self) -> tuple[Computation, Computation]:
+        """Open both models, in the first engine where there is a choice of engines."""
+        models = (self._pairs.left, self._pairs.right)
+        self._executors = self._choose_executors()
+        opened = [
+            [
+                open_computation(model.graph, model.parameter_file, model.where, executor, as_input=self._options.as_input)
+                for executor in executors.values()
+            ]
+            for model, executors in zip(models, self._executors, strict=True)
+        ]
+        # With several engines both models are computed in each, and engines are compared with the first.
+        self._others = list(zip(opened[0][1:], opened[1][1:], strict=True))
+        return opened[0][0], opened[1][0]
+
+    def _choose_executors(self) -> list[Executors]:
+        """Return what computes each model; an engine is for a model that has a choice of engines."""
+        chosen: list[Executors | None] = []
+        refusals: list[RefusedError] = []
+        models = (self._pairs.left, self._pairs.right)
+        for model in models:
+            try:
+                chosen.append(self._options.choose_executors(model.graph, model.where))
+            except RefusedError as error:
+                refusals.append(error)
+                chosen.append(None)
+        if len(refusals) == len(models):
+            raise refusals[0]
+        if refusals and len(self._options.engines) > 1:
+            message = "a graph that is compared with a model of another format is computed by one engine"
+            raise UsageError(Fault(message, hint="give `engine` one name"))
+        default = msgspec.structs.replace(self._options, engines=(None,), strict_engine=False)
+        return [
+            default.choose_executors(model.graph, model.where) if own is None else own
+            for model, own in zip(models, chosen, strict=True)
+        ]
+
+    def _draw(self, sides: tuple[Computation, Computation]) -> list[Draw]:
+        """Return the sets of inputs."""
+        pairs, left = self._pairs.inputs, self._pairs.left
+        titles = (left.where or "the one model", self._pairs.right.where or OTHER_MODEL)
+        drawer = Drawer(sides, pairs, self._options.inputs, titles)
+        count = 1 if self._options.inputs.sets is not None else None
+        shapes = choose_by_name(self._options.shapes, pairs)
+        draws = [
+            draw
+            for feeds in self._options.list_feeds(left.graph)
+            for draw in drawer.draw(choose_by_name(feeds, pairs), shapes, count=count)
+        ]
+        self._notes.update(drawer.notes)
+        return draws
+
+    def _run(self, sides: tuple[Computation, Computation], draws: Sequence[Draw]) -> list[tuple[Any, Any]]:
+        """Return the outputs of both models for each set of inputs. Raises what the first model does where both refuse one."""
+        results: list[list[Any]] = []
+        errors: dict[tuple[int, int], GraphshareError] = {}
+        for side, computation in enumerate(sides):
+            own: list[Any] = []
+            for number, draw in enumerate(draws):
+                try:
+                    known = draw.outputs[side]
+                    own.append(computation.run(draw.values[side], seed=draw.seed).outputs if known is None else known)
+                except MemoryLimitError:
+                    raise
+                except (InputError, RefusedError) as error:
+                    errors[side, number] = error
+                    own.append(Refused(error.faults[0].message))
+            results.append(own)
+            computation.close()  # one of them is in memory at a time
+        for number in range(len(draws)):
+            if (0, number) in errors and (1, number) in errors:
+                raise errors[0, number]
+        return list(zip(*results, strict=True))
+
+    def _compare(
+        self, sides: tuple[Computation, Computation], draws: Sequence[Draw], outputs: Sequence[tuple[Any, Any]]
+    ) -> tuple[Values, ...]:
+        """Return the comparison of all outputs."""
+        rounds = []
+        for draw, own in zip(draws, outputs, strict=True):
+            runners = [ComputationRunner(*each, seed=draw.seed) for each in zip(sides, draw.values, own, strict=True)]
+            engines = {sides[0].engine: (runners[0], runners[1])}
+            for left, right in self._others:
+                others = [ComputationRunner(side, values, seed=draw.seed) for side, values in zip((left, right), draw.values, strict=True)]
+                engines[left.engine] = (others[0], others[1])
+            rounds.append(Round(engines))
+        nodes = self._pair_nodes() if self._options.layers else ()
+        heads = (self._pairs.left.graph.heads, self._pairs.right.graph.heads)
+        values, self._engines = compare_rounds(
+            self._pairs.names, rounds, self._tolerance, nodes=nodes, heads=heads, layers=self._options.layers
+        )
+        return values
+
+    def _pair_nodes(self) -> list[tuple[Node, Node]]:
+        """Return the nodes of both models whose first outputs have one name, which no other has."""
+        named = [_index_names(model.graph) for model in (self._pairs.left, self._pairs.right)]
+        return [(node, named[1][name]) for name, node in named[0].items() if name in named[1]]
+
+    def _judge_regions(
+        self, left: Computation, draws: Sequence[Draw], outputs: Sequence[tuple[Any, Any]]
+    ) -> list[RegionReport]:
+        """Return the reports of the regions on the sets of inputs that both models compute, a few sets together."""
+        computed = [
+            draw for draw, own in zip(draws, outputs, strict=True) if not any(isinstance(each, Refused) for each in own)
+        ]
+        reports: list[RegionReport] = []
+        for start in range(0, len(computed), _TOGETHER):
+            together = computed[start : start + _TOGETHER]
+            taken = [self._coverage.look(left, draw.values[0]) for draw in together]
+            feeds = [{a.name: draw.values[0][a] for a, _ in self._pairs.inputs if a in draw.values[0]} for draw in together]
+            judged = self._judge.judge(feeds, self.tolerate)
+            if judged is None:
+                return []
+            self.departures = self.departures or list(self._judge.departures)
+            judged = leave_drawn_regions(judged, self._drawing)
+            reports += [msgspec.structs.replace(judged, taken=each) for each in taken]
+        return reports
+
+    def _allow_noise(
+        self,
+        sides: tuple[Computation, Computation],
+        draws: Sequence[Draw],
+        outputs: Sequence[tuple[Any, Any]],
+        rounds: Sequence[Values],
+        regions: Sequence[RegionReport],
+    ) -> Iterator[Values]:
+        """Yield comparisons that allow outputs to be as far apart as those of a model are from themselves.
+
+        A rewrite may make a backend choose other kernels, which sum in another order, as other sessions of either model do.
+        """
+        for number, values in enumerate(rounds):
+            is_first_engine = number < len(draws)
+            own: tuple[Any, Any] = outputs[number] if is_first_engine else ((), ())
+            # No noise excuses a region.
+            if values or self._dtype or not is_first_engine or not all(regions) or any(isinstance(x, Refused) for x in own):
+                yield values
+                continue
+            noise = [measure_noise(side, draws[number].values[i], own[i]) for i, side in enumerate(sides)]
+            yield self._excuse(values, own, [max(each) for each in zip(*noise, strict=True)])
+
+    def _excuse(self, values: Values, own: tuple[Any, Any], noise: Sequence[float]) -> Values:
+        """Return a comparison with the outputs that noise explains; beyond its cap they are not judged."""
+        compared = list(values.outputs)
+        for place, (output, each) in enumerate(zip(values.outputs, noise, strict=True)):
+            wanted, head = own[0][place], self._pairs.left.graph.heads[place]
+            if output.comparison:
+                continue
+            allowed = cap_noise(each, wanted, head.node.op)
+            wider = msgspec.structs.replace(self._tolerance, atol=max(self._tolerance.atol, allowed))
+            comparison = compare_values(own[1][place], wanted, wider)
+            text = f"{output.reference!r} is {comparison.max_abs:.3g} apart, and a model from itself {each:.3g}"
+            if comparison:
+                compared[place] = msgspec.structs.replace(output, comparison=comparison)
+                self._notes[f"{text}, which is allowed"] = None
+            elif output.comparison.max_abs <= each:
+                reason = f"{text}, where its inputs or the order of sums change a little: values show nothing"
+                compared[place] = msgspec.structs.replace(output, unjudged=reason)
+        first = None if all(output.comparison for output in compared) else values.first
+        return msgspec.structs.replace(values, outputs=tuple(compared), first=first)
 
 
-def compare_values(value: Any, wanted: Any, tolerance: Tolerance, title: str = "") -> Comparison:
-    """Compare two values: arrays, lists of them (sequences), or nothing (optional values); ``title`` is the reference's."""
-    if wanted is ABSENT:
-        return Comparison(False, False, _APART, _APART, f"{title} does not have it")
-    if isinstance(value, list) and isinstance(wanted, list):
-        if len(value) != len(wanted):
-            return Comparison(False, False, _APART, _APART, f"sequences of {len(value)} and {len(wanted)}")
-        each = [compare_values(a, b, tolerance) for a, b in zip(value, wanted, strict=True)]
-        # The element that is furthest apart stands for the whole sequence.
-        return next((c for c in each if not c), max(each, key=lambda c: (not c.identical, c.max_abs), default=_SAME))
-    if isinstance(value, _ARRAYS) and isinstance(wanted, _ARRAYS):
-        if "O" not in (value.dtype.kind, wanted.dtype.kind):
-            value, wanted = np.asarray(value), np.asarray(wanted)
-            limit = tolerance.find_limit(wanted)
-            across = isinstance(tolerance, DtypeTolerance) and value.dtype.kind == wanted.dtype.kind == "f"
-            if across and value.dtype != wanted.dtype:
-                wide = np.result_type(value, wanted)
-                comparison = compare_arrays(value.astype(wide), wanted.astype(wide), atol=limit, rtol=tolerance.rtol)
-                # Equal numbers in unlike dtypes are not equal bits.
-                return msgspec.structs.replace(comparison, identical=False)
-            return compare_arrays(value, wanted, atol=limit, rtol=tolerance.rtol)
-        if value.shape != wanted.shape:
-            return Comparison(False, False, _APART, _APART, f"shapes {value.shape} and {wanted.shape}")
-    same = bool(np.array_equal(value, wanted))
-    return _SAME if same else Comparison(False, False, _APART, _APART, "texts or kinds of values differ")
+def _index_names(graph: Graph) -> dict[str, Node]:
+    """Return the operators of a graph by the names of their first outputs, as far as these are unique."""
+    names = [(output_name(Entry(node)), node) for node in post_order(head.node for head in graph.heads) if node.op]
+    counts = Counter(name for name, _ in names)
+    return {name: node for name, node in names if counts[name] == 1}
 
 
-def allow_spread(
-    values: Values,
-    part: SessionPart,
-    feeds: Mapping[str, Array],
-    runs: tuple[Sequence[Any], Sequence[Any]],
-    tolerance: Tolerance,
-) -> tuple[Values, list[str]]:
-    """Return a comparison that allows outputs to be as far apart as those of the original itself are in other sessions.
-
-    ``runs`` are the outputs of both models. Notes say of which outputs that was needed.
-    """
-    spreads = _measure_spread(part, feeds, runs[0])
-    outputs, notes = list(values.outputs), []
-    for number, (output, spread) in enumerate(zip(outputs, spreads, strict=True)):
-        # A rewrite may make onnxruntime choose other kernels, as other sessions of the original do: that is not a fault.
-        wider = msgspec.structs.replace(tolerance, atol=max(tolerance.atol, spread))
-        comparison = compare_values(runs[1][number], runs[0][number], wider)
-        if comparison and not output.comparison:
-            outputs[number] = msgspec.structs.replace(output, comparison=comparison)
-            apart = f"{output.reference!r} is {comparison.max_abs:.3g} apart; in other sessions the original is"
-            notes.append(f"{apart} {spread:.3g} apart from itself, which is allowed")
-    first = None if all(output.comparison for output in outputs) else values.first
-    return msgspec.structs.replace(values, outputs=tuple(outputs), first=first), notes
-
-
-def _measure_spread(part: SessionPart, feeds: Mapping[str, Array], wanted: Sequence[Any]) -> list[float]:
-    """Return how far each output of a model is from ``wanted`` in sessions that compute it in another way.
-
-    These do without optimizations, with one thread and with two, and without packing weights. At most 1e-5 of the range of an
-    output's numbers is returned, or two steps of a float at 1 of what is a share of 1.
-    """
-    spreads = [0.0] * len(wanted)
-    for options in ({"optimize": False}, {"threads": 1}, {"threads": 2}, {"prepack": False}):
-        again = SessionPart(part.graph, part.graph.heads, part.parameters, part.where, **options).run(feeds)
-        for number, (value, first) in enumerate(zip(again, wanted, strict=True)):
-            if isinstance(first, np.ndarray) and first.dtype.kind == "f" and first.size:
-                apart = compare_values(value, first, EXACT).max_abs
-                numbers = first[np.isfinite(first)].astype(np.float64)
-                most = 1e-5 * float(np.ptp(numbers)) if numbers.size else 0.0
-                if part.graph.heads[number].node.op in _BELOW_ONE:
-                    most = max(most, 2 * float(np.finfo(first.dtype).eps))
-                spreads[number] = max(spreads[number], min(apart, most))
-    return spreads
-
-
-def find_largest(array: Array) -> float:
-    """Return the largest finite magnitude in an array of numbers; 0 for an empty array, and for one of texts."""
-    if array.dtype.kind not in "fiub" or not array.size:
-        return 0.0
-    # Integers become floats first: the magnitude of the least one overflows in its own dtype.
-    finite = np.abs(array[np.isfinite(array)] if array.dtype.kind == "f" else array.astype(np.float64))
-    return float(finite.max()) if finite.size else 0.0
-
-
-def describe_value(value: Any) -> tuple[tuple[int, ...], str]:
-    """Return shape and dtype of a value; the length of a sequence."""
-    if isinstance(value, _ARRAYS):
-        return tuple(value.shape), str(value.dtype)
-    return ((len(value),), "sequence") if isinstance(value, list) else ((), type(value).__name__)
+def _find_dtype(left: Checkpoint, right: Checkpoint) -> str:
+    """Return the least precise dtype of parameters where it is another in each model, else an empty text."""
+    coarsest = [
+        None if model.parameter_file is None else find_coarsest(record.dtype for record in model.parameter_file.records)
+        for model in (left, right)
+    ]
+    known = [dtype for dtype in coarsest if dtype is not None]
+    return (find_coarsest(known) or "") if len(set(known)) > 1 else ""

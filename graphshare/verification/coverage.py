@@ -8,9 +8,9 @@ from contextlib import suppress
 import numpy as np
 
 from graphshare.errors import InputError, RefusedError
-from graphshare.execute.engines.session_model import SessionPart
+from graphshare.execute.backends.backend import Computation
 from graphshare.formats.model_format import find_format
-from graphshare.ir.graph import EMPTY
+from graphshare.ir.graph import EMPTY, Node
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_names
 
@@ -23,17 +23,18 @@ class BodyCoverage:
     def __init__(self) -> None:
         self._taken: dict[str, set[bool]] = {}
 
-    def look(self, part: SessionPart, feeds: Mapping[str, Array]) -> Mapping[str, bool]:
-        """Compute the conditions of the Ifs of ``part`` by themselves: more outputs of a model move its last bits.
+    def look(self, computation: Computation, values: Mapping[Node, Array]) -> Mapping[str, bool]:
+        """Compute the conditions of the Ifs of a graph by themselves: more outputs of a model move its last bits.
 
         Returns what each of them is, by the name of the If.
         """
-        switches = [(node.name, find_format(part.graph).find_switch(node)) for node in part.graph.nodes]
+        graph = computation.graph
+        switches = [(node.name, find_format(graph).find_switch(node)) for node in graph.nodes if node.op]
         entries = {name: switch[0] for name, switch in switches if switch is not None}
         places = {(entry.node, entry.index): entry for entry in entries.values()}
         with suppress(InputError, RefusedError):  # the outputs are what was asked for
-            values = part.select(list(places.values())).run(feeds) if places else ()
-            sides = {place: bool(np.any(value)) for place, value in zip(places, values, strict=True)}
+            outputs = computation.select(list(places.values())).run(values).outputs if places else ()
+            sides = {place: bool(np.any(value)) for place, value in zip(places, outputs, strict=True)}
             taken = {name: sides[entry.node, entry.index] for name, entry in entries.items()}
             for name, side in taken.items():
                 self._taken.setdefault(name, set()).add(side)

@@ -15,8 +15,8 @@ from graphshare.analysis.free_sizes import Symbol, list_trials
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import DisprovedError, Fault, GraphshareError, InputError, RefusedError
-from graphshare.execute.engines.session_model import SessionPart
-from graphshare.execute.prepare.declared_inputs import draw_values
+from graphshare.execute.backends.backend import Computation, open_computation
+from graphshare.execute.prepare.declared_inputs import list_declared
 from graphshare.formats.onnx.compose import make_operator
 from graphshare.formats.onnx.free_axes import list_names, multiply_numbers
 from graphshare.ir.graph import Entry, Node
@@ -24,7 +24,7 @@ from graphshare.ops.kernel import Array
 from graphshare.resources import is_chosen_limit
 from graphshare.rewrite.unfix import UnfixedGraph
 from graphshare.text.format import format_count, format_names
-from graphshare.verification.compare import EXACT, Tolerance, compare_values, find_largest, tolerate_export
+from graphshare.verification.comparison import EXACT, Tolerance, compare_values, find_largest, tolerate_export
 from graphshare.verification.report import describe_difference
 
 _SAMPLES = 3
@@ -67,9 +67,10 @@ def measure_shapes(
         for number, entry in enumerate(entries)
     ]
     try:
-        part = SessionPart(model.graph, [Entry(node) for node in measured], model.parameter_file, model.where)
-        needed = {name: tuple(shape) for name, shape in shapes.items() if name in part.session.inputs}
-        rows = part.run(draw_values(part, {}, needed, 0).values)
+        graph = msgspec.structs.replace(model.graph, heads=tuple(Entry(node) for node in measured))
+        computation = open_computation(graph, model.parameter_file, model.where)
+        needed = {node: tuple(shapes[node.name]) for node in computation.graph.variables() if node.name in shapes}
+        rows = computation.run(computation.draw(shapes=needed).values).outputs
     except GraphshareError as error:
         if is_chosen_limit(error):
             raise
@@ -94,16 +95,16 @@ class _Trial:
         self.max_abs = self.of_largest = 0.0
         self.tells_apart = self.batch is None
 
-    def _open(self, model: Checkpoint, *, optimize: bool = True) -> SessionPart:
-        return SessionPart(model.graph, model.graph.heads, model.parameter_file, model.where, optimize=optimize)
+    def _open(self, model: Checkpoint, *, exact: bool = False) -> Computation:
+        return open_computation(model.graph, model.parameter_file, model.where, exact=exact)
 
     def prove(self) -> SizesProof:
         """Return what was compared. Raises DisprovedError."""
         # At least two sets, so that samples of different runs meet in one batch, and at least _SAMPLES samples in all.
         drawn = self._draw(self.original, {}, max(2, -(-_SAMPLES // self.per_run)))
-        runs = [self.original.run(values) for values in drawn]
+        runs = [self._compute(self.original, values) for values in drawn]
         # A model that draws numbers differs from itself, and then a difference would show nothing.
-        if self._find_other(self.original.run(drawn[0]), runs[0]):
+        if self._find_other(self._compute(self.original, drawn[0]), runs[0]):
             hint = "write it without a proof with `verify=False`"
             raise RefusedError(Fault("two runs of the model itself differ, so nothing can be proved", hint=hint))
         is_optimized = self._prove_fixed(drawn[0], runs[0])
@@ -118,25 +119,32 @@ class _Trial:
         errors = self.max_abs, self.of_largest
         return SizesProof(len(self.names), batches, tuple(tried), *errors, is_optimized, self.tells_apart)
 
-    def _draw(self, part: SessionPart, sizes: Mapping[str, int], count: int) -> list[dict[str, Array]]:
+    def _compute(self, part: Computation, values: Mapping[str, Array]) -> list[Array]:
+        return part.run({node: values[node.name] for node in part.graph.variables() if node.name in values}).outputs
+
+    def _draw(self, part: Computation, sizes: Mapping[str, int], count: int) -> list[dict[str, Array]]:
         """Return ``count`` sets of inputs, with free ``sizes``, or at those of the file. Only samples differ between them."""
+        nodes = {node.name: node for node in part.graph.variables()}
+        ranks = {name: len(shape or ()) for name, (_, shape) in list_declared(part.graph).items()}
         shapes: dict[str, list[int | None]] = {}
         for symbol in self.rewrite.symbols if sizes else ():
             for name, axis in self._list_places(symbol):
-                shapes.setdefault(name, [None] * len(part.session.inputs[name]))[axis] = sizes[symbol.name]
-        fixed = {name: tuple(shape) for name, shape in shapes.items()}
+                shapes.setdefault(name, [None] * ranks[name])[axis] = sizes[symbol.name]
+        fixed = {nodes[name]: tuple(shape) for name, shape in shapes.items()}
         # Inputs without samples, such as a threshold, must be one value for a whole batch.
-        first, *others = (draw_values(part, {}, fixed, seed).values for seed in range(count))
+        draws = (part.draw(shapes=fixed, seed=seed).values for seed in range(count))
+        first, *others = ({node.name: value for node, value in values.items()} for values in draws)
         batched = [] if self.batch is None else [name for name, _ in self._list_places(self.batch)]
         return [first, *({**first, **{name: values[name] for name in batched}} for values in others)]
 
     def _list_places(self, symbol: Symbol) -> list[tuple[str, int]]:
         """Return the inputs that have a size, each with the axis, without those that no output needs."""
-        return [(name, axis) for name, axis in symbol.places if name in self.original.session.inputs]
+        needed = {node.name for node in self.original.graph.variables()}
+        return [(name, axis) for name, axis in symbol.places if name in needed]
 
     def _run(self, feeds: Mapping[str, Array], sizes: Mapping[str, int]) -> list[Array]:
         try:
-            return self.changed.run(feeds)
+            return self._compute(self.changed, feeds)
         except (InputError, RefusedError) as error:
             at = ", ".join(f"{name} {size}" for name, size in sizes.items())
             first = error.faults[0]
@@ -151,7 +159,7 @@ class _Trial:
         if not self._find_other(self._run(feeds, self.base), wanted):
             return True
         # Some optimizations need fixed sizes and sum in another order, which is not the fault of the rewrite.
-        plain = [self._open(model, optimize=False).run(feeds) for model in (self.unfixed, self.source)]
+        plain = [self._compute(self._open(model, exact=True), feeds) for model in (self.unfixed, self.source)]
         if names := self._find_other(*plain):
             raise self._disprove(f"computes different bits at the sizes of the file: {format_names(names)}")
         return False

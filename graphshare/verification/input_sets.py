@@ -1,12 +1,10 @@
-"""Sets of inputs from a folder, each a round of a proof, and the reports of all rounds as one."""
+"""Sets of inputs from a folder, each a round of a proof."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterator, Sequence
-
-import msgspec
 
 from graphshare.errors import Fault, GraphshareError, InputError
 from graphshare.execute.prepare.declared_inputs import Declared, fits_sizes, format_declared, list_declared
@@ -15,7 +13,6 @@ from graphshare.formats.params.array_files import read_arrays, read_tensor
 from graphshare.ir.graph import Graph
 from graphshare.ops.kernel import Array
 from graphshare.text.names import did_you_mean
-from graphshare.verification.report import BranchReport, Report, Stage, add_regions, engine_stage, value_stage
 
 _TENSOR = re.compile(r"input_(\d+)")
 _ONE = "a set has one array for each input: put one of the files into another folder"
@@ -80,23 +77,3 @@ def _find_misfits(graph: Graph, declared: Declared, name: str, array: Array, whe
     if shape is not None and not fits_sizes(array.shape, shape):
         size = format_declared(array.shape)
         yield Fault(f"input {name!r} is {size}, but the model declares {format_declared(shape)}", where=where)
-
-
-def merge_reports(reports: Sequence[Report]) -> Report:
-    """Return the reports of all sets as one."""
-    branches: list[BranchReport] = []
-    for same in zip(*(report.branches for report in reports), strict=True):
-        rounds = tuple(values for branch in same for values in branch.rounds)
-        engines = tuple(compared for branch in same for compared in branch.engines)
-        regions = tuple(judged for branch in same for judged in branch.regions)
-        stages: dict[str, Stage] = {}
-        for stage in (stage for branch in same for stage in branch.stages):
-            # A stage that fails for one set fails for all; values and engines are counted anew below.
-            known = stages.get(stage.name)
-            if known is None or known.verdict != "fails":
-                stages[stage.name] = stage
-        stages |= {"values": value_stage(rounds)} if rounds else {}
-        stages |= {"engines": engine_stage(engines)} if engines else {}
-        own = add_regions(tuple(stages.values()), regions)
-        branches.append(msgspec.structs.replace(same[0], stages=own, rounds=rounds, engines=engines, regions=regions))
-    return Report(tuple(branches), tuple(dict.fromkeys(note for report in reports for note in report.notes)))

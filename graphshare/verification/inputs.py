@@ -1,265 +1,292 @@
-"""The options of ``verify``, and the values that both branches run on: equal inputs, and each branch with its own parameters.
+"""What both sides of a proof are computed on: the user's choice, and the sets of inputs that are drawn by it.
 
-Feeds and shapes hold for the branch of their variable, and for branches that have none of their own. Where two branches have
-different ones, both run at the sizes of either, each time on the same values.
+Open sizes are drawn twice, with one sample and with two, because a fault may show in a batch alone. Any two inputs of one type
+differ in at least one set, so that an exchange of inputs shows. Both sides are treated alike: sizes that either fixes are fixed
+for both, and integers are drawn as either needs them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
+import numpy as np
 
-from graphshare.analysis.branches import Counterparts, HeadPairs, NodePair
-from graphshare.analysis.roles import Role
-from graphshare.errors import Fault, RefusedError
-from graphshare.execute.engines.executor import Executor
-from graphshare.execute.engines.registry import create_executor
-from graphshare.execute.prepare.declared_inputs import Drawn
+from graphshare.arguments import Natural, Positive
+from graphshare.checkpoint.load import Names, StrPath
+from graphshare.errors import InputError, MemoryLimitError, RefusedError
+from graphshare.execute.backends.backend import Computation
+from graphshare.execute.prepare.assignment import Assignment
+from graphshare.execute.prepare.declared_inputs import draw_as, list_declared, unify_sizes
 from graphshare.execute.prepare.feeds import GivenShape
-from graphshare.execute.prepare.prepare import (
-    Assignment,
-    assign_values,
-    describe_conversions,
-    describe_sizes,
-    infer_variables,
-    refuse_missing,
-)
-from graphshare.execute.prepare.variable_values import draw_inputs
-from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.lookup import ParameterPair
-from graphshare.ir.graph import EMPTY, Graph, Node
-from graphshare.ir.walk import post_order
-from graphshare.ops.inference import Inference, infer
+from graphshare.execute.prepare.prepare import describe_conversions, describe_sizes
+from graphshare.ir.graph import EMPTY, Node
 from graphshare.ops.kernel import Array
-from graphshare.text.format import format_shape
-from graphshare.verification.coverage import BodyCoverage
-from graphshare.verification.pairing import SidePair
-from graphshare.verification.regions import Departure
+from graphshare.verification.runners import Refused
 
 AT_THE_SIZES = "at the sizes of "
+_BATCH = 2
+"""The samples of the second set of inputs, where sizes are open."""
+_MORE = 3
+"""How many sets are added at most so that inputs differ."""
+_SEEDS = 64
+"""How many seeds are tried for one of these sets."""
+_APART = 1000  # from the seeds of other sets
+NodePair = tuple[Node, Node]
 
 
-class VerifyOptions(msgspec.Struct, frozen=True):
-    """What a user chooses for a proof, by the names of :func:`graphshare.verify`.
+class Inputs(msgspec.Struct, frozen=True, kw_only=True):
+    """How inputs are chosen that are not fed by name.
 
-    ``dtype`` is the least precise one in which models in unlike dtypes have parameters; ``coverage`` is that of all rounds,
-    and ``departures`` get the regions that depart in the first round where some do.
+    ``sets`` are sets of inputs by name: mappings, or a folder with ``.npz`` files, ``.npy`` files or ONNX's
+    ``test_data_set_N/input_K.pb``; what is in no set is drawn. Others are drawn with ``seed``; ``rounds`` above 1 adds as many
+    sets. With ``params_seed`` parameters that no file holds are drawn too. ``as_input`` are variables that are inputs, whatever
+    they look like.
     """
 
-    seed: int
-    rounds: int
-    atol: float
-    rtol: float
-    feeds: Mapping[str, Array]
-    params_seed: int | None
-    as_input: Collection[str]
-    allow_unsupported: bool
-    layers: bool
-    values_only: bool
-    train_step: bool
-    expect_tied: bool
-    across_dtypes: bool
-    engines: tuple[str, ...]
-    strict_engine: bool
-    shapes: Mapping[str, GivenShape] = EMPTY
-    dtype: str = ""
-    coverage: BodyCoverage = msgspec.field(default_factory=BodyCoverage)
-    departures: list[Departure] = msgspec.field(default_factory=list)
-
-    @property
-    def by_name(self) -> bool:
-        """Whether outputs are compared by name, whatever the structure."""
-        return self.values_only or self.across_dtypes
-
-    def create_executors(self) -> dict[str, Executor]:
-        """Return what computes, by the names of the engines. Raises UsageError where one is not installed."""
-        return {
-            # Not alone: branches and engines compute in turn, and threads that wait awake would take the others' cores.
-            name: create_executor(name, strict=self.strict_engine, forwards=self.rounds, alone=False)
-            for name in self.engines
-        }
-
-    def spread(self, twins: Counterparts, own: Collection[str] = ()) -> VerifyOptions:
-        """Return options whose feeds and shapes hold for twins that have none; variables in ``own`` have a value elsewhere."""
-        feeds, shapes = twins.spread(self.feeds, self.shapes, own)
-        return msgspec.structs.replace(self, feeds=feeds, shapes=shapes)
+    sets: StrPath | Sequence[Mapping[str, Any]] | None = None
+    rounds: Positive = 1
+    seed: Natural = 0
+    params_seed: Natural | None = None
+    as_input: Names = ()
 
 
-class Setup(msgspec.Struct, frozen=True, eq=False):
-    """The feeds and shapes of one branch, by variables of the reference; ``branch`` is None if both branches have the same."""
+class Draw(msgspec.Struct, frozen=True, eq=False):
+    """A set of inputs: the values of both sides, by variable, and their outputs where these were computed already.
 
-    branch: str | None
-    feeds: Mapping[Node, Array]
-    shapes: Mapping[Node, GivenShape]
-
-
-class RoundValues(msgspec.Struct, frozen=True, eq=False):
-    """The values of both branches' variables, inputs equal, and what was inferred for each of the branches.
-
-    ``sizes_of`` is the branch whose feeds and shapes these are, None where both have the same.
+    ``sizes_of`` is the branch whose feeds and shapes these are, None where both have the same; ``seed`` is that of operators.
     """
 
-    left: dict[Node, Array]
-    right: dict[Node, Array]
-    inference: Inference
-    right_inference: Inference
-    sizes_of: str | None
-    seed: int
+    values: tuple[Mapping[Node, Array], Mapping[Node, Array]]
+    outputs: tuple[Sequence[Any] | Refused | None, Sequence[Any] | Refused | None] = (None, None)
+    sizes_of: str | None = None
+    seed: int = 0
 
 
-class BranchInputs:
-    """The values of a branch and its reference, round by round.
+class _Attempt:
+    """Tries sizes on both sides; keeps what they compute, and the first values that one side alone refuses."""
 
-    ``parameters`` are the pairs of parameters, those that only the user gave marked as fed.
+    def __init__(self, drawer: Drawer, leader: int) -> None:
+        self._drawer, self._leader = drawer, leader
+        self.outputs: list[Sequence[Any] | Refused | None] = [None, None]
+        self.one_sided: tuple[Mapping[Node, Array], list[Sequence[Any] | Refused | None]] | None = None
+
+    def __call__(self, values: Mapping[Node, Array]) -> None:
+        """Compute both sides. Raises InputError where one refuses the values."""
+        outputs: list[Sequence[Any] | Refused | None] = [None, None]
+        refusals: list[InputError | RefusedError] = []
+        for side, own in enumerate(self._drawer.share(values, self._leader)):
+            try:
+                outputs[side] = self._drawer.sides[side].run(own).outputs
+            except MemoryLimitError:
+                raise
+            except (InputError, RefusedError) as error:
+                outputs[side] = Refused(error.faults[0].message)
+                refusals.append(error)
+        if not refusals:
+            self.outputs = outputs
+            return
+        if len(refusals) == 1 and self.one_sided is None:
+            self.one_sided = values, outputs
+        raise InputError(refusals[0].faults)
+
+
+class Drawer:
+    """Draws sets of inputs for two computations.
+
+    ``pairs`` are variables of both that get one value, by default those that are not parameters of the left one's file;
+    ``titles`` name both sides. ``notes`` tell the user what was chosen; ``describe`` returns the names of a variable there.
     """
 
     def __init__(
         self,
-        pair: HeadPairs,
-        variables: Sequence[NodePair],
-        parameters: Sequence[ParameterPair],
-        sides: SidePair,
-        twins: Counterparts,
-        options: VerifyOptions,
+        sides: tuple[Computation, Computation],
+        pairs: Sequence[NodePair],
+        inputs: Inputs,
+        titles: tuple[str, str] = ("the one model", "the other"),
+        *,
+        training: bool = False,
+        describe: Callable[[Node], Sequence[str]] | None = None,
     ) -> None:
-        self.pair, self.sides, self.options = pair, sides, options
-        self._variables, self.twins = variables, twins
-        self._parts = tuple(
-            Graph(tuple(post_order(entry.node for entry in heads)), heads, graph.attrs, graph.source)
-            for heads, graph in zip((pair.left, pair.right), sides.graphs, strict=True)
-        )
-        self.setups = _plan_setups(pair, variables, twins, options)
-        self._fed = {a for setup in self.setups for a in setup.feeds}
-        self.parameters = [
-            msgspec.structs.replace(p, how="fed", detail="") if p.how == "missing" and p.left in self._fed else p
-            for p in parameters
-        ]
+        self.sides, self._pairs, self._inputs, self._titles = sides, pairs, inputs, titles
+        self._training, self._describe = training, describe or (lambda node: [repr(node.name)])
+        self.notes: dict[str, None] = {}
+        # A side that infers sizes from its weights knows more than one that declares them.
+        self._leader = int(sides[1].infers_sizes and not sides[0].infers_sizes)
+        self._drawn: list[Mapping[Node, Array]] = []
 
-    def rounds(self, notes: dict[str, None]) -> list[RoundValues]:
-        """Return the values of every round, and in it of every set of sizes; add to ``notes`` what was chosen and made up.
+    def draw(
+        self,
+        feeds: Mapping[Node, Array] = EMPTY,
+        shapes: Mapping[Node, GivenShape] = EMPTY,
+        branch: str | None = None,
+        *,
+        count: int | None = None,
+    ) -> Iterator[Draw]:
+        """Yield sets of inputs with these feeds and shapes of left variables; ``count`` is how many, by default as many as needed.
 
         Raises:
-            RefusedError: a branch cannot run at the sizes of one of the two; shapes or values are missing.
+            RefusedError: inputs cannot be drawn, or both sides fix other sizes.
         """
-        unfed = [p for p in self.parameters if p.left not in self._fed]
-        # With a seed for parameters, those that no file holds are drawn below instead of refused.
-        files = _load_parameters(unfed, self.sides, may_miss=self.options.params_seed is not None)
-        if len(self.setups) > 1:
-            self._check_sizes(files)
-        to_right = dict(self._variables)
-        planned: list[RoundValues] = []
-        drawn: list[Sequence[Node]] = []
-        for setup in self.setups:
-            assigned = self._assign(setup, files[0], notes)
-            # Drawn parameters have shapes as well, which may not fit the sizes of the other branch.
-            if not planned and assigned.parameters:  # what is drawn once holds for all sizes and rounds
-                files[0].update((node, assigned.values[node]) for node in assigned.parameters)
-                files[1].update((to_right[node], assigned.values[node]) for node in assigned.parameters)
-                if len(self.setups) > 1:
-                    self._check_sizes(files)
-            planned.append(self._copy_inputs(assigned, files[1], setup))
-            drawn.append(assigned.inputs)
-        firsts = list(zip(planned, drawn, strict=True))
-        for number in range(1, self.options.rounds):
-            planned += [self._draw_again(first, inputs, number) for first, inputs in firsts]
-        return planned
+        feeds, shapes = self._to_leader(feeds), self._unify(self._to_leader(shapes))
+        first, is_open = self._draw(feeds, shapes, branch, 0)
+        yield first
+        if count is None and is_open:
+            yield from self._draw_batch(feeds, shapes, branch)
+        for number in range(_MORE if count is None and self._inputs.sets is None else 0):
+            seed = self._find_seed(feeds, shapes, number)
+            if seed is not None:
+                yield self._draw(feeds, shapes, branch, seed)[0]
+        for number in range(1, self._inputs.rounds if count is None else count):
+            yield self._draw(feeds, shapes, branch, number + (_BATCH - 1 if is_open else 0))[0]
 
-    def _assign(self, setup: Setup, parameters: Mapping[Node, Array], notes: dict[str, None]) -> Assignment:
-        """Return the values of the reference in the first round."""
-        assigned = assign_values(
-            self._parts[0],
-            self.sides.roles,
-            parameters,
-            feeds=setup.feeds,
-            shapes=setup.shapes,
-            seed=self.options.seed,
-            params_seed=self.options.params_seed,
-            params=self.sides.files[0],
-            training=self.options.train_step,
-        )
-        add_notes(notes, describe_assigned(assigned, self.options.seed, self.twins.describe), setup.branch)
-        return assigned
+    def share(self, values: Mapping[Node, Array], leader: int) -> list[Mapping[Node, Array]]:
+        """Return the values of both sides, from those of the leading one."""
+        twins = [(pair[leader], pair[1 - leader]) for pair in self._pairs]
+        others = {b: values[a] for a, b in twins if a in values}
+        return [values, others] if leader == 0 else [others, values]
 
-    def _copy_inputs(self, assigned: Assignment, parameters: Mapping[Node, Array], setup: Setup) -> RoundValues:
-        """Return the values of both branches: the branch has the reference's inputs and its own ``parameters``."""
-        left = assigned.values
-        # A parameter that only a seed or the user gives has no record for the branch: the reference's value holds for both.
-        right = {b: left[a] if a in self._fed else parameters.get(b, left[a]) for a, b in self._variables}
-        shapes = {node: array.shape for node, array in right.items()}
-        inferred = infer(self._parts[1], shapes, {node: str(array.dtype) for node, array in right.items()})
-        return RoundValues(left, right, assigned.inference, inferred, setup.branch, self.options.seed)
+    def _to_leader(self, by_node: Mapping[Node, Any]) -> dict[Node, Any]:
+        if self._leader == 0:
+            return dict(by_node)
+        twins = dict(self._pairs)
+        return {twins[node]: value for node, value in by_node.items() if node in twins}
 
-    def _draw_again(self, first: RoundValues, inputs: Sequence[Node], number: int) -> RoundValues:
-        """Return the values of round ``number``: those of the first, ``inputs`` drawn anew, of the same shapes and dtypes."""
-        seed = self.options.seed + number
-        # Parameters, feeds and zeros (labels, states) stay; only what was drawn as an input is drawn again.
-        kept = first.left.keys() - set(inputs)
-        drawn = draw_inputs(self._parts[0].nodes, kept, first.inference, self.sides.roles, seed=seed)
-        copied = {b: drawn[a] for a, b in self._variables if a in drawn}
-        left, right = {**first.left, **drawn}, {**first.right, **copied}
-        return msgspec.structs.replace(first, left=left, right=right, seed=seed)
+    def _unify(self, shapes: Mapping[Node, GivenShape]) -> dict[Node, GivenShape]:
+        """Return shapes of the leading side with the sizes that either side fixes."""
+        lead, other = self.sides[self._leader], self.sides[1 - self._leader]
+        twins = {pair[self._leader].name: pair[1 - self._leader].name for pair in self._pairs}
+        titles = (self._titles[self._leader], self._titles[1 - self._leader])
+        given = {node.name: shape for node, shape in shapes.items()}
+        known = unify_sizes((lead.graph, other.graph), twins, given, titles)
+        nodes = {pair[self._leader].name: pair[self._leader] for pair in self._pairs}
+        return {**shapes, **{nodes[name]: shape for name, shape in known.items() if name in nodes}}
 
-    def _check_sizes(self, files: tuple[Mapping[Node, Array], Mapping[Node, Array]]) -> None:
-        """Refuse sizes that a branch cannot take. Raises RefusedError; every branch is named with the sizes."""
-        faults: list[Fault] = []
-        to_right = dict(self._variables)
-        labels = (self.pair.reference, self.pair.label)
-        for owner, setup in enumerate(self.setups):
-            sizes = _format_sizes(setup, self.twins)
-            for side in (owner, 1 - owner):  # its own sizes first: a branch that cannot take those is the reason
-                feeds = {to_right[a] if side else a: array for a, array in setup.feeds.items()}
-                shapes = {to_right[a] if side else a: shape for a, shape in setup.shapes.items()}
-                try:
-                    infer_variables(self._parts[side], self._parts[side].nodes, files[side], feeds, shapes)
-                except RefusedError as error:
-                    whose = "" if side == owner else f" the sizes of {_name_branch(labels[owner])},"
-                    start = f"{_name_branch(labels[side])} cannot run at{whose} {sizes}"
-                    faults += [msgspec.structs.replace(fault, message=f"{start}: {fault.message}") for fault in error.faults]
-                    break
-        if faults:
-            raise RefusedError(faults)
+    def _draw(
+        self, feeds: Mapping[Node, Array], shapes: Mapping[Node, GivenShape], branch: str | None, number: int, batch: int = 1
+    ) -> tuple[Draw, bool]:
+        """Return a set of inputs, and whether sizes were open. Raises RefusedError."""
+        lead = self.sides[self._leader]
+        taken = {node: shape for node, shape in shapes.items() if node not in feeds}
+        seed = self._inputs.seed + number
+        attempt = _Attempt(self, self._leader)
+        try:
+            assigned = lead.draw(
+                feeds,
+                taken,
+                seed=seed,
+                params_seed=self._inputs.params_seed,
+                training=self._training,
+                batch=batch,
+                attempt=attempt,
+                wishes=self._list_wishes(),
+            )
+        except InputError:
+            if attempt.one_sided is None:
+                raise
+            # One side alone refuses what the other computes: that is an answer.
+            values, refused = attempt.one_sided
+            left, right = self.share(values, self._leader)
+            return Draw((left, right), (refused[0], refused[1]), branch, seed), True
+        if not number:
+            add_notes(self.notes, describe_assigned(assigned, self._inputs.seed, self._describe), branch)
+        values: Mapping[Node, Array] = assigned.values
+        outputs = attempt.outputs
+        if assigned.outputs is None and attempt.one_sided is not None and outputs == [None, None]:
+            values, outputs = attempt.one_sided
+        values = self._fit(values, [*assigned.inputs, *assigned.zeros], feeds)
+        self._drawn.append(values)
+        left, right = self.share(values, self._leader)
+        return Draw((left, right), (outputs[0], outputs[1]), branch, seed), bool(assigned.sized)
+
+    def _draw_batch(
+        self, feeds: Mapping[Node, Array], shapes: Mapping[Node, GivenShape], branch: str | None
+    ) -> Iterator[Draw]:
+        """Yield a set of inputs with two samples, unless neither side computes one."""
+        try:
+            yield self._draw(feeds, shapes, branch, 1, _BATCH)[0]
+        except MemoryLimitError:
+            raise
+        except (InputError, RefusedError) as error:
+            reason = error.faults[0].message
+            self.notes[f"sizes are open, but a batch of {_BATCH} is not computed, so it was not compared: {reason}"] = None
+
+    def _find_seed(self, feeds: Mapping[Node, Array], shapes: Mapping[Node, GivenShape], turn: int) -> int | None:
+        """Return a number whose inputs are unlike where those of all sets so far are equal; None where none are equal."""
+        alike = self._list_alike(self._drawn, feeds)
+        if not alike:
+            return None
+        counts = {}
+        lead = self.sides[self._leader]
+        for number in range(_APART * (turn + 1), _APART * (turn + 1) + _SEEDS):
+            seed, wishes = self._inputs.seed + number, self._list_wishes()
+            values = lead.draw(
+                feeds, self._fix_sizes(shapes), seed=seed, params_seed=self._inputs.params_seed, wishes=wishes
+            ).values
+            counts[number] = len(self._list_alike([*self._drawn, values], feeds))
+            if not counts[number]:
+                return number
+        best = min(counts, key=counts.__getitem__)
+        return best if counts[best] < len(alike) else None
+
+    def _fix_sizes(self, shapes: Mapping[Node, GivenShape]) -> dict[Node, GivenShape]:
+        return {**shapes, **{a: self._drawn[0][a].shape for a in self._list_shared() if a in self._drawn[0]}}
+
+    def _list_shared(self) -> list[Node]:
+        return [pair[self._leader] for pair in self._pairs]
+
+    def _list_alike(self, draws: Sequence[Mapping[Node, Array]], feeds: Mapping[Node, Array]) -> list[NodePair]:
+        """Return pairs of inputs of one type that are equal in all sets."""
+        nodes = [node for node in self._list_shared() if node not in feeds and all(node in draw for draw in draws)]
+        groups: dict[Any, list[Node]] = {}
+        for node in nodes:
+            groups.setdefault(tuple(_read_bits(draw[node]) for draw in draws), []).append(node)
+        # Labels and states of kernels are zeros on purpose; what has no number cannot differ.
+        lead = self.sides[self._leader]
+        return [
+            (a, b)
+            for group in groups.values()
+            for a, b in zip(group, group[1:], strict=False)
+            if draws[0][a].size and not lead.is_constant(a) and not lead.is_constant(b)
+        ]
+
+    def _list_wishes(self) -> Mapping[str, Sequence[Any]]:
+        """Return the integers that the other side needs, by the names of the leading one."""
+        other = self.sides[1 - self._leader].find_integers()
+        names = {pair[1 - self._leader].name: pair[self._leader].name for pair in self._pairs}
+        return {names[name]: wishes for name, wishes in other.items() if name in names}
+
+    def _fit(self, values: Mapping[Node, Array], drawn: Iterable[Node], feeds: Mapping[Node, Array]) -> dict[Node, Array]:
+        """Return values of which those that are drawn fit the dtypes that the other side declares."""
+        declared = list_declared(self.sides[1 - self._leader].graph)
+        twins = {pair[self._leader]: pair[1 - self._leader].name for pair in self._pairs}
+        made_up = {node: declared.get(twins.get(node, ""), (None, None))[0] for node in drawn if node not in feeds}
+        return {**values, **{node: draw_as(values[node], dtype) for node, dtype in made_up.items() if dtype}}
 
 
-def _plan_setups(pair: HeadPairs, variables: Iterable[NodePair], twins: Counterparts, options: VerifyOptions) -> list[Setup]:
-    """Return the feeds and shapes of the reference and of the branch; one where they are the same."""
-    options = options.spread(twins)
-    setups = []
-    for label in (pair.reference, pair.label):
-        names = {a: twins.names(a)[label] for a, _ in variables}
-        feeds = {a: options.feeds[name] for a, name in names.items() if name in options.feeds}
-        shapes = {a: options.shapes[name] for a, name in names.items() if name in options.shapes}
-        setups.append(Setup(label, feeds, shapes))
-    first, second = setups
-    if first.shapes == second.shapes and all(_is_same(first.feeds.get(a), second.feeds.get(a)) for a, _ in variables):
-        return [msgspec.structs.replace(first, branch=None)]
-    return setups
+def _read_bits(array: Array) -> Any:
+    texts = array.dtype.kind == "O"
+    return array.shape, str(array.dtype), tuple(map(str, array.ravel())) if texts else array.tobytes()
 
 
-def _is_same(a: Array | None, b: Array | None) -> bool:
-    if a is None or b is None:
-        return a is b
-    return (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())  # in bits: 1 / x tells 0 from -0
+def choose_by_name(values: Mapping[str, Any], pairs: Sequence[NodePair], nodes: Collection[Node] = ()) -> dict[Node, Any]:
+    """Return values by left variable; each name is that of a left variable or, where none has it, of a right one.
 
-
-def _format_sizes(setup: Setup, twins: Counterparts) -> str:
-    """Return the sizes that were given for a branch, by the names of its own variables."""
-    shapes = {**setup.shapes, **{node: array.shape for node, array in setup.feeds.items()}}
-    label = setup.branch or ""
-    return ", ".join(f"{twins.names(node).get(label, node.name)} {format_shape(shape)}" for node, shape in shapes.items())
-
-
-def _name_branch(label: str) -> str:
-    return f"branch {label!r}" if label else "the original"
+    ``nodes`` are left variables without a counterpart.
+    """
+    chosen = {a: values[b.name] for a, b in pairs if b.name in values}
+    return {**chosen, **{node: values[node.name] for node in (*(a for a, _ in pairs), *nodes) if node.name in values}}
 
 
 def describe_assigned(assigned: Assignment, seed: int, describe: Callable[[Node], Sequence[str]]) -> Iterator[str]:
     """Yield notes on what was converted, chosen and made up for inputs; ``describe`` returns the names of a variable."""
     yield from describe_conversions(assigned)
-    yield from describe_sizes(assigned.sized)
+    yield from describe_sizes(assigned.sized if assigned.outputs is None else ())
     for nodes, source in ((assigned.inputs, describe_seed(seed)), (assigned.zeros, "zeros")):
         for node in nodes:
             yield describe_input(describe(node), source, assigned.values[node])
+    yield from assigned.notes
 
 
 def describe_input(names: Sequence[str], source: str, value: Array) -> str:
@@ -272,10 +299,9 @@ def describe_seed(seed: int) -> str:
     return f"seeded ({seed})"
 
 
-def describe_drawn(drawn: Drawn, fed: Collection[str], seed: int, labels: Mapping[str, Sequence[str]] = EMPTY) -> list[str]:
-    """Return notes on what was drawn for a model in a session; ``labels`` are the names of inputs in all branches."""
-    own = [(labels.get(name, [repr(name)]), value) for name, value in drawn.values.items() if name not in fed]
-    return [*(describe_input(names, describe_seed(seed), value) for names, value in own), *drawn.notes]
+def name_branch(label: str) -> str:
+    """Return what messages call a branch."""
+    return f"branch {label!r}" if label else "the original"
 
 
 def add_notes(notes: dict[str, None], lines: Iterable[str], branch: str | None = None) -> None:
@@ -283,43 +309,10 @@ def add_notes(notes: dict[str, None], lines: Iterable[str], branch: str | None =
 
     That is left out where the note also holds for a pair of branches that have the same sizes.
     """
-    start = "" if branch is None else f"{AT_THE_SIZES}{_name_branch(branch)}: "
+    start = "" if branch is None else f"{AT_THE_SIZES}{name_branch(branch)}: "
     for line in lines:
         if not start:
             for longer in [each for each in notes if each.startswith(AT_THE_SIZES) and each.endswith(f": {line}")]:
                 del notes[longer]
         if line not in notes:
             notes[start + line] = None
-
-
-def _load_parameters(
-    pairs: Sequence[ParameterPair], sides: SidePair, *, may_miss: bool
-) -> tuple[dict[Node, Array], dict[Node, Array]]:
-    """Return the parameters of both branches; where they may be missing, a side takes the other's.
-
-    An array that the second stage found byte for byte equal to its twin's is read once, for both.
-
-    Raises:
-        RefusedError: parameters that no file holds, unless they may be missing; all are listed.
-    """
-    values: tuple[dict[Node, Array], dict[Node, Array]] = ({}, {})
-    for side, (loaded, records) in enumerate(zip(values, sides.records, strict=True)):
-        if records is None:
-            continue
-        with ArrayReader(records.file, together=True) as reader:
-            for pair in pairs:
-                node = pair.right if side else pair.left
-                if side and pair.how in ("tied", "equal") and pair.left in values[0]:
-                    loaded[node] = values[0][pair.left]
-                    continue
-                record = records.of(node, auxiliary=sides.is_auxiliary(pair.left))
-                if record is not None and record.shape is not None:
-                    loaded[node] = reader.read(record)
-    left, right = values
-    if may_miss:
-        left.update({p.left: right[p.right] for p in pairs if p.left not in left and p.right in right})
-        return values
-    roles: dict[Node, Role] = {node: sides.roles[p.left] for p in pairs for node in (p.right, p.left)}
-    refuse_missing([p.left for p in pairs if p.left not in left], roles, 0, None, sides.files[0])
-    refuse_missing([p.right for p in pairs if p.right not in right], roles, 0, None, sides.files[1])
-    return values

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from importlib.util import find_spec
 
 from graphshare.errors import BugError, Fault, RefusedError, UsageError
-from graphshare.execute.engines.onnx_session import EXTRA
+from graphshare.execute.backends.onnx_session import EXTRA
 from graphshare.files.leftovers import remove
 
 

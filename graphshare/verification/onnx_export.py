@@ -16,10 +16,7 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
-from graphshare.execute.engines.confined_session import open_session
-from graphshare.execute.engines.executor import Executor
-from graphshare.execute.engines.onnx_session import OnnxSession
-from graphshare.execute.engines.session_model import OpenModel
+from graphshare.execute.backends.backend import Computation, Look, open_computation
 from graphshare.execute.prepare.declared_inputs import draw_as
 from graphshare.execute.prepare.prepare import Prepared, prepare
 from graphshare.execute.prepare.shape_report import StaticPart
@@ -29,14 +26,14 @@ from graphshare.formats.onnx.stored import list_output_names
 from graphshare.formats.onnx.types import input_types
 from graphshare.formats.params.lookup import RecordsByName, compare_parameters
 from graphshare.ir.compare import Pairing, compare_structure
-from graphshare.ir.graph import Entry, Node
+from graphshare.ir.graph import Graph, Node
 from graphshare.ops.kernel import Array
 from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.text.format import format_count, format_names
-from graphshare.verification.compare import EXACT, OutputComparison, Tolerance, Values, compare_runs
+from graphshare.verification.comparison import EXACT, OutputComparison, Tolerance, Values, compare_runs
 from graphshare.verification.onnx_checker import check_model
 from graphshare.verification.report import BranchReport, Report, value_stage
-from graphshare.verification.runners import GraphRunner, PartRunner, SessionRunner
+from graphshare.verification.runners import ComputationRunner, PartRunner, Runner
 
 Names = Mapping[tuple[Node, int], str]
 """The model's names of a graph's variables and outputs."""
@@ -141,22 +138,24 @@ def prove_export(
     stated = input_types(staged.graph)
     operators = {node.name for node in parts[0][0].part.nodes if not node.is_variable}
     check_model(data, operators, staged.folder if staged.has_external else "")
-    session = open_session(data, staged.folder)
+
+    def encode(graph: Graph) -> tuple[bytes, str]:
+        return data if graph.heads == staged.graph.heads else staged.read(graph), staged.folder
+
+    model = open_computation(staged.graph, None, encode=encode, own=True, whole=True)
     for number, (static, names) in enumerate(parts):
         ready = _prepare(source, static, {} if number else feeds, as_input, seed)
         # Feeds have the sizes of the first part, so at others all inputs are drawn.
         for node in (node for node in ready.values if names.get((node, 0)) in stated and (number or node.name not in feeds)):
             ready.values[node] = draw_as(ready.values[node], stated[names[node, 0]].dtype)
         inputs = {n: x for n, x in ready.values.items() if not (n in static.roles and static.roles[n].is_parameter)}
-        model = _StagedSession(session, staged, static, names)
-        runner = SessionRunner(model, model.convert({names[node, 0]: array for node, array in inputs.items()}))
+        staged_part = _StagedPart(model, static, names)
+        runner = staged_part.open({names[node, 0]: array for node, array in inputs.items()})
         rounds.append(_compare_with_graph(static, ready, runner, tolerance))
-        if not number and rounds[0] and (pairs := list(_find_branches(source, static, inputs))):
-            # onnxruntime would merge tied branches that share an input, and their equality would show nothing.
-            apart = _StagedSession(open_session(data, staged.folder, merge_equal=False), staged, static, names)
-            branches = tuple(_prove_branches(pairs, apart, static, names, inputs))
+        if not number and rounds[0]:
+            branches = tuple(_prove_branches(list(_find_branches(source, static, inputs)), staged_part, inputs))
     report = BranchReport("the graph", "the model", (value_stage(rounds),), tuple(rounds), tolerance=tolerance)
-    return ExportReport(branches, model=report, runtime=session.version)
+    return ExportReport(branches, model=report, runtime=model.version)
 
 
 def _prepare(
@@ -184,62 +183,58 @@ def _prepare(
     )
 
 
-def _compare_with_graph(static: StaticPart, ready: Prepared, runner: SessionRunner, tolerance: Tolerance) -> Values:
+def _compare_with_graph(static: StaticPart, ready: Prepared, runner: Runner, tolerance: Tolerance) -> Values:
     """Return the comparison of the model's outputs with those of the graph; the nodes inside are those of the graph."""
-    graph = GraphRunner(ready.part.heads, ready.values, ready.inference, ready.roles, Executor(), by_output=True)
+    graph = ComputationRunner(ready.computation, ready.values, by_output=True)
     names = [(name, name) for name in map(output_name, static.part.heads)]
     return compare_runs(names, graph, runner, tolerance, nodes=[(node, node) for node in ready.part.nodes])
 
 
-class _StagedSession(OpenModel):
-    """A staged model, whose inner outputs are called by the nodes of the graph that it is the translation of."""
+class _StagedPart:
+    """A staged model beside the graph that it is the translation of; ``names`` has its names of the graph's values."""
 
-    def __init__(self, session: OnnxSession, staged: ModelBytes, static: StaticPart, names: Names) -> None:
-        self.session = session
-        self._staged, self._static, self._names = staged, static, names
+    def __init__(self, model: Computation, static: StaticPart, names: Names) -> None:
+        self.model, self.static, self.names = model, static, names
+        self._variables = {node.name: node for node in model.graph.variables()}
+        self.places = {name: place for place, name in names.items() if not place[0].is_variable}
 
-    def run(self, feeds: Mapping[str, Array]) -> list[Any]:
-        """Return the outputs in the dtypes of the graph."""
-        types = [self._static.inference.types[entry.node][entry.index] for entry in self._static.part.heads]
-        return [convert_feed("", x, dtype) for x, dtype in zip(super().run(feeds), types, strict=True)]
+    def open(self, values: Mapping[str, Array]) -> _StagedRunner:
+        """Return a run of the model on values by its names of inputs, in the dtypes that it states."""
+        stated = input_types(self.model.graph)
+        own = {self._variables[name]: x.astype(stated[name].dtype) for name, x in values.items() if name in stated}
+        return _StagedRunner(self, own)
 
-    def convert(self, values: Mapping[str, Array]) -> dict[str, Array]:
-        """Return values by input in the dtypes that the model states."""
-        stated = input_types(self._staged.graph)
-        return {name: array.astype(stated[name].dtype) for name, array in values.items() if name in stated}
 
-    def open_inner(self) -> tuple[Sequence[Entry], OnnxSession]:
-        inner = self._list_inner()
-        graph = msgspec.structs.replace(self._staged.graph, heads=tuple(entry for _, entry in inner))
-        return [place for place, _ in inner], open_session(self._staged.read(graph), self._staged.folder)
+class _StagedRunner(ComputationRunner):
+    """A run of a staged model, whose outputs have the dtypes of the graph, and inner ones the names of its nodes."""
 
-    def _list_inner(self) -> list[tuple[Entry, Entry]]:
-        """Return the outputs of operators that the model has as values, each once, in topological order of the graph."""
-        model, inference = self._staged.graph, self._static.inference
-        computed = {name: Entry(node, i) for node in model.nodes if node.op for i, name in enumerate(list_output_names(node))}
-        order = {node: number for number, node in enumerate(inference.nodes)}
-        inner = []
-        # In the order of the graph, so that the first difference is the earliest.
-        for node, index in sorted((place for place in self._names if place[0] in order), key=lambda p: (order[p[0]], p[1])):
-            name = self._names[node, index]
-            if not node.is_variable and index < len(inference.shapes[node]) and name in computed:
-                inner.append((Entry(node, index), computed.pop(name)))
-        return inner
+    def __init__(self, part: _StagedPart, values: Mapping[Node, Array]) -> None:
+        super().__init__(part.model, values)
+        self._part = part
+
+    def run(self) -> Sequence[Any]:
+        types = [self._part.static.inference.types[entry.node][entry.index] for entry in self._part.static.part.heads]
+        return [convert_feed("", x, dtype) for x, dtype in zip(super().run(), types, strict=True)]
+
+    def watch(self, look: Look) -> None:
+        def pass_on(node: Node, index: int, value: Any) -> None:
+            place = self._part.places.get(list_output_names(node)[index])
+            if place is not None:
+                look(*place, value)
+
+        super().watch(pass_on)
 
 
 def _prove_branches(
-    pairs: Sequence[tuple[HeadPairs, Pairing]],
-    model: _StagedSession,
-    static: StaticPart,
-    names: Names,
-    inputs: Mapping[Node, Array],
+    pairs: Sequence[tuple[HeadPairs, Pairing]], part: _StagedPart, inputs: Mapping[Node, Array]
 ) -> Iterator[BranchReport]:
-    """Yield the comparison of each branch with its reference, on equal inputs; ``model`` computes both, each for itself."""
-    places = {(entry.node, entry.index): place for place, entry in enumerate(static.part.heads)}
+    """Yield the comparison of each branch with its reference, on equal inputs; the model computes both, each for itself."""
+    names = part.names
+    places = {(entry.node, entry.index): place for place, entry in enumerate(part.static.part.heads)}
     for pair, pairing in pairs:
         feeds = {names[node, 0]: value for node, value in inputs.items()}
         feeds |= {names[b, 0]: inputs[a] for a, b in pairing.pairs if a in inputs and b in inputs}
-        whole = SessionRunner(model, model.convert(feeds))
+        whole = part.open(feeds)
         left, right = (
             PartRunner(whole, [places[entry.node, entry.index] for entry in heads]) for heads in (pair.left, pair.right)
         )

@@ -13,9 +13,11 @@ from graphshare.ir.terms import Place
 from graphshare.ir.walk import list_operands
 from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import Read
-from graphshare.verification.compare import Tolerate, compare_values
+from graphshare.verification.comparison import Tolerate, compare_values
 from graphshare.verification.region_plan import Cone, RegionPlan, Side, get_place, open_part
 
+Draw = Callable[[Mapping[int, Array], Mapping[int, Sequence[object]]], Iterator[dict[int, Array]]]
+"""Returns other values by the same keys; the second argument has the sizes that must stay, where the rank is known."""
 _LARGE = 1000
 # Powers of ten on either side of 1, within the range of a float32; what a float16 cannot hold becomes 0 or infinite.
 _DECADES = 30.0
@@ -51,10 +53,13 @@ def _differ_in_values(plan: RegionPlan, a: Node, b: Node) -> bool:
     return any(x != y and x[0] == y[0] == "constant" for x, y in keys)
 
 
-def try_other_inputs(sides: Sequence[Side], plan: RegionPlan, cone: Cone, find_value: Read, tolerate: Tolerate) -> str:
-    """Return how the sides of a region, which are equal on some inputs, differ on others; empty where they do not.
+def try_other_inputs(
+    sides: Sequence[Side], plan: RegionPlan, cone: Cone, find_value: Read, tolerate: Tolerate, draw: Draw
+) -> str:
+    """Return how the sides of a region, which are equal on some inputs, differ on those that ``draw`` makes of them.
 
-    The left side is computed from what the right one starts from, which may be before the region.
+    The text is empty where they do not differ. The left side is computed from what the right one starts from, which may be
+    before the region.
     """
     lefts, rights = plan.list_starts(cone)
     own = dict(lefts.values())
@@ -79,7 +84,7 @@ def try_other_inputs(sides: Sequence[Side], plan: RegionPlan, cone: Cone, find_v
             fed = {place: values[term] for place, term in start.items()}
             # With free sizes, as later inputs are longer than those that reached the region.
             compute = open_part(side.model, [end[number] for end in cone.ends], fed, has_sizes=False)
-            inputs = ({place: each[term] for place, term in start.items()} for each in draw_other_inputs(values, sizes))
+            inputs = ({place: each[term] for place, term in start.items()} for each in draw(values, sizes))
             results.append([_compute(compute, each) for each in inputs])
             del compute
     except (InputError, RefusedError) as error:
@@ -112,6 +117,13 @@ def _list_needed(cone: Cone, starts: Collection[Place]) -> list[Node]:
             needed[entry.node] = None
             pending += entry.node.inputs
     return list(needed)
+
+
+def draw_scaled(values: Mapping[int, Array], known: Mapping[int, Sequence[object]]) -> Iterator[dict[int, Array]]:
+    """Yield the same numbers in other places and with other signs, and larger ones, by the same keys."""
+    rng = np.random.default_rng(0)
+    for number in range(2):
+        yield {key: _change(rng, array, number) for key, array in values.items()}
 
 
 def draw_other_inputs(values: Mapping[int, Array], known: Mapping[int, Sequence[object]]) -> Iterator[dict[int, Array]]:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
+import msgspec
+
 from graphshare.analysis.branches import HeadPairs, find_prefixes, pair_by_prefix
-from graphshare.analysis.name_lists import output_name
+from graphshare.analysis.name_lists import internals, output_name
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.checkpoint.map_file import NodeFinder, read_map
 from graphshare.checkpoint.model import Checkpoint
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, InputError, RefusedError
-from graphshare.formats.model_format import find_statement_changes
+from graphshare.execute.prepare.prepare import describe_upgrade, unique_names, upgrade_part
+from graphshare.formats.model_format import Capability, find_format, find_statement_changes
 from graphshare.formats.params.lookup import RecordsByName, compare_parameters
 from graphshare.ir.compare import Pairing, compare_structure
-from graphshare.ir.graph import Entry, Graph, Node, Rewrite
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node, Rewrite
+from graphshare.ir.walk import post_order
 from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.text.format import format_count, format_names
 
-T = TypeVar("T")
+_NAMED = 6
 
 
 def pair_branches(graph: Graph, prefixes: Sequence[str], map_file: str | None) -> list[HeadPairs]:
@@ -49,19 +54,9 @@ def pair_by_rewrite(rewrite: Rewrite) -> list[HeadPairs]:
     ]
 
 
-def pair_nodes(pair: HeadPairs, left: Checkpoint, right: Checkpoint) -> Pairing:
-    """Pair the nodes of two branches; of two files also compare what else they state about the values that are computed."""
-    pairing = compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS)
-    if left is not right:
-        changes = find_statement_changes(left.graph, right.graph, pairing.pairs, computed=True)
-        pairing.statements += [change.describe() for change in changes]
-    return pairing
-
-
-def find_exchanged(pairs: Sequence[tuple[str, str]], noun: str) -> Iterator[str]:
-    """Yield, in words, which of two files' inputs or outputs have each other's names: who feeds by name gets other values."""
-    names = {old for old, _ in pairs}
-    yield from (f"{noun} {old} is {noun} {new} of the other" for old, new in pairs if old != new and new in names)
+def pair_nodes(pair: HeadPairs) -> Pairing:
+    """Pair the nodes of a branch with those of its reference; barriers of equal meaning may have other keys."""
+    return compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS)
 
 
 def _pair_by_map(graph: Graph, path: str) -> list[HeadPairs]:
@@ -106,68 +101,165 @@ def _pair_images(
     return HeadPairs(name, label, tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
 
 
-def pair_names(left: Sequence[str], right: Sequence[str], noun: str) -> dict[str, str]:
-    """Return the names of ``right`` for those of ``left``: equal ones, or in their order where the names differ.
+class ModelPairs(msgspec.Struct, frozen=True, eq=False):
+    """Two models of which outputs and inputs belong together.
+
+    Both graphs are upgraded, and their heads are the ``outputs`` in their order, with their ``names`` on both sides; ``inputs``
+    are pairs of variables. ``notes`` say what was paired by its place, or left out.
+    """
+
+    left: Checkpoint
+    right: Checkpoint
+    outputs: list[tuple[Entry, Entry]]
+    names: list[tuple[str, str]]
+    inputs: list[tuple[Node, Node]]
+    notes: list[str]
+
+
+def pair_models(left: Checkpoint, right: Checkpoint, as_input: Collection[str], names: Mapping[str, str]) -> ModelPairs:
+    """Pair the outputs and inputs of two models by name, or in their order where the names differ.
+
+    Outputs of one model may be inner values of the other. ``names`` are those on the right for names on the left.
 
     Raises:
-        RefusedError: there are not as many on both sides; ``noun`` is what they name.
+        RefusedError: the models have other numbers of outputs or inputs, and names do not tell which belong together.
     """
-    if len(left) != len(right):
-        counts = f"{format_count(len(left), noun)} ({format_names(left, 4)}) and {len(right)} ({format_names(right, 4)})"
-        raise RefusedError(Fault(f"the models have {counts}", hint="`graphshare extract` cuts out what both have"))
-    return dict(zip(left, left if set(left) == set(right) else right, strict=True))
+    notes: list[str] = []
+    heads = _pair_outputs(left.graph, right.graph, names, notes)
+    sides = []
+    for model, entries in zip((left, right), zip(*heads, strict=True), strict=True):
+        if find_format(model.graph).supports(Capability.UPGRADE):
+            part, _, implied = upgrade_part(model.graph, entries)
+            notes += describe_upgrade(implied)
+        else:
+            part = msgspec.structs.replace(model.graph, heads=tuple(entries))
+        sides.append(msgspec.structs.replace(model, graph=part))
+    outputs = list(zip(sides[0].graph.heads, sides[1].graph.heads, strict=True))
+    own = [unique_names(list(map(output_name, entries))) for entries in zip(*heads, strict=True)]
+    inputs = _pair_inputs(sides, as_input, names, notes)
+    return ModelPairs(sides[0], sides[1], outputs, list(zip(*own, strict=True)), inputs, notes)
 
 
-def pair_heads(left: Checkpoint, right: Checkpoint) -> tuple[dict[str, str], list[Entry]]:
-    """Return the names of the heads on the right for those on the left, and the right heads in the order of the left ones."""
-    names, others = ([output_name(entry) for entry in side.graph.heads] for side in (left, right))
-    outputs = pair_names(names, others, "output")
-    return outputs, order_heads(right.graph, list(outputs.values()))
+def _pair_outputs(
+    left: Graph, right: Graph, names: Mapping[str, str], notes: list[str]
+) -> list[tuple[Entry, Entry]]:
+    heads = {name: entry for name, entry in zip(_list_names(left, names), left.heads, strict=True)}
+    others = {name: entry for name, entry in zip(_list_names(right), right.heads, strict=True)}
+    if not heads or not others:
+        empty = left if not heads else right
+        message = "the graph has no outputs, so there is nothing to compare"
+        raise RefusedError(Fault(message, where=empty.source.format, hint="list the outputs in the heads of the graph"))
+    if heads.keys() == others.keys():
+        return [(entry, others[name]) for name, entry in heads.items()]
+    inner = [_find_inner(graph, wanted) for graph, wanted in ((left, others), (right, heads))]
+    if inner[0] is not None:
+        _note_rest([name for name in heads if name not in others], "the one model", notes)
+        return [(inner[0][name], entry) for name, entry in others.items()]
+    if inner[1] is not None:
+        _note_rest([name for name in others if name not in heads], "the other", notes)
+        return [(entry, inner[1][name]) for name, entry in heads.items()]
+    if len(heads) == len(others):
+        pairs = ", ".join(f"{a} with {b}" for a, b in zip(heads, others, strict=True) if a != b)
+        notes.append(f"the outputs have other names, and are compared in their order: {pairs}")
+        return list(zip(heads.values(), others.values(), strict=True))
+    raise _refuse_counts(list(heads), list(others), "output")
 
 
-def order_heads(graph: Graph, names: Sequence[str]) -> list[Entry]:
-    """Return the heads of a graph in the order of their ``names``."""
-    heads = {output_name(entry): entry for entry in graph.heads}
-    return [heads[name] for name in names]
+def _list_names(graph: Graph, names: Mapping[str, str] = EMPTY) -> list[str]:
+    """Return the names of the outputs of a graph, each once, as the other model has them."""
+    return unique_names([names.get(name, names.get(head.node.name, name)) for head in graph.heads for name in [output_name(head)]])
 
 
-class SidePair:
-    """The graphs, records and roles of the reference and of the branch that is compared with it, often in one file.
+def _find_inner(graph: Graph, wanted: Collection[str]) -> dict[str, Entry] | None:
+    """Return the values of these names in a graph; None where one is no value, or the name of several."""
+    own = {output_name(entry): entry for entry in graph.heads}
+    found: dict[str, list[Entry]] = {}
+    for name, entry in internals(graph.nodes):
+        if name in wanted and name not in own:
+            found.setdefault(name, []).append(entry)
+    inner = {name: entries[0] for name, entries in found.items() if len(entries) == 1}
+    return {name: own.get(name) or inner[name] for name in wanted} if all(n in own or n in inner for n in wanted) else None
 
-    ``as_input`` are the names of variables that are inputs, whatever they look like.
-    """
 
-    def __init__(self, left: Checkpoint, right: Checkpoint, as_input: Collection[str] = ()) -> None:
-        self.members = (left, right)
-        self.graphs = (left.graph, right.graph)
-        self.files = (left.parameter_file, right.parameter_file)
-        first = RecordsByName(left.parameter_file) if left.parameter_file is not None else None
-        second = first if left is right else RecordsByName(right.parameter_file) if right.parameter_file is not None else None
-        self.records: tuple[RecordsByName | None, RecordsByName | None] = (first, second)
-        self.roles: dict[Node, Role] = {}
-        for graph, records in zip(self.graphs, self.records, strict=True):
-            held = None if records is None else frozenset(records.names())
-            self.roles.update(assign_roles(graph, held=held, as_input=as_input))
+def _note_rest(names: Sequence[str], title: str, notes: list[str]) -> None:
+    if names:
+        notes.append(f"outputs of {title} that are not compared: {format_names(names, _NAMED)}")
+
+
+def _refuse_counts(left: Sequence[str], right: Sequence[str], noun: str) -> RefusedError:
+    counts = f"{format_count(len(left), noun)} ({format_names(left, 4)}) and {len(right)} ({format_names(right, 4)})"
+    return RefusedError(Fault(f"the models have {counts}", hint="`graphshare extract` cuts out what both have"))
+
+
+def _pair_inputs(
+    sides: Sequence[Checkpoint], as_input: Collection[str], names: Mapping[str, str], notes: list[str]
+) -> list[tuple[Node, Node]]:
+    """Return the inputs of two models that belong together; labels and states that one alone has are left out."""
+    left, right = (_list_inputs(side, as_input) for side in sides)
+    others: dict[str, list[Node]] = {}
+    for node in right:
+        others.setdefault(node.name, []).append(node)
+    pairs = []
+    for node in left:
+        twins = others.get(names.get(node.name, node.name))
+        if twins:
+            pairs.append((node, twins.pop(0)))
+    taken = {*(a for a, _ in pairs), *(b for _, b in pairs)}
+    rest = [[node for node in own if node not in taken] for own in (left, right)]
+    if len(rest[0]) != len(rest[1]):
+        rest = [[node for node in own if not roles[node]] for own, roles in zip(rest, (left, right), strict=True)]
+    if len(rest[0]) != len(rest[1]):
+        raise _refuse_counts([node.name for node in left], [node.name for node in right], "input")
+    if rest[0]:
+        text = ", ".join(f"{a.name} with {b.name}" for a, b in zip(*rest, strict=True))
+        notes.append(f"inputs have other names, and are paired in their order: {text}")
+    return [*pairs, *zip(*rest, strict=True)]
+
+
+def _list_inputs(model: Checkpoint, as_input: Collection[str]) -> dict[Node, bool]:
+    """Return the inputs that a model needs, each with whether it is a label or a state, which default to zeros."""
+    roles = assign_roles(model.graph, held=list_parameter_names(model.parameter_file), as_input=as_input)
+    needed = post_order(head.node for head in model.graph.heads)
+    inputs = (node for node in needed if node.is_variable and not roles[node].is_parameter)
+    return {node: roles[node].is_label or roles[node].is_state for node in inputs}
+
+
+class Side:
+    """A model with its records and the roles of its variables; ``as_input`` are inputs, whatever they look like."""
+
+    def __init__(self, model: Checkpoint, as_input: Collection[str] = ()) -> None:
+        self.model, self.as_input = model, as_input
+        self.records = None if model.parameter_file is None else RecordsByName(model.parameter_file)
+        held = None if self.records is None else frozenset(self.records.names())
+        self.roles: dict[Node, Role] = assign_roles(model.graph, held=held, as_input=as_input)
 
     def is_auxiliary(self, node: Node) -> bool:
         """Whether a variable is an auxiliary state."""
         return self.roles[node].kind is Kind.AUXILIARY
 
-    def is_parameter(self, a: Node, b: Node) -> bool:
-        """Whether a variable or its twin is a parameter."""
-        return self.roles[a].is_parameter or self.roles[b].is_parameter
+    def is_parameter(self, *nodes: Node) -> bool:
+        """Whether one of some variables, such as a variable or its twin, is a parameter."""
+        return any(self.roles[node].is_parameter for node in nodes)
 
 
-def find_changes(left: Checkpoint, right: Checkpoint, *, across_dtypes: bool) -> tuple[Pairing, tuple[str, ...]]:
-    """Return the pairs of nodes of two models, whose outputs are paired by name or in their order, and what differs, in words.
+def find_changes(pairs: ModelPairs, *, across_dtypes: bool) -> tuple[Pairing, tuple[str, ...]]:
+    """Return the pairs of nodes of two models of one format, and what differs, in words.
 
     With ``across_dtypes`` weights of unlike dtypes are not a difference.
     """
-    _, heads = pair_heads(left, right)
-    pairing = pair_nodes(HeadPairs("", "the other model", tuple(left.graph.heads), tuple(heads)), left, right)
-    sides = SidePair(left, right)
-    parameters = [(a, b) for a, b in pairing.variables if sides.is_parameter(a, b)]
-    compared = compare_parameters(parameters, sides.is_auxiliary, *sides.records)
+    left, right = pairs.left, pairs.right
+    heads = HeadPairs("", "the other model", tuple(left.graph.heads), tuple(right.graph.heads))
+    pairing = pair_nodes(heads)
+    pairing.statements += [
+        change.describe() for change in find_statement_changes(left.graph, right.graph, pairing.pairs, computed=True)
+    ]
+    one, two = Side(left), Side(right)
+    # Structure pairs inputs by their use, so exchanged names go unseen; but callers feed by name.
+    twins = dict(pairs.inputs)
+    exchanged = [(a, b) for a, b in pairing.variables if a in twins and twins[a] is not b]
+    pairing.statements += [f"input {a.name!r} takes the place of input {b.name!r} of the other" for a, b in exchanged]
+    parameters = [(a, b) for a, b in pairing.variables if one.is_parameter(a) or two.is_parameter(b)]
+    compared = compare_parameters(parameters, one.is_auxiliary, one.records, two.records)
     # A weight in another dtype has other bytes by intent; values decide there.
     different = [p for p in compared if p.how == "different" and not (across_dtypes and p.detail.startswith("types "))]
     return pairing, (*pairing.describe(), *(f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in different))

@@ -27,7 +27,7 @@ from graphshare.files.atomic import OutputTransaction, make_folder, refuse_links
 from graphshare.files.leftovers import list_temporaries
 from graphshare.files.paths import UsedFile, is_folder, join, list_names, refuse_inputs_as_outputs
 from graphshare.files.staged_file import output_error
-from graphshare.formats.model_format import find_format, has_kernels
+from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.array_files import write_arrays
 from graphshare.formats.params.format import find_format as find_parameter_format
 from graphshare.ir.graph import Entry, Node
@@ -39,10 +39,11 @@ from graphshare.resources import end_time_limit
 from graphshare.text.format import format_count, format_dims, format_names
 from graphshare.text.markup import quote_markdown, quote_shell
 from graphshare.text.urls import redact
-from graphshare.verification.compare import compare_values
-from graphshare.verification.inputs import VerifyOptions
+from graphshare.verification.comparison import BY_ELEMENT, Tolerate, compare_values
+from graphshare.verification.flow import ProofOptions
 from graphshare.verification.region_plan import Pair, compute_part, cut_part, get_place
-from graphshare.verification.regions import Departure, Operator, tolerate_region
+from graphshare.verification.region import Operator
+from graphshare.verification.regions import Departure
 from graphshare.verification.report import Reduction, Report
 
 _LARGEST = 256
@@ -97,10 +98,9 @@ class Parts(Struct, frozen=True, eq=False):
 class Reducer:
     """Makes the parts of a region smaller as long as they depart; ``models`` are the two sides."""
 
-    def __init__(self, departure: Departure, options: VerifyOptions) -> None:
-        self._departure = departure
+    def __init__(self, departure: Departure, tolerate: Tolerate) -> None:
+        self._departure, self._tolerate = departure, tolerate
         self.models = [side.model for side in departure.planner.sides]
-        self._tolerate = tolerate_region(options.dtype, options.atol, options.rtol)
 
     def reduce(self) -> Parts | None:
         """Return the parts that are left; None where no end of the region departs in a part of its own."""
@@ -192,11 +192,11 @@ class Reducer:
 
 _STEMS = ("original", "rewrite")
 _INPUTS, _PAGE = "inputs.npz", "README.md"
-_HEAD = "# A difference between two models\n\nWritten by `graphshare verify --reduce`, which may write to this folder again.\n"
+_HEAD = "# A difference between two models\n\nWritten by `graphshare compare --reduce`, which may write to this folder again.\n"
 _OWN = rf"{re.escape(_PAGE)}|{re.escape(_INPUTS)}|({'|'.join(_STEMS)})[-.].+"
 _RUN = """import numpy as np, onnxruntime as rt; x = dict(np.load("inputs.npz")); \
 a, b = (rt.InferenceSession(name).run(None, x)[0] for name in ({})); print(abs(a - b).max())"""
-Confirm = Callable[[Checkpoint, Checkpoint, Mapping[str, Array]], Report]
+Confirm = Callable[[Checkpoint, Checkpoint, Mapping[str, Array], ProofOptions], Report]
 """Compares two models on inputs by name."""
 
 
@@ -209,7 +209,7 @@ def refuse_folder(folder: str) -> None:
     except OSError as error:
         raise output_error(error, folder) from error
     if others:
-        message = f"has files that `graphshare verify --reduce` did not write: {format_names(others, 6)}"
+        message = f"has files that `graphshare compare --reduce` did not write: {format_names(others, 6)}"
         raise RefusedError(Fault(message, where=folder, hint="name a new or an empty folder with `reduce`"))
 
 
@@ -221,17 +221,39 @@ def _has_page(folder: str) -> bool:
         return file.read(len(_HEAD)) == _HEAD.encode()
 
 
-def write_reduction(folder: str, options: VerifyOptions, report: Report, confirm: Confirm) -> Reduction:
-    """Write the smallest parts that show the first difference which ``report`` has, once ``confirm`` found it in them again.
+def reduce_difference(
+    folder: str,
+    report: Report,
+    departures: Sequence[Departure],
+    tolerate: Tolerate,
+    options: ProofOptions,
+    confirm: Confirm,
+) -> Report:
+    """Write the smallest parts that show the first difference of a report, and return the report with them.
+
+    ``confirm`` must find the difference in the files again; ``options`` are those of the comparison.
 
     Raises:
         RefusedError: no region departs on equal inputs, or the difference is not there in parts of their own.
         OutputError: a file could not be written; what it held before is still there.
     """
-    if not options.departures:
+    if report:
+        return replace(report, notes=(*report.notes, f"no difference, so nothing was written to {folder}"))
+    return replace(report, reduced=_write_reduction(folder, report, departures, tolerate, options, confirm))
+
+
+def _write_reduction(
+    folder: str,
+    report: Report,
+    departures: Sequence[Departure],
+    tolerate: Tolerate,
+    options: ProofOptions,
+    confirm: Confirm,
+) -> Reduction:
+    if not departures:
         message = "the difference has no place: no region departs on equal inputs, so nothing was written"
         raise RefusedError(Fault(f"{message} ({report.verdict})", where=folder))
-    reducer = Reducer(options.departures[0], options)
+    reducer = Reducer(departures[0], tolerate)
     parts = reducer.reduce()
     if parts is None:
         raise _refuse(folder, report)
@@ -243,7 +265,7 @@ def write_reduction(folder: str, options: VerifyOptions, report: Report, confirm
             write_arrays(inputs, file, find_parameter_format("npz"))
         left, right = (load(os.path.join(scratch, name)) for name in names)
         # From the files as written: parts in memory could depart where what users get does not.
-        confirmed = confirm(left, right, inputs)
+        confirmed = confirm(left, right, inputs, options)
         if confirmed:
             raise _refuse(folder, report)
         verdict = confirmed.verdict.replace(os.path.join(scratch, ""), "")
@@ -252,7 +274,7 @@ def write_reduction(folder: str, options: VerifyOptions, report: Report, confirm
         files = tuple(join(folder, name) for name in (*sorted(os.listdir(scratch)), _PAGE))
         reduction = Reduction(files, operators, others, shapes, _make_command(folder, names, options), verdict)
         commands = [_make_command("", names, options)]
-        if not any(has_kernels(model.graph) for model in reducer.models):
+        if not any(find_format(model.graph).supports(Capability.PARAMETER_FILE) for model in reducer.models):
             listed = ", ".join(f'"{name}"' for name in names)
             commands.append(quote_shell("python", "-c", _RUN.format(listed)))
         page = _format_page(reduction, [model.where for model in reducer.models], commands)
@@ -295,12 +317,12 @@ def _write_part(model: Checkpoint, parts: Parts, side: int, folder: str) -> str:
     return _STEMS[side] if outputs.params else os.path.basename(outputs.graph)
 
 
-def _make_command(folder: str, names: Sequence[str], options: VerifyOptions) -> str:
+def _make_command(folder: str, names: Sequence[str], options: ProofOptions) -> str:
     """Return the command line that compares both parts in a folder."""
     original, rewrite = (join(folder, name) if folder else name for name in names)
-    words = ["graphshare", "verify", original, "--against", rewrite, "--inputs", folder or "."]
-    words += ["--across-dtypes" if options.across_dtypes else "--values-only"]
-    for option, value, default in (("--atol", options.atol, 1e-8), ("--rtol", options.rtol, 1e-5)):
+    words = ["graphshare", "compare", original, rewrite, "--inputs", folder or "."]
+    given, usual = options.tolerance, BY_ELEMENT
+    for option, value, default in (("--atol", given.atol, usual.atol), ("--rtol", given.rtol, usual.rtol)):
         words += [option, repr(value)] if value != default else []
     return quote_shell(*words)
 

@@ -20,25 +20,18 @@ import msgspec
 import numpy as np
 
 from graphshare.analysis.name_lists import output_name
-from graphshare.analysis.roles import Kind, assign_roles
+from graphshare.analysis.normal_form import make_form
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import GraphshareError, RefusedError
-from graphshare.execute.engines.session_model import SessionPart
-from graphshare.execute.interpreter import run_plan
-from graphshare.execute.plan import make_plan
-from graphshare.execute.prepare.declared_inputs import convert_inputs, unify_sizes
-from graphshare.execute.prepare.feeds import GivenShape, parameter_values
-from graphshare.execute.prepare.prepare import assign_values, unique_names
-from graphshare.formats.model_format import find_format, has_kernels
-from graphshare.formats.onnx.values import shorten
-from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.lookup import RecordsByName
-from graphshare.formats.params.records import PRECISIONS, ParameterFile
-from graphshare.ir.graph import EMPTY, Entry, Graph, Node, Rewrite
-from graphshare.ir.terms import Facts, GraphTerms, NormalForm, Place, TermTable
+from graphshare.execute.backends.backend import open_computation
+from graphshare.execute.prepare.declared_inputs import unify_sizes
+from graphshare.execute.prepare.feeds import GivenShape
+from graphshare.execute.prepare.prepare import unique_names
+from graphshare.formats.model_format import find_format
+from graphshare.formats.params.records import PRECISIONS
+from graphshare.ir.graph import Entry, Graph, Node, Rewrite
+from graphshare.ir.terms import Facts, GraphTerms, Place, TermTable
 from graphshare.ir.walk import consumers, post_order
-from graphshare.ops.identities import OperatorForm
 from graphshare.ops.kernel import Array
 from graphshare.ops.registry import visible_outputs
 from graphshare.rewrite.extract import extract_entries
@@ -73,28 +66,16 @@ def open_part(
     Unless ``has_sizes``, their sizes are free.
 
     Raises:
-        InputError: onnxruntime refuses the part.
-        RefusedError: it fails, when it computes, or a kernel does.
+        InputError: the backend refuses the part.
+        RefusedError: it fails, when it computes.
     """
     places = [place for place in values if place[0].op]
     names = dict(zip(places, unique_names([output_name(Entry(*place)) for place in places]), strict=True))
     rewrite, inputs = cut_part(model, targets, values, names, has_sizes=has_sizes)
-    part = rewrite.graph
-    if has_kernels(part):
-
-        def compute_kernels(values: Values) -> list[Any]:
-            fed = {inputs.get(place, place[0]): value for place, value in values.items()}
-            return compute_graph(part, {node: fed[node] for node in part.variables() if node in fed}, model.parameter_file)
-
-        return compute_kernels
-    # Optimizations would sum in another order on one side only, as both sides have other operators.
-    session = SessionPart(part, part.heads, model.parameter_file, model.where, optimize=False)
+    computation = open_computation(rewrite.graph, model.parameter_file, model.where, exact=True)
 
     def compute(values: Values) -> list[Any]:
-        named = {inputs.get(place, place[0]).name: value for place, value in values.items()}
-        # Values that the targets do not need are not inputs of the session.
-        taken = {name: value for name, value in named.items() if name in session.session.dtypes}
-        return session.run(convert_inputs(session.session, taken))
+        return computation.run({inputs.get(place, place[0]): value for place, value in values.items()}).outputs
 
     return compute
 
@@ -130,37 +111,6 @@ def cut_part(
     return extract_entries(model.graph, targets, cuts=names, inputs=variables), variables
 
 
-def make_form(model: Checkpoint, table: TermTable, facts: Facts) -> NormalForm | None:
-    """Return the rules by which the nodes of a model become terms; None where its format has no normal form."""
-    if not has_kernels(model.graph):
-        return find_format(model.graph).make_normal_form(model.graph, table, facts)
-    file = model.parameter_file
-    records = None if file is None else RecordsByName(file)
-
-    def read(node: Node) -> Hashable | None:
-        record = None if records is None else records.of(node)
-        if file is None or record is None or record.shape is None:
-            return None
-        with ArrayReader(file) as reader:
-            return record.dtype, record.shape, shorten(map(bytes, reader.chunks(record)))
-
-    return OperatorForm(model.graph, table, read)
-
-
-def compute_graph(part: Graph, feeds: Mapping[Node, Array], params: ParameterFile | None) -> list[Any]:
-    """Return the heads of a graph in the executor, for values of inputs; labels and what else is missing are made up.
-
-    Raises:
-        RefusedError: shapes do not fit, parameters are missing, or a kernel refuses its inputs.
-    """
-    roles = assign_roles(part, held=list_parameter_names(params))
-    held = [node for node in part.variables() if node not in feeds]
-    parameters = parameter_values(held, params, lambda node: roles[node].kind is Kind.AUXILIARY)
-    # A part may need labels, which a forward pass does not read: zeros do.
-    ready = assign_values(part, roles, parameters, feeds=feeds, shapes=EMPTY, seed=0, params_seed=None, params=params)
-    return list(run_plan(make_plan(part.heads), ready.values, shapes=ready.inference.shapes).outputs)
-
-
 class Side:
     """One of the models: its operators in order, and what follows of its values from its inputs alone, once that is read."""
 
@@ -182,7 +132,7 @@ class Side:
         self.heads = tuple(heads)
 
     def read_facts(self, shapes: Mapping[str, GivenShape]) -> None:
-        """Infer types from inputs of these shapes, and compute constants; none where onnxruntime refuses it."""
+        """Infer types from inputs of these shapes, and compute constants; none where the backend refuses it."""
         graph, format_ = self.model.graph, find_format(self.model.graph)
         entries = [entry for node in self.nodes for entry in visible_outputs(node)]
         # Types that a file states of inner values may be wrong, and identities that hold for every input must not rest on them.
@@ -250,7 +200,8 @@ class PlanChanges(msgspec.Struct, eq=False):
 class RegionPlan(msgspec.Struct, eq=False):
     """The regions in an order in which each can be computed, and the terms of both sides.
 
-    ``sources`` has the left value of each term that both sides have, ``uncut`` the terms of values before they ended a region.
+    ``sources`` has the left value of each term that both sides have, ``entries`` for each side its value of a term, and
+    ``uncut`` the terms of values before they ended a region.
     """
 
     cones: list[Cone]
@@ -258,6 +209,7 @@ class RegionPlan(msgspec.Struct, eq=False):
     right: GraphTerms
     sources: dict[int, Entry]
     uncut: dict[Place, int]
+    entries: tuple[dict[int, Entry], dict[int, Entry]]
 
     def list_sources(self, cone: Cone) -> dict[Place, tuple[Entry, Entry]]:
         """Return what the right side of a region starts from, by place: the value there, and that of the left which it is.
@@ -299,7 +251,7 @@ class Planner:
             self.sides[0].dtypes = self.sides[1].dtypes = {}
         self._inputs = {other: name for name, other in inputs.items()}
         self.changes = PlanChanges()
-        self._consumers = consumers(self.sides[0].nodes)
+        self._consumers = [consumers(side.nodes) for side in self.sides]
 
     def name_input(self, node: Node) -> str:
         """Return the name on the left of an input of the right model."""
@@ -309,14 +261,14 @@ class Planner:
         """Whether two values are outputs of the models that belong together."""
         return tuple(map(get_place, end)) in {tuple(map(get_place, head)) for head in self.heads}
 
-    def list_near(self, end: Entry, cone: Cone, steps: int) -> list[Entry]:
-        """Return the left values that need ``end`` by few steps, nearest first, and those before it in a region, last first."""
+    def list_near(self, end: Entry, cone: Cone, steps: int, side: int) -> list[Entry]:
+        """Return the values of a side that need ``end`` by few steps, nearest first, and those before it in a region."""
         after: dict[Place, Entry] = {}
         pending = [end.node]
         for _ in range(steps):
-            pending = list(dict.fromkeys(node for each in pending for node, _ in self._consumers.get(each, ())))
+            pending = list(dict.fromkeys(node for each in pending for node, _ in self._consumers[side].get(each, ())))
             after.update({get_place(e): e for node in pending for e in islice(visible_outputs(node), 1)})
-        before = [e for node in reversed(cone.left) if node is not end.node for e in islice(visible_outputs(node), 1)]
+        before = [e for node in reversed((cone.left, cone.right)[side]) if node is not end.node for e in islice(visible_outputs(node), 1)]
         return [*list(after.values())[:_CANDIDATES], *before[:_INSIDE]]
 
     def read_facts(self) -> None:
@@ -334,7 +286,7 @@ class Planner:
         """Return the terms of both sides, and the regions where they differ; None where the format has no normal form."""
         table = TermTable()
         facts = [msgspec.structs.replace(side.facts, ranks=self.changes.ranks) for side in self.sides]
-        forms = [make_form(side.model, table, own) for side, own in zip(self.sides, facts, strict=True)]
+        forms = [make_form(side.model.graph, side.model.parameter_file, table, own) for side, own in zip(self.sides, facts, strict=True)]
         if forms[0] is None or forms[1] is None:
             return None
         one, two = self.sides
@@ -371,16 +323,19 @@ class Planner:
     def _divide(self, left: GraphTerms, right: GraphTerms, ends: Iterable[Pair], uncut: dict[Place, int]) -> RegionPlan:
         """Return the plan with the region of each end; ends of the same operators are in one."""
         closed = {left.terms[place] for place in self.changes.closed}
-        known: dict[int, Entry] = {}
-        for entry in (entry for node in self.sides[0].nodes for entry in visible_outputs(node)):
-            # Of several left values of one term the first is taken: all are equal.
-            known.setdefault(left.of(entry), entry)
+        known, others = dict[int, Entry](), dict[int, Entry]()
+        for entries, terms, side in zip((known, others), (left, right), self.sides, strict=True):
+            for entry in (entry for node in side.nodes for entry in visible_outputs(node)):
+                key = terms.key(entry)
+                # Of several values of one term the first is taken: all are equal.
+                entries.setdefault(int(key[1]) if key[0] == "as" else terms.of(entry), entry)
         sources = {term: known[term] for term in right.terms.values() if term in known}
         for term in set(right.terms.values()):
             key = right.form.table.keys[term]
             if key[0] == "as":  # a value in another dtype, which either side starts from
                 sources[term] = sources[key[1]] = known[key[1]]
-        plan = RegionPlan([], left, right, {term: entry for term, entry in sources.items() if term not in closed}, uncut)
+        sources = {term: entry for term, entry in sources.items() if term not in closed}
+        plan = RegionPlan([], left, right, sources, uncut, (known, others))
         cones: dict[tuple[tuple[Node, ...], ...], Cone] = {}
         for end in ends:
             parts = [

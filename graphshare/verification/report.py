@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from graphshare.errors import Fault
-from graphshare.execute.engines.registry import NUMPY
+from graphshare.execute.backends.backend import REFERENCE
 from graphshare.formats.params.comparison import Comparison
 from graphshare.formats.params.lookup import How, ParameterPair
 from graphshare.ir.compare import Pairing
@@ -16,7 +16,7 @@ from graphshare.ir.graph import VARIABLE_OP
 from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
 from graphshare.text.format import format_count
 from graphshare.text.summary import ShortRepr, Table, format_html
-from graphshare.verification.compare import (
+from graphshare.verification.comparison import (
     DtypeTolerance,
     EngineComparison,
     InnerComparison,
@@ -24,13 +24,18 @@ from graphshare.verification.compare import (
     Tolerance,
     Values,
 )
-from graphshare.verification.regions import Operator, Region, RegionReport
+from graphshare.verification.region import Operator, Region, RegionReport
 from graphshare.verification.training import TrainedPair, Training
 
 OTHER_MODEL = "the other model"
 _LISTED = 20
 _SHOWN = 8  # operators of a region
-Verdict = Literal["holds", "fails", "skipped"]
+Verdict = Literal["holds", "fails", "unknown", "skipped"]
+Outcome = Literal["equal", "not equal", "not proved", "not judged"]
+_NOT_PROVED = {"regions", "changes", "exact"}
+"""Stages whose failure no output shows."""
+_SHOWS_MORE = ("layers",)
+"""Stages that only show more, and change no verdict."""
 _RULES = {
     stage: RuleInfo(f"verify-{stage}", f"verify-{stage}", Level.ERROR, summary)
     for stage, summary in (
@@ -40,6 +45,7 @@ _RULES = {
         ("regions", "A part of the other model departs on the values of the original"),
         ("changes", "The differences between the models changed no value"),
         ("layers", "Inner outputs depart"),
+        ("exact", "The models are not exact for every input"),
         ("engines", "Engines give different outputs"),
         ("training", "Branches diverge after one training step"),
         ("verdict", "The branches are not proved to be equal"),
@@ -70,7 +76,7 @@ class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
 
     Each engine has rounds of its own; ``engines`` compares the outputs of all with those of the first. ``tolerance`` is
     the rule by which values were compared, None where they were not. ``regions`` has, for each run of two models that are not
-    one graph, what is exact in them and what became of the rest.
+    one graph, what is exact in them and what became of the rest; with ``is_exact`` all of it is, for every input.
     """
 
     reference: str
@@ -82,9 +88,14 @@ class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
     engines: tuple[EngineComparison, ...] = ()
     tolerance: Tolerance | None = None
     regions: tuple[RegionReport, ...] = ()
+    is_exact: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.stages) and all(stage.verdict != "fails" for stage in self.stages)
+        return bool(self.stages) and not self.list_stages("fails", "unknown")
+
+    def list_stages(self, *verdicts: Verdict) -> list[Stage]:
+        """Return the stages with these verdicts that count for that of the branch."""
+        return [stage for stage in self.stages if stage.verdict in verdicts and stage.name not in _SHOWS_MORE]
 
 
 class Reduction(ShortRepr, msgspec.Struct, frozen=True):
@@ -112,25 +123,21 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         return bool(self.branches) and all(self.branches)
 
     @property
+    def outcome(self) -> Outcome:
+        """Return the answer: the worst of all branches."""
+        failed = {stage.name for branch in self.branches for stage in branch.list_stages("fails")}
+        if failed:
+            return "not proved" if failed <= _NOT_PROVED else "not equal"
+        return "equal" if self else "not judged"
+
+    @property
     def verdict(self) -> str:
         """Return the result in one line."""
         if not self.branches:
-            return "NOT VERIFIED: nothing was compared"
-        names = ", ".join(report.branch or "(original)" for report in self.branches)
+            return "NOT JUDGED: nothing was compared"
         if not self:
-            failed = [(s.name, b.branch) for b in self.branches for s in b.stages if s.verdict == "fails"]
-            if all(b.training for b in self.branches if ("training", b.branch) in failed) and {n for n, _ in failed} == {
-                "training"
-            }:
-                fate = "will drift" if any(b.training and b.training.drifting for b in self.branches) else "has copies"
-                return f"NOT TIED: {', '.join(branch for _, branch in failed)} {fate}"
-            merged = _merge_rounds([each for b in self.branches for each in b.regions])
-            if {name for name, _ in failed} == {"regions"} and not merged.departed:
-                count = format_count(len(merged.unjudged), "region")
-                return f"NOT PROVED: the values are equal, and {count} could not be judged"
-            if {name for name, _ in failed} == {"changes"}:
-                return "NOT PROVED: the values are equal, but none of them shows the differences between the models"
-            return f"NOT EQUAL: {', '.join(f'{name} of {branch}' for name, branch in failed)}"
+            return self._describe_failure()
+        names = ", ".join(report.branch or "(original)" for report in self.branches)
         skipped = sorted({s.name for b in self.branches for s in b.stages if s.verdict == "skipped"})
         outputs = [o for b in self.branches for r in b.rounds for o in r.outputs]
         identical = all(o.comparison.identical for o in outputs)
@@ -141,10 +148,40 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         tolerance = self.branches[0].tolerance
         of_dtype = f" of {tolerance.dtype}" if isinstance(tolerance, DtypeTolerance) else ""
         how = "bit for bit" if identical else f"within the tolerance{of_dtype}"
+        rung = f" ({self.rung})" if self.branches[0].branch == OTHER_MODEL else ""
         stages = [stage for branch in self.branches for stage in branch.stages]
         places = [place for s in stages if (s.name, s.verdict) == ("structure", "skipped") for place in s.details]
         differs = f"; {format_count(len(places), 'difference')} of structure" if places else ""
-        return f"EQUAL: {compared}, {how}{differs}{self._measure_regions()}{without}{self._fate()}"
+        return f"EQUAL{rung}: {compared}, {how}{differs}{self._measure_regions()}{without}{self._fate()}"
+
+    @property
+    def rung(self) -> str:
+        """Return the weakest that is known of any output, in the words of the ladder."""
+        if self.branches and all(branch.is_exact for branch in self.branches):
+            return "exact"
+        if self.outcome == "equal":
+            return f"on {format_count(max(len(branch.rounds) for branch in self.branches), 'input')}"
+        return "differs" if self.outcome == "not equal" else "not judged"
+
+    def _describe_failure(self) -> str:
+        """Return what failed, or was not judged, in one line."""
+        failed = [(stage.name, branch.branch) for branch in self.branches for stage in branch.list_stages("fails")]
+        if self.outcome == "not judged":
+            reasons = [text for branch in self.branches for stage in branch.list_stages("unknown") for text in stage.details]
+            return f"NOT JUDGED: {reasons[0] if reasons else 'nothing was compared'}"
+        names = {name for name, _ in failed}
+        if names == {"training"} and all(b.training for b in self.branches if ("training", b.branch) in failed):
+            fate = "will drift" if any(b.training and b.training.drifting for b in self.branches) else "has copies"
+            return f"NOT TIED: {', '.join(branch for _, branch in failed)} {fate}"
+        if self.outcome == "not equal":
+            return f"NOT EQUAL: {', '.join(f'{name} of {branch}' for name, branch in failed)}"
+        if "regions" in names:
+            merged = _merge_rounds([each for branch in self.branches for each in branch.regions])
+            places = ", ".join(map(_name_end, merged.departed[:1]))
+            return f"NOT PROVED: the outputs are equal, and {format_count(len(merged.departed), 'region')} differs: first at {places}"
+        if "changes" in names:
+            return "NOT PROVED: the values are equal, but none of them shows the differences between the models"
+        return "NOT PROVED: the values are equal, but not exact for every input"
 
     def _repr_html_(self) -> str:
         """Return the stages of each branch as a table, which notebooks show."""
@@ -198,13 +235,14 @@ class _Merged(msgspec.Struct):
     unjudged: list[Region]
     near: list[Region]
     hidden: list[str]
+    unreached: list[str]
 
 
 def _merge_rounds(rounds: Sequence[RegionReport]) -> _Merged:
     groups: dict[object, list[Region]] = {}
     for region in (region for each in rounds for region in each.regions):
         groups.setdefault((region.place, region.ends), []).append(region)
-    merged = _Merged([], [], [], [])
+    merged = _Merged([], [], [], [], [])
     for group in groups.values():
         # A region counts as judged where any round judged it, and as departed where one round shows it.
         judged = [region for region in group if region.comparison is not None]
@@ -217,7 +255,7 @@ def _merge_rounds(rounds: Sequence[RegionReport]) -> _Merged:
         for name in dict.fromkeys(name for region in judged for name in region.switches):
             # Over all rounds: a body that has no counterpart is compared only when its If takes it.
             if len({each.taken.get(name) for each in rounds} - {None}) < 2:
-                merged.hidden.append(f"{name!r}: one of its bodies was compared with nothing")
+                merged.unreached.append(f"{name!r}: one of its bodies was compared with nothing")
     return merged
 
 
@@ -239,7 +277,8 @@ def region_stage(rounds: Sequence[RegionReport]) -> Stage:
     details = [text for region in wrong[:1] for text in _describe_region(region)]
     if len(wrong) > 1:
         details.append(f"and {len(wrong) - 1} more (--format json lists all)")
-    return Stage("regions", "fails" if wrong else "holds", ", ".join(parts), tuple(details))
+    verdict: Verdict = "fails" if merged.departed else "unknown" if merged.unjudged else "holds"
+    return Stage("regions", verdict, ", ".join(parts), tuple(details))
 
 
 def add_regions(stages: Sequence[Stage], rounds: Sequence[RegionReport]) -> tuple[Stage, ...]:
@@ -250,10 +289,15 @@ def add_regions(stages: Sequence[Stage], rounds: Sequence[RegionReport]) -> tupl
     own = [stage for stage in stages if stage.name not in ("regions", "changes")]
     place = next((number for number, stage in enumerate(own) if stage.name == "values"), len(own))
     result = [*own[:place], region_stage(rounds), *own[place:]]
-    hidden = _merge_rounds(rounds).hidden
-    if hidden and all(stage.verdict != "fails" for stage in result):
-        summary = f"differences in {format_count(len(hidden), 'place')} changed no value that was computed"
-        result.append(Stage("changes", "fails", summary, tuple(hidden)))
+    merged = _merge_rounds(rounds)
+    if any(stage.verdict == "fails" and stage.name not in _SHOWS_MORE for stage in result):
+        return tuple(result)
+    if merged.hidden:
+        summary = f"differences in {format_count(len(merged.hidden), 'place')} changed no value that was computed"
+        result.append(Stage("changes", "fails", summary, (*merged.hidden, *merged.unreached)))
+    elif merged.unreached:
+        summary = f"{format_count(len(merged.unreached), 'If')} with a body that was not reached; `feeds` gives other inputs"
+        result.append(Stage("changes", "unknown", summary, tuple(merged.unreached)))
     return tuple(result)
 
 
@@ -288,13 +332,17 @@ def parameter_stage(pairs: Sequence[ParameterPair], no_file: bool, tied: tuple[s
 def value_stage(rounds: Sequence[Values]) -> Stage:
     """Return stage 3: all outputs of all rounds."""
     if not any(values.outputs for values in rounds):
-        return Stage("values", "fails", "there are no outputs to compare")
-    apart = [(values, output) for values in rounds for output in values.outputs if not output.comparison]
+        return Stage("values", "unknown", "there are no outputs to compare", ("there are no outputs to compare",))
+    apart = [(values, output) for values in rounds for output in values.outputs if output.differs]
     details = [f"{o.output} and {o.reference}: {describe_difference(o.comparison)}{_sizes(values)}" for values, o in apart]
+    unjudged = dict.fromkeys(f"{o.reference}: {o.unjudged}" for values in rounds for o in values.outputs if o.unjudged)
     if not details:
         owners = dict.fromkeys(values.sizes_of or "the original" for values in rounds if values.sizes_of is not None)
         sizes = f"; at the sizes of {' and of '.join(owners)}" if owners else ""
-        return Stage("values", "holds", _summarize((values.outputs for values in rounds), "output") + sizes)
+        summary = _summarize((values.outputs for values in rounds), "output") + sizes
+        if unjudged:
+            return Stage("values", "unknown", f"{summary}; {format_count(len(unjudged), 'output')} not judged", tuple(unjudged))
+        return Stage("values", "holds", summary)
     summary = f"{format_count(len(details), 'difference')} in {_count_outputs(rounds)}"
     first = next((values for values in rounds if values.first is not None), None)
     if first is not None and first.first is not None:
@@ -360,7 +408,7 @@ def _place(inner: InnerComparison) -> str:
 
 def _sizes(values: Values) -> str:
     """Return at whose sizes these values are, where branches have different ones, and in which engine other than numpy."""
-    engine = "" if values.engine == NUMPY else f", in {values.engine}"
+    engine = "" if values.engine == REFERENCE else f", in {values.engine}"
     return engine if values.sizes_of is None else f"{engine}, at the sizes of {values.sizes_of or 'the original'}"
 
 
@@ -411,22 +459,22 @@ def list_failures(report: Report) -> list[Fault]:
         Fault(f"{stage.name} of {branch.branch}: {detail}")
         for branch in report.branches
         for stage in branch.stages
-        if stage.verdict == "fails"
+        if stage.verdict in ("fails", "unknown") and stage.name not in _SHOWS_MORE
         for detail in stage.details or (stage.summary,)
     ] or [Fault(report.verdict)]
 
 
-def make_report(report: Report, where: str) -> FindingsReport:
+def make_report(report: Report, where: str, command: str = "verify") -> FindingsReport:
     """Return the report of the proof for the graph file ``where``, the verdict last."""
     findings = [
         _finding(stage.name, f"{stage.name} of {branch.branch}: {stage.summary}", stage.details, where)
         for branch in report.branches
         for stage in branch.stages
-        if stage.verdict == "fails"
+        if stage.verdict in ("fails", "unknown")
     ]
     # Where all holds, that is what a job wants to see: a note, which fails nothing.
     findings.append(_finding("verdict", report.verdict, (), where, Level.NOTE if report else Level.ERROR))
-    return FindingsReport(command="verify", files=(where,), findings=tuple(findings), rules=tuple(_RULES.values()))
+    return FindingsReport(command=command, files=(where,), findings=tuple(findings), rules=tuple(_RULES.values()))
 
 
 def _finding(stage: str, summary: str, details: tuple[str, ...], where: str, level: Level = Level.ERROR) -> Finding:

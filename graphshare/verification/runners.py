@@ -1,28 +1,26 @@
-"""Sources of values to compare: a graph in the executor, an ONNX model in onnxruntime, a part of another run, a record."""
+"""Sources of values to compare: a computation for given inputs, a part of another run, and values that exist already."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from graphshare.analysis.name_lists import output_name
-from graphshare.analysis.roles import Role
-from graphshare.execute.engines.executor import Executor
-from graphshare.execute.engines.registry import NUMPY, ONNXRUNTIME
-from graphshare.execute.engines.session_model import OpenModel
-from graphshare.execute.prepare.variable_values import random_stream
+from graphshare.execute.backends.backend import REFERENCE, Computation, Look
 from graphshare.ir.graph import EMPTY, Entry, Node
-from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array
-from graphshare.ops.registry import visible_outputs
 
 ABSENT = object()
 """Stands in a record for a value that was not recorded."""
 
-Look = Callable[[Node, int, Any], None]
+
+class Refused(msgspec.Struct, frozen=True):
+    """Stands for the outputs of a side that does not compute what the other one computes, for a ``reason``."""
+
+    reason: str
 
 
 class Runner(ABC):
@@ -33,7 +31,7 @@ class Runner(ABC):
     """
 
     title: str = ""
-    engine: str = NUMPY
+    engine: str = REFERENCE
     variables: Mapping[Node, Any] = EMPTY
     peak_bytes: int = 0
 
@@ -50,65 +48,42 @@ class Runner(ABC):
         return node.name
 
 
-class GraphRunner(Runner):
-    """``heads`` of a graph in an executor, for values of its variables.
+class ComputationRunner(Runner):
+    """A computation for ``values`` of its variables; ``outputs`` if they were computed already.
 
     ``seed`` is that of operators which draw numbers. With ``by_output`` inner outputs are called by their names.
     """
 
     def __init__(
         self,
-        heads: Sequence[Entry],
+        computation: Computation,
         values: Mapping[Node, Array],
-        inference: Inference,
-        roles: Mapping[Node, Role],
-        executor: Executor,
+        outputs: Sequence[Any] | Refused | None = None,
         *,
-        engine: str = NUMPY,
         seed: int | None = None,
         by_output: bool = False,
     ) -> None:
-        self.variables, self.engine, self._by_output = values, engine, by_output
-        self._heads, self._inference, self._roles, self._executor, self._seed = heads, inference, roles, executor, seed
-        self._outputs: list[Array] | None = None
+        self.computation, self.values, self.engine = computation, values, computation.engine
+        heads = computation.graph.heads
+        self._outputs = [outputs] * len(heads) if isinstance(outputs, Refused) else outputs
+        self._seed, self._by_output = seed, by_output
 
     def run(self) -> Sequence[Any]:
+        """Return the outputs. Raises RefusedError where the computation fails."""
         if self._outputs is None:
-            done = self._executor.run(self._heads, self.variables, self._inference, self._roles, rng=self._draw())
+            done = self.computation.run(self.values, seed=self._seed)
             self._outputs, self.peak_bytes = done.outputs, done.peak_bytes
         return self._outputs
 
-    def watch(self, look: Look) -> None:
-        def watch(node: Node, outputs: Sequence[Array]) -> None:
-            for entry, value in zip(visible_outputs(node), outputs, strict=False):
-                look(node, entry.index, value)
+    @property
+    def variables(self) -> Mapping[Node, Any]:  # type: ignore[override]
+        return self.computation.complete(self.values)[0]
 
-        self._executor.run(self._heads, self.variables, self._inference, self._roles, rng=self._draw(), watch=watch)
+    def watch(self, look: Look) -> None:
+        self.computation.watch(self.values, look, seed=self._seed)
 
     def label(self, node: Node, index: int) -> str:
         return output_name(Entry(node, index)) if self._by_output else node.name
-
-    def _draw(self) -> Any:
-        return None if self._seed is None else random_stream(self._seed)
-
-
-class SessionRunner(Runner):
-    """A model in onnxruntime, for ``feeds`` by name; ``outputs`` if they were computed already."""
-
-    engine = ONNXRUNTIME
-
-    def __init__(self, model: OpenModel, feeds: Mapping[str, Array], outputs: Sequence[Any] | None = None) -> None:
-        self._model, self._feeds, self._outputs = model, feeds, outputs
-
-    def run(self) -> Sequence[Any]:
-        """Return the outputs. Raises RefusedError where onnxruntime fails."""
-        if self._outputs is None:
-            self._outputs = self._model.run(self._feeds)
-        return self._outputs
-
-    def watch(self, look: Look) -> None:
-        for entry, value in self._model.compute_inner(self._feeds):
-            look(entry.node, entry.index, value)
 
 
 class PartRunner(Runner):
@@ -132,7 +107,11 @@ class RecordRunner(Runner):
     """Values that exist already: ``outputs``, and ``inner`` ones with their ``names``; of a record, or of a finished run."""
 
     def __init__(
-        self, title: str, outputs: Sequence[Any], inner: Mapping[tuple[Node, int], Any], names: Mapping[tuple[Node, int], str]
+        self,
+        title: str,
+        outputs: Sequence[Any],
+        inner: Mapping[tuple[Node, int], Any] = EMPTY,
+        names: Mapping[tuple[Node, int], str] = EMPTY,
     ) -> None:
         self.title = title
         self._outputs, self._inner, self._names = outputs, inner, names

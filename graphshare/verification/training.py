@@ -14,6 +14,7 @@ import numpy as np
 from graphshare.analysis.branches import HeadPairs
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind, Role
+from graphshare.execute.backends.backend import Computation
 from graphshare.execute.prepare.memory import check_memory
 from graphshare.execute.prepare.variable_values import draw_inputs
 from graphshare.execute.train.sgd import Sgd, multipliers
@@ -23,7 +24,8 @@ from graphshare.formats.params.lookup import ParameterPair
 from graphshare.ir.compare import Pairing
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.kernel import Array, Shape
-from graphshare.verification.inputs import RoundValues, VerifyOptions
+from graphshare.verification.flow import ProofOptions
+from graphshare.verification.inputs import Draw
 
 _OTHER_SEED = 7919  # far from the seeds of rounds, so that inputs of the second branch are never those of another round
 
@@ -85,32 +87,36 @@ def train_branches(
     pairing: Pairing,
     inputs: Sequence[tuple[Node, Node]],
     parameters: Sequence[ParameterPair],
-    values: Sequence[RoundValues],
+    draws: Sequence[Draw],
+    computations: tuple[Computation, Computation],
     roles: Mapping[Node, Role],
-    options: VerifyOptions,
+    options: ProofOptions,
 ) -> Training:
     """Train one step on equal inputs, and one on inputs of its own for the second branch: fed or seeded.
 
     Where all data is shared, the labels of the second branch are other ones: else copies would look like ties.
 
-    ``values`` are those of the first round: one for both branches, or one with the sizes of each.
+    ``draws`` are the first sets of inputs: one for both branches, or one with the sizes of each.
     """
-    first, own = values[0], values[-1]
+    first = [side.complete(values) for side, values in zip(computations, draws[0].values, strict=True)]
+    own = [side.complete(values) for side, values in zip(computations, draws[-1].values, strict=True)]
+    (left, inference), (right, right_inference) = first
+    own_left, own_inference = own[0]
     # The backward pass needs the values of the forward pass, so all of them are kept.
-    check_memory(first.inference.nodes, pair.left, first.inference, first.left, keeps_all=True)
-    left, equal = first.left, {**first.right, **first.left}
+    check_memory(inference.nodes, pair.left, inference, left, keeps_all=True)
+    equal = {**right, **left}
     of_its_own = [(a, b) for a, b in inputs if a is not b]
-    kept = {n: v for n, v in own.left.items() if n not in {a for a, _ in of_its_own}}
-    drawn = draw_inputs(own.inference.nodes, kept, own.inference, roles, seed=options.seed + _OTHER_SEED)
+    kept = {n: v for n, v in own_left.items() if n not in {a for a, _ in of_its_own}}
+    drawn = draw_inputs(own_inference.nodes, kept, own_inference, roles, seed=options.inputs.seed + _OTHER_SEED)
     # Only what the second branch alone reads may differ: a shared input trains both branches alike.
     different = dict(equal)
     shares_data = all(roles[a].is_label or roles[a].is_state for a, _ in of_its_own)
     for a, b in of_its_own:
-        is_fed = own is not first and b.name in options.feeds
-        different[b] = own.left[a] if is_fed or roles[a].is_label or roles[a].is_state else drawn[a]
+        is_fed = len(draws) > 1 and b.name in options.feeds
+        different[b] = own_left[a] if is_fed or roles[a].is_label or roles[a].is_state else drawn[a]
         if shares_data and roles[a].is_label and not is_fed:
-            different[b] = (own.left[a] != 1).astype(own.left[a].dtype)  # classes that every classifier has
-    shapes = first.inference.shapes
+            different[b] = (own_left[a] != 1).astype(own_left[a].dtype)  # classes that every classifier has
+    shapes = inference.shapes
     return compare_training(
         pair.left,
         pair.right,
@@ -119,11 +125,11 @@ def train_branches(
         equal,
         different,
         rescale=batch_rescale(first_data([a for a, _ in inputs], left, roles), left),
-        atol=options.atol,
-        rtol=options.rtol,
-        shapes={**first.right_inference.shapes, **shapes},
+        atol=options.tolerance.atol,
+        rtol=options.tolerance.rtol,
+        shapes={**right_inference.shapes, **shapes},
         # Shared nodes have the shapes of the reference in both.
-        own_shapes={**own.right_inference.shapes, **shapes},
+        own_shapes={**own[1][1].shapes, **shapes},
     )
 
 

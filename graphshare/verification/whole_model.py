@@ -1,43 +1,27 @@
-"""Proofs of ONNX models before and after a change in onnxruntime: of whole files bit for bit, and of folded ones."""
+"""Proofs of models before and after a change: of whole files bit for bit, and of folded ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from msgspec.structs import replace
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import DisprovedError, Fault, GraphshareError
-from graphshare.execute.engines.confined_session import ConfinedSession
-from graphshare.execute.engines.session_model import SessionPart
-from graphshare.execute.prepare.declared_inputs import draw_values
-from graphshare.formats.onnx.staging import encode_for_session
+from graphshare.execute.backends.backend import open_computation
 from graphshare.ir.graph import Entry, Graph
 from graphshare.resources import is_chosen_limit
 from graphshare.rewrite.fold.fold import Folding, FoldingProof
 from graphshare.text.format import format_count, format_names
-from graphshare.verification.compare import EXACT, Tolerance, compare_runs, compare_values, tolerate_export
+from graphshare.verification.comparison import EXACT, Tolerance, compare_runs, compare_values, tolerate_export
 from graphshare.verification.report import value_stage
-from graphshare.verification.runners import SessionRunner
+from graphshare.verification.runners import ComputationRunner
 
 _ROUNDING = {"float16": 2**-9, "float32": 2**-22, "float64": 2**-51}
 """Two steps of a float at 1: the error of a Sigmoid, also where it is almost 0 everywhere."""
 ModelContent = Callable[[], tuple[bytes | Iterable[bytes | memoryview], str]]
 """Returns the bytes of a model and the directory of its external data."""
-
-
-class WholeModel(SessionPart):
-    """A whole model in a session of onnxruntime, as ``read`` gives its bytes: no node is left out, and none is moved."""
-
-    def __init__(self, model: Checkpoint, read: ModelContent) -> None:
-        self.graph, self.where, self.parameters, self._read = model.graph, model.where, model.parameter_file, read
-        self.session = self.open(model.graph.heads)
-
-    def open(self, heads: Sequence[Entry]) -> ConfinedSession:
-        """Return a session of the model; its outputs are all there are."""
-        with self.locate():
-            return ConfinedSession(*self._read(), merge_equal=False, awake=False)
 
 
 def compare_bits(model: Checkpoint, read: ModelContent, where: str) -> str:
@@ -50,16 +34,17 @@ def compare_bits(model: Checkpoint, read: ModelContent, where: str) -> str:
         MemoryLimitError: a limit is chosen, and the computation would pass it.
     """
     try:
-        source = WholeModel(model, lambda: encode_for_session(model.graph, model.parameter_file))
-        drawn = draw_values(source, {}, {}, seed=0)
-        wanted = source.run(drawn.values) if drawn.outputs is None else drawn.outputs
+        source = open_computation(model.graph, model.parameter_file, model.where, whole=True)
+        drawn = source.draw()
+        wanted = source.run(drawn.values).outputs if drawn.outputs is None else drawn.outputs
     except GraphshareError as error:
         if is_chosen_limit(error):
             raise
         return f"not computed: {error.faults[0].message}"
     hint = "nothing was written; please report it"
     try:
-        values = WholeModel(model, read).run(drawn.values)
+        copy = open_computation(model.graph, model.parameter_file, model.where, encode=lambda graph: read(), whole=True)
+        values = copy.run(drawn.values).outputs
     except GraphshareError as error:
         message = f"cannot be computed as its source can: {error.faults[0].message}"
         raise DisprovedError(Fault(message, where=where, hint=hint)) from None
@@ -68,7 +53,7 @@ def compare_bits(model: Checkpoint, read: ModelContent, where: str) -> str:
     if not other:
         return f"{format_count(len(names), 'output')} equal bit for bit"
     # A model that draws numbers differs from itself, though only within one session: a new one draws the same numbers again.
-    again = source.run(drawn.values)
+    again = source.run(drawn.values).outputs
     if any(not compare_values(a, b, EXACT).identical for a, b in zip(again, wanted, strict=True)):
         return "not compared: two runs of the model itself differ"
     raise DisprovedError(Fault(f"computes different bits from its source: {format_names(other)}", where=where, hint=hint))
@@ -90,17 +75,19 @@ def prove_folding(
     count = len(source.graph.heads)
     try:
         before, after = (
-            SessionPart(one.graph, entries, one.parameter_file, one.where)
+            open_computation(replace(one.graph, heads=tuple(entries)), one.parameter_file, one.where)
             for one, entries in zip((source, folded), heads, strict=True)
         )
-        drawn = draw_values(before, {}, {}, seed=0)
-        runners = SessionRunner(before, drawn.values, drawn.outputs), SessionRunner(after, drawn.values)
+        drawn = before.draw()
+        twins = {node.name: node for node in after.graph.variables()}
+        moved = {twins[node.name]: value for node, value in drawn.values.items() if node.name in twins}
+        runners = ComputationRunner(before, drawn.values, drawn.outputs), ComputationRunner(after, moved)
         values = compare_runs([(output_name(head), output_name(head)) for head in heads[0]], *runners, limit)
     except GraphshareError as error:
         if is_chosen_limit(error):
             raise
         reason = error.faults[0].message
-        return replace(folded, notes=(*folded.notes, f"not proved, as onnxruntime did not compute the models: {reason}"))
+        return replace(folded, notes=(*folded.notes, f"not proved, as the models were not computed: {reason}"))
     if not values:
         hint = "nothing was written; `tolerance` allows a larger difference"
         raise DisprovedError([Fault(text, where=source.where, hint=hint) for text in value_stage([values]).details])

@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
         (("inspect", "net-symbol.json"), "data 2x3x9x9"),
         (("draw", "net-symbol.json", "-o", "net.svg"), "wrote net.svg"),
         (
-            ("verify", "net-symbol.json", "--against", "net-symbol.json", "--against-params", "p.npz"),
+            ("compare", "net-symbol.json", "net-symbol.json", "--against-params", "p.npz"),
             "(0), (2, 3, 9, 9) float32",
         ),
         (("export", "net-symbol.json", "-o", "net.onnx"), "output c_output 2x4x7x7"),

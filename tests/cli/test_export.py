@@ -301,21 +301,21 @@ def test_versions_of_the_operator_set(opset: int, folder: Path) -> None:
 
 def test_verify_compares_a_model_with_its_graph(folder: Path) -> None:
     done(graphshare("export", *LENET, "--dynamic-batch", "-o", "x.onnx", cwd=folder))
-    run = done(graphshare("verify", "x.onnx", "--against", "lenet", "--shape", "data=3,1,28,28", "--rounds", "2", cwd=folder))
+    run = done(graphshare("compare", "x.onnx", "lenet", "--shape", "data=3,1,28,28", "--rounds", "2", cwd=folder))
     assert b"EQUAL: x.onnx and the graph" in run.stdout
-    found = graphshare("verify", "x.onnx", "--against", "lenet", "--format", "json", cwd=folder)
+    found = graphshare("compare", "x.onnx", "lenet", "--format", "json", cwd=folder)
     assert explain(json.loads(found.stdout), "verify") == []
     model = load(folder / "lenet")
     other = model.with_params({"fc2_bias": np.arange(10, dtype="float32")})
     export(other, folder / "y.onnx", shapes=SHAPE)
-    run = graphshare("verify", "y.onnx", "--against", "lenet", cwd=folder)
+    run = graphshare("compare", "y.onnx", "lenet", cwd=folder)
     assert run.returncode == 1
     assert b"NOT EQUAL" in run.stdout
     assert "--against" in refused(graphshare("verify", "x.onnx", cwd=folder))
-    text = refused(graphshare("verify", "x.onnx", "--against", "lenet", "--train-step", cwd=folder))
+    text = refused(graphshare("compare", "x.onnx", "lenet", "--train-step", cwd=folder))
     assert "--train-step is for MXNet graphs" in text
     (folder / "broken.onnx").write_bytes(b"\0")
-    assert "NUL bytes" in refused(graphshare("verify", "broken.onnx", "--against", "lenet", cwd=folder))
+    assert "NUL bytes" in refused(graphshare("compare", "broken.onnx", "lenet", cwd=folder))
 
 
 def test_a_batch_of_a_model_without_inputs_is_refused(tmp_path: Path) -> None:

@@ -418,7 +418,7 @@ def test_settings_that_contradict_each_other(models: Path) -> None:
         (["params", "convert", "{}", "{name}.npz"], []),
         (["params", "list", "{}"], []),
         (["params", "stats", "{}"], []),
-        (["verify", "{}", "--against", "{stem}", "--shape", "data=1,1,28,28"], []),
+        (["compare", "{}", "{stem}", "--shape", "data=1,1,28,28"], []),
     ],
 )
 def test_every_command_runs_for_each_model(

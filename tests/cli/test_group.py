@@ -49,7 +49,7 @@ def test_a_trunk_and_a_head_are_the_model_again(parts: Path) -> None:
     run = done(graphshare("group", "trunk", "head", "--connect", "pool2_output=pool2_output", "-o", "whole", cwd=parts))
     assert "connected: pool2_output feeds pool2_output of head-symbol.json" in run.stderr.decode()
     assert arrays_of(parts / "whole-0000.params").keys() == arrays_of(ROOT / "fixtures" / "lenet-0000.params").keys()
-    same = done(graphshare("verify", LENET, "--against", "whole", "--against-params", "whole-0000.params", cwd=parts))
+    same = done(graphshare("compare", LENET, "whole", "--against-params", "whole-0000.params", cwd=parts))
     assert same.stdout.decode().splitlines()[-1].startswith("EQUAL")
 
 

@@ -86,4 +86,4 @@ def test_an_error_has_its_hints_in_words_of_python() -> None:
         gs.duplicate(ROOT / "fixtures" / "lenet", "b-", mode="tied")
     assert str(raised.value) == "`mode` cannot be 'tied'\n  hint: did you mean 'tie'? expected 'copy', 'tie' or 'batch'"
     with pytest.raises(gs.UsageError, match=r"^`recorded` and `against` cannot be combined$"):
-        gs.verify("lenet", recorded={}, against="lenet")
+        gs.compare("lenet", "lenet", {})

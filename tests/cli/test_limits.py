@@ -232,7 +232,7 @@ def test_a_run_ends_at_its_time_limit(tmp_path: Path) -> None:
     arguments = ["--shape", "x=1500,1500", "--time-limit", "1"]
     said = refused(run_bounded("run", "g.json", "--seed", "0", "-o", "out.npz", *arguments, cwd=tmp_path))
     assert "the time limit of 1 s has passed; nothing was written" in said
-    said = refused(run_bounded("verify", "g.json", "--against", "g.json", *arguments, cwd=tmp_path))
+    said = refused(run_bounded("compare", "g.json", "g.json", *arguments, cwd=tmp_path))
     assert "--time-limit S" in said
     assert sorted(path.name for path in tmp_path.iterdir()) == ["g.json"]
     with pytest.raises(RefusedError, match=r"the time limit of 0\.2 s"):
@@ -384,7 +384,7 @@ def test_slow_proofs_end_at_the_time_limit(tmp_path: Path, case: str) -> None:
     start = time.monotonic()
     run_bounded("--version", cwd=tmp_path)
     ready = time.monotonic()
-    command = ["verify", "g.json", "--against", "g.json", "--random-params", "0", *options, "--time-limit", "5"]
+    command = ["compare", "g.json", "g.json", "--random-params", "0", *options, "--time-limit", "5"]
     refused(run_bounded(*command, cwd=tmp_path), "the time limit of 5 s has passed")
     assert time.monotonic() - ready < 7 + (ready - start)
 
@@ -447,8 +447,8 @@ def test_a_loop_body_is_summed_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ["verify", "a.onnx", "--against", "b.onnx"],
-        ["verify", "a.onnx", "--against", "b.onnx", "--values-only"],
+        ["compare", "a.onnx", "b.onnx"],
+        ["compare", "a.onnx", "b.onnx"],
         ["duplicate", "a.onnx", "--prefix", "b-", "--verify", "-o", "c.onnx"],
     ],
 )

@@ -166,12 +166,12 @@ def test_one_node_for_two_is_found(copied: Path) -> None:
 
 def test_two_files_are_compared(tmp_path: Path) -> None:
     done(graphshare("rename", FIXTURES / "lenet", "--prefix", "other-", "-o", "other", cwd=tmp_path))
-    same = graphshare("verify", FIXTURES / "lenet", "--against", "other", cwd=tmp_path)
+    same = graphshare("compare", FIXTURES / "lenet", "other", cwd=tmp_path)
     assert done(same).stdout.decode().splitlines()[-1].startswith("EQUAL")
     found = json.loads((tmp_path / "other-symbol.json").read_text())
     next(node for node in found["nodes"] if node["name"] == "other-tanh1")["attrs"]["act_type"] = "relu"
     (tmp_path / "other-symbol.json").write_text(json.dumps(found))
-    other = graphshare("verify", FIXTURES / "lenet", "--against", "other", cwd=tmp_path)
+    other = graphshare("compare", FIXTURES / "lenet", "other", cwd=tmp_path)
     assert other.returncode == 1
     assert "act_type 'tanh' and 'relu'" in other.stdout.decode()
 
@@ -263,12 +263,12 @@ def test_a_result_that_is_disproved_is_not_written_and_answers_no(tmp_path: Path
 
 def test_a_page_shows_both_models(tmp_path: Path) -> None:
     lenet = str(ROOT / "fixtures" / "lenet")
-    run = done(graphshare("verify", lenet, "--against", lenet, "--shape", "data=1,1,28,28", "--format", "html", cwd=tmp_path))
+    run = done(graphshare("compare", lenet, lenet, "--shape", "data=1,1,28,28", "--format", "html", cwd=tmp_path))
     assert run.stdout.startswith(b"<!doctype html>")
     assert b"EQUAL: other and the original, bit for bit" in run.stdout
     changed = gs.load(lenet)
     gs.save(changed.with_params({**changed.params, "fc1_bias": changed.params["fc1_bias"] + 1}), tmp_path / "changed")
-    words = ("verify", lenet, "--against", "changed", "--shape", "data=1,1,28,28", "--format", "html")
+    words = ("compare", lenet, "changed", "--shape", "data=1,1,28,28", "--format", "html")
     run = graphshare(*words, cwd=tmp_path)
     assert (run.returncode, run.stdout[:15]) == (1, b"<!doctype html>")
     refused(graphshare("verify", lenet, "--format", "html"), "--format html needs --against", "graphshare draw")

@@ -70,7 +70,7 @@ def test_a_planted_fault_is_found_at_the_same_node(engine: str) -> None:
     images = rebuild(model.graph.nodes, lambda node: replace(node, attrs={"eps": "0.1"}) if node.name == "bn2" else node)
     heads = tuple(Entry(images[entry.node], entry.index) for entry in model.graph.heads)
     other = gs.Checkpoint(Graph(tuple(images.values()), heads, model.graph.attrs, model.graph.source), model.parameter_file)
-    report = gs.verify(other, against=model, shapes=SHAPE, layers=True, engine=engine)
+    report = gs.compare(other, model, shapes=SHAPE, layers=True, engine=engine)
     assert not report
     values = [values for branch in report.branches for values in branch.rounds]
     assert [of.engine for of in values] == engine.split(",")
@@ -117,7 +117,7 @@ def test_branches_of_a_batch_and_records_are_computed_in_each_engine(tmp_path: P
         ["right_conv1_output"],
     ]
     record: dict[str, Any] = gs.run(model, shapes=SHAPE, seed=0, all_outputs=True).outputs
-    report = gs.verify(model, recorded=record, engine=BOTH, layers=True)
+    report = gs.compare(model, record, engine=BOTH, layers=True)
     assert report
     assert [branch.branch for branch in report.branches] == ["this graph in numpy", "this graph in onnxruntime"]
 

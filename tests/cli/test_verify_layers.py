@@ -82,19 +82,19 @@ def test_all_does_not_go_with_everything(folder: Path) -> None:
 
 
 def test_a_record_is_compared_layer_by_layer(folder: Path) -> None:
-    branch = compared(folder, "lenet", "--recorded", "dump.npz", "--layers", equal=True)
+    branch = compared(folder, "lenet", "dump.npz", "--layers", equal=True)
     assert (branch["reference"], branch["branch"]) == ("dump.npz", "this graph")
     layers = branch["rounds"][0]["layers"]
     assert [layer["reference"] for layer in layers] == [name for name in NAMES if name not in ("data", "softmax_label")]
     assert all(layer["comparison"]["identical"] for layer in layers)
-    heads = compared(folder, "lenet", "--recorded", "dump.npz", equal=True)
+    heads = compared(folder, "lenet", "dump.npz", equal=True)
     assert heads["rounds"][0]["layers"] == []
     assert heads["notes"] == ["dump.npz has 12 arrays beside the outputs; --layers compares inner outputs"]
 
 
 def test_the_first_output_that_departs_from_a_record_is_named_with_its_difference(folder: Path) -> None:
     change(folder, "bn2", eps="0.1")
-    branch = compared(folder, "other", "--recorded", "dump.npz", "--layers", equal=False)
+    branch = compared(folder, "other", "dump.npz", "--layers", equal=False)
     layers = branch["rounds"][0]["layers"]
     departed = [layer["node"] for layer in layers if not layer["comparison"]["equal"]]
     assert departed == ["bn2", "tanh2", "pool2", "flatten", "fc1", "tanh3", "fc2", "softmax"]
@@ -111,8 +111,8 @@ def test_an_inner_difference_counts_even_where_the_heads_are_equal(folder: Path)
         arrays["bn1_output"] = arrays["bn1_output"] + 1
 
     rewrite(folder, shift)
-    compared(folder, "lenet", "--recorded", "dump.npz", equal=True)
-    branch = compared(folder, "lenet", "--recorded", "dump.npz", "--layers", equal=False)
+    compared(folder, "lenet", "dump.npz", equal=True)
+    branch = compared(folder, "lenet", "dump.npz", "--layers", equal=False)
     assert [branch["by_name"][name]["verdict"] for name in ("values", "layers")] == ["holds", "fails"]
     assert branch["rounds"][0]["first"]["node"] == "bn1"
     assert branch["rounds"][0]["first"]["comparison"]["max_abs"] == pytest.approx(1, rel=1e-4)
@@ -124,13 +124,13 @@ def test_what_is_missing_in_a_record_is_counted_and_a_missing_head_fails(folder:
         arrays["elsewhere"] = arrays["bn1_output"]
 
     rewrite(folder, shorten)
-    branch = compared(folder, "lenet", "--recorded", "dump.npz", "--layers", equal=True)
+    branch = compared(folder, "lenet", "dump.npz", "--layers", equal=True)
     assert branch["by_name"]["layers"]["summary"].startswith("11 inner outputs compared, 11 bit for bit")
     assert branch["by_name"]["layers"]["summary"].endswith("; 2 not recorded")
     assert branch["notes"] == ["dump.npz has arrays with names that the graph does not have: elsewhere"]
     rewrite(folder, lambda arrays: arrays.pop("softmax_output"))
     for more in ([], ["--layers"]):
-        branch = compared(folder, "lenet", "--recorded", "dump.npz", *more, equal=False)
+        branch = compared(folder, "lenet", "dump.npz", *more, equal=False)
         assert branch["by_name"]["values"]["details"] == ["softmax_output and softmax_output: dump.npz does not have it"]
 
 
@@ -139,14 +139,14 @@ def test_a_recorded_parameter_is_compared_with_the_file_or_fed_without_one(folde
         arrays.update({name: np.array(value) for name, value in gs.load(folder / "lenet").params.items()})
 
     rewrite(folder, add_weights)
-    compared(folder, "lenet-symbol.json", "--recorded", "dump.npz", "--layers", equal=True)
-    compared(folder, "lenet", "--recorded", "dump.npz", "--layers", equal=True)
+    compared(folder, "lenet-symbol.json", "dump.npz", "--layers", equal=True)
+    compared(folder, "lenet", "dump.npz", "--layers", equal=True)
 
     def shift(arrays: dict[str, Any]) -> None:
         arrays["conv2_bias"] = arrays["conv2_bias"] + 1
 
     rewrite(folder, shift)
-    branch = compared(folder, "lenet", "--recorded", "dump.npz", "--layers", equal=False)
+    branch = compared(folder, "lenet", "dump.npz", "--layers", equal=False)
     assert branch["rounds"][0]["first"]["reference"] == "conv2_bias"
 
 
@@ -154,21 +154,21 @@ def test_inputs_that_are_not_recorded_are_fed_or_drawn(folder: Path) -> None:
     with np.load(folder / "dump.npz") as dump:
         np.save(folder / "x.npy", dump["data"])
     rewrite(folder, lambda arrays: arrays.pop("data"))
-    compared(folder, "lenet", "--recorded", "dump.npz", "--layers", "--feed", "data=x.npy", equal=True)
-    compared(folder, "lenet", "--recorded", "dump.npz", "--layers", "--seed", "3", *SHAPE, equal=True)
-    branch = compared(folder, "lenet", "--recorded", "dump.npz", "--layers", "--seed", "4", *SHAPE, equal=False)
+    compared(folder, "lenet", "dump.npz", "--layers", "--feed", "data=x.npy", equal=True)
+    compared(folder, "lenet", "dump.npz", "--layers", "--seed", "3", *SHAPE, equal=True)
+    branch = compared(folder, "lenet", "dump.npz", "--layers", "--seed", "4", *SHAPE, equal=False)
     assert branch["rounds"][0]["first"]["node"] == "conv1"
 
 
 def test_a_record_does_not_go_with_everything(folder: Path) -> None:
     arguments = ("--against", "lenet", "--prefix", "a", "--rounds", "2")
-    said = refused(graphshare("verify", "lenet", "--recorded", "dump.npz", *arguments, cwd=folder))
+    said = refused(graphshare("compare", "lenet", "dump.npz", *arguments, cwd=folder))
     assert said.count("--recorded") == 3
-    refused(graphshare("verify", "lenet", "--recorded", "none.npz", cwd=folder), "none.npz")
+    refused(graphshare("compare", "lenet", "none.npz", cwd=folder), "none.npz")
     (folder / "bad.npz").write_bytes(b"PK\x03\x04 no more")
-    refused(graphshare("verify", "lenet", "--recorded", "bad.npz", cwd=folder), "bad.npz")
+    refused(graphshare("compare", "lenet", "bad.npz", cwd=folder), "bad.npz")
     np.save(folder / "x.npy", np.zeros(1))
-    unknown = graphshare("verify", "lenet", "--recorded", "dump.npz", "--feed", "dat=x.npy", cwd=folder)
+    unknown = graphshare("compare", "lenet", "dump.npz", "--feed", "dat=x.npy", cwd=folder)
     refused(unknown, "'dat' names no variable")
 
 
@@ -179,22 +179,22 @@ def test_rounding_is_measured_by_the_largest_number_of_an_output(folder: Path) -
         arrays["conv1_output"] = arrays["conv1_output"] + np.float32(share * np.abs(arrays["conv1_output"]).max())
 
     rewrite(folder, partial(shift, 5e-6))
-    compared(folder, "lenet", "--recorded", "dump.npz", "--layers", equal=True)
-    compared(folder, "lenet", "--recorded", "dump.npz", "--layers", "--rtol", "1e-7", equal=False)
+    compared(folder, "lenet", "dump.npz", "--layers", equal=True)
+    compared(folder, "lenet", "dump.npz", "--layers", "--rtol", "1e-7", equal=False)
     rewrite(folder, partial(shift, 5e-5))
-    compared(folder, "lenet", "--recorded", "dump.npz", "--layers", equal=False)
-    compared(folder, "lenet", "--recorded", "dump.npz", "--layers", "--rtol", "1e-4", equal=True)
+    compared(folder, "lenet", "dump.npz", "--layers", equal=False)
+    compared(folder, "lenet", "dump.npz", "--layers", "--rtol", "1e-4", equal=True)
 
 
 def test_two_files_are_compared_layer_by_layer(folder: Path) -> None:
     done(graphshare("rename", "lenet", "--prefix", "net1_", "-o", "other", cwd=folder))
-    branch = compared(folder, "lenet", "--against", "other", "--layers", equal=True)
+    branch = compared(folder, "lenet", "other", "--layers", equal=True)
     pairs = [(layer["reference"], layer["node"]) for layer in branch["rounds"][0]["layers"]]
     assert len(pairs) == OPERATORS
     assert all(node == f"net1_{reference}" for reference, node in pairs)
     model = gs.load(folder / "other")
     gs.save(model.with_params({"net1_fc1_bias": np.array(model.params["net1_fc1_bias"]) + 0.5}), folder / "changed")
-    report = gs.verify(folder / "lenet", against=folder / "changed", layers=True)
+    report = gs.compare(folder / "lenet", folder / "changed", layers=True)
     assert not report
     layers = report.branches[0].rounds[0].layers
     first = next(layer for layer in layers if not layer.comparison)
@@ -204,15 +204,15 @@ def test_two_files_are_compared_layer_by_layer(folder: Path) -> None:
 
 def test_files_of_another_structure_are_compared_by_name(folder: Path) -> None:
     change(folder, "bn2", eps="0.1")
-    branch = compared(folder, "lenet", "--against", "other", "--layers", equal=False)
+    branch = compared(folder, "lenet", "other", "--layers", equal=False)
     assert branch["by_name"]["structure"]["verdict"] == "fails"
     assert branch["rounds"][0]["first"]["node"] == "bn2"
     change(folder, "bn2", eps="0.001")  # MXNet's default, but written
-    branch = compared(folder, "lenet", "--against", "other", "--layers", equal=False)
+    branch = compared(folder, "lenet", "other", "--layers", equal=False)
     assert branch["by_name"]["layers"]["summary"].startswith("13 inner outputs compared")
     assert [stage["verdict"] for stage in branch["stages"]] == ["fails", "holds", "holds"]
     change(folder, "conv2", num_filter="9")
-    branch = compared(folder, "lenet", "--against", "other", "--layers", equal=False)
+    branch = compared(folder, "lenet", "other", "--layers", equal=False)
     assert branch["by_name"]["layers"]["verdict"] == "skipped"
     assert "conv2" in branch["by_name"]["layers"]["details"][0]
 
@@ -227,14 +227,14 @@ def test_branches_are_compared_layer_by_layer(folder: Path) -> None:
 def test_the_library_takes_arrays_as_a_record(folder: Path) -> None:
     model = gs.load(folder / "lenet")
     outputs = gs.run(model, seed=0, shapes={"data": (1, 1, 28, 28)}, all_outputs=True).outputs
-    assert gs.verify(model, recorded=outputs, layers=True).verdict == "EQUAL: this graph and the recorded arrays, bit for bit"
-    assert gs.verify(model, recorded=folder / "dump.npz", layers=True)
+    assert gs.compare(model, outputs, layers=True).verdict == "EQUAL: this graph and the recorded arrays, bit for bit"
+    assert gs.compare(model, folder / "dump.npz", layers=True)
 
 
 def test_a_graph_of_variables_has_no_inner_outputs(tmp_path: Path) -> None:
     write_json(tmp_path / "net.json", document([variable("x")], [0]))
     np.savez(tmp_path / "d.npz", x=np.ones(2, "float32"))
-    branch = compared(tmp_path, "net.json", "--recorded", "d.npz", "--layers", equal=True)
+    branch = compared(tmp_path, "net.json", "d.npz", "--layers", equal=True)
     assert branch["by_name"]["layers"]["verdict"] == "skipped"
 
 
@@ -244,7 +244,7 @@ def test_repeated_names_are_numbered(tmp_path: Path) -> None:
     done(graphshare("run", "net.json", "--seed", "0", "--shape", "x=3", "--all", "-o", "dump.npz", cwd=tmp_path))
     with np.load(tmp_path / "dump.npz") as dump:
         assert list(dump) == ["x", "t_output", "t_output#1"]
-    branch = compared(tmp_path, "net.json", "--recorded", "dump.npz", "--layers", equal=True)
+    branch = compared(tmp_path, "net.json", "dump.npz", "--layers", equal=True)
     assert [o["output"] for o in branch["rounds"][0]["outputs"]] == ["t_output#1"]
 
 
@@ -255,51 +255,51 @@ def test_an_old_file_records_and_holds(tmp_path: Path) -> None:
     write_json(tmp_path / "net.json", graph)
     made_up = ("--random-params", "0")
     done(graphshare("run", "net.json", "--seed", "0", *made_up, "--shape", "data=2,3", "--all", "-o", "d.npz", cwd=tmp_path))
-    compared(tmp_path, "net.json", "--recorded", "d.npz", *made_up, "--layers", equal=True)
+    compared(tmp_path, "net.json", "d.npz", *made_up, "--layers", equal=True)
 
 
 def test_outputs_alone_are_compared_whatever_the_structure(folder: Path) -> None:
     done(graphshare("fold", "lenet", "-o", "folded", cwd=folder))
-    branch = compared(folder, "folded", "--against", "lenet", *SHAPE, equal=False)
+    branch = compared(folder, "folded", "lenet", *SHAPE, equal=False)
     note = "the structures differ, so outputs are not compared; --values-only compares them by name"
     assert note in branch["notes"]
-    for pair in (("folded", "--against", "lenet"), ("lenet", "--against", "folded")):
-        branch = compared(folder, *pair, "--values-only", *SHAPE, equal=True)
+    for pair in (("folded", "lenet"), ("lenet", "folded")):
+        branch = compared(folder, *pair, *SHAPE, equal=True)
         assert [stage["name"] for stage in branch["stages"]] == ["values"]
         assert note not in branch["notes"]
-    run = done(graphshare("verify", "folded", "--against", "lenet", "--values-only", *SHAPE, cwd=folder))
+    run = done(graphshare("compare", "folded", "lenet", *SHAPE, cwd=folder))
     assert run.stdout.decode().splitlines()[-1] == "EQUAL: this graph and the other graph, within the tolerance"
     model = gs.load(folder / "folded")
     gs.save(model.with_params({"fc1_bias": np.array(model.params["fc1_bias"]) + 0.5}), folder / "changed")
-    branch = compared(folder, "changed", "--against", "lenet", "--values-only", *SHAPE, equal=False)
+    branch = compared(folder, "changed", "lenet", *SHAPE, equal=False)
     assert branch["rounds"][0]["outputs"][0]["output"] == "softmax_output"
-    assert not gs.verify(folder / "changed", against=folder / "lenet", values_only=True, shapes={"data": (1, 1, 28, 28)})
+    assert not gs.compare(folder / "changed", folder / "lenet", shapes={"data": (1, 1, 28, 28)})
 
 
 def test_a_cut_model_has_the_outputs_of_its_source(folder: Path) -> None:
     done(graphshare("extract", "lenet", "--target", "tanh3", "-o", "features", cwd=folder))
-    branch = compared(folder, "features", "--against", "lenet", "--values-only", *SHAPE, equal=True)
+    branch = compared(folder, "features", "lenet", *SHAPE, equal=True)
     assert branch["rounds"][0]["outputs"][0]["comparison"]["identical"]
     assert "outputs of the other graph that are not compared: softmax_output" in branch["notes"]
-    branch = compared(folder, "lenet", "--against", "features", "--values-only", *SHAPE, equal=False)
+    branch = compared(folder, "lenet", "features", *SHAPE, equal=False)
     assert "does not have it" in branch["rounds"][0]["outputs"][0]["comparison"]["reason"]
-    refused(graphshare("verify", "lenet", "--values-only", cwd=folder), "--values-only needs --against")
-    words = ("--against", "lenet", "--values-only", "--rounds", "2")
+    refused(graphshare("verify", "lenet", cwd=folder), "--values-only needs --against")
+    words = ("--against", "lenet", "--rounds", "2")
     refused(graphshare("verify", "features", *words, cwd=folder), "one set of inputs")
-    unknown = graphshare("verify", "features", "--against", "lenet", "--values-only", "--shape", "dat=1", cwd=folder)
+    unknown = graphshare("compare", "features", "lenet", "--shape", "dat=1", cwd=folder)
     refused(unknown, "'dat' names no variable")
 
 
 def test_outputs_of_another_number_are_compared_by_name(folder: Path) -> None:
     done(graphshare("extract", "lenet", "--target", "tanh3", "--target", "pool2", "-o", "two", cwd=folder))
-    said = refused(graphshare("verify", "two", "--against", "lenet", cwd=folder), "the graphs have 2 and 1 output")
+    said = refused(graphshare("compare", "two", "lenet", cwd=folder), "the graphs have 2 and 1 output")
     assert "hint: --values-only compares outputs by name" in said
-    branch = compared(folder, "two", "--against", "lenet", "--values-only", *SHAPE, equal=True)
+    branch = compared(folder, "two", "lenet", *SHAPE, equal=True)
     assert [output["output"] for output in branch["rounds"][0]["outputs"]] == ["tanh3_output", "pool2_output"]
 
 
 def test_drawn_parameters_are_equal_by_name(folder: Path) -> None:
     done(graphshare("extract", "lenet-symbol.json", "--target", "tanh3", "-o", "features.json", cwd=folder))
     done(graphshare("extract", "lenet-symbol.json", "--target", "tanh3", "--target", "conv2", "-o", "two.json", cwd=folder))
-    words = ("--against", "two.json", "--values-only", "--random-params", "0")
+    words = ("--against", "two.json", "--random-params", "0")
     compared(folder, "features.json", *words, *SHAPE, equal=True)

@@ -115,7 +115,7 @@ def test_a_model_is_what_was_recorded_layer_by_layer(model: str, corpus: Path, t
     prepared(tmp_path, corpus, MODELS[model])
     values = ["net.json", "--params", "net.params", "--feed", "feeds.npz"]
     done(graphshare("run", *values, "--seed", "0", "--all", "-o", "dump.npz", cwd=tmp_path))
-    arguments = ["verify", *values, "--recorded", "dump.npz", "--layers", "--format", "json"]
+    arguments = ["compare", *values, "dump.npz", "--layers", "--format", "json"]
     layers = json.loads(done(graphshare(*arguments, cwd=tmp_path)).stdout)["branches"][0]["rounds"][0]["layers"]
     assert all(layer["comparison"]["identical"] for layer in layers)
     graph = json.loads((tmp_path / "net.json").read_text())

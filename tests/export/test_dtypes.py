@@ -82,8 +82,8 @@ def test_a_model_of_float16_records_keeps_its_ends_too_and_stays_in_memory(tmp_p
     half = gs.load(f"{LENET}-symbol.json", params=tmp_path / "half.params")
     exported = export(half, shapes=SHAPE, keep_io=True)
     assert exported.report.proof
-    assert gs.verify(exported, against=half, shapes=SHAPE, across_dtypes=True)
-    assert gs.verify(exported, against=LENET, shapes=SHAPE, across_dtypes=True)
+    assert gs.compare(exported, half, shapes=SHAPE)
+    assert gs.compare(exported, LENET, shapes=SHAPE)
     gs.save(exported, tmp_path / "x.onnx")
     export(LENET, tmp_path / "y.onnx", shapes=SHAPE, keep_io=True, dtype="float16")
     assert read(tmp_path / "x.onnx").graph.node == read(tmp_path / "y.onnx").graph.node
@@ -141,9 +141,9 @@ def test_tokens_are_int64_and_cast_where_the_graph_needs_floats(tmp_path: Path, 
     wanted = gs.run(tokens(), feeds={name: array.astype("f4") for name, array in feeds.items()}).outputs.values()
     for have, want in zip(got, wanted, strict=True):
         assert np.allclose(have, want, rtol=1e-3, atol=1e-3)
-    assert gs.verify(tmp_path / "x.onnx", against=tokens(), shapes=TOKENS, across_dtypes=True)
+    assert gs.compare(tmp_path / "x.onnx", tokens(), shapes=TOKENS)
     if dtype is None:
-        assert gs.verify(tokens(), against=tmp_path / "x.onnx", shapes=TOKENS)
+        assert gs.compare(tokens(), tmp_path / "x.onnx", shapes=TOKENS)
     casts = [node for node in model.graph.node if node.op_type == "Cast" and node.input[0] in stated]
     assert [node.input[0] for node in casts] == ["data0"]  # of which a half is taken; what is only an index needs none
 

@@ -79,8 +79,8 @@ def test_a_rewrite_is_that_of_the_file(make: Callable[..., Checkpoint], how: str
 
 def test_it_is_compared_with_its_source_and_between_branches() -> None:
     exported = lenet(verify=False)
-    assert gs.verify(exported, against=LENET)
-    assert gs.verify(LENET, against=exported)
+    assert gs.compare(exported, LENET)
+    assert gs.compare(LENET, exported)
     siamese = gs.duplicate(exported, "sha-", mode="copy")
     assert gs.verify(siamese)
     other = siamese.with_params({"sha-fc2_bias": exported.params["fc2_bias"] + 1})

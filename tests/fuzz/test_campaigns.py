@@ -130,9 +130,9 @@ def test_changed_onnx_models_find_a_wrong_answer(monkeypatch: pytest.MonkeyPatch
     }
     for name, data in {**files, "out.onnx": files[onnx_models.OTHER]}.items():
         (tmp_path / name).write_bytes(data)
-    assert "onnxruntime computes" in cases.find_fault(["verify", onnx_models.MODEL, "--against", onnx_models.OTHER], files, 0)
-    assert not cases.find_fault(["verify", onnx_models.OTHER, "--against", onnx_models.OTHER], files, 0)
-    assert cases.find_fault(["verify", onnx_models.OTHER, "--against", onnx_models.OTHER], files, 1)
+    assert "onnxruntime computes" in cases.find_fault(["compare", onnx_models.MODEL, onnx_models.OTHER], files, 0)
+    assert not cases.find_fault(["compare", onnx_models.OTHER, onnx_models.OTHER], files, 0)
+    assert cases.find_fault(["compare", onnx_models.OTHER, onnx_models.OTHER], files, 1)
     assert "onnxruntime computes" in cases.find_fault(["rename", onnx_models.MODEL, "--prefix", "y_"], files, 0)
 
 

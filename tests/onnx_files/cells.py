@@ -119,20 +119,20 @@ def diff_changed(bench: Bench) -> None:
 
 def verify_same(bench: Bench) -> str:
     """A model equals itself, by values where onnxruntime computes it."""
-    text = bench.command("verify", bench.path, "--against", bench.path, *bench.given)
+    text = bench.command("compare", bench.path, bench.path, *bench.given)
     demand(text.rstrip().splitlines()[-1].startswith("EQUAL"), text[-200:])
     return ""
 
 
 def verify_changed(bench: Bench) -> None:
     """One number that is changed in a weight is never EQUAL."""
-    bench.command("verify", bench.path, "--against", change(bench), *bench.given, no="NOT EQUAL")
+    bench.command("compare", bench.path, change(bench), *bench.given, no="NOT EQUAL")
 
 
 def verify_layers(bench: Bench) -> None:
     """A model equals itself layer by layer, and equals what was recorded."""
-    bench.command("verify", bench.path, "--against", bench.path, "--layers", *bench.given)
-    bench.command("verify", bench.path, "--recorded", bench.existing("all.npz"), "--layers")
+    bench.command("compare", bench.path, bench.path, "--layers", *bench.given)
+    bench.command("compare", bench.path, bench.existing("all.npz"), "--layers")
 
 
 def rename(bench: Bench) -> None:

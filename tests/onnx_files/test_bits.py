@@ -99,7 +99,7 @@ def test_nothing_is_shared_that_differs_in_bits(first: Floats, second: Floats, t
     )
     with pytest.raises(gs.GraphshareError, match="'w'"):
         gs.group([left, right], share_inputs=["x"], on_collision="tie-if-equal")
-    (branch,) = gs.verify(left, against=right).branches
+    (branch,) = gs.compare(left, right).branches
     assert [pair.how for pair in branch.parameters] == ["different"]
 
 

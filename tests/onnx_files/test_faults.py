@@ -66,7 +66,7 @@ def find_moved(case: Case, fault: Fault) -> int | None:
 def verify(case: Case, model: onnx.ModelProto, *, number: int = 0) -> Report:
     """Verify a model in one of the rounds: of several rounds the verdict is that each holds."""
     onnx.save(model, case.folder / "faulty.onnx")
-    return gs.verify(case.model, against=case.folder / "faulty.onnx", values_only=True, seed=number)
+    return gs.compare(case.model, case.folder / "faulty.onnx", inputs=gs.Inputs(seed=number))
 
 
 def is_named(report: Report, fault: Fault) -> bool:

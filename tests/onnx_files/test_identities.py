@@ -530,7 +530,7 @@ def test_what_looks_alike_is_not_exact(name: str, tmp_path: Path) -> None:
 def test_verify_reports_exact_operators(tmp_path: Path) -> None:
     pair = EXACT["Clip 6 and 13"]
     assert find_exact(pair, tmp_path)
-    report = gs.verify(gs.load(tmp_path / "left.onnx"), against=tmp_path / "right.onnx")
+    report = gs.compare(gs.load(tmp_path / "left.onnx"), tmp_path / "right.onnx")
     (regions,) = report.branches[0].regions
     assert (regions.exact, regions.operators, regions.regions) == (1, 1, ())
     assert regions.identities == {"attributes as inputs": 1}

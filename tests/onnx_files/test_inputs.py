@@ -34,7 +34,7 @@ def negate(folder: Path, name: str, sizes: Sizes, op: str = "Neg") -> Path:
 def test_sizes_that_either_model_fixes_are_drawn(options: dict[str, bool], is_turned: bool, tmp_path: Path) -> None:
     pair = negate(tmp_path, "open", ["N", 3, "H", 5]), negate(tmp_path, "fixed", [4, 3, 7, "W"])
     path, other = reversed(pair) if is_turned else pair
-    report = gs.verify(path, against=other, **options)
+    report = gs.compare(path, other, **options)
     assert report
     assert {output.shape for output in report.branches[0].rounds[0].outputs} == {(4, 3, 7, 5)}
 
@@ -44,15 +44,15 @@ def test_sizes_that_either_model_fixes_are_drawn(options: dict[str, bool], is_tu
 def test_sizes_that_contradict_each_other_are_named(options: dict[str, bool], sizes: Sizes, tmp_path: Path) -> None:
     path, other = negate(tmp_path, "small", [1, 3, 224]), negate(tmp_path, "large", sizes)
     with pytest.raises(gs.GraphshareError, match=r"input 'x' is 1x3x[0-9x]+ in .*\.onnx, and 1x3x[0-9x]+ in ") as raised:
-        gs.verify(path, against=other, **options)
+        gs.compare(path, other, **options)
     assert all(name in str(raised.value) for name in ("small.onnx", "large.onnx", "1x3x224 ", "x".join(map(str, sizes))))
 
 
 def test_sizes_that_are_given_fit_both_models(tmp_path: Path) -> None:
     path, other = negate(tmp_path, "open", ["N", 3]), negate(tmp_path, "fixed", [4, 3])
-    assert gs.verify(path, against=other, shapes={"x": (4, None)}, values_only=True)
+    assert gs.compare(path, other, shapes={"x": (4, None)})
     with pytest.raises(gs.GraphshareError, match=r"(?s)fixed\.onnx.* Got: 2 Expected: 4"):
-        gs.verify(path, against=other, shapes={"x": (2, 3)}, values_only=True)
+        gs.compare(path, other, shapes={"x": (2, 3)})
 
 
 def mask(dtype: int = INT, name: str = "x", *, op: str = "Cast") -> onnx.ModelProto:
@@ -162,7 +162,7 @@ def test_an_index_of_one_hot_is_below_its_depth(tmp_path: Path) -> None:
 def test_numbers_on_both_sides_of_a_bound_are_drawn_in_turn(op: str, tmp_path: Path) -> None:
     path = write(tmp_path, "bound", build([helper.make_node(op, ["x", "c"], ["y"])], {"x": (INT, [])}, {"y": BOOL}, {"c": 7}))
     assert [int(draw(path, "x", seed)) for seed in range(4)] == [6, 7, 8, 6]
-    report = gs.verify(path, against=path, rounds=3)
+    report = gs.compare(path, path, inputs=gs.Inputs(rounds=3))
     assert report
 
 
@@ -194,14 +194,14 @@ def test_every_set_of_a_folder_is_a_round(tmp_path: Path) -> None:
     np.savez(folder / "large.npz", a=ones(20))
     np.save(folder / "a.npy", ones(30))
     (folder / "notes.txt").write_text("no array")
-    report = gs.verify(path, against=path, inputs=folder)
+    report = gs.compare(path, path, inputs=gs.Inputs(sets=folder))
     assert report
     assert list_shapes(report) == [(20, 3), (30, 3), (3, 3), (5, 3), (13, 3)]
     assert [stage.summary for stage in report.branches[0].stages if stage.name == "values"] == [
         "1 output compared in 5 runs, 1 bit for bit, max abs 0"
     ]
     assert [note for note in report.notes if "(0), (1, 3) float32" in note and "'b'" in note and "'a'" not in note]
-    run = done(in_process("verify", path, "--against", path, "--inputs", folder))
+    run = done(in_process("compare", path, path, "--inputs", folder))
     assert b"compared in 5 runs" in run.stdout
 
 
@@ -221,17 +221,17 @@ def test_a_set_shows_a_difference_that_drawn_inputs_do_not(tmp_path: Path) -> No
     path, other = (write(tmp_path, op, build([helper.make_node(op, ["x"], ["y"])], {"x": (FLOAT, [1])}, {"y": FLOAT}))
                    for op in ("Relu", "Abs"))  # fmt: skip
     sets = [{"x": np.float32([value])} for value in (1, 2, -1)]
-    assert gs.verify(path, against=other, values_only=True, inputs=sets[:2])
-    report = gs.verify(path, against=other, values_only=True, inputs=sets)
+    assert gs.compare(path, other, inputs=gs.Inputs(sets=sets[:2]))
+    report = gs.compare(path, other, inputs=gs.Inputs(sets=sets))
     assert report.verdict == "NOT EQUAL: regions of the other model, values of the other model"
     assert [bool(values) for values in report.branches[0].rounds] == [True, True, False]
-    assert not gs.verify(path, against=other, values_only=True, inputs=list(reversed(sets)))
+    assert not gs.compare(path, other, inputs=gs.Inputs(sets=list(reversed(sets))))
 
 
 @pytest.mark.parametrize("options", [{}, {"values_only": True}])
 def test_sets_are_inputs_of_mxnet_graphs(options: dict[str, bool]) -> None:
     sets = [{"data": np.full((size, 1, 28, 28), size, np.float32)} for size in (1, 2)]
-    report = gs.verify(ROOT / "fixtures/lenet", against=ROOT / "fixtures/lenet", params_seed=0, inputs=sets, **options)
+    report = gs.compare(ROOT / "fixtures/lenet", ROOT / "fixtures/lenet", inputs=gs.Inputs(params_seed=0, sets=sets), **options)
     assert report
     assert [shape[0] for shape in list_shapes(report)] == [1, 2]
 
@@ -245,7 +245,7 @@ def test_what_does_not_fit_is_named_with_its_file_all_at_once(tmp_path: Path) ->
     (folder / "a.npy").write_bytes(b"cut")
     (folder / "test_data_set_0" / "input_1.pb").write_bytes(b"\x08\x01\x10")
     refused(
-        in_process("verify", path, "--against", path, "--inputs", folder),
+        in_process("compare", path, path, "--inputs", folder),
         "input_0.pb: input 'a' is float64, but the model declares float32",
         "input_2.pb: 'input_2' is not an input of the model",
         "wide.npz: input 'a' is 2x4, but the model declares Nx3",
@@ -260,20 +260,20 @@ def test_two_files_of_one_set_that_give_one_input_are_refused(tmp_path: Path) ->
     path, folder = adder(tmp_path), tmp_path / "sets"
     write_tensor(folder / "input_0.pb", ones(2))
     np.save(folder / "a.npy", 2 * ones(2))
-    refused(in_process("verify", path, "--against", path, "--inputs", folder), "input_0.pb: input 'a' is in a.npy too")
+    refused(in_process("compare", path, path, "--inputs", folder), "input_0.pb: input 'a' is in a.npy too")
 
 
 def test_a_folder_without_arrays_and_rounds_beside_sets_are_refused(tmp_path: Path) -> None:
     path = adder(tmp_path)
-    against = ("verify", path, "--against", path, "--inputs")
+    against = ("compare", path, path, "--inputs")
     (tmp_path / "empty").mkdir()
     for folder in ("empty", "missing"):
         refused(in_process(*against, tmp_path / folder), f"{folder}: has no arrays of inputs", "hint: sets are .npz files")
     for option in (("--rounds", "2"), ("--train-step",)):
         refused(in_process(*against, tmp_path, *option), "each set of --inputs is a round: --rounds and --train-step cannot")
-    refused(in_process("verify", path, "--recorded", "x.npz", "--inputs", tmp_path), "leave --inputs out")
+    refused(in_process("compare", path, "x.npz", "--inputs", tmp_path), "leave --inputs out")
     with pytest.raises(gs.GraphshareError, match="`inputs` contains no set"):
-        gs.verify(path, against=path, inputs=[])
+        gs.compare(path, path, inputs=gs.Inputs(sets=[]))
 
 
 def choose() -> onnx.ModelProto:
@@ -305,7 +305,7 @@ def test_bodies_that_were_computed_are_counted(values_only: bool, tmp_path: Path
         "If 'b': only the then branch was computed",
         "If 'a': only the else branch was computed",
     )
-    report = gs.verify(model, inputs=[{"n": 3}, {"n": 4}], **options)
+    report = gs.verify(model, inputs=gs.Inputs(sets=[{"n": 3}, {"n": 4}]), **options)
     assert report.notes[-2:] == ("If 'b': only the then branch was computed", "bodies computed: 3 of 4")
 
 
@@ -318,10 +318,10 @@ def test_rounds_reach_both_bodies_of_an_if(tmp_path: Path) -> None:
     low = body.node[0].attribute[0].t
     low.CopyFrom(numpy_helper.from_array(np.float32(-2), low.name))
     changed = write(tmp_path, "changed", other)
-    report = gs.verify(path, against=path, values_only=True, rounds=2)
+    report = gs.compare(path, path, inputs=gs.Inputs(rounds=2))
     assert report.notes[-1] == "bodies computed: 2 of 2"
     for seed in range(4):
-        report = gs.verify(path, against=changed, values_only=True, rounds=2, seed=seed)
+        report = gs.compare(path, changed, inputs=gs.Inputs(rounds=2, seed=seed))
         assert report.verdict == "NOT EQUAL: regions of the other model, values of the other model"
 
 
@@ -337,10 +337,10 @@ def test_a_condition_that_is_an_input_takes_both_values(tmp_path: Path) -> None:
     bodies = [helper.make_graph([helper.make_node(op, ["x"], ["v"])], op, [], [info]) for op in ("Neg", "Abs")]
     node = helper.make_node("If", ["c"], ["y"], "choice", then_branch=bodies[0], else_branch=bodies[1])
     path = write(tmp_path, "flag", build([node], {"c": (BOOL, [1]), "x": (FLOAT, [1])}, {"y": FLOAT}))
-    assert gs.verify(path, against=path, values_only=True).notes[-1] == "bodies computed: 1 of 2"
-    report = gs.verify(path, against=path, values_only=True, rounds=2)
+    assert gs.compare(path, path).notes[-1] == "bodies computed: 1 of 2"
+    report = gs.compare(path, path, inputs=gs.Inputs(rounds=2))
     assert report.notes[-1] == "bodies computed: 2 of 2"
     refused(
-        in_process("verify", path, "--against", path, "--values-only", "--layers", "--rounds", "2"),
+        in_process("compare", path, path, "--layers", "--rounds", "2"),
         "one set of inputs: leave --rounds",
     )

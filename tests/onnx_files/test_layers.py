@@ -37,7 +37,7 @@ def stages(report: gs.Report) -> dict[str, tuple[str, str, tuple[str, ...]]]:
 def test_two_models_are_compared_layer_by_layer(name: str, tmp_path: Path) -> None:
     path = write(tmp_path, name)
     gs.save(gs.rename(gs.load(path), prefix="q_"), tmp_path / "renamed.onnx")
-    report = gs.verify(path, against=tmp_path / "renamed.onnx", layers=True)
+    report = gs.compare(path, tmp_path / "renamed.onnx", layers=True)
     assert report
     verdict, summary, _ = stages(report)["layers"]
     count = sum(1 for node in gs.load(path).graph.nodes if node.op)
@@ -50,7 +50,7 @@ def test_two_models_are_compared_layer_by_layer(name: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("by_value", [False, True])
 def test_the_first_layer_that_differs_is_named(by_value: bool, tmp_path: Path) -> None:
     left, right = write(tmp_path, "left", leaky(0.25)), write(tmp_path, "right", leaky(0.5))
-    report = gs.verify(left, against=right, layers=True, values_only=by_value, feeds={"x": [[1, 2], [3, 4]]})
+    report = gs.compare(left, right, layers=True, feeds={"x": [[1, 2], [3, 4]]})
     assert not report
     verdict, summary, details = stages(report)["layers"]
     assert (verdict, summary) == ("fails", "2 of 4 inner outputs depart")
@@ -62,7 +62,7 @@ def test_models_of_different_structure_are_compared_by_the_names_of_values(tmp_p
     model.graph.node.insert(1, helper.make_node("Identity", ["n"], ["same"]))
     model.graph.node[2].input[0] = "same"
     left, right = write(tmp_path, "left", leaky(0.25)), write(tmp_path, "longer", model)
-    report = gs.verify(right, against=left, layers=True, values_only=True)
+    report = gs.compare(right, left, layers=True)
     assert report
     assert stages(report)["layers"][1] == "3 inner outputs compared, 3 bit for bit, max abs 0; 1 not recorded"
 
@@ -75,7 +75,7 @@ def test_values_without_arrays_are_left_out(tmp_path: Path) -> None:
         helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=0),
     ]
     path = write(tmp_path, "kinds", build(nodes, {"x": (1, [2])}, {"y": 1}))
-    assert stages(gs.verify(path, against=path, layers=True))["layers"][1].startswith("3 inner outputs compared, 3 bit for bit")
+    assert stages(gs.compare(path, path, layers=True))["layers"][1].startswith("3 inner outputs compared, 3 bit for bit")
     computed = gs.run(path, seed=0, all_outputs=True)
     assert list(computed.outputs) == ["x", "long", "y"]
     assert computed.notes[:2] == ["left out, as numpy has no such dtypes: short", "inputs drawn from seed 0: x (2,)"]
@@ -89,33 +89,33 @@ def test_an_output_that_no_record_has_is_no_difference(tmp_path: Path) -> None:
     path = write(tmp_path, "pair", model)
     done(in_process("run", path, "--seed", "0", "--all", "-o", "dump.npz", cwd=tmp_path))
     message = "outputs cannot be recorded because they are not arrays of numbers: s"
-    refused(in_process("verify", path, "--recorded", "dump.npz", cwd=tmp_path), message, "--against MODEL compares them")
+    refused(in_process("compare", path, "dump.npz", cwd=tmp_path), message, "--against MODEL compares them")
     with pytest.raises(gs.GraphshareError, match=message):
-        gs.verify(path, recorded={"x": np.ones(2, np.float32), "y": np.ones(2, np.float32)})
+        gs.compare(path, {"x": np.ones(2, np.float32), "y": np.ones(2, np.float32)})
 
 
 def test_a_model_is_compared_with_what_it_was_recorded_to_compute(tmp_path: Path) -> None:
     path = write(tmp_path, "dense")
     done(in_process("run", path, "--seed", "3", "--all", "-o", "dump.npz", cwd=tmp_path))
     dump = tmp_path / "dump.npz"
-    report = gs.verify(path, recorded=dump, layers=True)
+    report = gs.compare(path, dump, layers=True)
     assert report
     assert stages(report)["layers"][1].startswith("3 inner outputs compared, 3 bit for bit")
-    assert gs.verify(path, recorded=dump).notes == (f"{dump} has 2 arrays beside the outputs; `layers` compares inner outputs",)
+    assert gs.compare(path, dump).notes == (f"{dump} has 2 arrays beside the outputs; `layers` compares inner outputs",)
     with np.load(dump) as arrays:
         recorded = {**arrays, "w": np.full((2, 2), 0.5, np.float32)}
-    assert gs.verify(path, recorded=recorded)
+    assert gs.compare(path, recorded)
     model = dense()
     model.graph.node[2].attribute[0].f = 0.75
-    report = gs.verify(write(tmp_path, "other", model), recorded=recorded, layers=True, feeds={"data": [[1, 2]]})
+    report = gs.compare(write(tmp_path, "other", model), recorded, layers=True, feeds={"data": [[1, 2]]})
     assert not report
     recorded["r"] = recorded["r"] + 1
-    report = gs.verify(path, recorded=recorded, layers=True)
+    report = gs.compare(path, recorded, layers=True)
     assert stages(report)["layers"][2][0].startswith("first at Relu 'r' and 'r', output 0: values differ, max abs 1")
     recorded["w"] = recorded["w"] + 2
-    assert stages(gs.verify(path, recorded=recorded, layers=True))["layers"][0] == "fails"
+    assert stages(gs.compare(path, recorded, layers=True))["layers"][0] == "fails"
     del recorded["out"]
-    assert not gs.verify(path, recorded=recorded)
+    assert not gs.compare(path, recorded)
 
 
 def test_an_exported_model_is_compared_with_what_its_graph_computed(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_an_exported_model_is_compared_with_what_its_graph_computed(tmp_path: Pa
     gs.export(lenet, tmp_path / "x.onnx", shapes={"data": (2, 1, 28, 28)})
     dump = gs.run(lenet, seed=0, shapes={"data": (2, 1, 28, 28)}, all_outputs=True).outputs
     inputs = {name: array for name, array in dump.items() if name in ("data", *gs.bind(tmp_path / "x.onnx").outputs)}
-    assert gs.verify(tmp_path / "x.onnx", recorded=inputs)
+    assert gs.compare(tmp_path / "x.onnx", inputs)
 
 
 def test_an_error_names_the_file_that_it_is_about(tmp_path: Path) -> None:
@@ -136,9 +136,9 @@ def test_an_error_names_the_file_that_it_is_about(tmp_path: Path) -> None:
     broken = write(tmp_path, "broken", build([helper.make_node("Nothing", ["x"], ["y"])], {"x": (1, ["N", "M"])}, {"y": 1}))
     feed = ("--feed", "x=[[1, 2]]")
     for options in ((), ("--layers",)):
-        run = in_process("verify", good, "--against", bad, "--values-only", *feed, *options, cwd=tmp_path)
+        run = in_process("compare", good, bad, *feed, *options, cwd=tmp_path)
         assert "good.onnx" not in refused(run, 'bad.onnx (node "product"): onnxruntime', "fails")
-        run = in_process("verify", good, "--against", broken, "--values-only", *feed, *options, cwd=tmp_path)
+        run = in_process("compare", good, broken, *feed, *options, cwd=tmp_path)
         assert "good.onnx" not in refused(run, "broken.onnx", "Nothing")
-    run = in_process("verify", bad, "--against", good, "--values-only", "--feed", "x=[1, 2]", cwd=tmp_path)
+    run = in_process("compare", bad, good, "--feed", "x=[1, 2]", cwd=tmp_path)
     refused(run, "bad.onnx (node \"x\"): --feed 'x' is (2), but the model declares NxM")

@@ -95,7 +95,7 @@ def is_endless(source: Source) -> bool:
 def compare(original: Original, path: Path, **options: Any) -> Report | str:
     """Return the report of ``verify``, or the words in which it refuses."""
     try:
-        return gs.verify(original.model, against=path, **options)
+        return gs.compare(original.model, path, **options)
     except gs.GraphshareError as error:
         return str(error)
 
@@ -302,7 +302,7 @@ def test_a_verdict_on_values_that_names_no_place_is_noticed(folder: Path) -> Non
 def verify_values(folder: Path, source: str, name: str, *options: str) -> tuple[int, str]:
     mutant = _BY_NAME[f"{source}-{name}"]
     original = load_original(source, folder).path
-    run = in_process("verify", original, "--against", write(mutant.build(), folder / "mutant"), "--values-only", *options)
+    run = in_process("compare", original, write(mutant.build(), folder / "mutant"), *options)
     return run.returncode, (run.stdout + run.stderr).decode()
 
 

@@ -53,7 +53,7 @@ def write(pair: Pair, folder: Path) -> tuple[Path, Path]:
 def reduce(pair: Pair, folder: Path, **options: Any) -> Reduction:
     """Reduce the difference of a pair, and check that the files show it without graphshare."""
     left, right = write(pair, folder)
-    report = gs.verify(left, against=right, reduce=folder / "out", **options)
+    report = gs.compare(left, right, reduce=folder / "out", **options)
     assert not report
     assert report.reduced is not None
     assert find_distance(folder / "out") > 1e-4
@@ -119,7 +119,7 @@ def test_both_parts_start_from_one_value_of_several_names(tmp_path: Path) -> Non
 def test_other_dtypes_keep_theirs(tmp_path: Path) -> None:
     left, right = write(Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"), tmp_path)
     narrow(right, right)
-    report = gs.verify(left, against=right, across_dtypes=True, reduce=tmp_path / "out")
+    report = gs.compare(left, right, reduce=tmp_path / "out")
     assert report.reduced is not None
     assert "--across-dtypes" in report.reduced.command
     kinds = [onnx.load(tmp_path / "out" / f"{name}.onnx").graph.input[0].type.tensor_type for name in ("original", "rewrite")]
@@ -140,7 +140,7 @@ def test_planted_faults_are_reduced(tmp_path: Path) -> None:
             if fault is None or number is None:
                 continue
             onnx.save(fault.model, tmp_path / "faulty.onnx")
-            reduction = gs.verify(case.model, against=tmp_path / "faulty.onnx", seed=number, reduce=tmp_path / "out").reduced
+            reduction = gs.compare(case.model, tmp_path / "faulty.onnx", reduce=tmp_path / "out", inputs=gs.Inputs(seed=number)).reduced
             assert reduction is not None
             assert find_distance(tmp_path / "out") > 1e-5
             outputs = {name for node in fault.model.graph.node if node.name == fault.node for name in node.output}
@@ -151,7 +151,7 @@ def test_planted_faults_are_reduced(tmp_path: Path) -> None:
 
 def test_no_difference_writes_nothing(tmp_path: Path) -> None:
     left, right = write(Pair(_HEAD, f"{_C} {{{_LEFT}}}", f"{_C} {{{_RIGHT}}}"), tmp_path)
-    done = graphshare("verify", str(left), "--against", str(right), "--reduce", "out", cwd=tmp_path)
+    done = graphshare("compare", str(left), str(right), "--reduce", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert b"no difference, so nothing was written to out" in done.stderr
     assert not (tmp_path / "out").exists()
@@ -161,16 +161,16 @@ def test_a_difference_without_a_place_is_refused(tmp_path: Path) -> None:
     """Every region is within the tolerance, and the output, a difference of large numbers, is not."""
     weights = ["<float[1] c = {1.0}>", "<float[1] c = {1.000005}>"]
     left, right = write(Pair(_HEAD, *(f"{w} {{a = Mul(x, c) y = Sub(a, x)}}" for w in weights)), tmp_path)
-    assert not gs.verify(left, against=right, values_only=True)
+    assert not gs.compare(left, right)
     with pytest.raises(RefusedError, match="no region departs on equal inputs, so nothing was written"):
-        gs.verify(left, against=right, reduce=tmp_path / "out")
+        gs.compare(left, right, reduce=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_files_that_do_not_show_it_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The proof is of what is written: where a part is written with the other's weights, it shows nothing."""
     left, right = write(Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"), tmp_path)
-    gs.verify(left, against=right, reduce=tmp_path / "out")
+    gs.compare(left, right, reduce=tmp_path / "out")
     before = {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}
     written = reduction._write_part
     monkeypatch.setattr(
@@ -179,31 +179,31 @@ def test_files_that_do_not_show_it_are_not_written(tmp_path: Path, monkeypatch: 
         lambda model, parts, side, folder: written(model, parts, 0, folder) if not side else "original.onnx",
     )
     with pytest.raises(RefusedError, match="does not appear in parts that run by themselves, so nothing was written"):
-        gs.verify(left, against=right, reduce=tmp_path / "out")
+        gs.compare(left, right, reduce=tmp_path / "out")
     assert {path: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
 
 
 def test_all_files_are_written_or_none(tmp_path: Path) -> None:
     left, right = write(Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"), tmp_path)
     out = tmp_path / "out"
-    gs.verify(left, against=right, reduce=out)
+    gs.compare(left, right, reduce=out)
     (out / "rewrite.onnx").unlink()
     (out / "rewrite.onnx").mkdir()
     (out / "original.onnx").write_bytes(b"before")
     with pytest.raises(OutputError, match="rewrite"):
-        gs.verify(left, against=right, reduce=out)
+        gs.compare(left, right, reduce=out)
     assert sorted(path.name for path in out.iterdir()) == ["README.md", "inputs.npz", "original.onnx", "rewrite.onnx"]
     assert (out / "original.onnx").read_bytes() == b"before"
     with pytest.raises(RefusedError, match="original"):
-        gs.verify(left.rename(out / "original.onnx"), against=right, reduce=out)
+        gs.compare(left.rename(out / "original.onnx"), right, reduce=out)
     with pytest.raises(OutputError, match="right"):
-        gs.verify(out / "original.onnx", against=right, reduce=right)
+        gs.compare(out / "original.onnx", right, reduce=right)
     with pytest.raises(UsageError, match="`reduce` needs `against`"):
         gs.verify(out / "original.onnx", reduce=out)
     with pytest.raises(UsageError, match="on this machine"):
-        gs.verify(out / "original.onnx", against=right, reduce="s3://bucket/out")
+        gs.compare(out / "original.onnx", right, reduce="s3://bucket/out")
     with pytest.raises(RefusedError, match="leave one of them out"):
-        gs.verify(out / "original.onnx", against=right, reduce=out, layers=True)
+        gs.compare(out / "original.onnx", right, reduce=out, layers=True)
 
 
 def list_states(folder: Path) -> dict[str, tuple[int, float]]:
@@ -226,8 +226,8 @@ def list_states(folder: Path) -> dict[str, tuple[int, float]]:
 def test_a_folder_with_other_files_is_refused(change: Callable[[Path], object], named: str, tmp_path: Path) -> None:
     """Nothing is computed either."""
     write(Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"), tmp_path)
-    words = ["verify", "left.onnx", "--against", "right.onnx", "--reduce", "out"]
-    gs.verify(tmp_path / "left.onnx", against=tmp_path / "right.onnx", reduce=tmp_path / "out")
+    words = ["compare", "left.onnx", "right.onnx", "--reduce", "out"]
+    gs.compare(tmp_path / "left.onnx", tmp_path / "right.onnx", reduce=tmp_path / "out")
     change(tmp_path / "out")
     before = list_states(tmp_path / "out")
     said = refused(graphshare(*words, cwd=tmp_path), named)
@@ -242,14 +242,14 @@ def test_a_folder_of_an_earlier_reduction_is_written_again(tmp_path: Path) -> No
     (tmp_path / "real").mkdir()
     out.symlink_to("real")
     for _ in range(2):
-        assert gs.verify(left, against=right, reduce=out).reduced is not None
+        assert gs.compare(left, right, reduce=out).reduced is not None
         (tmp_path / "real" / ".graphshare-00000000-0000000000000000.tmp").write_bytes(b"")
 
 
 def test_the_command_shows_the_difference(tmp_path: Path) -> None:
     """So does the line of the page, and the JSON has its schema."""
     write(Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"), tmp_path)
-    words = ["verify", "left.onnx", "--against", "right.onnx", "--reduce", "a folder", "--rtol", "2e-4"]
+    words = ["compare", "left.onnx", "right.onnx", "--reduce", "a folder", "--rtol", "2e-4"]
     done = graphshare(*words, cwd=tmp_path)
     assert done.returncode == 1
     line = next(line for line in done.stdout.decode().splitlines() if line.startswith("reduced to 1 operator and 1: "))
@@ -304,7 +304,7 @@ def test_names_of_a_model_are_no_commands_on_the_page(name: str, tmp_path: Path)
             node.input[:], node.output[:] = ([f"{name}{value}" if value in "abde" else value for value in side]
                                              for side in (node.input, node.output))  # fmt: skip
         onnx.save(model, path)
-    report = gs.verify(folder / "left.onnx", against=folder / "right.onnx", reduce=tmp_path / "out")
+    report = gs.compare(folder / "left.onnx", folder / "right.onnx", reduce=tmp_path / "out")
     assert report.reduced is not None
     assert [value.startswith(name) for value in report.reduced.inputs] == [True]
     blocks = parse_page((tmp_path / "out" / "README.md").read_text(encoding="utf-8"))
@@ -333,7 +333,7 @@ def test_a_graph_of_mxnet_is_reduced(other: str, tmp_path: Path) -> None:
     else:
         gs.save(faulty, tmp_path / "faulty")
     against = tmp_path / ("faulty.onnx" if other == "onnx" else "faulty")
-    report = gs.verify(gs.load(tmp_path / "lenet"), against=against, shapes={"data": (1, 1, 28, 28)}, reduce=tmp_path / "out")
+    report = gs.compare(gs.load(tmp_path / "lenet"), against, shapes={"data": (1, 1, 28, 28)}, reduce=tmp_path / "out")
     assert report.reduced is not None
     last = ["BatchNormalization"] if other == "onnx" else ["BatchNorm"]
     assert list_operators(report.reduced) == [["BatchNorm"], last]
@@ -348,7 +348,7 @@ def test_a_part_of_mxnet_without_parameters_is_a_graph_alone(tmp_path: Path) -> 
         nodes = [variable("data"), operator("exp", "a", [0]), operator(op, "b", [1]), operator("negative", "c", [2])]
         write_json(tmp_path / f"{name}-symbol.json", document(nodes, [3]))
     paths = [tmp_path / f"{name}-symbol.json" for name in ("left", "right")]
-    report = gs.verify(paths[0], against=paths[1], shapes={"data": (2, 3)}, reduce=tmp_path / "out")
+    report = gs.compare(paths[0], paths[1], shapes={"data": (2, 3)}, reduce=tmp_path / "out")
     assert report.reduced is not None
     assert sorted(map(sorted, list_operators(report.reduced))) == [["sigmoid"], ["tanh"]]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [

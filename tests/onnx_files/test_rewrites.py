@@ -148,7 +148,7 @@ def verify(name: str, rewrite: onnx.ModelProto, folder: Path, **settings: Any) -
     onnx.save(MODELS[name], original)
     onnx.save(rewrite, other)
     onnx.checker.check_model(str(other), full_check=True)
-    return gs.verify(original, against=other, values_only=True, **settings)
+    return gs.compare(original, other, **settings)
 
 
 def judge(name: str, rewrite: onnx.ModelProto, folder: Path) -> BranchReport:
@@ -193,7 +193,7 @@ def test_a_body_that_was_not_computed_is_judged_by_its_regions(tmp_path: Path) -
     once = verify("switch", rewrite, tmp_path)
     assert once, once.verdict
     assert [region.place for region in once.branches[0].regions[0].regions] == ["then_branch of 'out'", ""]
-    twice = verify("switch", rewrite, tmp_path, rounds=2)
+    twice = verify("switch", rewrite, tmp_path, inputs=gs.Inputs(rounds=2))
     assert twice, twice.verdict
     assert twice.notes[-1] == "bodies computed: 2 of 2"
     faulty = [parse(DOUBLED.replace(a, b), SWITCH_WEIGHTS, 17) for a, b in (("Exp (h)", "Tanh (h)"), ("two)", "three_more)"))]
@@ -202,7 +202,7 @@ def test_a_body_that_was_not_computed_is_judged_by_its_regions(tmp_path: Path) -
         report = verify("switch", model, tmp_path)
         assert report.verdict.startswith("NOT EQUAL"), report.verdict
         assert [region.place for region in report.branches[0].regions[0].regions if not region] in ([place], [place, ""])
-        assert verify("switch", model, tmp_path, rounds=2).verdict.startswith("NOT EQUAL")
+        assert verify("switch", model, tmp_path, inputs=gs.Inputs(rounds=2)).verdict.startswith("NOT EQUAL")
 
 
 def test_a_body_that_has_no_counterpart_must_be_computed(tmp_path: Path) -> None:
@@ -211,12 +211,12 @@ def test_a_body_that_has_no_counterpart_must_be_computed(tmp_path: Path) -> None
     once = verify("switch", rewrite, tmp_path)
     assert once.verdict.startswith("NOT PROVED"), once.verdict
     assert once.branches[0].stages[-1].details == ("'out': one of its bodies was compared with nothing",)
-    twice = verify("switch", rewrite, tmp_path, rounds=2)
+    twice = verify("switch", rewrite, tmp_path, inputs=gs.Inputs(rounds=2))
     assert twice, twice.verdict
     assert len(twice.branches[0].regions) == 2
     faulty = parse(CHOICE.replace("Exp (h)", "Tanh (h)"), SWITCH_WEIGHTS, 17)
     assert verify("switch", faulty, tmp_path).verdict.startswith("NOT PROVED")
-    assert verify("switch", faulty, tmp_path, rounds=2).verdict.startswith("NOT EQUAL")
+    assert verify("switch", faulty, tmp_path, inputs=gs.Inputs(rounds=2)).verdict.startswith("NOT EQUAL")
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_regions_of_the_same_operators_are_tried_on_other_inputs(operands: str, 
     for name, text in (("original", larger), ("rewrite", larger.replace("Max (data, more)", f"Max ({operands})"))):
         paths.append(tmp_path / f"{name}.onnx")
         onnx.save(parse(text, {}, 17), paths[-1])
-    report = gs.verify(paths[0], against=paths[1], values_only=True, feeds=feeds)
+    report = gs.compare(paths[0], paths[1], feeds=feeds)
     assert report.verdict.startswith(verdict), report.verdict
     hidden = [region.hidden for region in report.branches[0].regions[0].regions]
     assert hidden == (["different inputs give different values"] if verdict == "NOT PROVED" else [""])
@@ -294,7 +294,7 @@ def test_a_region_is_judged_again_where_its_start_was_taken_for_another_value(
         "data": np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32),
         **({"n": np.array(0)} if more else {}),
     }
-    report = gs.verify(paths[0], against=paths[1], values_only=True, feeds=feeds)
+    report = gs.compare(paths[0], paths[1], feeds=feeds)
     assert report.verdict == "NOT EQUAL: regions of the other model"
     assert [output.comparison.identical for output in report.branches[0].rounds[0].outputs] == [True]
     (region,) = (region for region in report.branches[0].regions[0].regions if not region)

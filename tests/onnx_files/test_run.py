@@ -158,7 +158,7 @@ def test_an_input_is_one_of_the_numbers_that_it_is_compared_with(tmp_path: Path)
     }
     assert {run.notes[0] for run in rounds} == texts
     assert gs.run(path, feeds={"sr": [44100]}).outputs["y"] == 3
-    report = gs.verify(path, against=path, values_only=True)
+    report = gs.compare(path, path)
     assert report
     assert len(texts & set(report.notes)) == 1
 
@@ -195,7 +195,7 @@ def test_an_input_with_an_initializer_need_not_be_fed(tmp_path: Path) -> None:
     assert doubled.outputs["out"].tolist() == [[3, 3]]
     with pytest.raises(gs.GraphshareError, match=r"`feeds` 'w' is \(3\), but the model declares 2x2"):
         gs.run(path, feeds={"data": x, "w": [1, 2, 3]})
-    assert gs.verify(path, against=path, feeds={"w": np.ones((2, 2), np.float32)}, values_only=True)
+    assert gs.compare(path, path, feeds={"w": np.ones((2, 2), np.float32)})
 
 
 def test_what_is_no_array_of_numbers_is_left_out(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_branches_are_equal_bit_for_bit(name: str, mode: str, tmp_path: Path) ->
 
 def test_a_rewritten_model_is_compared_before_it_is_saved(tmp_path: Path) -> None:
     model = gs.duplicate(gs.load(write(tmp_path, "external")), ["b_", "c_"], mode="tie")
-    report = gs.verify(model, rounds=2, seed=5)
+    report = gs.verify(model, inputs=gs.Inputs(rounds=2, seed=5))
     assert report
     assert [len(branch.rounds) for branch in report.branches] == [2, 2]
     assert "'data' (original), 'b_data' (b_), 'c_data' (c_) are seeded (5), (1, 2) float32" in " ".join(report.notes)
@@ -71,10 +71,10 @@ def test_the_first_value_that_differs_is_named(tmp_path: Path) -> None:
 def test_two_files_are_compared(tmp_path: Path) -> None:
     path = write(tmp_path, "branches")
     gs.save(gs.rename(gs.load(path), prefix="q_"), tmp_path / "renamed.onnx")
-    assert gs.verify(path, against=tmp_path / "renamed.onnx").verdict == "EQUAL: other and the original, bit for bit"
+    assert gs.compare(path, tmp_path / "renamed.onnx").verdict == "EQUAL: other and the original, bit for bit"
     other = write(tmp_path, "dense")
     with pytest.raises(gs.GraphshareError, match="operators"):
-        raise gs.GraphshareError(" ".join(gs.verify(path, against=other).branches[0].stages[0].details))
+        raise gs.GraphshareError(" ".join(gs.compare(path, other).branches[0].stages[0].details))
 
 
 def test_outputs_of_different_structures_are_compared_by_name(tmp_path: Path) -> None:
@@ -85,11 +85,11 @@ def test_outputs_of_different_structures_are_compared_by_name(tmp_path: Path) ->
     other = write(tmp_path, "longer", model)
     assert gs.diff(path, other)
     for more in ({}, {"values_only": True}):
-        report = gs.verify(path, against=other, **more)
+        report = gs.compare(path, other, **more)
         assert report
         assert report.branches[0].regions[0].identities["Identity"] == 1
     model.graph.node[2].input[0] = "h"
-    report = gs.verify(path, against=write(tmp_path, "wrong", model), values_only=True)
+    report = gs.compare(path, write(tmp_path, "wrong", model))
     assert report.verdict == "NOT EQUAL: regions of the other model, values of the other model"
 
 
@@ -112,7 +112,7 @@ def test_sizes_that_are_open_are_chosen(tmp_path: Path) -> None:
 def test_a_graph_of_mxnet_takes_the_sizes_that_the_model_declares(tmp_path: Path) -> None:
     lenet = gs.load(ROOT / "fixtures" / "lenet")
     gs.export(lenet, tmp_path / "lenet.onnx", shapes={"data": (2, 1, 28, 28)})
-    assert gs.verify(lenet, against=str(tmp_path / "lenet.onnx"), values_only=True)
+    assert gs.compare(lenet, str(tmp_path / "lenet.onnx"))
 
 
 def test_without_onnxruntime_there_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ def test_without_onnxruntime_there_is_no_answer(tmp_path: Path, monkeypatch: pyt
     hint = "hint: pip install onnx onnxruntime installs it"
     for command in (
         ("verify", model),
-        ("verify", model, "--against", model),
+        ("compare", model, model),
         ("duplicate", model, "--verify", "-p", "c_", "-o", "x"),
     ):
         refused(in_process(*command, cwd=tmp_path), "onnxruntime, which computes ONNX models, is not installed", hint)
@@ -160,9 +160,9 @@ def test_a_number_is_fed_as_the_dtype_that_is_declared(text: str, value: int, tm
     feeds = load_feeds(parse_feeds([f"sr={text}"]))
     drawn = InputDrawer(OnnxSession(str(path)), as_arrays(feeds), {}, 0).draw(1)
     assert (drawn["sr"].dtype, drawn["sr"].shape, drawn["sr"]) == (np.int64, (), value)
-    assert gs.verify(path, against=path, feeds=feeds)
+    assert gs.compare(path, path, feeds=feeds)
     with pytest.raises(gs.GraphshareError, match="'sr' is float64, and not all of its values fit into int64"):
-        gs.verify(path, against=path, feeds={"sr": 0.5})
+        gs.compare(path, path, feeds={"sr": 0.5})
 
 
 def free(name: str, outputs: tuple[str, ...] = ("y", "z"), inputs: str = "x") -> onnx.ModelProto:
@@ -177,11 +177,11 @@ def test_names_pair_inputs_and_outputs_and_their_order_does_where_names_differ(t
     path, model = write(tmp_path, "first", free("first")), free("second")
     model.graph.output.reverse()
     swapped = write(tmp_path, "second", model)
-    report = gs.verify(path, against=swapped, values_only=True)
+    report = gs.compare(path, swapped)
     assert [(o.reference, o.output) for o in report.branches[0].rounds[0].outputs] == [("y", "y"), ("z", "z")]
     assert report.verdict.endswith("bit for bit")
     renamed = write(tmp_path, "third", free("third", ("p", "q"), "data"))
-    report = gs.verify(path, against=renamed, values_only=True, shapes={"data": (5, 3)})
+    report = gs.compare(path, renamed, shapes={"data": (5, 3)})
     assert report
     assert [(o.reference, o.output, o.shape) for o in report.branches[0].rounds[0].outputs] == [
         ("y", "p", (5, 3)),
@@ -206,9 +206,9 @@ def test_engines_that_cannot_compute_it_are_refused(engine: str, strict: bool, t
 
 def test_the_report_has_the_tolerance(tmp_path: Path) -> None:
     path = write(tmp_path, "dense")
-    (branch,) = gs.verify(siamese(tmp_path, "dense", "tie"), atol=1e-3).branches
+    (branch,) = gs.verify(siamese(tmp_path, "dense", "tie"), tolerance=gs.Tolerance(atol=1e-3, rtol=1e-5)).branches
     assert branch.tolerance == Tolerance(1e-3, 1e-5)
-    (branch,) = gs.verify(path, against=path, values_only=True).branches
+    (branch,) = gs.compare(path, path).branches
     assert branch.tolerance == Tolerance(1e-8, 1e-5)
 
 
@@ -219,15 +219,15 @@ def test_branches_of_an_exported_model_have_one_shape(tmp_path: Path) -> None:
     gs.export(siam, tmp_path / "siam.onnx", shapes=one, dynamic_batch=True)
     model = gs.load(tmp_path / "siam.onnx")
     for left, right in ((model, siam), (siam, model), (siam, siam), (model, model)):
-        report = gs.verify(left, against=right, shapes={"data": (3, 1, 28, 28)}, values_only=True)
+        report = gs.compare(left, right, shapes={"data": (3, 1, 28, 28)})
         assert report, report.verdict
         assert [output.shape[0] for output in report.branches[0].rounds[0].outputs] == [3, 3]
     own = {"data": (3, 1, 28, 28), "b_data": (2, 1, 28, 28)}
-    report = gs.verify(siam, against=siam, shapes=own, values_only=True)
+    report = gs.compare(siam, siam, shapes=own)
     assert [output.shape[0] for output in report.branches[0].rounds[0].outputs] == [3, 2]
-    (branch,) = gs.verify(siam, against=model, shapes=one, atol=0, rtol=1e-4).branches
+    (branch,) = gs.compare(siam, model, shapes=one, tolerance=gs.Tolerance(atol=0, rtol=1e-4)).branches
     assert branch.tolerance == Tolerance(0, 1e-4, of_largest=1e-4)
     assert branch.stages[0].summary == "an ONNX model has other nodes"
     with pytest.raises(gs.GraphshareError, match="is computed by one engine"):
-        gs.verify(siam, against=model, shapes=one, engine="numpy,onnxruntime")
-    assert gs.verify(siam, against=model, shapes=one, engine="onnxruntime")
+        gs.compare(siam, model, shapes=one, engine="numpy,onnxruntime")
+    assert gs.compare(siam, model, shapes=one, engine="onnxruntime")

@@ -41,7 +41,7 @@ def test_every_inner_output_is_that_of_mxnet(corpus: Path, oracle: Oracle, tmp_p
     checkpoint = gs.load(model.graph, params=model.params)
     weight = next(name for name in checkpoint.params if name.endswith("weight"))
     changed = checkpoint.with_params({weight: np.asarray(checkpoint.params[weight]) * 1.5})
-    report = gs.verify(changed, recorded=record, layers=True, rtol=1e-3)
+    report = gs.compare(changed, record, layers=True, tolerance=gs.Tolerance(atol=1e-8, rtol=1e-3))
     first = report.branches[0].rounds[0].first
     assert first is not None
     node = next(node for node in checkpoint.graph.nodes if node.name == first.node)

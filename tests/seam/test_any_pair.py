@@ -36,14 +36,14 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, gs.Checkpoint]
 
 
 def verify(left: gs.Checkpoint, right: gs.Checkpoint, **options: Any) -> Report:
-    return gs.verify(left, against=right, shapes=SHAPES, **options)
+    return gs.compare(left, right, shapes=SHAPES, **options)
 
 
 @pytest.mark.parametrize("other", ["onnx", "opset 13", "free"])
 @pytest.mark.parametrize("is_swapped", [False, True])
 def test_every_operator_of_a_graph_has_a_region(other: str, is_swapped: bool, models: dict[str, gs.Checkpoint]) -> None:
     pair = ("mxnet", other)[:: -1 if is_swapped else 1]
-    report = verify(*(models[name] for name in pair), layers=True, rounds=2)
+    report = verify(*(models[name] for name in pair), layers=True, inputs=gs.Inputs(rounds=2))
     assert report, report.verdict
     assert "13 regions within" in report.verdict
     assert [each.operators for each in report.branches[0].regions] == [OPERATORS] * 2
@@ -52,7 +52,7 @@ def test_every_operator_of_a_graph_has_a_region(other: str, is_swapped: bool, mo
 
 @pytest.mark.parametrize("one", ["mxnet", "onnx"])
 def test_other_dtypes_have_regions(one: str, models: dict[str, gs.Checkpoint]) -> None:
-    report = verify(models[one], models["float16"], across_dtypes=True, layers=one == "mxnet")
+    report = verify(models[one], models["float16"], layers=one == "mxnet")
     assert report, report.verdict
     regions = report.branches[0].regions[0].regions
     assert all(region.tolerance == 1e-2 for region in regions)
@@ -61,7 +61,7 @@ def test_other_dtypes_have_regions(one: str, models: dict[str, gs.Checkpoint]) -
 
 @pytest.mark.parametrize(("one", "other"), [("onnx", "opset 13"), ("onnx", "free"), ("opset 13", "free")])
 def test_two_onnx_models_of_one_graph_are_exact(one: str, other: str, models: dict[str, gs.Checkpoint]) -> None:
-    report = verify(models[one], models[other], values_only=True)
+    report = verify(models[one], models[other])
     assert report, report.verdict
     assert not [region for each in report.branches[0].regions for region in each.regions], report.verdict
 
@@ -94,17 +94,17 @@ def test_a_hidden_fault_needs_layers(models: dict[str, gs.Checkpoint]) -> None:
     array = np.array(models["mxnet"].params["fc1_bias"])
     array.flat[1] += 2e-2
     wrong = models["onnx"].with_params({"fc1_bias": array})
-    assert verify(models["mxnet"], wrong, rtol=1e-3)
-    report = verify(models["mxnet"], wrong, layers=True, rtol=1e-3)
+    assert verify(models["mxnet"], wrong, tolerance=gs.Tolerance(atol=1e-8, rtol=1e-3))
+    report = verify(models["mxnet"], wrong, layers=True, tolerance=gs.Tolerance(atol=1e-8, rtol=1e-3))
     assert [region.ends[0][0] for region in report.branches[0].regions[0].regions if not region] == ["fc1_output"]
 
 
 def test_two_graphs_of_mxnet_name_the_region(models: dict[str, gs.Checkpoint]) -> None:
     folded = gs.fold(models["mxnet"])
-    assert verify(folded, models["mxnet"], values_only=True)
+    assert verify(folded, models["mxnet"])
     array = np.array(folded.params["conv2_bias"])
     wrong = folded.with_params({"conv2_bias": array + 1})
-    report = verify(wrong, models["mxnet"], values_only=True)
+    report = verify(wrong, models["mxnet"])
     (regions,) = report.branches[0].regions
     (departed,) = [region for region in regions.regions if not region]
     assert [[node.name for node in side] for side in (departed.nodes, departed.other_nodes)] == [["conv2", "bn2"], ["bn2"]]
@@ -122,7 +122,7 @@ def test_values_whose_name_is_repeated_end_no_region(tmp_path: Path) -> None:
     model = gs.load(write_json(tmp_path / "x-symbol.json", document(nodes, [4])))
     shapes = {"data": (2, 3)}
     gs.export(model, tmp_path / "x.onnx", shapes=shapes)
-    report = gs.verify(model, against=tmp_path / "x.onnx", shapes=shapes, layers=True)
+    report = gs.compare(model, tmp_path / "x.onnx", shapes=shapes, layers=True)
     assert report, report.verdict
     ends = [region.ends for region in report.branches[0].regions[0].regions]
     assert ends == [(("act_output", "act_output"),), (("out_output", "out_output"),)]
@@ -139,8 +139,8 @@ def test_a_value_that_no_part_computes_is_no_crash(tmp_path: Path) -> None:
     model = gs.load(write_json(tmp_path / "x-symbol.json", document(nodes, [3])))
     shapes = {"data": (2, 3)}
     gs.export(model, tmp_path / "x.onnx", shapes=shapes)
-    assert gs.verify(model, against=tmp_path / "x.onnx", shapes=shapes)
-    report = gs.verify(model, against=tmp_path / "x.onnx", shapes=shapes, layers=True)
+    assert gs.compare(model, tmp_path / "x.onnx", shapes=shapes)
+    report = gs.compare(model, tmp_path / "x.onnx", shapes=shapes, layers=True)
     assert "could not be judged" in report.verdict
     reasons = {region.ends[0][0]: region.reason for region in report.branches[0].regions[0].regions}
     assert "not fully known" in reasons["state_output"], reasons

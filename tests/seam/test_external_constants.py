@@ -144,6 +144,6 @@ def test_verify_reads_the_data_where_no_value_is_computed(kind: str, tmp_path: P
         model = KINDS[kind]("If")
         fix_input(model, "flag", False)
         paths.append(write(tmp_path / name, model, np.array([9, 9, 1.5, last, 9], np.float32)))
-    run = in_process("verify", paths[0], "--against", paths[1])
+    run = in_process("compare", paths[0], paths[1])
     assert run.returncode == 1, run.stdout
     assert run.stdout.splitlines()[-1].startswith(b"NOT EQUAL: ")

@@ -246,7 +246,7 @@ def test_one_answer_or_one_refusal(how: str, place: Place) -> None:
 
 def _compare(folder: Path, left: Path, right: Path) -> tuple[str, list[Any]]:
     """Return the first word of the verdict of ``verify`` of one model against another, and the comparisons of outputs."""
-    run = in_process("verify", left, "--against", right, "--format", "json", cwd=folder)
+    run = in_process("compare", left, right, "--format", "json", cwd=folder)
     report = json.loads(run.stdout)
     (branch,) = report["branches"]
     comparisons = [
@@ -282,7 +282,7 @@ def test_a_wrong_weight_is_found_whatever_the_side(is_swapped: bool, where: str,
     wrong.write_bytes(model.SerializeToString())
     sides = [str(tmp_path / "wrong") if where == "stem" else str(wrong), str(place.folder / "mxnet" / "siam")]
     left, right = reversed(sides) if is_swapped else sides
-    run = in_process("verify", left, "--against", right)
+    run = in_process("compare", left, right)
     assert run.returncode == 1, run.stderr
     verdict = run.stdout.splitlines()[-1]
     assert verdict.startswith(b"NOT EQUAL: regions of "), run.stdout
@@ -302,10 +302,10 @@ FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "diff across, sides swapped": lambda model, same, other: gs.diff(other, model),
     "run": lambda model, same, other: [array.tobytes() for array in gs.run(model, shapes=SHAPES, seed=0).outputs.values()],
     "verify": lambda model, same, other: gs.verify(model, shapes=SHAPES).verdict,
-    "verify against": lambda model, same, other: gs.verify(model, against=same, shapes=SHAPES).verdict,
-    "verify against, sides swapped": lambda model, same, other: gs.verify(same, against=model, shapes=SHAPES).verdict,
-    "verify across": lambda model, same, other: _is_equal(gs.verify(model, against=other)),
-    "verify across, sides swapped": lambda model, same, other: _is_equal(gs.verify(other, against=model)),
+    "verify against": lambda model, same, other: gs.compare(model, same, shapes=SHAPES).verdict,
+    "verify against, sides swapped": lambda model, same, other: gs.compare(same, model, shapes=SHAPES).verdict,
+    "verify across": lambda model, same, other: _is_equal(gs.compare(model, other)),
+    "verify across, sides swapped": lambda model, same, other: _is_equal(gs.compare(other, model)),
     "duplicate": lambda model, same, other: gs.duplicate(model, "third_"),
     "rename": lambda model, same, other: gs.rename(model, prefix="new_"),
     "extract": lambda model, same, other: gs.extract(model, "softmax_output"),

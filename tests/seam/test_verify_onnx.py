@@ -22,14 +22,14 @@ pytest.importorskip("onnxruntime")
 def check_unequal(left: Path, right: Path) -> None:
     """Check that structure or parameters fail, in either order of the files."""
     for first, second in ((left, right), (right, left)):
-        run = in_process("verify", first, "--against", second)
+        run = in_process("compare", first, second)
         assert run.returncode == 1, (run.stdout + run.stderr).decode()
         assert run.stdout.splitlines()[-1].startswith((b"NOT EQUAL: structure of", b"NOT EQUAL: parameters of")), run.stdout
 
 
 def check_equal(left: Path, right: Path) -> None:
     for first, second in ((left, right), (right, left)):
-        run = in_process("verify", first, "--against", second)
+        run = in_process("compare", first, second)
         assert run.returncode == 0, (run.stdout + run.stderr).decode()
         assert run.stdout.splitlines()[-1].startswith(b"EQUAL: "), run.stdout
         assert run.stdout.splitlines()[-1].endswith(b", bit for bit")

@@ -334,7 +334,7 @@ def test_external_data_of_a_body_moves_to_the_graph(tmp_path: Path) -> None:
 
 def test_a_constant_and_an_initializer_of_equal_values_are_one_model(tmp_path: Path) -> None:
     path, other = write(tmp_path, make("Constant", "If")), write(tmp_path, make("initializer", "If"), "other.onnx")
-    run = done(in_process("verify", path, "--against", other))
+    run = done(in_process("compare", path, other))
     assert run.stdout.splitlines()[-1].startswith(b"EQUAL")
 
 

@@ -121,7 +121,7 @@ def test_several_inputs_are_seeded(model: str, prefixes: tuple[str, ...], tmp_pa
 @pytest.mark.parametrize("model", ["lenet", "small.onnx"])
 def test_inputs_of_two_files_are_seeded(model: str) -> None:
     shapes = ("--shape", "data=1,1,28,28") if model == "lenet" else ()
-    notes = done(in_process("verify", model, "--against", model, *shapes, cwd=FIXTURES)).stderr.decode()
+    notes = done(in_process("compare", model, model, *shapes, cwd=FIXTURES)).stderr.decode()
     name = "data" if model == "lenet" else "x"
     assert f"'{name}' (original), '{name}' (other) are seeded (0), " in notes
 

@@ -123,10 +123,12 @@ def _verify(model: Checkpoint, prefixes: Sequence[str]) -> str:
     Raises:
         DisprovedError: a branch differs; every difference is listed.
     """
+    from graphshare.verification.inputs import Inputs
     from graphshare.verification.report import list_failures
     from graphshare.verification.verify import verify  # start-up: imports numpy
 
-    report = verify(model, prefixes=prefixes, params_seed=0 if model.parameter_file is None else None)
+    inputs = Inputs(params_seed=0 if model.parameter_file is None else None)
+    report = verify(model, prefixes=prefixes, inputs=inputs)
     if not report:
         raise DisprovedError([Fault(fault.message, hint="nothing was written") for fault in list_failures(report)])
     return report.verdict

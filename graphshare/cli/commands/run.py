@@ -26,7 +26,6 @@ from graphshare.execute.train.train import LossHistory, StepListener, Trained, t
 from graphshare.files.paths import is_directory
 from graphshare.formats.images.images import Images, list_image_files
 from graphshare.formats.images.settings import ImageSettings
-from graphshare.formats.model_format import has_kernels
 from graphshare.formats.model_names import ARRAY_ENDINGS
 from graphshare.formats.params.format import choose_format
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_names, format_number
@@ -229,8 +228,8 @@ def command(
     _put_results(model, computed, facts, classes, values, outputs, format_)
     for line in _profile_lines(costs) if costs is not None and format_ == "text" else ():
         say(escape_control(line))
-    if not has_kernels(model.graph):
-        say(f"computed in {computed.seconds:.3f} s by onnxruntime")
+    if not computed.peak_bytes:  # only kernels of ours tell what memory their values take
+        say(f"computed in {computed.seconds:.3f} s by {computed.engine}")
         return
     peak, variables = format_bytes(computed.peak_bytes), format_bytes(computed.variable_bytes)
     values_of = "values" if engine in (None, "numpy") else "values outside of the engine"  # whose own memory is not known

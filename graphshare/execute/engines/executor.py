@@ -37,7 +37,7 @@ _RANDOM = "it draws random numbers, which must be the same in every engine"
 
 
 class Executor:
-    """Computes heads of graphs with ``engine``; None is numpy.
+    """Computes heads of graphs with ``engine``, which users call ``title``; None is numpy.
 
     ``notes`` say what an engine left to numpy; with ``strict`` it is refused instead. ``forwards`` is how often a graph will be
     computed, about; ``alone`` is that of :class:`~graphshare.execute.engines.engine.Part`. With ``fixed`` the parameters of a
@@ -52,8 +52,9 @@ class Executor:
         forwards: int = 1,
         alone: bool = True,
         fixed: bool = False,
+        title: str = "numpy",
     ) -> None:
-        self.engine = engine
+        self.engine, self.title = engine, title
         self.notes: dict[str, None] = {}
         self._strict, self._forwards, self._alone, self._fixed = strict, forwards, alone, fixed
         self._programs: dict[Any, tuple[Program | None, Mapping[Node, Array]]] = {}

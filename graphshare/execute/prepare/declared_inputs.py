@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
 from graphshare.errors import Fault, InputError, MemoryLimitError, RefusedError
-from graphshare.execute.engines.onnx_session import NO_ARRAY, OnnxSession
-from graphshare.execute.engines.session_model import SessionPart
+from graphshare.execute.backends.onnx_session import NO_ARRAY, OnnxSession
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.execute.prepare.variable_values import convert_feed
 from graphshare.formats.model_format import Integers, find_format
-from graphshare.ir.graph import EMPTY, Entry, Graph
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array
+from graphshare.ops.registry import visible_outputs
 from graphshare.resources import MORE_MEMORY, describe_excess
 from graphshare.text.format import format_bytes, format_shape
+
+if TYPE_CHECKING:  # a cycle: a session draws its inputs here
+    from graphshare.execute.backends.onnxruntime_backend import SessionComputation
 
 OPEN_SIZES = (8, 64, 224)
 """The sizes to try in turn where a model leaves them open; that of a batch is 1."""
@@ -39,25 +43,45 @@ class Drawn(msgspec.Struct, frozen=True, eq=False):
     open_names: list[str]
 
 
-def draw_values(part: SessionPart, feeds: Mapping[str, Array], shapes: Mapping[str, GivenShape], seed: int) -> Drawn:
-    """Return a value for each input, at the first of ``OPEN_SIZES`` that onnxruntime computes where sizes are open.
+def draw_values(
+    part: SessionComputation,
+    feeds: Mapping[str, Array],
+    shapes: Mapping[str, GivenShape],
+    seed: int,
+    compute: Callable[[Mapping[str, Array]], list[Any]],
+    *,
+    batch: int = 1,
+    wishes: Mapping[str, Sequence[Integers]] = EMPTY,
+) -> Drawn:
+    """Return a value for each input, at the first of ``OPEN_SIZES`` that ``compute`` takes where sizes are open.
+
+    For a ``batch`` above 1 open sizes with other names differ, where that is computed.
 
     Raises:
         RefusedError: as :class:`InputDrawer`.
+        InputError: no size for a ``batch`` above 1 is computed.
         MemoryLimitError: inputs or, where no process can have a limit, values of the model pass the limit of memory.
     """
+    is_drawn = any(name not in feeds for name in part.session.inputs)
     with part.locate():
-        drawer = InputDrawer(part.session, feeds, shapes, seed, find_format(part.graph).find_integers(part.graph), part.graph)
+        integers = dict(find_format(part.graph).find_integers(part.graph) if is_drawn else EMPTY)
+        for name, more in wishes.items():
+            integers[name] = tuple(dict.fromkeys((*integers.get(name, ()), *more)))
+        drawer = InputDrawer(part.session, feeds, shapes, seed, integers, part.graph)
     # Open sizes are taken for sizes of images or texts first, and for a batch if none of these works.
     plans = [(size, is_batch) for is_batch in (False, True) for size in OPEN_SIZES] if drawer.open_names else []
+    failure: InputError | None = None
     for size, is_batch in plans:
-        with part.locate():
-            values = drawer.draw(size, is_batch=is_batch)
-        part.check_sizes(values)
-        try:
-            return Drawn(values, part.session.run(values), list(drawer.notes.values()), drawer.open_names)
-        except InputError:
-            continue
+        for differ in (True, False) if batch > 1 else (False,):
+            with part.locate():
+                values = drawer.draw(size, is_batch=is_batch, batch=batch, differ=differ)
+            part.check_sizes(values)
+            try:
+                return Drawn(values, compute(values), list(drawer.notes.values()), drawer.open_names)
+            except InputError as error:
+                failure = failure or error
+    if failure is not None and batch > 1:
+        raise failure
     with part.locate():
         # No size works: the caller runs it once more, and its error is reported.
         values = drawer.draw(OPEN_SIZES[-1])
@@ -69,6 +93,23 @@ def list_declared(graph: Graph) -> Declared:
     nodes = [node for node in graph.variables() if not node.details.holds_value]
     types = find_format(graph).find_types(graph, [Entry(node) for node in nodes])
     return {node.name: types[node, 0].parts for node in nodes if (node, 0) in types}
+
+
+def infer_by_format(
+    part: Graph, nodes: list[Node], shapes: Mapping[str, Sequence[int | None]], *, independent: bool = False
+) -> Inference:
+    """Return the types of values that the format of a graph can infer, for ``shapes`` of inputs by name.
+
+    A size may be a name. With ``independent`` shapes that the file states for the values of operators are not trusted.
+    """
+    entries = [entry for node in nodes for entry in visible_outputs(node)]
+    types = find_format(part).find_types(part, entries, shapes=shapes, independent=independent)
+    known = {
+        node: [types[node, i].parts if (node, i) in types else (None, None) for i in range(node.num_outputs or 1)]
+        for node in nodes
+    }
+    dtypes = {node: [dtype for dtype, _ in row] for node, row in known.items()}
+    return Inference(nodes, {node: [shape for _, shape in row] for node, row in known.items()}, dtypes)
 
 
 def unify_sizes(
@@ -86,8 +127,10 @@ def unify_sizes(
             both = zip((sizes, others), titles, strict=True)
             text = ", and ".join(f"{format_declared(own)} in {title}" for own, title in both)
             faults.append(Fault(f"input {name!r} is {text}", node=name))
-        elif sizes is not None and others is not None:
-            pairs = zip(shapes.get(name, sizes), others, strict=False)
+        elif others is not None:
+            # A graph that states no sizes infers them from what the other one fixes.
+            own = shapes.get(name, (None,) * len(others) if sizes is None else sizes)
+            pairs = zip(own, others, strict=False)
             unified[name] = tuple(next((size for size in pair if isinstance(size, int)), None) for pair in pairs)
     if faults:
         raise RefusedError(faults)
@@ -159,11 +202,11 @@ class InputDrawer:
         """Return the inputs of which a size is left to be chosen."""
         return [name for name in self._declared if name not in self._feeds and None in self._sizes(name)]
 
-    def draw(self, size: int, *, is_batch: bool = False) -> dict[str, Array]:
-        """Return a value for each input, with ``size`` for what is open: batches of one sample.
+    def draw(self, size: int, *, is_batch: bool = False, batch: int = 1, differ: bool = False) -> dict[str, Array]:
+        """Return a value for each input, with ``size`` for what is open, and ``batch`` samples.
 
         With ``is_batch`` the only size that an input leaves open is that of a batch, on whatever axis: as in states of RNNs.
-        Raises MemoryLimitError.
+        With ``differ`` sizes of other names are others. Raises MemoryLimitError.
         """
         drawn: dict[str, Array] = {}
         taken, turn = 0, self._seed
@@ -174,7 +217,7 @@ class InputDrawer:
             if name in self._feeds:
                 drawn |= convert_inputs(self._session, {name: self._feeds[name]})
                 continue
-            shape = tuple(self._choose(name, place, size, is_batch=is_batch) for place in range(len(self._sizes(name))))
+            shape = tuple(self._choose(name, place, size, batch, is_batch=is_batch, differ=differ) for place in range(len(self._sizes(name))))
             taken += prod(shape) * _DRAWN_BYTES
             if excess := describe_excess(taken):
                 message = f"the values {format_shape(shape)} take {format_bytes(taken)} to be drawn, {excess}"
@@ -211,8 +254,8 @@ class InputDrawer:
         chosen = self._shapes.get(name, (None,) * len(declared))
         return [m if n is None else n for n, m in zip(chosen, declared, strict=True)] if declared else list(chosen)
 
-    def _choose(self, name: str, place: int, size: int, *, is_batch: bool) -> int:
-        """Return a size: what is given, else what the input of the same dimension has, else 1 for a batch and ``size``."""
+    def _choose(self, name: str, place: int, size: int, batch: int, *, is_batch: bool, differ: bool) -> int:
+        """Return a size: what is given, else what the input of the same dimension has, else ``batch`` or ``size``."""
         known = self._sizes(name)[place]
         if known is not None:
             return known
@@ -223,10 +266,13 @@ class InputDrawer:
                 if isinstance(symbol, str) and dimension == symbol and n is not None:
                     return int(n)
         if is_batch and len(self._sizes(name)) > 1 and list(self._sizes(name)).count(None) == 1:
-            return 1
+            return batch
         # A name that is the first size of some input is taken for the batch wherever it stands.
         batches = {shape[0] for shape in self._declared.values() if shape}
-        return 1 if place == 0 or (isinstance(symbol, str) and symbol in batches) else size
+        if place == 0 or (isinstance(symbol, str) and symbol in batches):
+            return batch
+        symbols = dict.fromkeys(n for sizes in self._declared.values() for n in sizes if isinstance(n, str) and n not in batches)
+        return size + list(symbols).index(symbol) if differ and symbol in symbols else size
 
 
 def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:

@@ -11,29 +11,20 @@ from typing import Any
 import msgspec
 
 from graphshare.analysis.name_lists import list_implied_variables, output_name, resolve_targets
-from graphshare.analysis.roles import Kind, Role, assign_roles
+from graphshare.analysis.roles import Role, assign_roles
 from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.engines.session_model import SessionPart
-from graphshare.execute.plan import UnsupportedError, find_unsupported_operators, make_plan, missing_kernels
-from graphshare.execute.prepare.declared_inputs import draw_values
-from graphshare.execute.prepare.feeds import GivenShape, for_variables, parameter_values
-from graphshare.execute.prepare.memory import check_memory
-from graphshare.execute.prepare.variable_values import (
-    check_shapes,
-    convert_feed,
-    draw_inputs,
-    draw_parameters,
-    find_idle_labels,
-    infer_given,
-    unknown_shapes,
-)
-from graphshare.formats.model_format import Capability, find_format, has_kernels
+from graphshare.execute.backends.backend import Computation, has_kernels, open_computation
+from graphshare.execute.engines.executor import Executor
+from graphshare.execute.plan import UnsupportedError, find_unsupported_operators, missing_kernels
+from graphshare.execute.prepare.assignment import Assignment
+from graphshare.execute.prepare.feeds import GivenShape, for_variables
+from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
-from graphshare.ops.inference import Inference, choose_sizes, infer
-from graphshare.ops.kernel import Array, Shape
+from graphshare.ops.inference import Inference
+from graphshare.ops.kernel import Array
 from graphshare.ops.registry import visible_outputs
 from graphshare.rewrite.upgrade import upgrade
 from graphshare.text.format import format_count, format_names
@@ -41,28 +32,12 @@ from graphshare.text.format import format_count, format_names
 UPGRADED_BEFORE = 905  # up to here MXNet's loader gave operators another meaning than the file's text has today
 
 
-class Assignment(msgspec.Struct, eq=False):
-    """A value for each variable of a graph, and the inference that they led to.
-
-    ``parameters``, ``inputs`` and ``zeros`` (labels and states) were not given but made up; ``sized`` are inputs
-    whose shape was chosen; ``converted`` are fed arrays that got another dtype, with their own one.
-    """
-
-    values: dict[Node, Array]
-    inference: Inference
-    parameters: list[Node] = []
-    inputs: list[Node] = []
-    zeros: list[Node] = []
-    sized: list[Node] = []
-    converted: dict[Node, Any] = {}
-
-
 class Prepared(msgspec.Struct, eq=False):
     """A graph ready to compute: the part that is needed, and a value for each of its variables.
 
     ``names`` are MXNet's names of the part's heads, each once; ``wanted`` are those of the graph's heads or targets, where all
-    outputs are heads of the part. ``notes`` list what was decided for the user. A graph without kernels is open in a
-    ``session``, and has values for its inputs alone.
+    outputs are heads of the part. ``notes`` list what was decided for the user. ``computation`` runs the part for ``values``: its
+    inputs, and its parameters where the backend has kernels.
     """
 
     part: Graph
@@ -71,8 +46,8 @@ class Prepared(msgspec.Struct, eq=False):
     inference: Inference
     roles: dict[Node, Role]
     notes: list[str]
-    wanted: frozenset[str] = frozenset()
-    session: SessionPart | None = None
+    wanted: frozenset[str]
+    computation: Computation
 
     @property
     def variable_bytes(self) -> int:
@@ -93,11 +68,12 @@ def prepare(
     as_input: Collection[str] = (),
     training: bool = False,
     where: str = "",
+    executor: Executor | None = None,
 ) -> Prepared:
     """Prepare ``graph`` as :func:`graphshare.execute.run.run` needs it, whose arguments and errors these are.
 
-    ``as_input`` are variables that are inputs, whatever they look like; ``where`` is the name of the graph in messages of a
-    session.
+    ``as_input`` are variables that are inputs, whatever they look like; ``where`` is the name of the graph in messages,
+    ``executor`` that of :func:`choose_executor`.
     """
     check_belongs(params, graph)
     heads = resolve_targets(targets, graph.nodes, option="`targets`") if targets else list(graph.heads)
@@ -113,43 +89,16 @@ def prepare(
     shaped = _by_variable(shapes, variables, graph, names, "`shapes`", notes)
     output_names = unique_names([output_name(entry) for entry in heads])
     own = frozenset(n for n, entry in zip(output_names, heads, strict=True) if (entry.node, entry.index) in wanted)
+    computation = open_computation(part, params, where, executor, as_input=as_input)
+    if all_outputs and (left_out := set(computation.unreadable).difference(own)):
+        notes.append(f"left out, as numpy has no such dtypes: {format_names(sorted(left_out), 6)}")
+        part = msgspec.structs.replace(part, heads=tuple(e for e in part.heads if output_name(e) not in left_out))
+        output_names = [name for name in output_names if name not in left_out]
+        computation = computation.select(part.heads)
+    assigned = computation.draw(fed, shaped, seed=seed, params_seed=params_seed, training=training)
+    notes += [*assigned.notes, *_describe(assigned, seed, params_seed)]
     roles = assign_roles(part, held=list_parameter_names(params), as_input=as_input)
-    if not has_kernels(graph):
-        session = SessionPart(part, part.heads, params, where)
-        if all_outputs and (left_out := set(session.session.unreadable).difference(own)):
-            notes.append(f"left out, as numpy has no such dtypes: {format_names(sorted(left_out), 6)}")
-            part = msgspec.structs.replace(part, heads=tuple(e for e in part.heads if output_name(e) not in left_out))
-            output_names = [name for name in output_names if name not in left_out]
-            session = SessionPart(part, part.heads, params, where)
-        assigned, choices = _assign_inputs(session, roles, fed, shaped, seed)
-        notes += [*choices, *_describe(assigned, seed, None)]
-        return Prepared(part, output_names, assigned.values, assigned.inference, roles, notes, own, session)
-    parameters = parameter_values([n for n in variables if n not in fed], params, lambda n: roles[n].kind is Kind.AUXILIARY)
-    # Only for its errors, before parameters are drawn and inferred.
-    make_plan(part.heads)
-    assigned = assign_values(
-        part, roles, parameters, feeds=fed, shapes=shaped, seed=seed, params_seed=params_seed, params=params, training=training
-    )
-    notes += _describe(assigned, seed, params_seed)
-    return Prepared(part, output_names, assigned.values, assigned.inference, roles, notes, own)
-
-
-def _assign_inputs(
-    session: SessionPart,
-    roles: Mapping[Node, Role],
-    feeds: Mapping[Node, Array],
-    shapes: Mapping[Node, GivenShape],
-    seed: int | None,
-) -> tuple[Assignment, list[str]]:
-    """Assign a value to each input of a session, what is fed or a drawn one; return it with notes on the integers drawn."""
-    missing = [node for node in roles if node.name in session.session.inputs and node not in feeds]
-    refuse_missing(missing, roles, seed, None, None)
-    by_name = {node.name: array for node, array in feeds.items()}
-    drawn = draw_values(session, by_name, {node.name: shape for node, shape in shapes.items()}, seed or 0)
-    values = {node: drawn.values[node.name] for node in roles if node.name in drawn.values}
-    converted = {node: array.dtype for node, array in feeds.items() if values[node].dtype != array.dtype}
-    sized = [node for node in missing if node.name in drawn.open_names]
-    return Assignment(values, Inference([], {}, {}), inputs=missing, sized=sized, converted=converted), drawn.notes
+    return Prepared(part, output_names, assigned.values, assigned.inference, roles, notes, own, computation)
 
 
 def _list_all_outputs(heads: Sequence[Entry], inputs: Collection[Node]) -> list[Entry]:
@@ -158,56 +107,6 @@ def _list_all_outputs(heads: Sequence[Entry], inputs: Collection[Node]) -> list[
     entries = [entry for node in nodes if not node.is_variable or node in inputs for entry in visible_outputs(node)]
     listed = {(entry.node, entry.index) for entry in entries}
     return entries + [entry for entry in heads if (entry.node, entry.index) not in listed]
-
-
-def assign_values(
-    part: Graph,
-    roles: Mapping[Node, Role],
-    parameters: Mapping[Node, Array],
-    *,
-    feeds: Mapping[Node, Array],
-    shapes: Mapping[Node, GivenShape],
-    seed: int | None,
-    params_seed: int | None,
-    params: ParameterFile | None = None,
-    training: bool = False,
-) -> Assignment:
-    """Assign a value to each variable that the heads of ``part`` need: a parameter, a feed, or one made up.
-
-    ``seed`` draws inputs, and chooses sizes that nothing determines; ``params_seed`` draws parameters. Labels and states are
-    zeros; labels that only ``training`` reads have any size that fits. ``params`` is the file that ``parameters`` are from, for
-    messages.
-
-    Raises:
-        RefusedError: shapes contradict each other or do not follow, or values are missing; all of a kind are listed. What the
-            run takes is above the memory limit.
-    """
-    nodes = post_order(entry.node for entry in part.heads)
-    variables = [node for node in nodes if node.is_variable]
-    assigned = Assignment(dict(parameters), infer_variables(part, nodes, parameters, feeds, shapes))
-    for node, array in feeds.items():
-        assigned.values[node] = convert_feed(node.name, array, assigned.inference.types[node][0])
-        if assigned.values[node] is not array:
-            assigned.converted[node] = array.dtype
-    missing = [node for node in variables if node not in assigned.values]
-    refuse_missing(missing, roles, seed, params_seed, params)
-    idle = [] if training else find_idle_labels(part, roles)
-    chosen, examples = choose_sizes(assigned.inference, idle)
-    # Without a seed nothing else is made up, sizes included.
-    if examples and (seed is not None or examples.keys() <= set(idle)):
-        assigned.inference, assigned.sized = chosen, [node for node in examples if node not in idle]
-    # The shape of a label follows from the inputs, so it is asked for only if they are known.
-    faults = unknown_shapes(assigned.inference, [n for n in missing if not roles[n].is_label], examples)
-    faults = faults or unknown_shapes(assigned.inference, missing, examples)
-    if faults:
-        raise RefusedError(faults)
-    check_memory(nodes, part.heads, assigned.inference, assigned.values)
-    assigned.parameters = [node for node in missing if roles[node].is_parameter]
-    assigned.zeros = [node for node in missing if roles[node].is_label or roles[node].is_state]
-    assigned.inputs = [node for node in missing if not (roles[node].is_parameter or node in assigned.zeros)]
-    assigned.values.update(draw_parameters(assigned.parameters, assigned.inference, seed=params_seed or 0))
-    assigned.values.update(draw_inputs(nodes, assigned.values, assigned.inference, roles, seed=seed or 0))
-    return assigned
 
 
 def runnable_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, list[str]]:
@@ -273,56 +172,6 @@ def unique_names(names: Sequence[str]) -> list[str]:
         taken.add(numbered)
         unique.append(numbered)
     return unique
-
-
-def infer_variables(
-    part: Graph,
-    nodes: Sequence[Node],
-    parameters: Mapping[Node, Array],
-    feeds: Mapping[Node, Array],
-    shapes: Mapping[Node, GivenShape],
-) -> Inference:
-    """Infer shapes and dtypes from arrays and ``shapes``; the dtype of a feed counts where no other determines it.
-
-    Raises:
-        RefusedError: shapes contradict each other; feeds and ``shapes`` that do not fit are named where they are the reason.
-    """
-    held = {node: array.shape for node, array in parameters.items()}
-    fed = {node: array.shape for node, array in feeds.items()}
-    types = {node: str(array.dtype) for node, array in parameters.items()}
-    stated: dict[Node, list[Shape]] = {node: [tuple(shape)] for node, shape in {**held, **shapes}.items()}
-    yielding = {node: str(array.dtype) for node, array in feeds.items()}
-    check_shapes({**held, **fed}, Inference(list(stated), stated, {}))
-    try:
-        return infer(part, {**held, **shapes, **fed}, types, nodes=nodes, yielding=yielding, held=held)
-    except RefusedError:
-        # Without the fed arrays inference shows which of them does not fit; else the first error stands.
-        check_shapes(fed, infer_given(part, held, shapes, types, nodes=nodes))
-        raise
-
-
-def refuse_missing(
-    missing: Sequence[Node],
-    roles: Mapping[Node, Role],
-    seed: int | None,
-    params_seed: int | None,
-    params: ParameterFile | None,
-    *,
-    hint: str = "give it with `params=FILE` or `feeds={NAME: FILE}`, or draw missing parameters with `params_seed=SEED`",
-) -> None:
-    """Refuse variables without a value that no seed makes up; all are listed. ``hint`` is for missing parameters."""
-    parameters = [node for node in missing if roles[node].is_parameter and params_seed is None]
-    inputs = [
-        node
-        for node in missing
-        if seed is None and not (roles[node].is_parameter or roles[node].is_label or roles[node].is_state)
-    ]
-    where = f"{params.path} does not contain it" if params else "no parameter file is given"
-    faults = [Fault(f"parameter {node.name!r} has no value: {where}", hint=hint) for node in parameters]
-    hint = "give it with `feeds={NAME: FILE}`, or draw missing inputs with `seed=SEED`"
-    faults += [Fault(f"input {node.name!r} has no value", hint=hint) for node in inputs]
-    if faults:
-        raise RefusedError(faults)
 
 
 def describe_conversions(assigned: Assignment) -> list[str]:

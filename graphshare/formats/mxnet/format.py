@@ -30,6 +30,7 @@ class MxnetFormat(ModelFormat):
     title = "an MXNet graph"
     plural = "MXNet graphs"
     file = "a symbol file"
+    backends = ("numpy",)
     is_text = True
     missing: ClassVar[Mapping[Capability, str]] = {
         Capability.FOLD_PROOF: "`graphshare verify FOLDED --against MODEL --values-only` proves it, with `shapes`",

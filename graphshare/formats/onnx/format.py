@@ -48,6 +48,7 @@ class OnnxFormat(ModelFormat):
     title = "an ONNX model"
     plural = "ONNX models"
     file = "an ONNX model"
+    backends = ("onnxruntime",)
     holds_parameters = True
     missing: ClassVar[Mapping[Capability, str]] = {
         Capability.COSTS: "`graphshare inspect --shape` shows the shapes of its values",
@@ -146,6 +147,11 @@ class OnnxFormat(ModelFormat):
         from graphshare.formats.onnx.identities import OnnxForm  # start-up: only models that are not alike need it
 
         return OnnxForm(graph, table, facts)
+
+    def draws_numbers(self, node: Node) -> bool:
+        from graphshare.formats.onnx.identities import draws_numbers  # start-up: as above
+
+        return draws_numbers(node)
 
     def find_computable(
         self, graph: Graph, types: Mapping[Place, StaticType]

@@ -342,6 +342,23 @@ class _Call:
         return self.form.table.number("constant", (_FLOAT32, (), (bytes(4),)))
 
 
+def draws_numbers(node: Node) -> bool:
+    """Return whether an operator draws random numbers without a seed: a Dropout only where it is told to train."""
+    if node.details.domain or node.op not in _DRAWS or "seed" in node.details.values:
+        return False
+    operands = list_operands(node)
+    if node.op != "Dropout":
+        return True
+    training = operands[2] if len(operands) > 2 else None
+    if training is None:
+        return False
+    stored = None if training.node.op else find_stored(training.node.details)
+    if stored is None or stored.tensor is None or stored.place is None:
+        return True
+    data: Any = read_tensor(stored.tensor)[2]
+    return bool(data.content != b"\0")
+
+
 def _drop_identity(call: _Call) -> int | None:
     call.use("Identity")
     return call.operand(0)

@@ -21,7 +21,7 @@ OTHER_SHAPES = {"data": (3, 1, 28, 28)}
 def verify_changed(amount: float) -> Any:
     model = gs.load(LENET)
     changed = model.with_params({"fc2_bias": model.params["fc2_bias"] + np.float32(amount)})
-    return gs.verify(changed, against=model, layers=True)
+    return gs.compare(changed, model, layers=True)
 
 
 def diff_changed(amount: float) -> Any:

@@ -161,7 +161,7 @@ def test_a_model_of_mxnet_and_its_export_in_one_page() -> None:
     exported = gs.export(source, shapes={"data": (1, 1, 28, 28)})
     drawn = draw(source, exported)
     assert "changed" in marks(drawn).values()
-    proof = gs.draw_proof(gs.verify(source, against=exported, shapes={"data": (1, 1, 28, 28)}), source, exported)
+    proof = gs.draw_proof(gs.compare(source, exported, shapes={"data": (1, 1, 28, 28)}), source, exported)
     assert next(iter(sections(proof))).startswith("EQUAL")
     assert marks(proof) == {}
 
@@ -184,7 +184,7 @@ def test_regions_have_the_colour_of_what_became_of_them(tmp_path: Path) -> None:
     left = save(tmp_path / "a.onnx", nodes, a=a, b=b)
     for change, mark, verdict in ((0.0, "near", "EQUAL"), (0.5, "apart", "NOT EQUAL")):
         right = save(tmp_path / "b.onnx", joined, ab=a @ b + np.float32(change))
-        report = gs.verify(left, against=right, values_only=True)
+        report = gs.compare(left, right)
         drawn = gs.draw_proof(report, left, right)
         assert bool(report) == (mark == "near")
         assert marks(drawn) == {"m": mark, "n": mark}, change
@@ -201,7 +201,7 @@ def test_regions_have_the_colour_of_what_became_of_them(tmp_path: Path) -> None:
 def test_the_worst_of_several_runs_is_told(tmp_path: Path) -> None:
     left = save(tmp_path / "a.onnx", chain("Abs", "Exp", "Sin"))
     right = save(tmp_path / "b.onnx", chain("Abs", "Exp", "Cos"))
-    report = gs.verify(left, against=right, values_only=True)
+    report = gs.compare(left, right)
     (branch,) = report.branches
     (found,) = branch.regions
     assert not found.regions[0]
@@ -221,17 +221,17 @@ def test_an_output_that_differs_is_marked_where_there_are_no_regions(tmp_path: P
     source = gs.load(LENET)
     left = write_json(tmp_path / "a.json", document([variable("x"), operator("relu", "y", [0])], [1]))
     right = write_json(tmp_path / "b.json", document([variable("x"), operator("sigmoid", "y", [0])], [1]))
-    report = gs.verify(gs.load(left), against=gs.load(right), values_only=True, shapes={"x": (2, 3)})
+    report = gs.compare(gs.load(left), gs.load(right), shapes={"x": (2, 3)})
     assert not report
     assert marks(gs.draw_proof(report, gs.load(left), gs.load(right))) == {"y": "apart"}
     chains = [
         write_json(tmp_path / f"{op}.json", document([variable("x"), operator(op, "h", [0]), operator("tanh", "y", [1])], [2]))
         for op in ("relu", "sigmoid")
     ]
-    report = gs.verify(gs.load(chains[0]), against=gs.load(chains[1]), layers=True, shapes={"x": (2, 3)})
+    report = gs.compare(gs.load(chains[0]), gs.load(chains[1]), layers=True, shapes={"x": (2, 3)})
     assert marks(gs.draw_proof(report, *map(gs.load, chains))) == {"h": "apart", "y": "apart"}
     shapes = {"data": (1, 1, 28, 28)}
-    assert marks(gs.draw_proof(gs.verify(source, against=source, shapes=shapes), source, source)) == {}
+    assert marks(gs.draw_proof(gs.compare(source, source, shapes=shapes), source, source)) == {}
 
 
 def test_common_changes_are_listed_where_they_are_of_several_nodes() -> None:

@@ -165,7 +165,7 @@ def run(model: gs.Checkpoint) -> np.ndarray[Any, Any]:
 
 
 def verify(left: gs.Checkpoint, right: gs.Checkpoint, **options: Any) -> Any:
-    return gs.verify(left, against=right, feeds={"data": _FEED}, **options)
+    return gs.compare(left, right, feeds={"data": _FEED}, **options)
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -236,7 +236,7 @@ def test_training_knows_no_identity(tmp_path: Path) -> None:
 
 def test_rounds_are_those_of_the_options(tmp_path: Path) -> None:
     left, right = build_pair(EXACT["defaults of a convolution"], tmp_path)
-    report = gs.verify(left, against=right, shapes={"data": (1, 2, 6, 6)}, rounds=3)
+    report = gs.compare(left, right, shapes={"data": (1, 2, 6, 6)}, inputs=gs.Inputs(rounds=3))
     assert report
     assert len(report.branches[0].rounds) == 3
 

@@ -52,7 +52,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
 @pytest.mark.parametrize("swapped", [False, True])
 def test_a_model_equals_its_float16_twin_within_the_tolerance_of_float16(models, one: str, half: str, swapped: bool) -> None:
     left, right = (half, one) if swapped else (one, half)
-    report = graphshare.verify(models[left], against=models[right], shapes=SHAPES, across_dtypes=True)
+    report = graphshare.compare(models[left], models[right], shapes=SHAPES)
     assert report, report.verdict
     assert report.verdict.startswith("EQUAL")
     assert "within the tolerance of float16" in report.verdict
@@ -60,7 +60,7 @@ def test_a_model_equals_its_float16_twin_within_the_tolerance_of_float16(models,
     (output,) = report.branches[0].rounds[0].outputs
     assert not output.comparison.identical
     assert 0 < output.of_largest < 1e-2
-    without = graphshare.verify(models[left], against=models[right], shapes=SHAPES, values_only=True)
+    without = graphshare.compare(models[left], models[right], shapes=SHAPES)
     assert not without
     assert "types float" in without.branches[0].stages[-1].details[0]
     assert any("`across_dtypes` compares by value" in note for note in without.notes)
@@ -72,18 +72,17 @@ def test_another_weight_is_found_across_dtypes(models, tmp_path: Path, format_: 
     name = next(name for name in model.params if name.endswith("fc1_weight"))
     weight = np.array(model.params[name])
     weight[0] += 0.5
-    report = graphshare.verify(model.with_params({name: weight}), against=models[f"{format_}16"], shapes=SHAPES,
-                               across_dtypes=True)  # fmt: skip
+    report = graphshare.compare(model.with_params({name: weight}), models[f"{format_}16"], shapes=SHAPES)  # fmt: skip
     assert not report
     assert "values differ" in report.branches[0].stages[-1].details[0]
 
 
 def test_equal_models_are_bit_for_bit_in_the_tolerance_of_their_own(models) -> None:
-    report = graphshare.verify(models["mxnet32"], against=models["mxnet32"], shapes=SHAPES, across_dtypes=True)
+    report = graphshare.compare(models["mxnet32"], models["mxnet32"], shapes=SHAPES)
     assert "bit for bit" in report.verdict
     assert report.branches[0].tolerance.dtype == "float32"
 
 
 def test_it_needs_a_model_to_compare_with(models) -> None:
     with pytest.raises(UsageError, match="`across_dtypes` needs `against`"):
-        graphshare.verify(models["mxnet32"], across_dtypes=True)
+        graphshare.verify(models["mxnet32"])

@@ -80,6 +80,14 @@ class OnnxSession:
             name = where or (model if isinstance(model, str) else "")
             raise InputError(Fault(f"onnxruntime {self.version} refuses the model: {error}", where=name)) from error
 
+    @property
+    def is_open(self) -> bool:
+        """Return whether it can run."""
+        return True
+
+    def close(self) -> None:
+        """Keep the session, whose memory is that of this process; a confined one gives its memory back."""
+
     def run(self, feeds: Mapping[str, Array]) -> list[Any]:
         """Return the outputs for ``feeds`` by name; those that the model does not take are left out.
 

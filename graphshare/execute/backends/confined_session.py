@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from graphshare.confined_process import find_process
 from graphshare.confined_process import serve as answer_messages
 from graphshare.errors import Fault, InputError, RefusedError
-from graphshare.execute.engines.onnx_session import OnnxSession, has_runtime, load_runtime, require_runtime
+from graphshare.execute.backends.onnx_session import OnnxSession, has_runtime, load_runtime, require_runtime
 from graphshare.resources import find_memory_limit
 
 if TYPE_CHECKING:
@@ -75,10 +75,11 @@ class ConfinedSession(OnnxSession):
         self.close()
 
 
-def open_session(model: bytes, folder: str = "", *, arrays: Mapping[str, Array] | None = None, **options: Any) -> OnnxSession:
+def open_session(model: bytes | Iterable[bytes | memoryview], folder: str = "", *, arrays: Mapping[str, Array] | None = None, **options: Any) -> OnnxSession:
     """Return a session on a model that was translated here: in this process, unless the user limits memory."""
-    kind = OnnxSession if find_memory_limit() is None else ConfinedSession
-    return kind(model, folder, arrays=arrays, **options)
+    if find_memory_limit() is not None:
+        return ConfinedSession(model, folder, arrays=arrays, **options)
+    return OnnxSession(model if isinstance(model, bytes) else b"".join(model), folder, arrays=arrays, **options)
 
 
 def start_process() -> None:

@@ -1,0 +1,104 @@
+"""``graphshare compare``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from graphshare.checkpoint.load import load
+from graphshare.checkpoint.save import write_stdout
+from graphshare.cli import image_options, options, proof_options
+from graphshare.cli.command import Command
+from graphshare.cli.report import report_format
+from graphshare.errors import Fault, UsageError
+from graphshare.formats.images.settings import ImageSettings
+from graphshare.verification.compare import compare
+from graphshare.verification.records import find_record
+
+EXAMPLES = {
+    "compare": [
+        ("an ONNX model and an optimized version of it", "graphshare compare model.onnx optimized.onnx"),
+        ("layer by layer with recorded outputs", "graphshare compare lenet dump.npz --layers"),
+    ],
+}
+
+
+@click.command("compare", cls=Command)
+@click.argument("model", metavar="MODEL")
+@click.argument("other", metavar="OTHER")
+@options.epoch
+@options.params
+@click.option("--other-params", metavar="FILE", help="Parameter file of the other model.")
+@click.option("--other-epoch", type=click.IntRange(min=0), metavar="N", help="Epoch of the other stem's parameter file.")
+@click.option("--map", metavar="FILE", help="Map file of the rewrite that made OTHER of MODEL, which pairs names.")
+@options.feeds
+@options.shapes
+@proof_options.inputs
+@proof_options.tolerance
+@click.option("--exact", is_flag=True, help="Accept only what holds for every input, bit for bit.")
+@click.option("--layers", is_flag=True, help="Compare inner outputs of one name too; they change no verdict.")
+@click.option("--allow-unsupported", is_flag=True, help="Accept one graph with equal parameters if an operator cannot run.")
+@click.option("--reduce", metavar="OUT", help="Write the smallest parts that show a difference to the folder OUT.")
+@options.engines
+@options.strict_engine
+@image_options.options
+@options.max_memory
+@options.time_limit
+@report_format("html")
+@click.option("-o", "--out", metavar="FILE", help="Write the report to FILE instead of stdout.")
+def command(
+    model: str,
+    other: str,
+    epoch: int | None,
+    params: str | None,
+    other_params: str | None,
+    other_epoch: int | None,
+    feeds: tuple[str, ...],
+    images: ImageSettings | None,
+    format_: str | None,
+    out: str | None,
+    **settings: Any,
+) -> int:
+    """Find out whether two models, or a model and recorded outputs, are the same.
+
+    MODEL and OTHER are models of any format, precision and operator set, in either order. Instead of a model one of them can be
+    recorded outputs: an .npz of `run --all -o`, the arrays that MXNet gave by their names, or a folder of ONNX's test data.
+
+    What is known of each output and region, strongest first: exact (by identities, for every input, bit for bit); on N inputs
+    (bit for bit, or within the tolerance); differs; not judged, with the reason. The verdict names the weakest. EQUAL is exit
+    code 0. NOT EQUAL, and NOT PROVED, where a part differs and no output shows it, are exit code 1. What could not be judged,
+    such as random numbers without a seed, is exit code 2.
+
+    Outputs and inputs are paired by name, in their order where names differ. What is not exact is divided into regions between
+    values that both models have, and both sides compute each region from the values of either model; the first that differs is
+    named. Equal names are a hint: where a name stands for another value of the other model, that is found.
+
+    Numbers may differ by --rtol of the largest in their output, and by as much as either model differs from itself when sums
+    are taken in another order, up to 1e-5 of the range of the output. Where parameters have types of other precision, the
+    tolerance is that of the less precise one: 1e-2 of the largest number for float16.
+
+    Open sizes are drawn with one sample and with two; a size that either model fixes is fixed for both. Any two inputs of one
+    type differ in at least one set of inputs. --rounds adds sets; --feed and --inputs give values.
+
+    --reduce cuts the first region that differs out of both models and makes it smaller as long as it differs. OUT gets both
+    parts, their inputs and a page with the command that runs them, for a bug report. The files are run before they are in
+    place. --format html is a page with both models in one, regions in colours.
+    """
+    record = find_record(other)
+    swapped = find_record(model) if record is None else None
+    source = load(model, epoch=epoch, params=params) if swapped is None else None
+    if record is not None and (other_params is not None or other_epoch is not None):
+        raise UsageError(Fault("--other-params and --other-epoch are for a model, and OTHER is a record"))
+    second: Any = load(other, params=other_params, epoch=other_epoch) if record is None else record
+    first: Any = swapped if source is None else source
+    values = proof_options.load_values(feeds, images)
+    report = compare(first, second, feeds=values, **settings)
+    if format_ == "html":
+        if source is None or record is not None:
+            raise UsageError(Fault("--format html needs two models", hint="--format text compares with a record"))
+        from graphshare.api.pictures import draw_proof  # start-up: few proofs are drawn
+
+        write_stdout([draw_proof(report, source, second).data])
+        return proof_options.find_exit_code(report)
+    return proof_options.finish(report, values, format_, getattr(first, "where", model), "compare")

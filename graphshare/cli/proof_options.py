@@ -1,0 +1,126 @@
+"""The options of ``verify`` and ``compare``, the objects that they make, and how both print a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from graphshare.cli import options
+from graphshare.cli.console import name_options, put, put_json, say
+from graphshare.cli.report import put_report
+from graphshare.errors import Fault, UsageError
+from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
+from graphshare.formats.images.images import describe_images
+from graphshare.formats.images.settings import ImageSettings
+from graphshare.reports.formats import default_format
+from graphshare.text.format import escape_control, format_count
+from graphshare.verification.comparison import BY_ELEMENT, Tolerance
+from graphshare.verification.inputs import Inputs
+from graphshare.verification.report import OTHER_MODEL, Report, make_report
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_MARKS = {"holds": "ok", "fails": "FAIL", "unknown": "?", "skipped": "skip"}
+_VERSION = 2
+_EXIT_CODES = {"equal": 0, "not equal": 1, "not proved": 1, "not judged": 2}
+
+
+def _make_inputs(values: dict[str, Any]) -> Inputs:
+    return Inputs(**{name: value for name, value in values.items() if value is not None})
+
+
+def _make_tolerance(values: dict[str, Any]) -> Tolerance | None:
+    if values["atol"] is None and values["rtol"] is None:
+        return None
+    given = {name: getattr(BY_ELEMENT, name) if value is None else value for name, value in values.items()}
+    return Tolerance(**given)
+
+
+inputs = options.gather(
+    "inputs",
+    ("params_seed", "as_input", "sets", "rounds", "seed"),
+    (
+        click.option(
+            "--random-params", "params_seed", type=click.IntRange(min=0), metavar="SEED", help="Draw missing parameters from this seed."
+        ),
+        options.as_input,
+        click.option(
+            "--inputs", "sets", metavar="FOLDER", help="Compare on each set of inputs in FOLDER: .npz, .npy or input_K.pb files."
+        ),
+        click.option("--rounds", type=click.IntRange(min=1), metavar="N", help="Compare on N - 1 more sets of inputs [1]."),
+        click.option("--seed", type=click.IntRange(min=0), metavar="SEED", help="Seed of the inputs that are not fed [0]."),
+    ),
+    _make_inputs,
+)
+"""Adds the options of inputs, which a command gets as ``inputs``."""
+tolerance = options.gather(
+    "tolerance",
+    ("atol", "rtol"),
+    (
+        click.option("--atol", type=click.FloatRange(min=0), metavar="A", help="Absolute tolerance of outputs [1e-8]."),
+        click.option("--rtol", type=click.FloatRange(min=0), metavar="R", help="Relative tolerance of outputs [1e-5]."),
+    ),
+    _make_tolerance,
+)
+"""Adds the options of the tolerance, which a command gets as ``tolerance``."""
+
+
+def replaced(name: str, hint: str, *, is_flag: bool = False) -> Callable[[F], F]:
+    """Return a decorator that adds an option of an earlier version, which is an error that names its replacement."""
+
+    def refuse(context: click.Context, option: click.Parameter, value: Any) -> None:
+        if value and not context.resilient_parsing:
+            raise UsageError(Fault(f"there is no option {name} any more", hint=hint))
+
+    return click.option(name, is_flag=is_flag, hidden=True, expose_value=False, callback=refuse)
+
+
+def load_values(feeds: Sequence[str], images: ImageSettings | None) -> dict[str, Any]:
+    """Return what ``--feed`` names, by variable. Raises as :func:`load_feeds`."""
+    return load_feeds(parse_feeds(feeds), images)
+
+
+def finish(report: Report, values: dict[str, Any], format_: str | None, where: str, command: str) -> int:
+    """Print a report, and return the exit code."""
+    for note in describe_images(values):
+        say(note)
+    _print(report, format_ or default_format(), where, command)
+    return find_exit_code(report)
+
+
+def find_exit_code(report: Report) -> int:
+    """Return 0 where both sides are equal, 1 where they are not or it is not proved, and 2 where nothing could be judged."""
+    return _EXIT_CODES[report.outcome]
+
+
+def _print(report: Report, format_: str, where: str, command: str) -> None:
+    if format_ == "json":
+        notes = list(map(name_options, report.notes))
+        facts: dict[str, Any] = {"equal": bool(report), "verdict": report.verdict}
+        if command == "compare":
+            facts = {"version": _VERSION, **facts, "outcome": report.outcome, "rung": report.rung}
+        put_json({**facts, **msgspec.to_builtins(report), "notes": notes})
+        return
+    if format_ != "text":
+        put_report(make_report(report, where, command), format_)
+        return
+    for note in report.notes:
+        say(note)
+    put(_lines(report))
+
+
+def _lines(report: Report) -> Iterator[str]:
+    for branch in report.branches:
+        yield f"{branch.reference or '(original)'} and {branch.branch}" if branch.branch != OTHER_MODEL else "both models"
+        for stage in branch.stages:
+            yield f"  {_MARKS[stage.verdict]:4} {stage.name:11} {stage.summary}"
+            yield from (f"       {escape_control(detail)}" for detail in stage.details)
+    if (reduced := report.reduced) is not None:
+        counts = (format_count(len(reduced.operators), "operator"), str(len(reduced.other_operators)))
+        yield f"reduced to {' and '.join(counts)}: {escape_control(reduced.command)}"
+    yield report.verdict
+
+

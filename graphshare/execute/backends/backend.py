@@ -1,0 +1,202 @@
+"""The interface of backends: outputs of a graph are opened as a computation, which runs for values of the graph's inputs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from graphshare.errors import Fault
+from graphshare.execute.engines.executor import Executor
+from graphshare.execute.interpreter import Run
+from graphshare.execute.prepare.assignment import Assignment
+from graphshare.execute.prepare.feeds import GivenShape
+from graphshare.formats.model_format import Integers, find_format
+from graphshare.formats.params.records import ParameterFile
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.walk import post_order
+from graphshare.ops.inference import Inference
+from graphshare.ops.kernel import Array
+
+Look = Callable[[Node, int, Any], None]
+"""Receives an operator, the index of an output and its value, which may not stay."""
+Encode = Callable[[Graph], tuple[bytes | Iterable[bytes | memoryview], str]]
+"""Returns the bytes of the file of a graph, and the directory of its external data."""
+Attempt = Callable[[Mapping[Node, Array]], None]
+"""Computes values; raises InputError where that fails."""
+_MODULES = {
+    "numpy": "graphshare.execute.backends.numpy_backend",
+    "onnxruntime": "graphshare.execute.backends.onnxruntime_backend",
+}
+REFERENCE = "numpy"
+"""The backend with which others are compared; reports name others alone."""
+
+
+class Computation(ABC):
+    """The heads of ``graph``, open for runs on values of its variables. ``where`` is the name of the graph in messages.
+
+    ``engine`` is the name of what computes, ``notes`` are for the user. ``unreadable`` are the names of outputs whose values
+    cannot be returned: with one of them no run succeeds. With ``infers_sizes`` shapes of inputs follow from those of weights.
+    """
+
+    graph: Graph
+    where: str = ""
+    engine: str = REFERENCE
+    unreadable: Collection[str] = ()
+    infers_sizes: bool = False
+
+    @property
+    def version(self) -> str:
+        """Return the version of the program that computes, where it has one of its own."""
+        return ""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Return what runs have decided so far, for the user."""
+        return ()
+
+    @abstractmethod
+    def draw(
+        self,
+        feeds: Mapping[Node, Array] = EMPTY,
+        shapes: Mapping[Node, GivenShape] = EMPTY,
+        *,
+        seed: int | None = 0,
+        params_seed: int | None = None,
+        training: bool = False,
+        batch: int = 1,
+        attempt: Attempt | None = None,
+        wishes: Mapping[str, Sequence[Integers]] = EMPTY,
+    ) -> Assignment:
+        """Return a value for each input: what is fed, or one that is made up as :func:`assign_values` does.
+
+        Open sizes of a batch are ``batch``. A backend that must try open sizes calls ``attempt`` with values, which raises
+        InputError where they are not computed; by default it runs them itself. ``wishes`` are integers that inputs need beyond
+        what the graph itself says of them.
+
+        Raises:
+            RefusedError: values are missing, or shapes do not fit or do not follow; all of a kind are listed.
+            InputError: no size for a ``batch`` above 1 is computed.
+            MemoryLimitError: the values, or the run, pass the limit of memory.
+        """
+
+    @abstractmethod
+    def run(self, values: Mapping[Node, Array], *, seed: int | None = None, profile: bool = False) -> Run:
+        """Return the outputs for values of inputs; those that no output needs are left out. ``seed`` is that of operators.
+
+        Parameters are those of the file, unless ``values`` has others.
+
+        Raises:
+            RefusedError: values are missing or do not fit, or the computation fails.
+        """
+
+    @abstractmethod
+    def watch(self, values: Mapping[Node, Array], look: Look, *, seed: int | None = None) -> None:
+        """Call ``look`` with each output of each operator, in topological order. Raises InputError or RefusedError."""
+
+    @abstractmethod
+    def select(self, heads: Sequence[Entry]) -> Computation:
+        """Return the computation of other ``heads`` of the graph."""
+
+    def complete(self, values: Mapping[Node, Array]) -> tuple[Mapping[Node, Array], Inference]:
+        """Return ``values`` with those of all other variables that are known, and what follows from them."""
+        return values, Inference([], {}, {})
+
+    def list_defaults(self) -> Collection[str]:
+        """Return the names of inputs that need no value: the model has one for each."""
+        return ()
+
+    def find_integers(self) -> Mapping[str, Sequence[Integers]]:
+        """Return the integers that inputs need, by name."""
+        return EMPTY
+
+    def is_constant(self, node: Node) -> bool:
+        """Return whether a variable that is not fed always has one value: that of a file, or zeros of a label or state."""
+        return bool(node.details.holds_value)
+
+    def vary(self) -> Iterator[Computation]:
+        """Yield computations of the same outputs in other ways, which may round in another way."""
+        return iter(())
+
+    def close(self) -> None:
+        """Release the memory that the computation takes until its next run."""
+
+
+def open_computation(
+    graph: Graph,
+    parameters: ParameterFile | None,
+    where: str = "",
+    executor: Executor | None = None,
+    *,
+    exact: bool = False,
+    whole: bool = False,
+    encode: Encode | None = None,
+    own: bool = False,
+    as_input: Collection[str] = (),
+) -> Computation:
+    """Open the heads of a graph, with its parameters, in the first backend that its format lists.
+
+    ``executor`` is that of :func:`choose_executor`. With ``exact`` nodes are computed as they are written, without
+    optimizations across nodes; with ``whole`` nodes that no head needs stay. ``as_input`` are variables that are inputs,
+    whatever they look like. ``encode`` returns the file of a graph, for a backend that reads files: by default as it would be
+    written. A file of our ``own`` translation is computed in this process unless memory is limited.
+
+    Raises:
+        UsageError: the backend is not installed.
+        InputError: it refuses the graph.
+    """
+    backend = import_module(_MODULES[find_format(graph).backends[0]])
+    nodes = graph.nodes if whole else tuple(post_order(entry.node for entry in graph.heads))
+    part = Graph(nodes, graph.heads, graph.attrs, graph.source, graph.extra)
+    options = {"exact": exact, "encode": encode, "own": own, "as_input": as_input}
+    computation: Computation = backend.open_graph(part, parameters, where, executor, **options)
+    return computation
+
+
+def choose_executor(
+    graph: Graph,
+    engine: str | None,
+    others: Mapping[str, bool] = EMPTY,
+    *,
+    where: str = "",
+    strict: bool = False,
+    forwards: int = 1,
+    alone: bool = True,
+    fixed: bool = False,
+) -> Executor | None:
+    """Return what computes the operators of a graph in ``engine``; None for a graph that its backend computes as a whole.
+
+    ``others`` are options that only operators with kernels have, each with whether it is chosen. ``strict`` and the rest are
+    the arguments of :class:`~graphshare.execute.engines.executor.Executor`.
+
+    Raises:
+        RefusedError: the backend has no choice of engines, or not one of ``others``.
+        UsageError: the engine is not known, or it or the backend is not installed.
+    """
+    backend = import_module(_MODULES[find_format(graph).backends[0]])
+    options = {"strict": strict, "forwards": forwards, "alone": alone, "fixed": fixed}
+    executor: Executor | None = backend.choose_executor(graph, engine, others, where, **options)
+    return executor
+
+
+def has_kernels(graph: Graph) -> bool:
+    """Return whether the operators of a graph have kernels of ours."""
+    return find_format(graph).backends[0] == REFERENCE
+
+
+def list_unsupported(graph: Graph, nodes: Sequence[Node]) -> list[Fault]:
+    """Return a fault for each of ``nodes`` that the backend of the graph is known not to compute."""
+    faults: list[Fault] = import_module(_MODULES[find_format(graph).backends[0]]).list_unsupported(nodes)
+    return faults
+
+
+def find_obstacle(graph: Graph) -> str:
+    """Return why the backend of a graph cannot be used here, with the way out; an empty text where it can."""
+    obstacle: str = import_module(_MODULES[find_format(graph).backends[0]]).find_obstacle()
+    return obstacle
+
+
+def warm_up(backends: Sequence[str]) -> None:
+    """Start what the first of ``backends`` computes in, so that it gets ready while the caller goes on."""
+    import_module(_MODULES[backends[0]]).warm_up()

@@ -1,0 +1,216 @@
+"""The backend ``numpy``: graphs of operators with kernels, in an executor, which may give parts of them to an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphshare.analysis.roles import Kind, assign_roles
+from graphshare.checkpoint.parameters import list_parameter_names
+from graphshare.errors import Fault
+from graphshare.execute.backends.backend import REFERENCE, Attempt, Computation, Encode, Look
+from graphshare.execute.engines.executor import Executor
+from graphshare.execute.engines.registry import create_executor
+from graphshare.execute.interpreter import Run, run_plan
+from graphshare.execute.plan import find_unsupported_operators, make_plan
+from graphshare.execute.prepare.assignment import Assignment, assign_values
+from graphshare.execute.prepare.feeds import GivenShape, parameter_values
+from graphshare.execute.prepare.memory import check_memory
+from graphshare.execute.prepare.variable_values import convert_feed, random_stream
+from graphshare.formats.model_format import Integers
+from graphshare.formats.params.records import ParameterFile
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ops.inference import Inference
+from graphshare.ops.kernel import Array
+from graphshare.ops.registry import visible_outputs
+
+_KEPT = 16
+"""The number of combinations of input shapes whose inference is cached."""
+
+
+def open_graph(
+    graph: Graph,
+    parameters: ParameterFile | None,
+    where: str,
+    executor: Executor | None,
+    *,
+    exact: bool,
+    encode: Encode | None,
+    own: bool,
+    as_input: Collection[str],
+) -> Computation:
+    """Open a graph. Kernels compute every node as it is written, with ``exact`` and without."""
+    return KernelComputation(graph, parameters, where, executor or Executor(), as_input=as_input)
+
+
+def choose_executor(
+    graph: Graph, engine: str | None, others: Mapping[str, bool], where: str, **options: Any
+) -> Executor | None:
+    """Return the executor of an engine. Raises UsageError for an engine that is not known or not installed."""
+    return create_executor(engine or REFERENCE, **options)
+
+
+def list_unsupported(nodes: Sequence[Node]) -> list[Fault]:
+    """Return a fault for each operator without a kernel, and for attributes that cannot be read."""
+    return find_unsupported_operators(nodes)
+
+
+def find_obstacle() -> str:
+    """Return an empty text: numpy is always there."""
+    return ""
+
+
+def warm_up() -> None:
+    """Do nothing: kernels compute in this process."""
+
+
+class KernelComputation(Computation):
+    """Heads of a graph in an executor. Variables without a value are labels or states, which are zeros.
+
+    Parameters are read once, when the first run or draw needs them.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        parameters: ParameterFile | None,
+        where: str,
+        executor: Executor,
+        *,
+        as_input: Collection[str] = (),
+    ) -> None:
+        self.graph, self.parameters, self.where = graph, parameters, where
+        self.roles = assign_roles(graph, held=list_parameter_names(parameters), as_input=as_input)
+        self._executor, self._as_input = executor, as_input
+        self.engine = executor.title
+        self._variables = [node for node in graph.nodes if node.is_variable]
+        self._read: dict[Node, Array] = {}
+        self._cases: dict[Any, Assignment] = {}
+
+    @property
+    def notes(self) -> Sequence[str]:
+        return list(self._executor.notes)
+
+    infers_sizes = True
+
+    def draw(
+        self,
+        feeds: Mapping[Node, Array] = EMPTY,
+        shapes: Mapping[Node, GivenShape] = EMPTY,
+        *,
+        seed: int | None = 0,
+        params_seed: int | None = None,
+        training: bool = False,
+        batch: int = 1,
+        attempt: Attempt | None = None,
+        wishes: Mapping[str, Sequence[Integers]] = EMPTY,
+    ) -> Assignment:
+        make_plan(self.graph.heads)  # for its errors, before parameters are drawn and inferred
+
+        def assign(shapes: Mapping[Node, GivenShape]) -> Assignment:
+            return assign_values(
+                self.graph,
+                self.roles,
+                self._read_parameters(feeds),
+                feeds=feeds,
+                shapes=shapes,
+                seed=seed,
+                params_seed=params_seed,
+                params=self.parameters,
+                training=training,
+            )
+
+        assigned = assign(shapes)
+        if batch > 1 and assigned.sized:
+            sizes = {node: assigned.values[node].shape for node in assigned.sized}
+            assigned = assign({**shapes, **{node: (batch, *shape[1:]) for node, shape in sizes.items() if shape}})
+        self._keep(assigned.values, assigned)
+        return assigned
+
+    def is_constant(self, node: Node) -> bool:
+        role = self.roles[node]
+        return role.is_parameter or role.is_label or role.is_state
+
+    def complete(self, values: Mapping[Node, Array]) -> tuple[Mapping[Node, Array], Inference]:
+        case, full = self._complete(values)
+        return full, case.inference
+
+    def run(self, values: Mapping[Node, Array], *, seed: int | None = None, profile: bool = False) -> Run:
+        case, full = self._complete(values)
+        rng = self._open_stream(seed)
+        if profile:
+            shapes = case.inference.shapes
+            return run_plan(make_plan(self.graph.heads), full, shapes=shapes, rng=rng, profile=True)
+        return self._executor.run(self.graph.heads, full, case.inference, self.roles, rng=rng)
+
+    def watch(self, values: Mapping[Node, Array], look: Look, *, seed: int | None = None) -> None:
+        case, full = self._complete(values)
+        # Callers keep the values of one side until they have seen the other's.
+        check_memory(case.inference.nodes, self.graph.heads, case.inference, full, keeps_all=True)
+
+        def watch(node: Node, outputs: Sequence[Array]) -> None:
+            for entry, value in zip(visible_outputs(node), outputs, strict=False):
+                look(node, entry.index, value)
+
+        rng = self._open_stream(seed)
+        self._executor.run(self.graph.heads, full, case.inference, self.roles, rng=rng, watch=watch)
+
+    def select(self, heads: Sequence[Entry]) -> KernelComputation:
+        part = Graph(self.graph.nodes, tuple(heads), self.graph.attrs, self.graph.source)
+        return KernelComputation(part, self.parameters, self.where, self._executor, as_input=self._as_input)
+
+    def close(self) -> None:
+        self._read.clear()
+        self._cases.clear()
+
+    def _open_stream(self, seed: int | None) -> np.random.Generator | None:
+        return None if seed is None else random_stream(seed)
+
+    def _read_parameters(self, values: Mapping[Node, Array]) -> dict[Node, Array]:
+        """Return the parameters of the file that ``values`` does not have."""
+        wanted = [node for node in self._variables if node not in values]
+        missing = [node for node in wanted if node not in self._read]
+        kinds = self.roles
+        self._read.update(parameter_values(missing, self.parameters, lambda node: kinds[node].kind is Kind.AUXILIARY))
+        return {node: self._read[node] for node in wanted if node in self._read}
+
+    def _complete(self, values: Mapping[Node, Array]) -> tuple[Assignment, dict[Node, Array]]:
+        """Return the inference of values of inputs, and a value for each variable in the dtype that it has there."""
+        case = self._find_case(values)
+        full = {**case.values, **self._read_parameters(values)}
+        for node in self._variables:
+            if node in values:
+                full[node] = convert_feed(node.name, values[node], case.inference.types[node][0])
+        return case, full
+
+    def _find_case(self, values: Mapping[Node, Array]) -> Assignment:
+        """Return the inference of values of these shapes and dtypes, with what is made up beside them; cached."""
+        key = self._make_key(values)
+        if key not in self._cases:
+            own = [node for node in self._variables if node in values]
+            held = {node: values[node] for node in own if self.roles[node].is_parameter}
+            fed = {node: values[node] for node in own if node not in held}
+            assigned = assign_values(
+                self.graph,
+                self.roles,
+                {**self._read_parameters(values), **held},
+                feeds=fed,
+                shapes=EMPTY,
+                seed=0,
+                params_seed=None,
+                params=self.parameters,
+            )
+            self._keep(values, assigned)
+        return self._cases[key]
+
+    def _keep(self, values: Mapping[Node, Array], assigned: Assignment) -> None:
+        if len(self._cases) >= _KEPT:
+            del self._cases[next(iter(self._cases))]  # the oldest: dicts keep the order of insertion
+        made_up = {node: assigned.values[node] for node in self._variables if node not in values and node not in self._read}
+        self._cases[self._make_key(values)] = Assignment(made_up, assigned.inference)
+
+    def _make_key(self, values: Mapping[Node, Array]) -> Any:
+        known = ((node, values[node]) for node in self._variables if node in values)
+        return tuple((node, array.shape, array.dtype) for node, array in known)

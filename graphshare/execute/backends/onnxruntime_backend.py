@@ -1,0 +1,246 @@
+"""The backend ``onnxruntime``: ONNX models in sessions, and errors of a session in terms of the model: its file and node."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from graphshare.analysis.name_lists import output_name
+from graphshare.analysis.roles import assign_roles
+from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
+from graphshare.execute.backends.backend import Attempt, Computation, Encode, Look
+from graphshare.execute.backends.onnx_session import EXTRA, OnnxSession, has_runtime, require_runtime
+from graphshare.execute.engines.executor import Executor
+from graphshare.execute.interpreter import Run
+from graphshare.execute.prepare.assignment import Assignment, refuse_missing
+from graphshare.execute.prepare.declared_inputs import convert_inputs, draw_values, infer_by_format
+from graphshare.execute.prepare.feeds import GivenShape
+from graphshare.execute.prepare.memory import check_memory
+from graphshare.formats.model_format import Capability, Integers, find_format
+from graphshare.formats.params.records import ParameterFile
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.walk import post_order
+from graphshare.ops.inference import Inference
+from graphshare.ops.kernel import Array, Shape
+from graphshare.ops.registry import visible_outputs
+from graphshare.resources import can_limit_process
+
+# The forms in which onnxruntime names a node in its messages.
+_NODE = re.compile(r"Name:'([^']+)'|Node ?\(([^)]+)\)")
+_HINT = "give sizes that the model computes with `shapes={NAME: SIZES}`, or values with `feeds={NAME: FILE}`"
+
+
+def open_graph(
+    graph: Graph,
+    parameters: ParameterFile | None,
+    where: str,
+    executor: Executor | None,
+    *,
+    exact: bool,
+    encode: Encode | None,
+    own: bool,
+    as_input: Collection[str],
+) -> Computation:
+    """Open a graph in a session of its own."""
+    # Optimizations would sum in another order on one side only, as both sides of a comparison have other operators.
+    return SessionComputation(graph, parameters, where, encode=encode, own=own, optimize=not exact)
+
+
+def choose_executor(graph: Graph, engine: str | None, others: Mapping[str, bool], where: str, *, strict: bool, **_: Any) -> None:
+    """Refuse what onnxruntime, which computes a graph as a whole, has no choice of. Raises RefusedError or UsageError."""
+    chosen = {f"`engine={engine!r}`": engine not in (None, "onnxruntime", "auto"), "`strict_engine`": strict, **others}
+    options = [what for what, is_chosen in chosen.items() if is_chosen]
+    if faults := find_format(graph).find_lacks(Capability.KERNELS, options, where=where):
+        raise RefusedError(faults)
+    require_runtime()
+
+
+def list_unsupported(nodes: Sequence[Node]) -> list[Fault]:
+    """Return nothing: onnxruntime says what it refuses when it opens a graph."""
+    return []
+
+
+def find_obstacle() -> str:
+    """Return why onnxruntime cannot be used, with the way out; an empty text where it is installed."""
+    return "" if has_runtime() else f"onnxruntime, which computes ONNX models, is not installed: {EXTRA.format('it')}"
+
+
+def warm_up() -> None:
+    """Start the process of sessions, if onnxruntime is installed."""
+    from graphshare.execute.backends.confined_session import start_process  # start-up: runs of graphs with kernels
+
+    start_process()
+
+
+class SessionComputation(Computation):
+    """Heads of a graph in a session of onnxruntime, where equal nodes are computed each for itself.
+
+    ``encode`` returns the bytes of a graph that has other heads and the folder of its external data; by default they are those
+    that a stranger's model has, and the session is confined. What was translated here is ``own``, and confined only under a
+    limit. ``options`` are those of :class:`OnnxSession`.
+
+    Raises:
+        UsageError: onnxruntime is not installed.
+        InputError: it refuses the graph.
+        RefusedError: the graph has external data in several directories.
+    """
+
+    engine = "onnxruntime"
+    _checked: Mapping[str, Sequence[int]] | None = None
+
+    def __init__(
+        self,
+        graph: Graph,
+        parameters: ParameterFile | None = None,
+        where: str = "",
+        *,
+        encode: Encode | None = None,
+        own: bool = False,
+        **options: Any,
+    ) -> None:
+        self.graph, self.parameters, self.where = graph, parameters, where
+        self._encode, self._own, self._options = encode, own, options
+        self._variables = {node.name: node for node in graph.nodes if node.is_variable}
+        self.session = self._open(graph.heads)
+
+    @property
+    def unreadable(self) -> Collection[str]:  # type: ignore[override]
+        return self.session.unreadable
+
+    @property
+    def version(self) -> str:
+        return self.session.version
+
+    def draw(
+        self,
+        feeds: Mapping[Node, Array] = EMPTY,
+        shapes: Mapping[Node, GivenShape] = EMPTY,
+        *,
+        seed: int | None = 0,
+        params_seed: int | None = None,
+        training: bool = False,
+        batch: int = 1,
+        attempt: Attempt | None = None,
+        wishes: Mapping[str, Sequence[Integers]] = EMPTY,
+    ) -> Assignment:
+        nodes = self._variables
+        missing = [nodes[name] for name in self.session.inputs if nodes[name] not in feeds]
+        if missing:
+            refuse_missing(missing, assign_roles(self.graph), seed, None, None)
+        by_name = {node.name: array for node, array in feeds.items()}
+        sizes = {node.name: shape for node, shape in shapes.items()}
+
+        def compute(values: Mapping[str, Array]) -> list[Any]:
+            if attempt is None:
+                return self.session.run(values)
+            attempt({nodes[name]: value for name, value in values.items()})
+            return []
+
+        drawn = draw_values(self, by_name, sizes, seed or 0, compute, batch=batch, wishes=wishes)
+        values = {nodes[name]: value for name, value in drawn.values.items()}
+        converted = {node: array.dtype for node, array in feeds.items() if values[node].dtype != array.dtype}
+        sized = [node for node in missing if node.name in drawn.open_names]
+        return Assignment(
+            values,
+            Inference([], {}, {}),
+            inputs=missing,
+            sized=sized,
+            converted=converted,
+            outputs=drawn.outputs,
+            notes=drawn.notes,
+        )
+
+    def run(self, values: Mapping[Node, Array], *, seed: int | None = None, profile: bool = False) -> Run:
+        if not self.session.is_open:
+            self.session = self._open(self.graph.heads)
+        try:
+            with self.locate():
+                named = {node.name: array for node, array in values.items() if node.name in self.session.dtypes}
+                feeds = convert_inputs(self.session, named)
+                self.check_sizes(feeds)
+                return Run(self.session.run(feeds), {}, 0, [])
+        except InputError as error:
+            raise RefusedError([msgspec.structs.replace(fault, hint=fault.hint or _HINT) for fault in error.faults]) from None
+
+    def watch(self, values: Mapping[Node, Array], look: Look, *, seed: int | None = None) -> None:
+        entries = [entry for node in self.graph.nodes if not node.is_variable for entry in visible_outputs(node)]
+        session = self._open(entries)
+        # numpy has no arrays of some dtypes, such as bfloat16; with one of them as an output no run succeeds.
+        if session.unreadable:
+            entries = [entry for entry in entries if output_name(entry) not in session.unreadable]
+            session = self._open(entries)
+        with self.locate():
+            feeds = {node.name: array for node, array in values.items() if node.name in session.dtypes}
+            outputs = session.run(convert_inputs(session, feeds))
+        for entry, value in zip(entries, outputs, strict=True):
+            look(entry.node, entry.index, value)
+
+    def select(self, heads: Sequence[Entry]) -> SessionComputation:
+        nodes = tuple(post_order(entry.node for entry in heads))
+        part = Graph(nodes, tuple(heads), self.graph.attrs, self.graph.source, self.graph.extra)
+        return SessionComputation(part, self.parameters, self.where, encode=self._encode, own=self._own, **self._options)
+
+    def find_integers(self) -> Mapping[str, Sequence[Integers]]:
+        return find_format(self.graph).find_integers(self.graph)
+
+    def list_defaults(self) -> Collection[str]:
+        return self.session.defaults
+
+    def vary(self) -> Iterator[SessionComputation]:
+        for options in ({"optimize": False}, {"threads": 1}, {"threads": 2}, {"prepack": False}):
+            yield SessionComputation(self.graph, self.parameters, self.where, encode=self._encode, own=self._own, **options)
+
+    def close(self) -> None:
+        self.session.close()
+
+    def _open(self, heads: Sequence[Entry]) -> OnnxSession:
+        """Return a session in which ``heads`` of the graph are the outputs."""
+        from graphshare.execute.backends.confined_session import ConfinedSession, open_session
+        from graphshare.formats.onnx.staging import encode_for_session  # start-up: few runs are of ONNX models
+
+        part = Graph(self.graph.nodes, tuple(heads), self.graph.attrs, self.graph.source, self.graph.extra)
+        self.check_sizes(EMPTY)
+        with self.locate():
+            model, folder = encode_for_session(part, self.parameters) if self._encode is None else self._encode(part)
+            # Equal branches must both be computed, or a comparison would compare a branch with itself.
+            options = {"merge_equal": False, **self._options}
+            if self._own:
+                return open_session(model, folder, **options)
+            # Threads sleep: in the other process they would spin while this one computes.
+            return ConfinedSession(model, folder, awake=False, **options)
+
+    def check_sizes(self, feeds: Mapping[str, Array]) -> None:
+        """Compare sizes inferred from ``feeds`` with the limit of memory, where onnxruntime's process cannot have that limit.
+
+        Shapes that the file states for the values of operators are not trusted. Raises MemoryLimitError.
+        """
+        shapes = {name: array.shape for name, array in feeds.items() if name in self.session.inputs} if feeds else {}
+        if can_limit_process() or shapes == self._checked:
+            return
+        nodes = self.graph.nodes
+        inference = infer_by_format(self.graph, list(nodes), shapes, independent=True)
+        sized = {node: [_keep_numbers(shape) for shape in row] for node, row in inference.shapes.items()}
+        inference = msgspec.structs.replace(inference, shapes=sized)
+        with self.locate():
+            check_memory(nodes, self.graph.heads, inference, EMPTY)
+        self._checked = shapes
+
+    @contextmanager
+    def locate(self) -> Iterator[None]:
+        """Name the model, and the node that onnxruntime names in its text, in errors that do not."""
+        try:
+            yield
+        except GraphshareError as error:
+            faults = []
+            for fault in error.faults:
+                match = _NODE.search(fault.message) if fault.node is None else None
+                faults.append(msgspec.structs.replace(fault, node=match[1] or match[2]) if match else fault)
+            raise type(error)(faults).with_location(self.where) from None
+
+
+def _keep_numbers(shape: Sequence[int | str | None] | None) -> Shape:
+    return None if shape is None else tuple(size if isinstance(size, int) else None for size in shape)

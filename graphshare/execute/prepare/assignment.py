@@ -1,0 +1,146 @@
+"""The values of a graph's variables before it computes: parameters, what is fed, and what is made up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from graphshare.analysis.roles import Role
+from graphshare.errors import Fault, RefusedError
+from graphshare.execute.prepare.feeds import GivenShape
+from graphshare.execute.prepare.memory import check_memory
+from graphshare.execute.prepare.variable_values import (
+    check_shapes,
+    convert_feed,
+    draw_inputs,
+    draw_parameters,
+    find_idle_labels,
+    infer_given,
+    unknown_shapes,
+)
+from graphshare.formats.params.records import ParameterFile
+from graphshare.ir.graph import Graph, Node
+from graphshare.ir.walk import post_order
+from graphshare.ops.inference import Inference, choose_sizes, infer
+from graphshare.ops.kernel import Array, Shape
+
+
+class Assignment(msgspec.Struct, eq=False):
+    """A value for each variable of a graph, and the inference that they led to.
+
+    ``parameters``, ``inputs`` and ``zeros`` (labels and states) were not given but made up; ``sized`` are inputs
+    whose shape was chosen; ``converted`` are fed arrays that got another dtype, with their own one. ``outputs`` are those of
+    the graph where they were computed already; ``notes`` tell the user why values were chosen.
+    """
+
+    values: dict[Node, Array]
+    inference: Inference
+    parameters: list[Node] = []
+    inputs: list[Node] = []
+    zeros: list[Node] = []
+    sized: list[Node] = []
+    converted: dict[Node, Any] = {}
+    outputs: list[Any] | None = None
+    notes: list[str] = []
+
+
+def assign_values(
+    part: Graph,
+    roles: Mapping[Node, Role],
+    parameters: Mapping[Node, Array],
+    *,
+    feeds: Mapping[Node, Array],
+    shapes: Mapping[Node, GivenShape],
+    seed: int | None,
+    params_seed: int | None,
+    params: ParameterFile | None = None,
+    training: bool = False,
+) -> Assignment:
+    """Assign a value to each variable that the heads of ``part`` need: a parameter, a feed, or one made up.
+
+    ``seed`` draws inputs, and chooses sizes that nothing determines; ``params_seed`` draws parameters. Labels and states are
+    zeros; labels that only ``training`` reads have any size that fits. ``params`` is the file that ``parameters`` are from, for
+    messages.
+
+    Raises:
+        RefusedError: shapes contradict each other or do not follow, or values are missing; all of a kind are listed. What the
+            run takes is above the memory limit.
+    """
+    nodes = post_order(entry.node for entry in part.heads)
+    variables = [node for node in nodes if node.is_variable]
+    assigned = Assignment(dict(parameters), infer_variables(part, nodes, parameters, feeds, shapes))
+    for node, array in feeds.items():
+        assigned.values[node] = convert_feed(node.name, array, assigned.inference.types[node][0])
+        if assigned.values[node] is not array:
+            assigned.converted[node] = array.dtype
+    missing = [node for node in variables if node not in assigned.values]
+    refuse_missing(missing, roles, seed, params_seed, params)
+    idle = [] if training else find_idle_labels(part, roles)
+    chosen, examples = choose_sizes(assigned.inference, idle)
+    # Without a seed nothing else is made up, sizes included.
+    if examples and (seed is not None or examples.keys() <= set(idle)):
+        assigned.inference, assigned.sized = chosen, [node for node in examples if node not in idle]
+    # The shape of a label follows from the inputs, so it is asked for only if they are known.
+    faults = unknown_shapes(assigned.inference, [n for n in missing if not roles[n].is_label], examples)
+    faults = faults or unknown_shapes(assigned.inference, missing, examples)
+    if faults:
+        raise RefusedError(faults)
+    check_memory(nodes, part.heads, assigned.inference, assigned.values)
+    assigned.parameters = [node for node in missing if roles[node].is_parameter]
+    assigned.zeros = [node for node in missing if roles[node].is_label or roles[node].is_state]
+    assigned.inputs = [node for node in missing if not (roles[node].is_parameter or node in assigned.zeros)]
+    assigned.values.update(draw_parameters(assigned.parameters, assigned.inference, seed=params_seed or 0))
+    assigned.values.update(draw_inputs(nodes, assigned.values, assigned.inference, roles, seed=seed or 0))
+    return assigned
+
+
+def infer_variables(
+    part: Graph,
+    nodes: Sequence[Node],
+    parameters: Mapping[Node, Array],
+    feeds: Mapping[Node, Array],
+    shapes: Mapping[Node, GivenShape],
+) -> Inference:
+    """Infer shapes and dtypes from arrays and ``shapes``; the dtype of a feed counts where no other determines it.
+
+    Raises:
+        RefusedError: shapes contradict each other; feeds and ``shapes`` that do not fit are named where they are the reason.
+    """
+    held = {node: array.shape for node, array in parameters.items()}
+    fed = {node: array.shape for node, array in feeds.items()}
+    types = {node: str(array.dtype) for node, array in parameters.items()}
+    stated: dict[Node, list[Shape]] = {node: [tuple(shape)] for node, shape in {**held, **shapes}.items()}
+    yielding = {node: str(array.dtype) for node, array in feeds.items()}
+    check_shapes({**held, **fed}, Inference(list(stated), stated, {}))
+    try:
+        return infer(part, {**held, **shapes, **fed}, types, nodes=nodes, yielding=yielding, held=held)
+    except RefusedError:
+        # Without the fed arrays inference shows which of them does not fit; else the first error stands.
+        check_shapes(fed, infer_given(part, held, shapes, types, nodes=nodes))
+        raise
+
+
+def refuse_missing(
+    missing: Sequence[Node],
+    roles: Mapping[Node, Role],
+    seed: int | None,
+    params_seed: int | None,
+    params: ParameterFile | None,
+    *,
+    hint: str = "give it with `params=FILE` or `feeds={NAME: FILE}`, or draw missing parameters with `params_seed=SEED`",
+) -> None:
+    """Refuse variables without a value that no seed makes up; all are listed. ``hint`` is for missing parameters."""
+    parameters = [node for node in missing if roles[node].is_parameter and params_seed is None]
+    inputs = [
+        node
+        for node in missing
+        if seed is None and not (roles[node].is_parameter or roles[node].is_label or roles[node].is_state)
+    ]
+    where = f"{params.path} does not contain it" if params else "no parameter file is given"
+    faults = [Fault(f"parameter {node.name!r} has no value: {where}", hint=hint) for node in parameters]
+    hint = "give it with `feeds={NAME: FILE}`, or draw missing inputs with `seed=SEED`"
+    faults += [Fault(f"input {node.name!r} has no value", hint=hint) for node in inputs]
+    if faults:
+        raise RefusedError(faults)

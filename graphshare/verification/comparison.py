@@ -1,0 +1,349 @@
+"""The one comparison of computed values: how far numbers may be apart, outputs pair by pair, and the first difference inside.
+
+What equal means of two arrays is written in :mod:`graphshare.formats.params.comparison`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from graphshare.analysis.name_lists import output_name
+from graphshare.errors import InputError, RefusedError
+from graphshare.execute.backends.backend import Computation
+from graphshare.formats.params.comparison import Comparison, compare_arrays
+from graphshare.ir.graph import Entry, Node
+from graphshare.ir.walk import post_order
+from graphshare.ops.kernel import Array
+from graphshare.verification.runners import ABSENT, Refused, Runner
+
+# Shares of the largest number in an output; the docstring of verify() names them to users of across_dtypes.
+_EXPORTED = {"bfloat16": 8e-2, "float16": 1e-2, "float32": 1e-4, "float64": 1e-9}
+_STEP = ("int8", "uint8")
+_BELOW_ONE = ("Sigmoid", "Softmax")
+"""Operators whose numbers are those of a sum that is near 1, also where all of them are almost 0."""
+_ARRAYS = (np.ndarray, np.generic)
+_APART = float("inf")
+_SHAKES = 3
+_SAME = Comparison(True, True, 0.0, 0.0)
+
+
+class Tolerance(msgspec.Struct, frozen=True):
+    """How far a number may be from the reference's: ``rtol`` of that number, and ``atol`` or ``of_largest`` more.
+
+    ``of_largest`` is relative to the largest finite number of the reference's array, and holds for floats.
+    """
+
+    atol: float = 0.0
+    rtol: float = 0.0
+    of_largest: float = 0.0
+
+    def find_limit(self, wanted: Array) -> float:
+        """Return how far any number may be from that of ``wanted``, beside ``rtol``."""
+        if not self.of_largest or wanted.dtype.kind != "f":
+            return self.atol
+        return max(self.atol, self.of_largest * find_largest(wanted))
+
+
+Tolerate = Callable[[Any, Any], Tolerance]
+"""Returns the tolerance of a value and what is wanted of it."""
+BY_ELEMENT = Tolerance(1e-8, 1e-5)
+"""The default tolerance, that of numpy's isclose."""
+EXACT = Tolerance()
+"""The tolerance of branches of one model in one session: none."""
+
+
+def tolerate_by_element(atol: float, rtol: float) -> Tolerance:
+    """Return the tolerance of branches, and of two files of one structure: that of numpy's isclose."""
+    return Tolerance(atol, rtol)
+
+
+def tolerate_other_program(atol: float, rtol: float) -> Tolerance:
+    """Return the tolerance of what two programs computed: each sums in an order of its own."""
+    return Tolerance(atol, rtol, of_largest=rtol)
+
+
+def tolerate_batch(atol: float, rtol: float) -> Tolerance:
+    """Return the tolerance of a batch beside runs of each sample: they sum in another order, which shows most near zero."""
+    return Tolerance(atol, rtol, of_largest=1e-5)
+
+
+class DtypeTolerance(Tolerance, frozen=True, kw_only=True):
+    """The tolerance of models in unlike dtypes, whose floats are compared by value; ``dtype`` is the least precise of them."""
+
+    dtype: str
+
+
+def tolerate_dtype(dtype: str, atol: float, rtol: float) -> DtypeTolerance:
+    """Return the tolerance of models of which ``dtype`` is the least precise: that of an export, or ``rtol`` if it is more."""
+    return DtypeTolerance(atol, rtol, of_largest=max(rtol, _EXPORTED[dtype]), dtype=dtype)
+
+
+class ExportTolerance(Tolerance, frozen=True, kw_only=True):
+    """The tolerance of an exported model: ``by_dtype`` of the largest number for floats, nothing for others.
+
+    A number of int8 may be one step off, where two programs round to either side. An array of zeros counts as one of ones.
+    """
+
+    by_dtype: Mapping[str, float]
+
+    def find_limit(self, wanted: Array) -> float:
+        """Return how far any number may be from that of ``wanted``."""
+        dtype = str(wanted.dtype)
+        if wanted.dtype.kind != "f":
+            return 1.0 if dtype in _STEP else 0.0
+        return self.by_dtype.get(dtype, 0.0) * (find_largest(wanted) or 1.0)
+
+
+def tolerate_export(tolerance: float | None) -> ExportTolerance:
+    """Return the tolerance of an exported model; a ``tolerance`` that is given holds for floats of every dtype."""
+    return ExportTolerance(by_dtype=_EXPORTED if tolerance is None else dict.fromkeys(_EXPORTED, tolerance))
+
+
+class OutputComparison(msgspec.Struct, frozen=True):
+    """One output of the reference and its twin.
+
+    ``of_largest`` is the largest distance relative to the largest finite number of the reference, None where neither is known.
+    ``unjudged`` is why the comparison says nothing, where it does not.
+    """
+
+    reference: str
+    output: str
+    shape: tuple[int, ...]
+    dtype: str
+    comparison: Comparison
+    of_largest: float | None = None
+    unjudged: str = ""
+
+    @property
+    def differs(self) -> bool:
+        """Whether the values show a difference."""
+        return not self.comparison and not self.unjudged
+
+
+class InnerComparison(msgspec.Struct, frozen=True):
+    """Output ``output`` of a pair of nodes inside the branches, with the operator (``null`` for a variable)."""
+
+    reference: str
+    node: str
+    op: str
+    output: int
+    comparison: Comparison
+
+
+class Values(msgspec.Struct, frozen=True):
+    """The result of one run of both branches.
+
+    ``first`` is the first difference in topological order, None when there is none. ``layers`` are the inner outputs in that
+    order, where they were asked for. ``sizes_of`` is the branch that the sizes and feeds are from, None if all have the same.
+    ``engine`` is what computed both.
+    """
+
+    outputs: tuple[OutputComparison, ...]
+    first: InnerComparison | None
+    peak_bytes: int
+    sizes_of: str | None
+    layers: tuple[InnerComparison, ...]
+    engine: str
+
+    def __bool__(self) -> bool:
+        return bool(self.outputs) and not any(output.differs for output in self.outputs)
+
+
+class EngineComparison(msgspec.Struct, frozen=True):
+    """The outputs of both branches in ``engine`` beside those in ``reference``, on one set of inputs.
+
+    ``first`` is the first node, in topological order, whose outputs differ, where those of a branch do.
+    """
+
+    reference: str
+    engine: str
+    outputs: tuple[OutputComparison, ...]
+    first: InnerComparison | None
+    sizes_of: str | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.outputs) and all(output.comparison for output in self.outputs)
+
+
+def compare_runs(
+    names: Sequence[tuple[str, str]],
+    reference: Runner,
+    runner: Runner,
+    tolerance: Tolerance,
+    *,
+    nodes: Sequence[tuple[Node, Node]] = (),
+    layers: bool = False,
+    sizes_of: str | None = None,
+) -> Values:
+    """Compare the outputs of two runners in their order, and those of ``nodes`` inside where an output differs.
+
+    ``names`` are what the outputs are called on both sides, ``nodes`` pairs of nodes that compute the same. With ``layers``
+    all inner outputs are compared. Raises InputError or RefusedError where these cannot be computed.
+    """
+    pairs = list(zip(names, reference.run(), runner.run(), strict=True))
+    outputs = tuple(_compare_output(a, b, value, wanted, tolerance, reference.title) for (a, b), wanted, value in pairs)
+    first: InnerComparison | None = None
+    inner: list[InnerComparison] = []
+    if layers or not all(output.comparison for output in outputs):
+        first = next(_find_variables(nodes, reference, runner, tolerance), None)
+        try:
+            inner = _compare_inner(reference, runner, {b: a for a, b in nodes}, tolerance, to_first=not layers)
+        except (InputError, RefusedError):
+            if layers:
+                raise  # else the outputs are what was asked for
+        first = first or next((output for output in inner if not output.comparison), None)
+    peak = max(reference.peak_bytes, runner.peak_bytes)
+    return Values(outputs, first, peak, sizes_of, tuple(inner) if layers else (), runner.engine)
+
+
+def compare_engines(
+    branches: Sequence[tuple[Runner, Runner, Sequence[Entry]]], tolerance: Tolerance, *, sizes_of: str | None = None
+) -> EngineComparison:
+    """Compare what two engines computed of each branch: a run in the first, one in the other, and the heads of both."""
+    parts = []
+    for reference, runner, heads in branches:
+        names = [(name, name) for name in map(output_name, heads)]
+        nodes = [(node, node) for node in post_order(entry.node for entry in heads)]
+        parts.append(compare_runs(names, reference, runner, tolerance, nodes=nodes))
+    outputs = tuple(output for part in parts for output in part.outputs)
+    first = next((part.first for part in parts if part.first is not None), None)
+    reference, runner, _ = branches[0]
+    return EngineComparison(reference.engine, runner.engine, outputs, first, sizes_of)
+
+
+def _compare_output(reference: str, output: str, value: Any, wanted: Any, tolerance: Tolerance, title: str) -> OutputComparison:
+    comparison = compare_values(value, wanted, tolerance, title)
+    of_largest = None
+    if isinstance(wanted, _ARRAYS) and comparison.max_abs < _APART:
+        of_largest = comparison.max_abs / (find_largest(np.asarray(wanted)) or 1.0) if comparison.max_abs else 0.0
+    return OutputComparison(reference, output, *describe_value(value), comparison, of_largest)
+
+
+def _find_variables(
+    nodes: Sequence[tuple[Node, Node]], reference: Runner, runner: Runner, tolerance: Tolerance
+) -> Iterator[InnerComparison]:
+    """Yield the variables whose values differ."""
+    for a, b in nodes:
+        if a in reference.variables and b in runner.variables:
+            result = compare_values(runner.variables[b], reference.variables[a], tolerance)
+            if not result:
+                yield InnerComparison(a.name, b.name, b.operator_text, 0, result)
+
+
+def _compare_inner(
+    reference: Runner, runner: Runner, partners: Mapping[Node, Node], tolerance: Tolerance, *, to_first: bool
+) -> list[InnerComparison]:
+    """Return the comparison of the outputs inside of two runs; with ``to_first`` up to the first that differs.
+
+    ``partners`` has the node of the reference that a node is compared with.
+    """
+    if not partners:
+        return []
+    kept: dict[tuple[Node, int], Any] = {}
+    compared: list[InnerComparison] = []
+
+    def keep(node: Node, index: int, value: Any) -> None:
+        # The executor writes later values into the same buffer.
+        kept[node, index] = value.copy() if isinstance(value, _ARRAYS) else value
+
+    def look(node: Node, index: int, value: Any) -> None:
+        partner = partners.get(node)
+        if partner is None or (partner, index) not in kept or (to_first and compared and not compared[-1].comparison):
+            return
+        # Popped, so that memory is free again as the second run goes on.
+        result = compare_values(value, kept.pop((partner, index)), tolerance)
+        compared.append(InnerComparison(reference.label(partner, index), node.name, node.operator_text, index, result))
+
+    reference.watch(keep)
+    runner.watch(look)
+    return compared
+
+
+def compare_values(value: Any, wanted: Any, tolerance: Tolerance, title: str = "") -> Comparison:
+    """Compare two values: arrays, lists of them (sequences), or nothing (optional values); ``title`` is the reference's."""
+    if wanted is ABSENT:
+        return Comparison(False, False, _APART, _APART, f"{title} does not have it")
+    for side in (value, wanted):
+        if isinstance(side, Refused):
+            return Comparison(False, False, _APART, _APART, f"one model alone does not compute it: {side.reason}")
+    if isinstance(value, list) and isinstance(wanted, list):
+        if len(value) != len(wanted):
+            return Comparison(False, False, _APART, _APART, f"sequences of {len(value)} and {len(wanted)}")
+        each = [compare_values(a, b, tolerance) for a, b in zip(value, wanted, strict=True)]
+        # The element that is furthest apart stands for the whole sequence.
+        return next((c for c in each if not c), max(each, key=lambda c: (not c.identical, c.max_abs), default=_SAME))
+    if isinstance(value, _ARRAYS) and isinstance(wanted, _ARRAYS):
+        if "O" not in (value.dtype.kind, wanted.dtype.kind):
+            value, wanted = np.asarray(value), np.asarray(wanted)
+            limit = tolerance.find_limit(wanted)
+            across = isinstance(tolerance, DtypeTolerance) and value.dtype.kind == wanted.dtype.kind == "f"
+            if across and value.dtype != wanted.dtype:
+                wide = np.result_type(value, wanted)
+                comparison = compare_arrays(value.astype(wide), wanted.astype(wide), atol=limit, rtol=tolerance.rtol)
+                # Equal numbers in unlike dtypes are not equal bits.
+                return msgspec.structs.replace(comparison, identical=False)
+            return compare_arrays(value, wanted, atol=limit, rtol=tolerance.rtol)
+        if value.shape != wanted.shape:
+            return Comparison(False, False, _APART, _APART, f"shapes {value.shape} and {wanted.shape}")
+    same = bool(np.array_equal(value, wanted))
+    return _SAME if same else Comparison(False, False, _APART, _APART, "texts or kinds of values differ")
+
+
+def measure_noise(computation: Computation, values: Mapping[Node, Array], wanted: Sequence[Any]) -> list[float]:
+    """Return how far each output of a model is from ``wanted`` where its inputs or the order of its sums change a little.
+
+    It is computed in other ways (:meth:`Computation.vary`), and for inputs of which each number is one step of its dtype off,
+    drawn three times.
+    """
+    noise = [0.0] * len(wanted)
+    rng = np.random.default_rng(0)
+    shaken = ({node: _shake(rng, array) for node, array in values.items()} for _ in range(_SHAKES))
+    runs = itertools.chain(
+        (again.run(values).outputs for again in computation.vary()), (computation.run(each).outputs for each in shaken)
+    )
+    for outputs in runs:
+        for number, (value, first) in enumerate(zip(outputs, wanted, strict=True)):
+            if isinstance(first, np.ndarray) and first.dtype.kind == "f" and first.size:
+                noise[number] = max(noise[number], compare_values(value, first, EXACT).max_abs)
+    return noise
+
+
+def _shake(rng: np.random.Generator, array: Array) -> Array:
+    """Return floats that are each one step of their dtype off, up or down."""
+    if array.dtype.kind != "f":
+        return array
+    shaken: Array = np.nextafter(array, np.where(rng.integers(0, 2, array.shape), np.inf, -np.inf).astype(array.dtype))
+    return shaken
+
+
+def cap_noise(noise: float, wanted: Any, op: str) -> float:
+    """Return how much noise may excuse in an output of the operator ``op``: at most 1e-5 of the range of its numbers.
+
+    A share of 1 may be two steps of a float at 1 off.
+    """
+    if not isinstance(wanted, np.ndarray) or wanted.dtype.kind != "f":
+        return 0.0
+    numbers = wanted[np.isfinite(wanted)].astype(np.float64)
+    most = 1e-5 * float(np.ptp(numbers)) if numbers.size else 0.0
+    return min(noise, max(most, 2 * float(np.finfo(wanted.dtype).eps)) if op in _BELOW_ONE else most)
+
+
+def find_largest(array: Array) -> float:
+    """Return the largest finite magnitude in an array of numbers; 0 for an empty array, and for one of texts."""
+    if array.dtype.kind not in "fiub" or not array.size:
+        return 0.0
+    # Integers become floats first: the magnitude of the least one overflows in its own dtype.
+    finite = np.abs(array[np.isfinite(array)] if array.dtype.kind == "f" else array.astype(np.float64))
+    return float(finite.max()) if finite.size else 0.0
+
+
+def describe_value(value: Any) -> tuple[tuple[int, ...], str]:
+    """Return shape and dtype of a value; the length of a sequence."""
+    if isinstance(value, _ARRAYS):
+        return tuple(value.shape), str(value.dtype)
+    return ((len(value),), "sequence") if isinstance(value, list) else ((), type(value).__name__)

@@ -1,0 +1,164 @@
+"""The one flow of a proof: both sides run on the same inputs, and outputs, engines and inner values are compared.
+
+Branches, two models, records and batches differ in what the two sides are and in which values belong together.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from graphshare.errors import Fault, UsageError
+from graphshare.execute.backends.backend import Computation, choose_executor
+from graphshare.execute.engines.executor import Executor
+from graphshare.execute.prepare.feeds import GivenShape
+from graphshare.execute.prepare.variable_values import as_arrays
+from graphshare.formats.model_format import find_format
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.walk import list_bodies, post_order
+from graphshare.ops.kernel import Array
+from graphshare.verification.comparison import (
+    EngineComparison,
+    Tolerance,
+    Values,
+    compare_engines,
+    compare_runs,
+    tolerate_other_program,
+)
+from graphshare.verification.input_sets import read_sets
+from graphshare.verification.inputs import Inputs
+from graphshare.verification.region import RegionReport
+from graphshare.verification.runners import Round
+
+
+class ProofOptions(msgspec.Struct, frozen=True):
+    """What a user chooses for a proof, by the names of :func:`graphshare.verify`; ``engines`` are None for the default one."""
+
+    inputs: Inputs
+    tolerance: Tolerance
+    feeds: Mapping[str, Array]
+    shapes: Mapping[str, GivenShape]
+    as_input: tuple[str, ...] = ()
+    layers: bool = False
+    train_step: bool = False
+    expect_tied: bool = False
+    allow_unsupported: bool = False
+    engines: tuple[str | None, ...] = (None,)
+    strict_engine: bool = False
+
+    def choose_executors(self, graph: Graph, where: str) -> dict[str | None, Executor | None]:
+        """Return what computes a graph, by engine. Raises UsageError or RefusedError as :func:`choose_executor`."""
+        return {
+            # Not alone: branches and engines compute in turn, and threads that wait awake would take the others' cores.
+            name: choose_executor(
+                graph, name, where=where, strict=self.strict_engine, forwards=self.inputs.rounds, alone=False
+            )
+            for name in self.engines
+        }
+
+    def list_feeds(self, graph: Graph) -> list[Mapping[str, Array]]:
+        """Return the feeds of each set of inputs; those of ``feeds`` hold for all. Raises InputError for faulty sets."""
+        sets = self.inputs.sets
+        if sets is None:
+            return [self.feeds]
+        is_folder = isinstance(sets, str | os.PathLike)
+        read = read_sets(os.fspath(sets), graph) if is_folder else [as_arrays(each) for each in sets]  # type: ignore[arg-type,union-attr]
+        return [{**each, **self.feeds} for each in read]
+
+
+def check_options(options: ProofOptions) -> list[Fault]:
+    """Return a fault for each pair of options that do not go together."""
+    faults: list[Fault] = []
+    sets = options.inputs.sets
+    if sets is not None and (options.inputs.rounds > 1 or options.train_step):
+        faults.append(Fault("each set of `sets` is a round: `rounds` and `train_step` cannot be combined with it"))
+    if isinstance(sets, Sequence) and not isinstance(sets, str) and not len(sets):
+        faults.append(Fault("`sets` contains no set"))
+    if options.expect_tied and not options.train_step:
+        faults.append(Fault("`expect_tied` needs `train_step`"))
+    return faults
+
+
+def refuse_options(faults: Sequence[Fault]) -> None:
+    """Raise UsageError with all faults, if there are any."""
+    if faults:
+        raise UsageError(faults)
+
+
+def compare_rounds(
+    names: Sequence[tuple[str, str]],
+    rounds: Iterable[Round],
+    tolerance: Tolerance,
+    *,
+    nodes: Sequence[tuple[Node, Node]] = (),
+    heads: tuple[Sequence[Entry], Sequence[Entry]] = ((), ()),
+    layers: bool = False,
+) -> tuple[tuple[Values, ...], tuple[EngineComparison, ...]]:
+    """Return the comparison of both sides in each engine, and that of each engine with the first.
+
+    ``names`` are those of the outputs on both sides, ``nodes`` pairs of nodes that compute the same, and ``heads`` the outputs.
+    """
+    across = tolerate_other_program(tolerance.atol, tolerance.rtol)
+    by_engine: dict[str, list[Values]] = {}
+    engines: list[EngineComparison] = []
+    for each in rounds:
+        for engine, (left, right) in each.runners.items():
+            values = compare_runs(names, left, right, tolerance, nodes=nodes, layers=layers, sizes_of=each.sizes_of)
+            by_engine.setdefault(engine, []).append(values)
+        (first_left, first_right), *others = each.runners.values()
+        for left, right in others:
+            branches = [(first_left, left, heads[0]), (first_right, right, heads[1])]
+            engines.append(compare_engines(branches, across, sizes_of=each.sizes_of))
+    return tuple(values for rounds in by_engine.values() for values in rounds), tuple(engines)
+
+
+def find_drawing(computation: Computation) -> dict[int, Node]:
+    """Return the outputs, by their places, that depend on random numbers without a seed, each with an operator that draws."""
+    graph = computation.graph
+    format_ = find_format(graph)
+    drawing = [node for node in graph.nodes if node.op and any(map(format_.draws_numbers, _list_inside(node)))]
+    found: dict[int, Node] = {}
+    for place, head in enumerate(graph.heads if drawing else ()):
+        needed = set(post_order([head.node]))
+        found.update({place: node for node in drawing[::-1] if node in needed})
+    return found
+
+
+def describe_drawing(node: Node) -> str:
+    """Return why a value that depends on an operator which draws is not judged."""
+    return f"it depends on random numbers without a seed, which {node.op} {node.name!r} draws"
+
+
+def leave_drawn_regions(report: RegionReport, drawing: Collection[Node]) -> RegionReport:
+    """Return a report in which regions with an operator that draws random numbers are not judged."""
+    reasons = {(node.op, node.name): describe_drawing(node) for node in drawing}
+    regions = []
+    for region in report.regions:
+        operators = [(each.op, each.name) for each in (*region.nodes, *region.other_nodes)]
+        reason = next((reasons[each] for each in operators if each in reasons), "")
+        regions.append(msgspec.structs.replace(region, comparison=None, reason=reason, hidden="") if reason else region)
+    return msgspec.structs.replace(report, regions=tuple(regions))
+
+
+def leave_drawn(values: Values, drawing: Mapping[int, Node]) -> Values:
+    """Return a comparison in which outputs that depend on random numbers are not judged."""
+    outputs = list(values.outputs)
+    for place, node in drawing.items():
+        outputs[place] = msgspec.structs.replace(outputs[place], unjudged=describe_drawing(node))
+    return msgspec.structs.replace(values, outputs=tuple(outputs)) if drawing else values
+
+
+def _list_inside(node: Node) -> Iterator[Node]:
+    """Yield a node and those of its bodies."""
+    yield node
+    for body in list_bodies(node).values() if node.subgraphs else ():
+        for inner in body.graph.nodes:
+            yield from _list_inside(inner)
+
+
+def describe_engines(executors: Mapping[str | None, Executor | None]) -> dict[str, None]:
+    """Return the notes of engines, each once."""
+    return {note: None for executor in executors.values() if executor is not None for note in executor.notes}

@@ -1,0 +1,75 @@
+"""A part that is not the same in two models, how it was judged, and the report of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from graphshare.analysis.name_lists import output_name
+from graphshare.formats.params.comparison import Comparison
+from graphshare.verification.region_plan import Cone
+
+
+class Operator(msgspec.Struct, frozen=True):
+    """An operator of a region: what it is, and its name."""
+
+    op: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.name!r}"
+
+
+class Region(msgspec.Struct, frozen=True):
+    """A part that is not the same on both sides: its ends, the values that it computes, and its nodes on either side.
+
+    ``comparison`` is that of the end that is furthest apart, ``of_largest`` how far relative to the largest number there.
+    ``tolerance`` is what was allowed of that number; ``reason`` is why nothing was compared, ``place`` the body that it is in.
+    ``hidden`` is what equal values do not show, in words, and ``switches`` are the names of Ifs of which at most one body was
+    compared.
+    """
+
+    ends: tuple[tuple[str, str], ...]
+    nodes: tuple[Operator, ...]
+    other_nodes: tuple[Operator, ...]
+    comparison: Comparison | None = None
+    of_largest: float | None = None
+    tolerance: float = 0.0
+    reason: str = ""
+    place: str = ""
+    hidden: str = ""
+    switches: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.comparison)
+
+
+class RegionReport(msgspec.Struct, frozen=True):
+    """How many operators of the original are exact in the other model, by which identities, and the regions that are not.
+
+    ``taken`` has for each If of the original whether its condition was true.
+    """
+
+    exact: int
+    operators: int
+    identities: Mapping[str, int]
+    regions: tuple[Region, ...] = ()
+    taken: Mapping[str, bool] = msgspec.field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return all(self.regions)
+
+
+def make_region(
+    cone: Cone,
+    comparison: Comparison | None = None,
+    of_largest: float | None = None,
+    tolerance: float = 0.0,
+    *,
+    reason: str = "",
+) -> Region:
+    """Return a region with its judgement, or with the reason why there is none."""
+    ends = tuple((output_name(a), output_name(b)) for a, b in cone.ends)
+    nodes, others = (tuple(Operator(node.op, node.name) for node in side) for side in (cone.left, cone.right))
+    return Region(ends, nodes, others, comparison, of_largest, tolerance, reason)
