@@ -172,6 +172,11 @@ _WRONG = (
             "verify/func_if and verify/func_if__inline",
         ),
     ),
+    _Wrong(
+        "other inputs of a region are drawn apart, where the second model starts behind what the first starts from",
+        ("moved-axis",),
+        ("backward", "layers backward", "orders"),
+    ),
     _Wrong("the first model decides which bodies are compared", ("inlined-choice-wrong",), ("orders",)),
     _Wrong(
         "an output that is an initializer of the first model has no value",

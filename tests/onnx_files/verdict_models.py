@@ -159,6 +159,18 @@ def moved_name(factor: float) -> Models:
     return _plain(before, {"two": 2.0, "k": 3.0}), _plain(after, {"two": 2.0, "k": factor})
 
 
+def moved_axis(axis: int) -> Models:
+    """An ArgMax behind a Transpose that something else reads too, and one before it; another axis than 1 is a fault."""
+
+    def make(node: onnx.NodeProto) -> onnx.ModelProto:
+        nodes = [_node("Neg", "x", "h"), _node("Transpose", "h", "t", perm=[0, 2, 1]), node, _node("Exp", "t", "z")]
+        ends = [_value("x", shape=("N", 4, 4))], [_value("y", INT64, None), _value("z", shape=None)]
+        return _model(nodes, *ends)
+
+    before = _node("ArgMax", "h", "y", axis=axis, keepdims=0)
+    return make(_node("ArgMax", "t", "y", axis=-1, keepdims=0)), make(before)
+
+
 # Inputs and bodies that are exchanged.
 
 
