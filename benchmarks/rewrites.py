@@ -4,9 +4,10 @@
     python -m benchmarks.rewrites --large 1024
 
 Models come from packages on PyPI and from onnx's wheel; the tools get an environment of their own in DIR. Each tool rewrites
-each model in a process of its own, and `verify --against --values-only` judges the pair. Each pair is also measured without
-graphshare, on other inputs (``rewrite_side.py``): the largest difference of an output relative to its range. DIR keeps models,
-rewrites, measures and verdicts; with --again those of some kinds, or all, are judged anew.
+each model in a process of its own, and `verify --against --values-only` judges the pair in both orders, which must not differ.
+Each pair is also measured without graphshare, on other inputs (``rewrite_side.py``): the largest difference of an output
+relative to its range. DIR keeps models, rewrites, measures and verdicts; with --again those of some kinds, or all, are judged
+anew.
 
 --large makes a model of so many MiB, and a rewrite of it in which every layer is fused and one in the middle has a fault. It
 measures a plain run of the model, the verdict that names the fault, and the reduction of it: time, and the proportional memory
@@ -48,9 +49,10 @@ LIMIT = 300
 """Seconds for a rewrite, and for a verdict."""
 MEMORY = "6G"
 NOISE = {"float16": 1e-2}
-"""By tool, 1e-5 for others: outputs that are as close, relative to their range, are the same, and DIFFERS is a false alarm."""
-KINDS = ("exact", "regions", "differs", "not judged", "no rewrite")
-MARKS = dict(zip(KINDS, ("=", "≈", "**≠**", "?", "-"), strict=True))
+"""By tool, 1e-5 for others: outputs that are as close, relative to their range, are the same: NOT EQUAL is a false alarm."""
+KINDS = ("exact", "regions", "NOT PROVED", "NOT EQUAL", "not judged", "no rewrite")
+"""Verdicts: ``regions`` is EQUAL by regions that numbers judge. Without a rewrite there is none."""
+MARKS = dict(zip(KINDS, ("=", "≈", "**~**", "**≠**", "?", "-"), strict=True))
 
 
 _UNITS = ("s", "s of processors", "MiB")
@@ -67,13 +69,30 @@ class Measure(NamedTuple):
     reason: str = ""
 
 
-class Cell(NamedTuple):
-    """What became of a model under a tool: one of ``KINDS``, what was said, the first region that differs, and the measure."""
+class Verdict(NamedTuple):
+    """One of ``KINDS``, what was said, and the first region that differs."""
 
     kind: str
     note: str = ""
     region: str = ""
+
+
+class Cell(NamedTuple):
+    """What became of a model under a tool: the verdict, that with the rewrite as the first model, and the measure."""
+
+    verdict: Verdict
+    back: Verdict
     measure: Measure = Measure()
+
+    @property
+    def has_one_kind(self) -> bool:
+        """Whether the order of the models makes no difference."""
+        return self.verdict.kind == self.back.kind
+
+    @property
+    def mark(self) -> str:
+        """The mark of the verdict, or of both where they differ."""
+        return MARKS[self.verdict.kind] if self.has_one_kind else f"{MARKS[self.verdict.kind]} {MARKS[self.back.kind]}"
 
     def explain(self, tool: str) -> str:
         """Return whether the measure agrees with the verdict, or with what optimizations do to the original itself."""
@@ -81,10 +100,10 @@ class Cell(NamedTuple):
         if apart < 0:
             return f"not measured: {reason}"
         if apart <= NOISE.get(tool, 1e-5):
-            return "false alarm" if self.kind == "differs" else ""
+            return "false alarm" if self.verdict.kind == "NOT EQUAL" else ""
         if apart <= 2 * spread:
             return "as the original itself"
-        return "true" if self.kind == "differs" else "missed"
+        return "true" if self.verdict.kind in ("NOT EQUAL", "NOT PROVED") else "missed"
 
 
 def read_models(cache: Path) -> Iterator[tuple[str, Source]]:
@@ -158,29 +177,27 @@ def find_message(text: str) -> str:
     return next((line for line in lines if line.startswith("error: ")), lines[-1] if lines else "")[:300]
 
 
-def judge_pair(original: Path, rewrite: Path, tool: str) -> Cell:
-    """Return the verdict of graphshare, without a measure."""
-    command = [sys.executable, "-m", "graphshare", "compare", str(original), str(rewrite), "--format", "json"]
-    command += ["--across-dtypes" if tool == "float16" else "--values-only"]
+def judge_pair(model: Path, other: Path, tool: str) -> Verdict:
+    """Return the verdict of graphshare on two models, in this order."""
+    command = [sys.executable, "-m", "graphshare", "compare", str(model), str(other), "--format", "json"]
     command += ["--time-limit", str(LIMIT), "--max-memory", MEMORY]
     code, out, messages = run_limited(command, LIMIT + 30)
     if code not in (0, 1) or not out:
-        return Cell("not judged", find_message(messages) or f"exit code {code}")
+        return Verdict("not judged", find_message(messages) or f"exit code {code}")
     return read_verdict(json.loads(out))
 
 
-def read_verdict(report: dict[str, Any]) -> Cell:
-    """Return the outcome of a report; models of two dtypes are not exact, whatever their structure."""
+def read_verdict(report: dict[str, Any]) -> Verdict:
+    """Return the verdict of a report; models of two dtypes are not exact, whatever their structure."""
     (branch,) = report["branches"]
+    text = report["verdict"]
     failed = {stage["name"]: stage for stage in branch["stages"] if stage["verdict"] == "fails"}
-    reasons = [region["reason"] for each in branch.get("regions", ()) for region in each["regions"]]
     if failed:
         stage = failed.get("regions") or next(iter(failed.values()))
-        text = "; ".join(stage["details"][:3] or [stage["summary"]])
-        is_judged = failed.keys() != {"regions"} or "DIFFER" in stage["summary"]
-        return Cell("differs", report["verdict"], text) if is_judged else Cell("not judged", next(filter(None, reasons), text))
+        region = "; ".join(stage["details"][:3] or [stage["summary"]])
+        return Verdict("NOT PROVED" if text.startswith("NOT PROVED") else "NOT EQUAL", text, region)
     holds = any((stage["name"], stage["verdict"]) == ("structure", "holds") for stage in branch["stages"])
-    return Cell("exact" if holds and "dtype" not in branch["tolerance"] else "regions", report["verdict"])
+    return Verdict("exact" if holds and "dtype" not in branch["tolerance"] else "regions", text)
 
 
 def measure_pair(python: str, original: Path, rewrite: Path) -> Measure:
@@ -194,17 +211,24 @@ def measure_pair(python: str, original: Path, rewrite: Path) -> Measure:
 
 
 def run_cell(python: str, folder: Path, tool: str, again: Collection[str]) -> Cell:
-    """Return the outcome of a model under a tool; the verdict is kept beside the rewrite."""
+    """Return the outcome of a model under a tool; the verdicts are kept beside the rewrite."""
     rewrite = folder / f"{tool.replace(' ', '-')}.onnx"
     kept = rewrite.with_suffix(".json")
     original = folder / "original.onnx"
     if refusal := rewrite_model(python, tool, original, rewrite):
-        return Cell("no rewrite", refusal)
+        return Cell(Verdict("no rewrite", refusal), Verdict("no rewrite", refusal))
     measure = measure_pair(python, original, rewrite)
-    if not kept.exists() or json.loads(kept.read_text())[0] in again:
-        kept.write_text(json.dumps(judge_pair(original, rewrite, tool)[:3]))
-    kind, note, region = json.loads(kept.read_text())
-    return Cell(kind, note, region, measure)
+    verdicts = read_kept(kept)
+    if not verdicts or any(verdict.kind in again for verdict in verdicts):
+        verdicts = [judge_pair(original, rewrite, tool), judge_pair(rewrite, original, tool)]
+        kept.write_text(json.dumps(verdicts))
+    return Cell(verdicts[0], verdicts[1], measure)
+
+
+def read_kept(path: Path) -> list[Verdict]:
+    """Return the verdicts in both orders that a file keeps; none where it is not there, or has one order alone."""
+    rows = json.loads(path.read_text()) if path.exists() else []
+    return [Verdict(*row) for row in rows] if len(rows) == 2 else []
 
 
 def write_large(folder: Path, size: int) -> str:
@@ -296,21 +320,35 @@ def measure_large(size: int) -> None:
 
 
 def format_table(table: dict[str, dict[str, Cell]], tools: Sequence[str]) -> str:
-    """Return counts, models by tools, and what differs or was not judged, in Markdown."""
+    """Return counts in both orders, models by tools, what depends on the order, and what is not equal, in Markdown."""
     lines = format_head("", *tools)
+    cells = [(tool, cell) for row in table.values() for tool, cell in row.items()]
     for kind in KINDS:
-        counts = Counter(tool for cells in table.values() for tool, cell in cells.items() if cell.kind == kind)
-        lines.append(f"| {kind} {MARKS[kind]} | " + " | ".join(str(counts[tool]) for tool in tools) + " |")
+        counts = Counter(tool for tool, cell in cells if cell.verdict.kind == kind)
+        backs = Counter(tool for tool, cell in cells if cell.back.kind == kind)
+        both = (f"{counts[tool]}" if counts[tool] == backs[tool] else f"{counts[tool]} / {backs[tool]}" for tool in tools)
+        lines.append(f"| {kind} {MARKS[kind]} | " + " | ".join(both) + " |")
+    apart = Counter(tool for tool, cell in cells if not cell.has_one_kind)
+    lines.append("| depends on the order | " + " | ".join(str(apart[tool]) for tool in tools) + " |")
     lines += ["", *format_head("model", *tools)]
-    for label, cells in table.items():
-        lines.append(f"| {label} | " + " | ".join(MARKS[cells[tool].kind] if tool in cells else "" for tool in tools) + " |")
-    lines += ["", *format_head("model", "tool", "apart", "spread", "verdict", "first region")]
-    for label, tool, cell in list_cells(table, "differs"):
-        numbers = f"{cell.measure.apart:.1e} | {cell.measure.spread:.1e}"
-        lines.append(f"| {label} | {tool} | {numbers} | {escape(cell.explain(tool))} | {escape(cell.region)} |")
+    for label, row in table.items():
+        lines.append(f"| {label} | " + " | ".join(row[tool].mark if tool in row else "" for tool in tools) + " |")
+    lines += ["", *format_head("model", "tool", "original first", "rewrite first", "first region", "with the rewrite first")]
+    for label, row in table.items():
+        for tool, cell in row.items():
+            if not cell.has_one_kind:
+                words = (cell.verdict.kind, cell.back.kind, *(v.region or v.note for v in (cell.verdict, cell.back)))
+                lines.append(f"| {label} | {tool} | {' | '.join(map(escape, words))} |")
+    lines += ["", *format_head("model", "tool", "verdict", "apart", "spread", "measure", "first region")]
+    for kind in ("NOT EQUAL", "NOT PROVED"):
+        for label, tool, cell in list_cells(table, kind):
+            numbers = f"{cell.measure.apart:.1e} | {cell.measure.spread:.1e}"
+            lines.append(
+                f"| {label} | {tool} | {kind} | {numbers} | {escape(cell.explain(tool))} | {escape(cell.verdict.region)} |"
+            )
     for kind in ("not judged", "no rewrite"):
         lines += ["", *format_head("model", "tool", kind)]
-        lines += [f"| {label} | {tool} | {escape(cell.note)} |" for label, tool, cell in list_cells(table, kind)]
+        lines += [f"| {label} | {tool} | {escape(cell.verdict.note)} |" for label, tool, cell in list_cells(table, kind)]
     return "\n".join(lines) + "\n"
 
 
@@ -323,9 +361,9 @@ def list_versions(python: str) -> str:
 
 
 def list_cells(table: dict[str, dict[str, Cell]], kind: str) -> Iterator[tuple[str, str, Cell]]:
-    """Yield the cells of one kind, with their models and tools."""
+    """Yield the cells whose verdict is of one kind, with their models and tools."""
     for label, cells in table.items():
-        yield from ((label, tool, cell) for tool, cell in cells.items() if cell.kind == kind)
+        yield from ((label, tool, cell) for tool, cell in cells.items() if cell.verdict.kind == kind)
 
 
 def format_head(*names: str) -> list[str]:
@@ -369,8 +407,15 @@ def main() -> None:
         }
         for (label, tool), task in tasks.items():
             cell = table[label][tool] = task.result()
-            words = f"{cell.measure.apart:8.1e} {cell.explain(tool):12} {cell.region or cell.note}"
-            print(f"{label:50} {tool:20} {cell.kind:10} {words[:250]}", flush=True)
+            kinds = cell.verdict.kind if cell.has_one_kind else f"{cell.verdict.kind}, in the other order {cell.back.kind}"
+            words = f"{cell.measure.apart:8.1e} {cell.explain(tool):12} {cell.verdict.region or cell.verdict.note}"
+            print(f"{label:50} {tool:20} {kinds:10} {words[:250]}", flush=True)
+    cells = [cell for row in table.values() for cell in row.values()]
+    apart = sum(not cell.has_one_kind for cell in cells)
+    counts = Counter((cell.verdict.kind, cell.back.kind) for cell in cells)
+    print(f"{len(cells)} pairs, of which {apart} depend on the order")
+    for (kind, back), count in sorted(counts.items()):
+        print(f"{count:6} {kind}{'' if kind == back else f', in the other order {back}'}")
     if options.markdown:
         options.markdown.write_text(f"{list_versions(python)}\n\n{format_table(table, tools)}")
 

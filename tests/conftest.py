@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.surroundings import (
+    cases_directory,
     corpus_directory,
     find_surplus,
     is_of_all_tests,
@@ -108,6 +109,15 @@ def corpus() -> Path:
     directory = corpus_directory()
     if directory is None:
         missing("corpus", "no corpus: set GRAPHSHARE_CORPUS to its directory")
+    return directory
+
+
+@pytest.fixture(scope="session")
+def cases() -> Path:
+    """The directory of small files that were judged wrongly."""
+    directory = cases_directory()
+    if directory is None:
+        missing("cases", "no cases: set GRAPHSHARE_CASES to their directory")
     return directory
 
 

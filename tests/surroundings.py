@@ -1,4 +1,4 @@
-"""What some tests need from outside: the corpus of real graphs, and a Python with MXNet 1.9.1.
+"""What some tests need from outside: the corpus of real graphs, files of cases, and a Python with MXNet 1.9.1.
 
 A test that misses one skips and says which variable to set, unless ``GRAPHSHARE_REQUIRE`` (as ``corpus,oracle``) lists it: then
 it fails. CI sets that, so that nothing is skipped unseen. ``large`` stands there for sizes too large for everyday, ``network``
@@ -104,6 +104,13 @@ def corpus_directory() -> Path | None:
     named = os.environ.get("GRAPHSHARE_CORPUS")
     directory = Path(named) if named else ROOT.parent / "shared" / "corpus"
     return directory if (directory / "graphs").is_dir() else None
+
+
+def cases_directory() -> Path | None:
+    """Where small files are that a proof once judged wrongly, if they are anywhere."""
+    named = os.environ.get("GRAPHSHARE_CASES")
+    directory = Path(named) if named else ROOT.parent / "shared" / "cases"
+    return directory if (directory / "verify").is_dir() else None
 
 
 def oracle_path() -> str:
