@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from graphshare.errors import InputError, RefusedError
-from graphshare.ir.graph import Entry, Node
-from graphshare.ir.terms import Place
+from graphshare.ir.graph import Node
 from graphshare.ir.walk import list_operands
 from graphshare.ops.kernel import Array
-from graphshare.verification.bodies import Read
-from graphshare.verification.comparison import Tolerate, compare_values
-from graphshare.verification.region_plan import Cone, RegionPlan, Side, get_place, open_part
+from graphshare.verification.region_plan import Cone, RegionPlan
 
-Draw = Callable[[Mapping[int, Array], Mapping[int, Sequence[object]]], Iterator[dict[int, Array]]]
+Values = Mapping[Hashable, Array]
+Sizes = Mapping[Hashable, Sequence[object]]
+Draw = Callable[[Values, Sizes], Iterator[dict[Hashable, Array]]]
 """Returns other values by the same keys; the second argument has the sizes that must stay, where the rank is known."""
+_SCALES = (1.0, 8.0, 0.125)
 _LARGE = 1000
 # Powers of ten on either side of 1, within the range of a float32; what a float16 cannot hold becomes 0 or infinite.
 _DECADES = 30.0
@@ -53,80 +51,23 @@ def _differ_in_values(plan: RegionPlan, a: Node, b: Node) -> bool:
     return any(x != y and x[0] == y[0] == "constant" for x, y in keys)
 
 
-def try_other_inputs(
-    sides: Sequence[Side], plan: RegionPlan, cone: Cone, find_value: Read, tolerate: Tolerate, draw: Draw
-) -> str:
-    """Return how the sides of a region, which are equal on some inputs, differ on those that ``draw`` makes of them.
-
-    The text is empty where they do not differ. The left side is computed from what the right one starts from, which may be
-    before the region.
-    """
-    lefts, rights = plan.list_starts(cone)
-    own = dict(lefts.values())
-    wanted = {term: own.get(term) or plan.sources.get(term) for term, _ in rights.values()}
-    sources = {term: entry for term, entry in wanted.items() if entry is not None}
-    cuts = {get_place(entry): term for term, entry in sources.items()}
-    # The right side may start before the left region does: what lies between reads inputs of the model too.
-    for node in _list_needed(cone, cuts):
-        if not node.op and not node.details.holds_value:
-            cuts[node, 0] = plan.left.terms[node, 0]
-            sources[cuts[node, 0]] = Entry(node)
-    values = {term: find_value(entry) for term, entry in sources.items()}
-    if not values and not rights:
-        return ""
-    if None in wanted.values() or not all(isinstance(value, np.ndarray) for value in values.values()):
-        return "different inputs cannot be drawn"
-    starts = cuts, {place: term for place, (term, _) in rights.items()}
-    sizes = {term: sides[0].find_parts(entry)[1] or () for term, entry in sources.items()}
-    results = []
-    try:
-        for number, (side, start) in enumerate(zip(sides, starts, strict=True)):  # one of them is in memory at a time
-            fed = {place: values[term] for place, term in start.items()}
-            # With free sizes, as later inputs are longer than those that reached the region.
-            compute = open_part(side.model, [end[number] for end in cone.ends], fed, has_sizes=False)
-            inputs = ({place: each[term] for place, term in start.items()} for each in draw(values, sizes))
-            results.append([_compute(compute, each) for each in inputs])
-            del compute
-    except (InputError, RefusedError) as error:
-        return error.faults[0].message
-    is_computed = False
-    # Inputs that one side refuses show nothing: they may not be valid for the model.
-    for left, right in zip(*results, strict=True):
-        for wanted, value in zip(left, right, strict=True) if left and right else ():
-            is_computed = True
-            if not compare_values(value, wanted, tolerate(wanted, value)):
-                return "different inputs give different values"
-    return "" if is_computed else "different inputs are refused"
-
-
-def _compute(compute: Callable[[Mapping[Place, Array]], list[Any]], inputs: Mapping[Place, Array]) -> list[Any]:
-    """Return what a side computes; nothing for inputs that it refuses, which may not be valid."""
-    try:
-        return compute(inputs)
-    except (InputError, RefusedError):
-        return []
-
-
-def _list_needed(cone: Cone, starts: Collection[Place]) -> list[Node]:
-    """Return the nodes that the left ends of a region need beyond some values."""
-    needed: dict[Node, None] = {}
-    pending = [a for a, _ in cone.ends]
-    while pending:
-        entry = pending.pop()
-        if get_place(entry) not in starts and entry.node not in needed:
-            needed[entry.node] = None
-            pending += entry.node.inputs
-    return list(needed)
-
-
-def draw_scaled(values: Mapping[int, Array], known: Mapping[int, Sequence[object]]) -> Iterator[dict[int, Array]]:
-    """Yield the same numbers in other places and with other signs, and larger ones, by the same keys."""
+def draw_scaled(values: Values, known: Sizes) -> Iterator[dict[Hashable, Array]]:
+    """Yield the same floats in other places and with other signs, and larger and smaller ones; integers stay."""
+    # Each number with the other sign: what a Relu has hidden passes it.
+    yield {key: -array if array.dtype.kind == "f" else array for key, array in values.items()}
     rng = np.random.default_rng(0)
-    for number in range(2):
-        yield {key: _change(rng, array, number) for key, array in values.items()}
+    for scale in _SCALES:
+        yield {key: _scale(rng, array, scale) for key, array in values.items()}
 
 
-def draw_other_inputs(values: Mapping[int, Array], known: Mapping[int, Sequence[object]]) -> Iterator[dict[int, Array]]:
+def _scale(rng: np.random.Generator, array: Array, scale: float) -> Array:
+    if array.dtype.kind != "f":
+        return array
+    moved = rng.permutation(array.reshape(-1)).reshape(array.shape) * rng.choice((-1, 1), array.shape) * scale
+    return moved.astype(array.dtype, copy=False)
+
+
+def draw_other_inputs(values: Values, known: Sizes) -> Iterator[dict[Hashable, Array]]:
     """Yield other values by the same keys, which fit each other as far as equal sizes are one size.
 
     They are the same numbers in other places and with other signs, larger ones, numbers of any magnitude, and arrays that have

@@ -11,7 +11,7 @@ model comes first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,7 +24,7 @@ from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import open_bodies, pair_owners
 from graphshare.verification.comparison import Tolerance, Tolerate, compare_values, find_largest
-from graphshare.verification.other_inputs import draw_other_inputs, draw_scaled, has_other_values, is_alike, try_other_inputs
+from graphshare.verification.other_inputs import Draw, draw_other_inputs, draw_scaled, has_other_values, is_alike
 from graphshare.verification.region_plan import (
     FLOATS,
     Cone,
@@ -167,13 +167,8 @@ class RegionWalk:
         """Return whether the region that ``part`` was joined to agrees, on inputs of other signs and sizes of numbers too."""
         nodes = {*part.left, *part.right}
         cones = [cone for cone in plan.cones if not nodes.isdisjoint((*cone.left, *cone.right))]
-        for cone in cones:
-            judged = self._find_judged(cone)
-            if judged is None or not judged.region or judged.region.hidden:
-                return False
-            if try_other_inputs(self.planner.sides, plan, cone, self._find_value, self._tolerate, draw_scaled):
-                return False
-        return bool(cones)
+        judged = [self._find_judged(cone) for cone in cones]
+        return bool(cones) and all(each is not None and each.region and not each.region.hidden for each in judged)
 
     def _find_judged(self, cone: Cone) -> _Judged | None:
         return self._judged.get(_key(cone.ends[0]))
@@ -303,7 +298,7 @@ class RegionWalk:
         if is_judged:
             return None
         region, number = max(compared, key=lambda each: (not each[0], _measure(each[0])))
-        return self._look_deeper(plan, step.cone, region, number, is_same=is_same)
+        return self._look_deeper(plan, step, parts, region, number, is_same=is_same)
 
     def _keep(self, plan: RegionPlan, step: _Step, left: tuple[_Side, list[Any]], right: tuple[_Side, list[Any]]) -> None:
         """Keep the values of ends and starts by their terms; values of equal bits are one array on both sides."""
@@ -339,9 +334,10 @@ class RegionWalk:
         return make_region(step.cone, comparison, of_largest, tolerance.of_largest)
 
     def _look_deeper(
-        self, plan: RegionPlan, cone: Cone, region: Region, number: int, *, is_same: bool
+        self, plan: RegionPlan, step: _Step, parts: Sequence[_Part], region: Region, number: int, *, is_same: bool
     ) -> _Judged | PlanChanges:
         """Return the judgement of a region with what equal values hide, or the changes that the plan needs first."""
+        cone = step.cone
         # Unlike terms and equal bits: the change did not show, or is none. Like operators need another look for that.
         entered, learned = self._enter_bodies(plan, cone)
         # Operators whose bodies were judged by themselves hide nothing any more.
@@ -357,12 +353,102 @@ class RegionWalk:
         hidden = ""
         if is_same and is_alike(rest) and (unentered or has_other_values(plan, rest)):
             hidden = "attributes, constants, functions or bodies differ"
-        elif is_same and is_alike(rest) and not entered:
-            hidden = try_other_inputs(
-                self.planner.sides, plan, cone, self._find_value, self._tolerate, draw_other_inputs
-            )
+        elif region and not entered and not unentered:
+            is_like = is_same and is_alike(rest)
+            # What hides a difference of numbers, such as a Relu, lets it pass for other signs; sizes take other sizes.
+            draws = (draw_other_inputs,) if is_like else (draw_scaled, draw_other_inputs) if is_same else (draw_scaled,)
+            texts = (self._try_others(plan, step, parts, draw, is_strict=is_like) for draw in draws)
+            hidden = next(filter(None, texts), "")
         region = msgspec.structs.replace(region, hidden=hidden, switches=switches)
         return _Judged(region, number, _describe_start(plan, cone))
+
+    def _try_others(
+        self, plan: RegionPlan, step: _Step, parts: Sequence[_Part], draw: Draw, *, is_strict: bool
+    ) -> str:
+        """Return how the sides of a region, which agree on some inputs, differ on those that ``draw`` makes of them.
+
+        The text is empty where they do not. With ``is_strict`` it also says why other inputs could not be computed.
+        """
+        touched = self._find_frontier(plan, step)
+        if touched is None:
+            return "different inputs cannot be drawn" if is_strict else ""
+        left, right = self._sides[-1]  # of several sets the one with more samples
+        terms = dict.fromkeys(touched[0].values())
+        values: dict[Hashable, Any] = {term: self._read_term(plan, term) for term in terms}
+        inputs: list[dict[Place, Hashable]] = [{}, {}]
+        for number, side in enumerate(self.planner.sides):
+            for node in self._list_read(plan, step, number):
+                name = node.name if number == 0 else self.planner.name_input(node)
+                if (node, 0) in (left, right)[number].inputs:
+                    inputs[number][node, 0] = name
+                    values[name] = (left, right)[number].inputs[node, 0]
+        if not values:
+            return ""
+        if not all(map(_is_array, values.values())):
+            return "different inputs cannot be drawn" if is_strict else ""
+        sizes = {term: self.planner.sides[0].find_parts(plan.entries[0][term])[1] or () for term in terms}
+        places = [{**touched[side], **inputs[side]} for side in (0, 1)]
+        targets = [[end[side] for end in step.cone.ends] for side in (0, 1)]
+        results: list[list[list[Any]]] = []
+        try:
+            for side in (0, 1):
+                start = {place: values[key] for place, key in places[side].items()}
+                compute = open_part(self.planner.sides[side].model, targets[side], start, has_sizes=False)
+                given = ({place: each[key] for place, key in places[side].items()} for each in draw(values, sizes))
+                results.append([_compute(compute, each) for each in given])
+                del compute  # one of them is in memory at a time
+        except (InputError, RefusedError) as error:
+            return error.faults[0].message if is_strict else ""
+        return self._compare_others(*results, is_strict=is_strict)
+
+    def _compare_others(self, lefts: list[list[Any]], rights: list[list[Any]], *, is_strict: bool) -> str:
+        """Return in words whether both sides differ; inputs that one side refuses show nothing, as they may not be valid."""
+        is_computed = False
+        for left, right in zip(lefts, rights, strict=True):
+            for wanted, value in zip(left, right, strict=True) if left and right else ():
+                is_computed = True
+                is_number = is_strict or all(_is_finite(each) for each in (wanted, value))
+                if is_number and not compare_values(value, wanted, self._tolerate(wanted, value)):
+                    return "different inputs give different values"
+        return "" if is_computed or not is_strict else "different inputs are refused"
+
+    def _find_frontier(self, plan: RegionPlan, step: _Step) -> tuple[dict[Place, int], dict[Place, int]] | None:
+        """Return the places of terms that both sides of a region are computed from; None where there are none.
+
+        A term that one side alone starts from follows from others of the other side, so that both could not be chosen freely.
+        """
+        known = {*step.touched[0].values(), *step.touched[1].values()}
+        while True:
+            ends = [[end[side] for end in step.cone.ends] for side in (0, 1)]
+            touched = [self._find_touched(plan, side, ends[side], known) for side in (0, 1)]
+            both = set(touched[0].values()) & set(touched[1].values())
+            if both == set(touched[0].values()) == set(touched[1].values()):
+                return touched[0], touched[1]
+            if known == both:
+                return None
+            known = both
+
+    def _list_read(self, plan: RegionPlan, step: _Step, side: int) -> list[Node]:
+        """Return the inputs of a model that a side of a region reads beyond its frontier."""
+        frontier = self._find_frontier(plan, step)
+        stops = set() if frontier is None else set(frontier[side])
+        read: dict[Node, None] = {}
+        done: set[Node] = set()
+        pending = [end[side].node for end in step.cone.ends]
+        while pending:
+            node = pending.pop()
+            if node in done:
+                continue
+            done.add(node)
+            if not node.op:
+                read[node] = None
+            pending += [entry.node for entry in node.inputs if get_place(entry) not in stops]
+        return list(read)
+
+    def _read_term(self, plan: RegionPlan, term: int) -> Any:
+        """Return the value of a term in the left model on the last inputs."""
+        value = self._sides[-1][0].values.get(term)
+        return self._find_value(plan.entries[0][term]) if value is None else value
 
     def _find_ranks(self, plan: RegionPlan, cone: Cone) -> Iterator[tuple[Place, int]]:
         """Yield the ranks of what either side starts from, where they do not follow from its inputs."""
@@ -405,9 +491,9 @@ class RegionWalk:
         return entered, learned
 
     def _find_value(self, entry: Entry) -> Any:
-        """Return a value of the left side on the first inputs, which is computed anew."""
-        inputs = self._sides[0][0].inputs
-        return inputs[get_place(entry)] if get_place(entry) in inputs else self._compute_near(None, 0, [entry], 0)[0]
+        """Return a value of the left side on the last inputs, which is computed anew."""
+        inputs = self._sides[-1][0].inputs
+        return inputs[get_place(entry)] if get_place(entry) in inputs else self._compute_near(None, 0, [entry], -1)[0]
 
     def _compute_near(self, plan: RegionPlan | None, side: int, entries: Sequence[Entry], number: int) -> list[Any]:
         """Return values of a side on the values of the left model, from those that are kept."""
@@ -448,6 +534,18 @@ class RegionWalk:
                 if apart < best[0]:
                     best = apart, {get_place(entry): end[1]} if side == 0 else {get_place(end[0]): entry}
         return best[1]
+
+
+def _compute(compute: Callable[[Mapping[Place, Array]], list[Any]], values: Mapping[Place, Array]) -> list[Any]:
+    """Return what a side computes; nothing for inputs that it refuses."""
+    try:
+        return compute(values)
+    except (InputError, RefusedError):
+        return []
+
+
+def _is_finite(value: Any) -> bool:
+    return not _is_array(value) or value.dtype.kind != "f" or bool(np.isfinite(value).all())
 
 
 def _is_array(value: Any) -> bool:

@@ -31,6 +31,8 @@ class Answer(NamedTuple):
 
 def judge(model: Path, other: Path | None, **options: Any) -> Answer:
     """Return the verdict on two models, or on the branches of one: all tests of this module ask here."""
+    rounds = options.pop("rounds", 1)
+    options["inputs"] = gs.Inputs(rounds=rounds)
     report = gs.verify(model, **options) if other is None else gs.compare(model, other, **options)
     regions = [region for branch in report.branches for each in branch.regions for region in each.regions]
     first = next((region.ends[0][0] for region in regions if not region), "")
@@ -253,7 +255,7 @@ def test_a_model_is_exact_against_itself(pair: Pair, question: str, folder: Path
 @pytest.mark.parametrize(("pair", "question"), _list_cases(["command"], PAIRS, one_in=8))
 def test_every_format_of_a_report_has_the_exit_code_of_the_verdict(pair: Pair, question: str, folder: Path) -> None:
     paths = _paths(folder, pair)
-    words = ["verify", paths[0], "--against", paths[1], "--values-only"]
+    words = ["compare", paths[0], paths[1]]
     for name, value in pair.options.items():
         words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
     codes = {form: in_process(*words, "--format", form).returncode for form in ("text", "json", "html")}
