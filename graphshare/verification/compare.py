@@ -15,6 +15,8 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.errors import InputError
 from graphshare.execute.engines.session_model import SessionPart
 from graphshare.formats.params.comparison import Comparison, compare_arrays
+from graphshare.formats.params.narrow_dtypes import is_floating, name_dtype, widen
+from graphshare.formats.params.records import STEPS
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
@@ -22,6 +24,8 @@ from graphshare.verification.runners import ABSENT, Runner
 
 # Shares of the largest number in an output; the docstring of verify() names them to users of across_dtypes.
 _EXPORTED = {"bfloat16": 8e-2, "float16": 1e-2, "float32": 1e-4, "float64": 1e-9}
+# Two steps of a number at 1: those of fewer bits have no numbers between 0 and 10 steps.
+_EXPORTED |= {"float8e4m3fn": 0.25, "float8e4m3fnuz": 0.25, "float8e5m2": 0.5, "float8e5m2fnuz": 0.5, "float4e2m1": 1.0}
 _STEP = ("int8", "uint8")
 _BELOW_ONE = ("Sigmoid", "Softmax")
 """Operators whose numbers are those of a sum that is near 1, also where all of them are almost 0."""
@@ -42,7 +46,7 @@ class Tolerance(msgspec.Struct, frozen=True):
 
     def find_limit(self, wanted: Array) -> float:
         """Return how far any number may be from that of ``wanted``, beside ``rtol``."""
-        if not self.of_largest or wanted.dtype.kind != "f":
+        if not self.of_largest or not is_floating(wanted.dtype):
             return self.atol
         return max(self.atol, self.of_largest * find_largest(wanted))
 
@@ -89,8 +93,8 @@ class ExportTolerance(Tolerance, frozen=True, kw_only=True):
 
     def find_limit(self, wanted: Array) -> float:
         """Return how far any number may be from that of ``wanted``."""
-        dtype = str(wanted.dtype)
-        if wanted.dtype.kind != "f":
+        dtype = name_dtype(wanted.dtype)
+        if not is_floating(wanted.dtype):
             return 1.0 if dtype in _STEP else 0.0
         return self.by_dtype.get(dtype, 0.0) * (find_largest(wanted) or 1.0)
 
@@ -267,9 +271,9 @@ def compare_values(value: Any, wanted: Any, tolerance: Tolerance, title: str = "
         if "O" not in (value.dtype.kind, wanted.dtype.kind):
             value, wanted = np.asarray(value), np.asarray(wanted)
             limit = tolerance.find_limit(wanted)
-            across = isinstance(tolerance, DtypeTolerance) and value.dtype.kind == wanted.dtype.kind == "f"
+            across = isinstance(tolerance, DtypeTolerance) and is_floating(value.dtype) and is_floating(wanted.dtype)
             if across and value.dtype != wanted.dtype:
-                wide = np.result_type(value, wanted)
+                wide = np.result_type(widen(value), widen(wanted))
                 comparison = compare_arrays(value.astype(wide), wanted.astype(wide), atol=limit, rtol=tolerance.rtol)
                 # Equal numbers in unlike dtypes are not equal bits.
                 return msgspec.structs.replace(comparison, identical=False)
@@ -315,18 +319,21 @@ def _measure_spread(part: SessionPart, feeds: Mapping[str, Array], wanted: Seque
     for options in ({"optimize": False}, {"threads": 1}, {"threads": 2}, {"prepack": False}):
         again = SessionPart(part.graph, part.graph.heads, part.parameters, part.where, **options).run(feeds)
         for number, (value, first) in enumerate(zip(again, wanted, strict=True)):
-            if isinstance(first, np.ndarray) and first.dtype.kind == "f" and first.size:
+            if isinstance(first, np.ndarray) and is_floating(first.dtype) and first.size:
                 apart = compare_values(value, first, EXACT).max_abs
-                numbers = first[np.isfinite(first)].astype(np.float64)
+                numbers = first.astype(np.float64)
+                numbers = numbers[np.isfinite(numbers)]
                 most = 1e-5 * float(np.ptp(numbers)) if numbers.size else 0.0
                 if part.graph.heads[number].node.op in _BELOW_ONE:
-                    most = max(most, 2 * float(np.finfo(first.dtype).eps))
+                    step = STEPS[dtype][1] if (dtype := name_dtype(first.dtype)) in STEPS else np.finfo(widen(first).dtype).eps
+                    most = max(most, 2 * float(step))
                 spreads[number] = max(spreads[number], min(apart, most))
     return spreads
 
 
 def find_largest(array: Array) -> float:
     """Return the largest finite magnitude in an array of numbers; 0 for an empty array, and for one of texts."""
+    array = widen(array)
     if array.dtype.kind not in "fiub" or not array.size:
         return 0.0
     # Integers become floats first: the magnitude of the least one overflows in its own dtype.
@@ -337,5 +344,5 @@ def find_largest(array: Array) -> float:
 def describe_value(value: Any) -> tuple[tuple[int, ...], str]:
     """Return shape and dtype of a value; the length of a sequence."""
     if isinstance(value, _ARRAYS):
-        return tuple(value.shape), str(value.dtype)
+        return tuple(value.shape), name_dtype(value.dtype)
     return ((len(value),), "sequence") if isinstance(value, list) else ((), type(value).__name__)

@@ -7,6 +7,7 @@ different ones, both run at the sizes of either, each time on the same values.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -16,6 +17,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import create_executor
 from graphshare.execute.prepare.declared_inputs import Drawn
+from graphshare.execute.prepare.fed_values import describe_fed
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.execute.prepare.prepare import (
     Assignment,
@@ -51,7 +53,6 @@ class VerifyOptions(msgspec.Struct, frozen=True):
     rounds: int
     atol: float
     rtol: float
-    feeds: Mapping[str, Array]
     params_seed: int | None
     as_input: Collection[str]
     allow_unsupported: bool
@@ -62,6 +63,7 @@ class VerifyOptions(msgspec.Struct, frozen=True):
     across_dtypes: bool
     engines: tuple[str, ...]
     strict_engine: bool
+    feeds: Mapping[str, Any] = EMPTY
     shapes: Mapping[str, GivenShape] = EMPTY
     dtype: str = ""
     coverage: BodyCoverage = msgspec.field(default_factory=BodyCoverage)
@@ -236,15 +238,22 @@ def _plan_setups(pair: HeadPairs, variables: Iterable[NodePair], twins: Counterp
     return setups
 
 
-def _is_same(a: Array | None, b: Array | None) -> bool:
+def _is_same(a: Any, b: Any) -> bool:
+    """Return whether two values that are fed are the same; None is one that is not."""
     if a is None or b is None:
         return a is b
-    return (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())  # in bits: 1 / x tells 0 from -0
+    if isinstance(a, list) and isinstance(b, list):  # sequences
+        return len(a) == len(b) and all(map(_is_same, a, b))
+    if not (hasattr(a, "dtype") and hasattr(b, "dtype")):
+        return False
+    if a.dtype.kind == b.dtype.kind == "O":  # texts
+        return a.shape == b.shape and bool((a == b).all())
+    return bool((a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes()))  # in bits: 1 / x tells 0 from -0
 
 
 def _format_sizes(setup: Setup, twins: Counterparts) -> str:
     """Return the sizes that were given for a branch, by the names of its own variables."""
-    shapes = {**setup.shapes, **{node: array.shape for node, array in setup.feeds.items()}}
+    shapes = {**setup.shapes, **{node: array.shape for node, array in setup.feeds.items() if hasattr(array, "shape")}}
     label = setup.branch or ""
     return ", ".join(f"{twins.names(node).get(label, node.name)} {format_shape(shape)}" for node, shape in shapes.items())
 
@@ -264,7 +273,7 @@ def describe_assigned(assigned: Assignment, seed: int, describe: Callable[[Node]
 
 def describe_input(names: Sequence[str], source: str, value: Array) -> str:
     """Return a note on the value of an input, which may have several names, and where it is from."""
-    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {source}, {value.shape} {value.dtype}"
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {source}, {describe_fed(value)}"
 
 
 def describe_seed(seed: int) -> str:

@@ -14,7 +14,7 @@ from graphshare.checkpoint.load import Model, Names, Shapes, StrPath, as_checkpo
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
 from graphshare.execute.engines.registry import NUMPY, ONNXRUNTIME
-from graphshare.execute.prepare.variable_values import as_arrays
+from graphshare.execute.prepare.fed_values import as_values
 from graphshare.formats.model_format import Capability, find_format, has_kernels, require
 from graphshare.formats.params.array_files import read_arrays
 from graphshare.resources import resource_limits
@@ -107,7 +107,6 @@ def verify(
         rounds=rounds,
         atol=atol,
         rtol=rtol,
-        feeds=as_arrays(feeds),
         params_seed=params_seed,
         as_input=as_names(as_input),
         allow_unsupported=allow_unsupported,
@@ -126,7 +125,8 @@ def verify(
     source = as_checkpoint(model)
     # A copy: who compares a model with itself compares two models, not the branches of one.
     sides = [source] if against is None else [source, msgspec.structs.replace(as_checkpoint(against))]
-    options = msgspec.structs.replace(options, shapes=as_shapes(shapes, *(side.graph for side in sides)))
+    graphs = [side.graph for side in sides]
+    options = msgspec.structs.replace(options, feeds=as_values(feeds, *graphs), shapes=as_shapes(shapes, *graphs))
     _check_formats(sides, options, reduces=reduce is not None)
     if reduce is not None:
         from graphshare.verification.reduction import refuse_folder  # start-up: few proofs look for parts
@@ -144,11 +144,11 @@ def verify(
         if record is not None:
             check_names([source.graph], [source.graph], options, {})
             name = os.fspath(recorded) if isinstance(recorded, (str, os.PathLike)) else "the recorded arrays"
-            return verify_recorded(source, as_arrays(record), options, name=name)
+            return verify_recorded(source, as_values(record, source.graph), options, name=name)
         sets = read_sets(os.fspath(inputs), source.graph) if isinstance(inputs, (str, os.PathLike)) else inputs or [{}]
         reports = []
         for arrays in sets:
-            own = msgspec.structs.replace(options, feeds={**as_arrays(arrays), **options.feeds})
+            own = msgspec.structs.replace(options, feeds={**as_values(arrays, *graphs), **options.feeds})
             if against is not None:
                 reports.append(_verify_models(source, sides[1], own))
             else:

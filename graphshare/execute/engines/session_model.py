@@ -119,7 +119,8 @@ class SessionPart(OpenModel):
 
         Shapes that the file states for the values of operators are not trusted. Raises MemoryLimitError.
         """
-        shapes = {name: array.shape for name, array in feeds.items() if name in self.session.inputs} if feeds else {}
+        arrays = {name: array for name, array in feeds.items() if hasattr(array, "shape")}  # others are sequences, or nothing
+        shapes = {name: array.shape for name, array in arrays.items() if name in self.session.inputs}
         if can_limit_process() or shapes == self._checked:
             return
         nodes = self.graph.nodes

@@ -17,6 +17,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.session_model import SessionPart
 from graphshare.execute.plan import UnsupportedError, find_unsupported_operators, make_plan, missing_kernels
 from graphshare.execute.prepare.declared_inputs import draw_values
+from graphshare.execute.prepare.fed_values import describe_size, find_dtypes, list_arrays
 from graphshare.execute.prepare.feeds import GivenShape, for_variables, parameter_values
 from graphshare.execute.prepare.memory import check_memory
 from graphshare.execute.prepare.variable_values import (
@@ -29,6 +30,7 @@ from graphshare.execute.prepare.variable_values import (
     unknown_shapes,
 )
 from graphshare.formats.model_format import Capability, find_format, has_kernels
+from graphshare.formats.params.narrow_dtypes import name_dtype
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
@@ -77,7 +79,7 @@ class Prepared(msgspec.Struct, eq=False):
     @property
     def variable_bytes(self) -> int:
         """Return the size of all values of variables in bytes."""
-        return sum(array.nbytes for array in self.values.values())
+        return sum(array.nbytes for value in self.values.values() for array in list_arrays(value))
 
 
 def prepare(
@@ -147,7 +149,8 @@ def _assign_inputs(
     by_name = {node.name: array for node, array in feeds.items()}
     drawn = draw_values(session, by_name, {node.name: shape for node, shape in shapes.items()}, seed or 0)
     values = {node: drawn.values[node.name] for node in roles if node.name in drawn.values}
-    converted = {node: array.dtype for node, array in feeds.items() if values[node].dtype != array.dtype}
+    dtypes = {node: (find_dtypes(array), find_dtypes(values[node])) for node, array in feeds.items()}
+    converted = {node: next(iter(own)) for node, (own, taken) in dtypes.items() if own and own != taken}
     sized = [node for node in missing if node.name in drawn.open_names]
     return Assignment(values, Inference([], {}, {}), inputs=missing, sized=sized, converted=converted), drawn.notes
 
@@ -327,10 +330,11 @@ def refuse_missing(
 
 def describe_conversions(assigned: Assignment) -> list[str]:
     """Return a note for each fed array that was converted to the dtype of its variable."""
-    return [
-        f"{node.name!r} is fed as {dtype} and was converted to {assigned.values[node].dtype}"
-        for node, dtype in assigned.converted.items()
-    ]
+    notes = []
+    for node, dtype in assigned.converted.items():
+        (taken, *_) = find_dtypes(assigned.values[node])
+        notes.append(f"{node.name!r} is fed as {name_dtype(dtype)} and was converted to {name_dtype(taken)}")
+    return notes
 
 
 def describe_sizes(sized: Iterable[Node]) -> list[str]:
@@ -362,6 +366,6 @@ def _describe(assigned: Assignment, seed: int | None, params_seed: int | None) -
         ("labels and states that are not fed are zeros", assigned.zeros),
     ):
         if nodes:
-            sizes = (f"{node.name} {tuple(values[node].shape)}" for node in nodes)
+            sizes = (f"{node.name} {describe_size(values[node])}" for node in nodes)
             notes.append(f"{text}: {format_names(sizes, 6)}")
     return notes
