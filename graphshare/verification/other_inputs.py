@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.errors import InputError, RefusedError
+from graphshare.formats.params.narrow_dtypes import is_narrow, widen
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.terms import Place
 from graphshare.ir.walk import list_operands
@@ -125,12 +126,18 @@ def draw_other_inputs(values: Mapping[int, Array], known: Mapping[int, Sequence[
     for number in range(3):
         yield {key: _change(rng, array, number) for key, array in values.items()}
     fixed = {size for sizes in known.values() for size in sizes if isinstance(size, int)}
-    for size in sorted({size for array in values.values() for size in array.shape} - fixed - {0})[:_LENGTHENED]:
-        yield {key: np.resize(array, [n + (n == size) for n in array.shape]) for key, array in values.items()}
+    arrays = {key: array for key, array in values.items() if isinstance(array, np.ndarray)}  # not sequences, and not nothing
+    for size in sorted({size for array in arrays.values() for size in array.shape} - fixed - {0})[:_LENGTHENED]:
+        longer = {key: np.resize(array, [n + (n == size) for n in array.shape]) for key, array in arrays.items()}
+        yield {**values, **longer}
 
 
 def _change(rng: np.random.Generator, array: Array, number: int) -> Array:
-    """Return an array of the same shape and dtype with other values."""
+    """Return an array of the same shape and dtype with other values; sequences and optional values are the same."""
+    if not isinstance(array, np.ndarray):
+        return array
+    if is_narrow(array.dtype):
+        return _change(rng, widen(array), number).astype(array.dtype)
     result: Array = rng.permutation(array.reshape(-1)).reshape(array.shape)
     if array.dtype.kind in "biu":
         # Integers stay small: most are indices or sizes, and large ones would be refused.

@@ -41,6 +41,7 @@ from graphshare.verification.region_plan import (
     PlanChanges,
     Planner,
     RegionPlan,
+    cast_value,
     compute_part,
     get_place,
 )
@@ -295,7 +296,7 @@ class _Walk:
         feeds = dict(self._other_inputs)
         for place, (entry, source) in sources.items():
             dtype = plan.find_dtype(entry)
-            feeds[place] = self._read(source) if dtype is None else self._read(source).astype(dtype)
+            feeds[place] = cast_value(self._read(source), dtype)
         values = compute_part(self._models[1], [b for _, b in cone.ends], feeds)
         regions = []
         for end, value in zip(cone.ends, values, strict=True):
