@@ -24,6 +24,7 @@ from graphshare.execute.prepare.feeds import GivenShape, parameter_values
 from graphshare.execute.prepare.prepare import Prepared, prepare, unique_names, upgrade_part
 from graphshare.execute.run import is_recordable
 from graphshare.formats.model_format import find_format, has_kernels
+from graphshare.formats.params.narrow_dtypes import narrow
 from graphshare.formats.params.records import find_coarsest
 from graphshare.ir.graph import Entry, Graph
 from graphshare.ir.walk import post_order
@@ -181,6 +182,11 @@ def _compare_with_record(
     """Return the comparison of one engine's outputs with what was recorded; ``fed`` are recorded inputs."""
     runner = _make_runner(ready, executor, engine, options.seed)
     computed = list(zip(ready.names, ready.part.heads, runner.run(), strict=True))
+    own_dtypes = {name: value.dtype for name, _, value in computed if is_recordable(value)}
+    # A file of numpy has the numbers of what numpy has no arrays of in another dtype.
+    recorded = {
+        name: narrow(x, own_dtypes[name]) if name in own_dtypes and is_recordable(x) else x for name, x in recorded.items()
+    }
     heads = [(name, value) for name, _, value in computed if name in ready.wanted]
     lost = [name for name, value in heads if ready.session and name not in recorded and not is_recordable(value)]
     if lost:
@@ -391,7 +397,7 @@ def _pair_outputs(model: Checkpoint, graph: Checkpoint) -> tuple[Sequence[str], 
     Raises:
         RefusedError: the model has outputs that the graph does not have, and not as many as the graph.
     """
-    names = [output_name(entry) for entry in model.graph.heads]
+    names = unique_names([output_name(entry) for entry in model.graph.heads])
     own = unique_names([output_name(entry) for entry in graph.graph.heads])
     if set(names) == set(own):
         return (), order_heads(model.graph, own)

@@ -11,6 +11,7 @@ from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.checkpoint.map_file import NodeFinder, read_map
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.execute.prepare.prepare import unique_names
 from graphshare.formats.model_format import find_statement_changes
 from graphshare.formats.params.lookup import RecordsByName, compare_parameters
 from graphshare.ir.compare import Pairing, compare_structure
@@ -120,14 +121,15 @@ def pair_names(left: Sequence[str], right: Sequence[str], noun: str) -> dict[str
 
 def pair_heads(left: Checkpoint, right: Checkpoint) -> tuple[dict[str, str], list[Entry]]:
     """Return the names of the heads on the right for those on the left, and the right heads in the order of the left ones."""
-    names, others = ([output_name(entry) for entry in side.graph.heads] for side in (left, right))
+    # A model may list an output twice.
+    names, others = (unique_names([output_name(entry) for entry in side.graph.heads]) for side in (left, right))
     outputs = pair_names(names, others, "output")
     return outputs, order_heads(right.graph, list(outputs.values()))
 
 
 def order_heads(graph: Graph, names: Sequence[str]) -> list[Entry]:
-    """Return the heads of a graph in the order of their ``names``."""
-    heads = {output_name(entry): entry for entry in graph.heads}
+    """Return the heads of a graph in the order of their ``names``; equal names have the endings of ``unique_names``."""
+    heads = dict(zip(unique_names([output_name(entry) for entry in graph.heads]), graph.heads, strict=True))
     return [heads[name] for name in names]
 
 
