@@ -18,7 +18,7 @@ from graphshare.execute.prepare.prepare import unique_names
 from graphshare.files.paths import is_folder, join, list_names
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params.array_files import NESTED, read_arrays, read_value
-from graphshare.formats.params.narrow_dtypes import NARROW, name_dtype, name_wide
+from graphshare.formats.params.narrow_dtypes import NARROW, find_numpy_dtype, has_bytes_of, name_dtype, name_wide
 from graphshare.ir.graph import Graph
 from graphshare.text.names import did_you_mean
 from graphshare.verification.report import BranchReport, Report, Stage, add_regions, engine_stage, value_stage
@@ -147,6 +147,8 @@ def _find_misfits(graph: Graph, declared: Declared, name: str, value: Any, where
         yield Fault(f"{name!r} is not an input of the model", where=where, hint=did_you_mean(name, known))
     if not isinstance(value, np.ndarray):
         return  # a sequence or an optional value was read as the model declares it
+    if has_bytes_of(value, dtype or ""):
+        value = value.view(find_numpy_dtype(dtype or ""))
     own = "string" if value.dtype.kind == "O" else name_dtype(value.dtype)
     is_nested = dtype is not None and " of " in dtype
     # Files of numpy have the numbers of what numpy has no arrays of in another dtype.

@@ -14,7 +14,7 @@ import graphshare as gs
 from graphshare.checkpoint.load import as_checkpoint
 from graphshare.errors import InputError
 from graphshare.execute.engines.onnx_session import OnnxSession
-from graphshare.formats.params.array_files import read_value
+from graphshare.formats.params.array_files import read_arrays, read_value
 from graphshare.formats.params.comparison import compare_arrays
 from graphshare.formats.params.narrow_dtypes import NARROW, find_numpy_dtype, from_raw, name_dtype, read_raw, to_raw, widen
 from graphshare.verification.compare import tolerate_export
@@ -94,6 +94,7 @@ def test_numbers_of_few_bits_are_drawn_fed_and_compared(dtype: str, tmp_path: Pa
     path, array = passing(tmp_path, dtype), numbers(dtype)
     (tmp_path / "x.pb").write_bytes(numpy_helper.from_array(array).SerializeToString())
     np.save(tmp_path / "x.npy", widen(array))
+    np.save(tmp_path / "bits.npy", array)
     for value in (array, widen(array), widen(array).tolist()):
         (output,) = gs.run(path, feeds={"x": value}).outputs.values()
         assert (output.dtype, output.tobytes()) == (array.dtype, array.tobytes())
@@ -104,11 +105,14 @@ def test_numbers_of_few_bits_are_drawn_fed_and_compared(dtype: str, tmp_path: Pa
     report = gs.verify(path, against=path, feeds={"x": array}, values_only=True)
     assert "bit for bit" in report.verdict
     assert report.branches[0].rounds[0].outputs[0].dtype == dtype
-    for file in ("x.npy", "x.pb"):
-        folder = tmp_path / file[2:]
+    for file, name in (("x.npy", "x.npy"), ("bits.npy", "x.npy"), ("x.pb", "input_0.pb")):
+        folder = tmp_path / file.replace(".", "_")
         folder.mkdir()
-        (folder / {"x.pb": "input_0.pb"}.get(file, file)).write_bytes((tmp_path / file).read_bytes())
+        (folder / name).write_bytes((tmp_path / file).read_bytes())
         assert gs.verify(path, against=path, inputs=folder, values_only=True)
+    done(in_process("run", path, "--feed", f"x={tmp_path / 'bits.npy'}", "-o", tmp_path / "out.npz"))
+    (output,) = np.load(tmp_path / "out.npz").values()
+    np.testing.assert_array_equal(output, widen(array))
 
 
 @pytest.mark.parametrize("dtype", COMPUTED)
@@ -200,6 +204,23 @@ def test_texts_are_drawn_fed_and_compared(tmp_path: Path) -> None:
         gs.run(path, feeds={"x": [1, 2, 3, 4, 5]})
     with pytest.raises(gs.RefusedError, match="start from what no file of arrays of numbers can hold: x"):
         gs.verify(path, against=other, reduce=tmp_path / "parts")
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_texts_in_a_file_of_numpy(order: str, tmp_path: Path) -> None:
+    model = helper.make_node("StringConcat", ["x", "x"], ["y"])
+    path = save(tmp_path / "m.onnx", [model], [tensor("x", STRING, [2, 2])], [tensor("y", STRING, [2, 2])])
+    texts = np.array([["a", "éé"], ["", "d"]], order="F").astype(f"{order}U2")
+    np.save(tmp_path / "x.npy", texts)
+    read = read_arrays(str(tmp_path / "x.npy"))[""]
+    assert (read.dtype, read.tolist()) == (object, texts.tolist())
+    done(in_process("run", path, "--feed", f"x={tmp_path / 'x.npy'}"))
+    assert gs.verify(path, against=path, inputs=tmp_path, values_only=True)
+    data = (tmp_path / "x.npy").read_bytes()
+    for broken, message in ((data[:-1], "31 bytes of data where its shape"), (data[:-4] + b"\xff" * 4, "cannot be read")):
+        (tmp_path / "x.npy").write_bytes(broken)
+        with pytest.raises(InputError, match=message):
+            read_arrays(str(tmp_path / "x.npy"))
 
 
 def sequence(name: str) -> onnx.ValueInfoProto:

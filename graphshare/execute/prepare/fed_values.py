@@ -11,7 +11,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.execute.prepare.variable_values import as_array, convert_feed
 from graphshare.formats.model_format import find_format, has_kernels
 from graphshare.formats.params.array_files import ValueFile
-from graphshare.formats.params.narrow_dtypes import is_narrow, name_dtype
+from graphshare.formats.params.narrow_dtypes import find_numpy_dtype, has_bytes_of, is_narrow, name_dtype
 from graphshare.ir.graph import Entry, Graph
 from graphshare.text.format import format_count
 
@@ -51,6 +51,8 @@ def _as_value(value: Any, declared: str | None) -> Any:
         return [_as_value(each, declared.removeprefix(_SEQUENCE)) for each in value]
     if declared == "string":
         return _as_texts(value)
+    if isinstance(value, np.ndarray) and has_bytes_of(value, declared):
+        return value.view(find_numpy_dtype(declared))
     own = getattr(value, "dtype", None)
     return value if isinstance(own, np.dtype) and is_narrow(own) else as_array(value)
 

@@ -6,6 +6,8 @@ Nothing is ever unpickled.
 from __future__ import annotations
 
 import io
+import re
+import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -23,8 +25,8 @@ from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import refuse_record
 from graphshare.formats.params.format import ParameterFormat, WriteOptions, read_index
 from graphshare.formats.params.narrow_dtypes import NARROW, from_raw, read_raw
-from graphshare.formats.params.npz import MAGIC, read_npy_header
-from graphshare.formats.params.records import ITEM_SIZES, Record, element_count, format_record
+from graphshare.formats.params.npz import MAGIC, read_npy_header, read_npy_start
+from graphshare.formats.params.records import Record, element_count, format_record
 from graphshare.text.format import format_count
 from graphshare.text.names import split_key
 
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
+_OTHER_DTYPE = re.compile(r"[<>|=](U[1-9]\d{0,5}|([Vf])([12]))(?<!f2)")
+"""Finds the dtypes of texts, and those that numpy writes for ml_dtypes."""
 _TENSOR_NAME, _TEXTS = 8, 6  # fields of a TensorProto
 _VALUE_NAME, _VALUE_KIND = 1, 2  # those of a SequenceProto and of an OptionalProto
 _VALUES = (3, 5, 7)  # tensors, sequences and optional values
@@ -119,23 +123,32 @@ def _read_tensor(file: OnnxFile, start: int, end: int) -> tuple[str, Array]:
 
 
 def _read_npy(source: ByteSource) -> Array:
-    """Return the array in native byte order, read-only where that is the order of the file."""
+    """Return the array in native byte order, read-only where that is the order of the file; texts as objects.
+
+    Arrays of ml_dtypes, whose dtype numpy does not write, are those of as many bytes.
+    """
     try:
-        header = read_npy_header(io.BufferedReader(SourceFile(source)))
+        descr, is_fortran, shape, start = read_npy_start(io.BufferedReader(SourceFile(source)))
+        other = _OTHER_DTYPE.fullmatch(descr)
+        header = None if other else read_npy_header(io.BufferedReader(SourceFile(source)))
     except InputError as error:
         raise error.with_location(source.name) from None
-    size = source.size - header.size
-    expected = element_count(header.shape) * ITEM_SIZES[header.dtype]
+    # numpy calls a float8e5m2 a float of one byte, and does not read it.
+    stored = np.dtype(descr if other is None else f"V{other[3]}" if other[3] else descr)
+    size = source.size - start
+    expected = element_count(shape) * stored.itemsize
     if expected != size:
-        message = f"has {format_count(size, 'byte')} of data where its shape {header.shape} needs {expected:,}"
+        message = f"has {format_count(size, 'byte')} of data where its shape {shape} needs {expected:,}"
         raise InputError(Fault(message, where=source.name, hint=DAMAGED))
-    dtype = np.dtype(header.dtype).newbyteorder(">" if header.big_endian else "<")
     try:
-        stored = np.frombuffer(source.read_at(header.size, size), dtype) if size else np.empty(0, dtype)
-        array = stored.reshape(header.shape, order="F" if header.fortran_order else "C")
-    except ValueError as error:  # a shape that numpy cannot hold
+        flat = np.frombuffer(source.read_at(start, size), stored) if size else np.empty(0, stored)
+        # numpy makes letters of any numbers, or fails in ways of its own.
+        if stored.kind == "U" and flat.size and flat.view(np.dtype("u4").newbyteorder(stored.byteorder)).max() > sys.maxunicode:
+            raise ValueError("texts have numbers that are not those of letters")
+        array = flat.reshape(shape, order="F" if is_fortran else "C")
+        return array.astype(header.dtype, copy=False) if header else array.astype(object) if stored.kind == "U" else array
+    except ValueError as error:  # also a shape that numpy cannot hold
         raise InputError(Fault(f"cannot be read: {error}", where=source.name)) from error
-    return array.astype(header.dtype, copy=False)
 
 
 def write_arrays(arrays: Mapping[str, Array], out: BinaryIO, format_: ParameterFormat) -> None:

@@ -63,6 +63,12 @@ def is_narrow(dtype: np.dtype[Any]) -> bool:
     return str(dtype) in _NAMES
 
 
+def has_bytes_of(array: Array, name: str) -> bool:
+    """Return whether an array is what numpy reads of a file with one of :data:`NARROW`: bytes without a dtype."""
+    is_plain = array.dtype.kind == "V" and array.dtype.names is None and not is_narrow(array.dtype)
+    return is_plain and name in _OWN and array.dtype.itemsize == (2 if _OWN[name][1] == 16 else 1)
+
+
 def is_number(dtype: np.dtype[Any]) -> bool:
     """Return whether elements of a dtype are numbers or truth values."""
     return is_narrow(dtype) or dtype.kind in "fiub"
