@@ -29,7 +29,7 @@ def as_values(feeds: Mapping[str, Any] | None, *graphs: Graph) -> dict[str, Any]
     for graph in graphs if feeds else ():
         declared = {**({} if has_kernels(graph) else _list_texts(graph)), **declared}
     other = None if all(map(has_kernels, graphs)) else ""
-    return {name: _as_value(value, declared.get(name, other)) for name, value in (feeds or {}).items()}
+    return {name: _as_value(name, value, declared.get(name, other)) for name, value in (feeds or {}).items()}
 
 
 def _list_texts(graph: Graph) -> dict[str, str]:
@@ -39,22 +39,31 @@ def _list_texts(graph: Graph) -> dict[str, str]:
     return {node.name: types[node, 0].parts[0] or "" if (node, 0) in types else "" for node in nodes}
 
 
-def _as_value(value: Any, declared: str | None) -> Any:
+def _as_value(name: str, value: Any, declared: str | None) -> Any:
     """Return a fed value as its type, a text, declares it; None is the type of a variable of a graph with kernels."""
     if isinstance(value, ValueFile):
         value = value.read(declared or "")
     if declared is None:
-        return as_array(value)
+        return _as_numbers(name, value)
     if declared.startswith(_OPTIONAL):
-        return None if value is None else _as_value(value, declared.removeprefix(_OPTIONAL))
+        return None if value is None else _as_value(name, value, declared.removeprefix(_OPTIONAL))
     if declared.startswith(_SEQUENCE) and isinstance(value, list | tuple):
-        return [_as_value(each, declared.removeprefix(_SEQUENCE)) for each in value]
+        return [_as_value(name, each, declared.removeprefix(_SEQUENCE)) for each in value]
     if declared == "string":
         return _as_texts(value)
     if isinstance(value, np.ndarray) and has_bytes_of(value, declared):
         return value.view(find_numpy_dtype(declared))
     own = getattr(value, "dtype", None)
-    return value if isinstance(own, np.dtype) and is_narrow(own) else as_array(value)
+    return value if isinstance(own, np.dtype) and is_narrow(own) else _as_numbers(name, value)
+
+
+def _as_numbers(name: str, value: Any) -> Any:
+    """Return an array of numbers. Raises RefusedError as :func:`as_array`."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OV" and not is_narrow(value.dtype):
+        what = "texts" if value.dtype.kind == "O" else "bytes without a dtype"
+        hint = "save it as a numeric dtype, such as float32"
+        raise RefusedError(Fault(f"{name!r} is an array of {what}, and is to be one of numbers", node=name, hint=hint))
+    return as_array(value)
 
 
 def _as_texts(value: Any) -> Any:
