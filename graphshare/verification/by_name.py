@@ -85,7 +85,7 @@ def verify_by_name(side: Checkpoint, other: Checkpoint, options: VerifyOptions) 
     # Unlike dtypes end a comparison unless a dtype is chosen; a note names the option that chooses one.
     if not options.dtype:
         outputs = [output for branch in report.branches for values in branch.rounds for output in values.outputs]
-        apart = any(output.comparison.reason.startswith("types float") for output in outputs)
+        apart = any(output.comparison.reason.startswith(("types float", "types bfloat")) for output in outputs)
         more = ("the dtypes differ; `across_dtypes` compares by value, with the tolerance of the less precise one",)
         return msgspec.structs.replace(report, notes=(*report.notes, *more)) if apart else report
     of_largest = _choose_tolerance(options, tolerate_other_program).of_largest

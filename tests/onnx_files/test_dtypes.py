@@ -137,6 +137,15 @@ def test_a_record_of_few_bits_is_in_a_dtype_of_numpy(dtype: str, tmp_path: Path)
     assert not gs.verify(path, recorded={"x": numbers(dtype), "y": numbers(dtype) * 0})
 
 
+def test_the_option_for_unlike_dtypes_is_named(tmp_path: Path) -> None:
+    cast = [helper.make_node("Cast", ["x"], ["y"], to=to) for to in (TensorProto.BFLOAT16, FLOAT)]
+    kinds = zip("ab", cast, (TensorProto.BFLOAT16, FLOAT), strict=True)
+    path, other = (save(tmp_path / name, [node], [tensor("x")], [tensor("y", kind)]) for name, node, kind in kinds)
+    for one, two in ((path, other), (other, path)):
+        report = gs.verify(one, against=two, values_only=True)
+        assert any("`across_dtypes` compares by value" in note for note in report.notes)
+
+
 def test_floats_of_few_bits_are_compared_by_value() -> None:
     dtype = find_numpy_dtype("bfloat16")
     array = np.array([1, np.nan, np.inf, 0], "f").astype(dtype)
