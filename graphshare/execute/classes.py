@@ -13,6 +13,7 @@ from graphshare.arguments import Positive
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.execute.prepare.variable_values import as_array
 from graphshare.files.open_source import open_source
+from graphshare.formats.params.narrow_dtypes import widen
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_dims
 
@@ -53,6 +54,7 @@ def rank_classes(
         InputError: the file of labels cannot be read.
     """
     names = read_labels(labels) if isinstance(labels, (str, os.PathLike)) else labels
+    outputs = {name: widen(x) if isinstance(x, np.ndarray) else x for name, x in outputs.items() if not _has_no_scores(x)}
     scores = {name: rows for name, value in outputs.items() if (rows := _as_rows(as_array(value))) is not None}
     fitting = {name: rows for name, rows in scores.items() if names is None or rows.shape[1] == len(names)}
     if not fitting:
@@ -65,6 +67,13 @@ def rank_classes(
         for name, rows in fitting.items()
         for number, row in enumerate(rows)
     ]
+
+
+def _has_no_scores(value: Any) -> bool:
+    """Return whether an output of an ONNX model is texts, a sequence, a map or nothing, and has no numbers to rank."""
+    if isinstance(value, np.ndarray):
+        return bool(value.dtype.kind == "O")
+    return value is None or isinstance(value, dict) or (isinstance(value, list) and any(hasattr(x, "dtype") for x in value))
 
 
 def read_labels(path: str | os.PathLike[str]) -> list[str]:

@@ -21,10 +21,11 @@ from graphshare.checkpoint.load import Model, Names, Shapes, as_checkpoint, as_n
 from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
 from graphshare.execute.backends.backend import REFERENCE, choose_executor
 from graphshare.execute.interpreter import Timing
+from graphshare.execute.prepare.fed_values import as_values
 from graphshare.execute.prepare.prepare import Prepared, prepare, runnable_part, unique_names
-from graphshare.execute.prepare.variable_values import as_arrays
 from graphshare.formats.images.images import Images, describe_images, suggest_preparation
 from graphshare.formats.params.arrays import have_equal_values
+from graphshare.formats.params.narrow_dtypes import is_number, name_dtype, widen
 from graphshare.ir.graph import Graph
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
@@ -49,6 +50,7 @@ class NumericResult(ShortRepr):
 class Computed(NumericResult, msgspec.Struct, eq=False):
     """The result of a run. ``outputs`` are arrays by MXNet's output names; equal names get the endings ``#1``, ``#2``...
 
+    Those of an ONNX model may also be arrays of texts, lists of arrays (sequences), or None (an optional value without one).
     ``peak_bytes`` is the most that computed values took at one time, ``variable_bytes`` the size of the variables. ``notes``
     list what was decided for the user, ``engine`` is what computed. Runs are compared without their times and engines.
     """
@@ -168,7 +170,7 @@ def run(
         ready = prepare(
             source.graph,
             params=source.parameter_file,
-            feeds=as_arrays(values),
+            feeds=as_values(values, source.graph),
             shapes=sizes,
             targets=names,
             seed=seed,
@@ -193,7 +195,7 @@ def _compute(ready: Prepared, seed: int, *, profile: bool) -> Computed:
     done = ready.computation.run(ready.values, seed=seed, profile=profile)
     seconds = perf_counter() - started
     ready.notes.extend(ready.computation.notes)
-    outputs = _keep_arrays(dict(zip(ready.names, done.outputs, strict=True)), ready.notes)
+    outputs = dict(zip(ready.names, done.outputs, strict=True))
     engine = ready.computation.engine
     return Computed(outputs, done.peak_bytes, ready.variable_bytes, seconds, done.timings, ready.notes, engine)
 
@@ -218,21 +220,23 @@ def _check_batch(*, profile: bool, all_outputs: bool) -> None:
 
 def is_recordable(value: object) -> bool:
     """Return whether a value is an array of numbers, which an .npz can hold."""
-    return isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
+    return isinstance(value, np.ndarray) and is_number(value.dtype)
 
 
-def _keep_arrays(outputs: Mapping[str, Any], notes: list[str]) -> dict[str, Array]:
-    """Return the outputs that are arrays of numbers; add a note on others: texts, sequences and maps.
+def select_arrays(outputs: Mapping[str, Any], notes: list[str]) -> dict[str, Array]:
+    """Return the outputs that a file of arrays can hold: arrays of numbers; add notes on others, and on changed dtypes.
 
     Raises:
         RefusedError: there is no other.
     """
-    kept = {name: value for name, value in outputs.items() if is_recordable(value)}
+    kept = {name: widen(value) for name, value in outputs.items() if is_recordable(value)}
     others = [name for name in outputs if name not in kept]
     if others and not kept:
         message = f"no output is an array of numbers: {format_names(others, 6)}"
         raise RefusedError(Fault(message, hint="choose another value with `targets`"))
     notes += [f"left out, as they are not arrays of numbers: {format_names(others, 6)}"] if others else []
+    wide = [f"{name} (as {array.dtype})" for name, array in kept.items() if array.dtype != outputs[name].dtype]
+    notes += [f"written with the same numbers in a dtype that numpy has: {format_names(wide, 6)}"] if wide else []
     return kept
 
 
@@ -312,22 +316,34 @@ def _join(arrays: Sequence[Array], axis: int | None, count: int, size: int) -> A
     return kept
 
 
-def summarize(name: str, array: Array) -> OutputSummary:
-    """Summarize an output."""
+def summarize(name: str, value: Any) -> OutputSummary:
+    """Summarize an output; of texts, sequences and optional values there is the shape, or the length, and the kind."""
+    if not (isinstance(value, np.generic) or is_recordable(value)):
+        return OutputSummary(name, *_describe_other(value), None, None, None, 0)
+    array, dtype = widen(np.asarray(value)), name_dtype(value.dtype)
     finite = array[np.isfinite(array)] if array.dtype.kind == "f" else array
     nonfinite = array.size - finite.size
     if not finite.size:
-        return OutputSummary(name, array.shape, str(array.dtype), None, None, None, nonfinite)
+        return OutputSummary(name, array.shape, dtype, None, None, None, nonfinite)
     # A sum of many float32 values loses digits.
     low, high, mean = float(finite.min()), float(finite.max()), float(finite.mean(dtype="float64"))
-    return OutputSummary(name, array.shape, str(array.dtype), low, high, mean, nonfinite)
+    return OutputSummary(name, array.shape, dtype, low, high, mean, nonfinite)
 
 
-def tabulate_outputs(outputs: Mapping[str, Array]) -> Table:
+def _describe_other(value: Any) -> tuple[tuple[int, ...], str]:
+    """Return the shape and the kind of a value that is not an array of numbers."""
+    if isinstance(value, np.ndarray):
+        return value.shape, "string" if value.dtype.kind == "O" else str(value.dtype)
+    return (
+        ((len(value),), "sequence") if isinstance(value, list) else ((), "nothing" if value is None else type(value).__name__)
+    )
+
+
+def tabulate_outputs(outputs: Mapping[str, Any]) -> Table:
     """Return a table with a summary of each output."""
     rows = [
         (o.name, format_dims(o.shape), o.dtype, format_number(o.min), format_number(o.max), format_number(o.mean))
-        for o in (summarize(name, np.asarray(array)) for name, array in outputs.items())
+        for o in (summarize(name, value) for name, value in outputs.items())
     ]
     return Table(("output", "shape", "dtype", "min", "max", "mean"), rows)
 

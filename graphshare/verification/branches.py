@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -322,14 +323,21 @@ class _Branch:
         )
 
 
-def _is_same(a: Array | None, b: Array | None) -> bool:
+def _is_same(a: Any, b: Any) -> bool:
+    """Return whether two values that are fed are the same; None is one that is not."""
     if a is None or b is None:
         return a is b
-    return (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())  # in bits: 1 / x tells 0 from -0
+    if isinstance(a, list) and isinstance(b, list):  # sequences
+        return len(a) == len(b) and all(map(_is_same, a, b))
+    if not (hasattr(a, "dtype") and hasattr(b, "dtype")):
+        return False
+    if a.dtype.kind == b.dtype.kind == "O":  # texts
+        return a.shape == b.shape and bool((a == b).all())
+    return bool((a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes()))  # in bits: 1 / x tells 0 from -0
 
 
 def _format_sizes(setup: Setup, twins: Counterparts) -> str:
     """Return the sizes that were given for a branch, by the names of its own variables."""
-    shapes = {**setup.shapes, **{node: array.shape for node, array in setup.feeds.items()}}
+    shapes = {**setup.shapes, **{node: array.shape for node, array in setup.feeds.items() if hasattr(array, "shape")}}
     label = setup.branch or ""
     return ", ".join(f"{twins.names(node).get(label, node.name)} {format_shape(shape)}" for node, shape in shapes.items())

@@ -16,7 +16,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, GraphshareError, InputError, MemoryLimitError, RefusedError, UsageError, locate_refusals
 from graphshare.execute.backends.backend import Computation, list_unsupported, open_computation, warm_up
 from graphshare.execute.plan import UnsupportedError
-from graphshare.execute.prepare.variable_values import as_arrays
+from graphshare.execute.prepare.fed_values import as_values
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params.records import find_coarsest
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
@@ -110,7 +110,7 @@ def compare(
     options = ProofOptions(
         inputs=own,
         tolerance=tolerance or BY_ELEMENT,
-        feeds=as_arrays(feeds),
+        feeds=EMPTY,
         shapes=EMPTY,
         as_input=tuple(as_names(own.as_input)),
         layers=layers,
@@ -126,10 +126,11 @@ def compare(
     if record is None and (swapped := find_record(model)) is not None:
         record, model = swapped, other  # type: ignore[assignment]
     if record is not None:
-        return _compare_record(as_checkpoint(model), record, options, shapes, tolerance, resources, reduce)
+        return _compare_record(as_checkpoint(model), record, options, feeds, shapes, tolerance, resources, reduce)
     # A copy: who compares a model with itself compares two models.
     left, right = as_checkpoint(model), msgspec.structs.replace(as_checkpoint(other))  # type: ignore[arg-type]
-    options = msgspec.structs.replace(options, shapes=as_shapes(shapes, left.graph, right.graph))
+    graphs = (left.graph, right.graph)
+    options = msgspec.structs.replace(options, feeds=as_values(feeds, *graphs), shapes=as_shapes(shapes, *graphs))
     names = _read_names(as_path(map))
     if reduce is not None:
         from graphshare.verification.reduction import refuse_folder  # start-up: few proofs look for parts
@@ -158,6 +159,7 @@ def _compare_record(
     model: Checkpoint,
     record: Record,
     options: ProofOptions,
+    feeds: Mapping[str, Any] | None,
     shapes: Shapes | None,
     tolerance: Tolerance | None,
     resources: Resources | None,
@@ -169,7 +171,7 @@ def _compare_record(
     if reduce is not None:
         faults.append(Fault("`reduce` needs two models: a record has no operators"))
     refuse_options(faults)
-    options = msgspec.structs.replace(options, shapes=as_shapes(shapes, model.graph))
+    options = msgspec.structs.replace(options, feeds=as_values(feeds, model.graph), shapes=as_shapes(shapes, model.graph))
     with locate_refusals(model), (resources or Resources()).limit():
         model.held  # noqa: B018  (refuses records without names)
         warm_up(find_format(model.graph).backends)
@@ -201,8 +203,7 @@ class _ModelComparison:
         self._tolerance = tolerate_dtype(self._dtype, atol, rtol) if self._dtype else tolerate_other_program(atol, rtol)
         self.tolerate = tolerate_region(self._dtype, atol, rtol)
         self._coverage = BodyCoverage()
-        inputs = {a.name: b.name for a, b in self._pairs.inputs}
-        self._judge = Judge(self._pairs.left, self._pairs.right, self._pairs.outputs, inputs)
+        self._judge = _open_judge(self._pairs)
 
     def run(self) -> Report:
         """Return the report of all stages."""
@@ -422,6 +423,15 @@ class _ModelComparison:
                 compared[place] = msgspec.structs.replace(output, unjudged=reason)
         first = None if all(output.comparison for output in compared) else values.first
         return msgspec.structs.replace(values, outputs=tuple(compared), first=first)
+
+
+def make_judge(left: Checkpoint, right: Checkpoint) -> Judge:
+    """Return what judges the regions of two models, whose outputs and inputs are paired by name or in order."""
+    return _open_judge(pair_models(left, right, (), {}))
+
+
+def _open_judge(pairs: ModelPairs) -> Judge:
+    return Judge(pairs.left, pairs.right, pairs.outputs, {a.name: b.name for a, b in pairs.inputs})
 
 
 def _index_names(graph: Graph) -> dict[str, Node]:

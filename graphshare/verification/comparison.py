@@ -16,6 +16,8 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.errors import InputError, RefusedError
 from graphshare.execute.backends.backend import Computation
 from graphshare.formats.params.comparison import Comparison, compare_arrays
+from graphshare.formats.params.narrow_dtypes import is_floating, is_narrow, name_dtype, widen
+from graphshare.formats.params.records import STEPS
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
@@ -23,6 +25,8 @@ from graphshare.verification.runners import ABSENT, Refused, Runner
 
 # Shares of the largest number in an output; the docstring of verify() names them to users of across_dtypes.
 _EXPORTED = {"bfloat16": 8e-2, "float16": 1e-2, "float32": 1e-4, "float64": 1e-9}
+# Two steps of a number at 1: those of fewer bits have no numbers between 0 and 10 steps.
+_EXPORTED |= {"float8e4m3fn": 0.25, "float8e4m3fnuz": 0.25, "float8e5m2": 0.5, "float8e5m2fnuz": 0.5, "float4e2m1": 1.0}
 _STEP = ("int8", "uint8")
 _BELOW_ONE = ("Sigmoid", "Softmax")
 """Operators whose numbers are those of a sum that is near 1, also where all of them are almost 0."""
@@ -44,7 +48,7 @@ class Tolerance(msgspec.Struct, frozen=True):
 
     def find_limit(self, wanted: Array) -> float:
         """Return how far any number may be from that of ``wanted``, beside ``rtol``."""
-        if not self.of_largest or wanted.dtype.kind != "f":
+        if not self.of_largest or not is_floating(wanted.dtype):
             return self.atol
         return max(self.atol, self.of_largest * find_largest(wanted))
 
@@ -93,8 +97,8 @@ class ExportTolerance(Tolerance, frozen=True, kw_only=True):
 
     def find_limit(self, wanted: Array) -> float:
         """Return how far any number may be from that of ``wanted``."""
-        dtype = str(wanted.dtype)
-        if wanted.dtype.kind != "f":
+        dtype = name_dtype(wanted.dtype)
+        if not is_floating(wanted.dtype):
             return 1.0 if dtype in _STEP else 0.0
         return self.by_dtype.get(dtype, 0.0) * (find_largest(wanted) or 1.0)
 
@@ -281,9 +285,9 @@ def compare_values(value: Any, wanted: Any, tolerance: Tolerance, title: str = "
         if "O" not in (value.dtype.kind, wanted.dtype.kind):
             value, wanted = np.asarray(value), np.asarray(wanted)
             limit = tolerance.find_limit(wanted)
-            across = isinstance(tolerance, DtypeTolerance) and value.dtype.kind == wanted.dtype.kind == "f"
+            across = isinstance(tolerance, DtypeTolerance) and is_floating(value.dtype) and is_floating(wanted.dtype)
             if across and value.dtype != wanted.dtype:
-                wide = np.result_type(value, wanted)
+                wide = np.result_type(widen(value), widen(wanted))
                 comparison = compare_arrays(value.astype(wide), wanted.astype(wide), atol=limit, rtol=tolerance.rtol)
                 # Equal numbers in unlike dtypes are not equal bits.
                 return msgspec.structs.replace(comparison, identical=False)
@@ -308,14 +312,14 @@ def measure_noise(computation: Computation, values: Mapping[Node, Array], wanted
     )
     for outputs in runs:
         for number, (value, first) in enumerate(zip(outputs, wanted, strict=True)):
-            if isinstance(first, np.ndarray) and first.dtype.kind == "f" and first.size:
+            if isinstance(first, np.ndarray) and is_floating(first.dtype) and first.size:
                 noise[number] = max(noise[number], compare_values(value, first, EXACT).max_abs)
     return noise
 
 
 def _shake(rng: np.random.Generator, array: Array) -> Array:
     """Return floats that are each one step of their dtype off, up or down."""
-    if array.dtype.kind != "f":
+    if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
         return array
     shaken: Array = np.nextafter(array, np.where(rng.integers(0, 2, array.shape), np.inf, -np.inf).astype(array.dtype))
     return shaken
@@ -326,15 +330,18 @@ def cap_noise(noise: float, wanted: Any, op: str) -> float:
 
     A share of 1 may be two steps of a float at 1 off.
     """
-    if not isinstance(wanted, np.ndarray) or wanted.dtype.kind != "f":
+    if not isinstance(wanted, np.ndarray) or not is_floating(wanted.dtype):
         return 0.0
-    numbers = wanted[np.isfinite(wanted)].astype(np.float64)
+    numbers = wanted.astype(np.float64)
+    numbers = numbers[np.isfinite(numbers)]
     most = 1e-5 * float(np.ptp(numbers)) if numbers.size else 0.0
-    return min(noise, max(most, 2 * float(np.finfo(wanted.dtype).eps)) if op in _BELOW_ONE else most)
+    step = STEPS[dtype][1] if (dtype := name_dtype(wanted.dtype)) in STEPS else np.finfo(widen(wanted).dtype).eps
+    return min(noise, max(most, 2 * float(step)) if op in _BELOW_ONE else most)
 
 
 def find_largest(array: Array) -> float:
     """Return the largest finite magnitude in an array of numbers; 0 for an empty array, and for one of texts."""
+    array = widen(array)
     if array.dtype.kind not in "fiub" or not array.size:
         return 0.0
     # Integers become floats first: the magnitude of the least one overflows in its own dtype.
@@ -345,5 +352,5 @@ def find_largest(array: Array) -> float:
 def describe_value(value: Any) -> tuple[tuple[int, ...], str]:
     """Return shape and dtype of a value; the length of a sequence."""
     if isinstance(value, _ARRAYS):
-        return tuple(value.shape), str(value.dtype)
+        return tuple(value.shape), name_dtype(value.dtype)
     return ((len(value),), "sequence") if isinstance(value, list) else ((), type(value).__name__)

@@ -14,8 +14,8 @@ import msgspec
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.backends.backend import Computation, choose_executor
 from graphshare.execute.engines.executor import Executor
+from graphshare.execute.prepare.fed_values import as_values
 from graphshare.execute.prepare.feeds import GivenShape
-from graphshare.execute.prepare.variable_values import as_arrays
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import list_bodies, post_order
@@ -65,7 +65,7 @@ class ProofOptions(msgspec.Struct, frozen=True):
         if sets is None:
             return [self.feeds]
         is_folder = isinstance(sets, str | os.PathLike)
-        read = read_sets(os.fspath(sets), graph) if is_folder else [as_arrays(each) for each in sets]  # type: ignore[arg-type,union-attr]
+        read = read_sets(os.fspath(sets), graph) if is_folder else [as_values(each, graph) for each in sets]  # type: ignore[arg-type,union-attr]
         return [{**each, **self.feeds} for each in read]
 
 

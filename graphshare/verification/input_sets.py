@@ -5,60 +5,132 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
 
+import msgspec
+import numpy as np
+
+from graphshare.analysis.name_lists import output_name
 from graphshare.errors import Fault, GraphshareError, InputError
 from graphshare.execute.prepare.declared_inputs import Declared, fits_sizes, format_declared, list_declared
+from graphshare.execute.prepare.prepare import unique_names
 from graphshare.files.paths import is_folder, join, list_names
-from graphshare.formats.params.array_files import read_arrays, read_tensor
+from graphshare.formats.model_format import find_format
+from graphshare.formats.params.array_files import NESTED, read_arrays, read_value
+from graphshare.formats.params.narrow_dtypes import NARROW, find_numpy_dtype, has_bytes_of, name_dtype, name_wide
 from graphshare.ir.graph import Graph
-from graphshare.ops.kernel import Array
 from graphshare.text.names import did_you_mean
 
-_TENSOR = re.compile(r"input_(\d+)")
+_VALUE = re.compile(r"(input|output)_(\d+)")
+_UNKNOWN = (None, None)
 _ONE = "a set has one array for each input: put one of the files into another folder"
 _HINT = "sets are .npz files, .npy files named after inputs, or folders such as test_data_set_0 with input_0.pb"
+_RECORDED = (
+    "a recorded set is .npz or .npy files with names of outputs too, or a folder such as test_data_set_0 with output_0.pb"
+)
 
 
-def read_sets(folder: str, graph: Graph) -> list[dict[str, Array]]:
+class RecordedSet(msgspec.Struct, frozen=True, eq=False):
+    """The inputs and the outputs of one set that was recorded, by name; outputs of one name are ``y``, ``y#1`` and so on."""
+
+    inputs: dict[str, Any]
+    outputs: dict[str, Any]
+
+
+def read_recorded(folder: str, graph: Graph) -> RecordedSet:
+    """Return the one set in a folder with its outputs: ``output_K.pb`` as ``input_K.pb``, and arrays with names of outputs.
+
+    Raises InputError as :func:`read_sets`, and where no output is there.
+    """
+    heads = list(graph.heads)
+    types = find_format(graph).find_types(graph, heads)
+    names = unique_names([output_name(head) for head in heads])
+    stated = [types[head.node, head.index].parts if (head.node, head.index) in types else _UNKNOWN for head in heads]
+    outputs = dict(zip(names, stated, strict=True))
+    reader = _SetReader(graph, outputs)
+    sets = reader.read_folder(folder) if is_folder(folder) else []
+    if len(sets) > 1:
+        reader.faults.append(Fault(f"has {len(sets)} sets, and one can be compared", where=folder, hint=_ONE))
+    values = sets[0] if sets else {}
+    inputs = {name: value for name, value in values.items() if name not in outputs or name in reader.inputs}
+    recorded = RecordedSet(inputs, {name: value for name, value in values.items() if name in outputs})
+    if not recorded.outputs:
+        reader.faults.append(Fault("has no arrays of outputs", where=folder, hint=_RECORDED))
+    if reader.faults:
+        raise InputError(reader.faults)
+    return recorded
+
+
+def read_sets(folder: str, graph: Graph) -> list[dict[str, Any]]:
     """Return the sets of inputs in a folder and the folders in it: each ``.npz`` file, and all others of a folder together.
 
-    An ``.npy`` file has the name of an input; ``input_K.pb`` is a tensor with the name of one, or the K-th input.
+    An ``.npy`` file has the name of an input; ``input_K.pb`` is a value with the name of one, or of the K-th input: a tensor, a
+    sequence or an optional value, as the model declares it.
 
     Raises:
         InputError: files cannot be read, do not fit the inputs or give one twice, or there are none; all are listed.
     """
-    declared, faults, sets = list_declared(graph), list[Fault](), list[dict[str, Array]]()
+    reader = _SetReader(graph)
     paths = _list(folder) if is_folder(folder) else []
-    for place in [folder, *filter(is_folder, paths)] if paths else ():
-        own: dict[str, Array] = {}
+    sets = [each for place in ([folder, *filter(is_folder, paths)] if paths else ()) for each in reader.read_folder(place)]
+    if reader.faults or not any(sets):
+        raise InputError(reader.faults or Fault("has no arrays of inputs", where=folder, hint=_HINT))
+    return sets
+
+
+class _SetReader:
+    """Reads values that a graph declares: its inputs and, where they are given, ``outputs``. ``faults`` collects the faults."""
+
+    def __init__(self, graph: Graph, outputs: Declared | None = None) -> None:
+        self.faults: list[Fault] = []
+        self.inputs = list_declared(graph)
+        self._graph, self._sides = graph, {"input": self.inputs, "output": outputs or {}}
+        self._declared = {**self._sides["output"], **self.inputs}
+
+    def read_folder(self, folder: str) -> list[dict[str, Any]]:
+        """Return the sets of a folder itself: each ``.npz`` file, and all others together."""
+        sets: list[dict[str, Any]] = []
+        own: dict[str, Any] = {}
         places: dict[str, str] = {}
-        for path in _list(place):
+        for path in _list(folder):
             stem, ending = os.path.splitext(os.path.basename(path))
-            number = _TENSOR.fullmatch(stem) if ending == ".pb" else None
-            if ending not in (".npz", ".npy") and number is None:
+            number = _VALUE.fullmatch(stem) if ending == ".pb" else None
+            if ending not in (".npz", ".npy") and (number is None or (not self._sides[number[1]] and number[1] == "output")):
                 continue
             try:
-                arrays = read_arrays(path) if number is None else read_tensor(path)
+                values = read_arrays(path) if number is None else self._read_value(path, number[1], int(number[2]))
             except GraphshareError as error:
-                faults += error.faults
+                self.faults += error.faults
                 continue
-            if number is not None and not arrays.keys() & declared.keys():
-                # Tensors of test data often have no name; the number of the file is then that of the input.
-                arrays = {"".join(list(declared)[int(number[1]) :][:1]): array for array in arrays.values()}
-            arrays = {name or stem: array for name, array in arrays.items()}
-            faults += [fault for name, array in arrays.items() for fault in _find_misfits(graph, declared, name, array, path)]
+            values = {name or stem: value for name, value in values.items()}
+            for name, value in values.items():
+                self.faults += _find_misfits(self._graph, self._declared, name, value, path)
             if ending == ".npz":
-                sets.append(arrays)
+                sets.append(values)
                 continue
-            faults += [
-                Fault(f"input {name!r} is in {places[name]} too", where=path, hint=_ONE) for name in arrays if name in own
-            ]
-            places.update(dict.fromkeys(arrays, os.path.basename(path)))
-            own |= arrays
-        sets += [own] if own else []
-    if faults or not any(sets):
-        raise InputError(faults or Fault("has no arrays of inputs", where=folder, hint=_HINT))
-    return sets
+            # An input that is an output too may be recorded as both.
+            for name in values.keys() & own.keys() - (self._sides["output"].keys() & self.inputs.keys()):
+                self.faults.append(Fault(f"input {name!r} is in {places[name]} too", where=path, hint=_ONE))
+            places.update(dict.fromkeys(values, os.path.basename(path)))
+            own |= values
+        return [*sets, own] if own else sets
+
+    def _read_value(self, path: str, side: str, place: int) -> dict[str, Any]:
+        """Return the value of a file by its own name or, where the model does not have that, by the name at its ``place``."""
+        declared = self._sides[side]
+        kinds = {name: text if (text := stated[0] or "").startswith(NESTED) else "" for name, stated in declared.items()}
+        # Values of test data often have no name; the number of the file is then that of the input or output.
+        at_place = next(iter(list(declared)[place:]), "")
+        by_kind: dict[str, tuple[str, Any]] = {}
+        # A file does not say its type, which is that of the name in it.
+        for kind in dict.fromkeys((kinds.get(at_place, ""), *kinds.values())):
+            with suppress(InputError):
+                name, value = by_kind[kind] = read_value(path, kind)
+                if kinds.get(name) == kind:
+                    return {name: value}
+        kind = kinds.get(at_place, "")
+        return {at_place: (by_kind[kind] if kind in by_kind else read_value(path, kind))[1]}
 
 
 def _list(folder: str) -> list[str]:
@@ -66,14 +138,21 @@ def _list(folder: str) -> list[str]:
     return [join(folder, name) for name in sorted(list_names(folder), key=lambda name: (len(name), name))]
 
 
-def _find_misfits(graph: Graph, declared: Declared, name: str, array: Array, where: str) -> Iterator[Fault]:
-    """Yield a fault for an array that is not of an input, or has another dtype or shape than that of the input."""
+def _find_misfits(graph: Graph, declared: Declared, name: str, value: Any, where: str) -> Iterator[Fault]:
+    """Yield a fault for a value that the graph does not have, or declares with another dtype or shape."""
     known = list(declared) or [node.name for node in graph.variables()]
-    dtype, shape = declared.get(name, (None, None))
+    dtype, shape = declared.get(name, _UNKNOWN)
     if name not in known:
         yield Fault(f"{name!r} is not an input of the model", where=where, hint=did_you_mean(name, known))
-    if dtype not in (None, str(array.dtype)):
-        yield Fault(f"input {name!r} is {array.dtype}, but the model declares {dtype}", where=where)
-    if shape is not None and not fits_sizes(array.shape, shape):
-        size = format_declared(array.shape)
+    if not isinstance(value, np.ndarray):
+        return  # a sequence or an optional value was read as the model declares it
+    if has_bytes_of(value, dtype or ""):
+        value = value.view(find_numpy_dtype(dtype or ""))
+    own = "string" if value.dtype.kind == "O" else name_dtype(value.dtype)
+    is_nested = dtype is not None and " of " in dtype
+    # Files of numpy have the numbers of what numpy has no arrays of in another dtype.
+    if not is_nested and dtype not in (None, own) and not (dtype in NARROW and own == name_wide(dtype)):
+        yield Fault(f"input {name!r} is {own}, but the model declares {dtype}", where=where)
+    if shape is not None and not fits_sizes(value.shape, shape):
+        size = format_declared(value.shape)
         yield Fault(f"input {name!r} is {size}, but the model declares {format_declared(shape)}", where=where)

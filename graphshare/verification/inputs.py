@@ -19,6 +19,7 @@ from graphshare.errors import InputError, MemoryLimitError, RefusedError
 from graphshare.execute.backends.backend import Computation
 from graphshare.execute.prepare.assignment import Assignment
 from graphshare.execute.prepare.declared_inputs import draw_as, list_declared, unify_sizes
+from graphshare.execute.prepare.fed_values import describe_fed
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.execute.prepare.prepare import describe_conversions, describe_sizes
 from graphshare.ir.graph import EMPTY, Node
@@ -186,8 +187,8 @@ class Drawer:
             if attempt.one_sided is None:
                 raise
             # One side alone refuses what the other computes: that is an answer.
-            values, refused = attempt.one_sided
-            left, right = self.share(values, self._leader)
+            given, refused = attempt.one_sided
+            left, right = self.share(given, self._leader)
             return Draw((left, right), (refused[0], refused[1]), branch, seed), True
         if not number:
             add_notes(self.notes, describe_assigned(assigned, self._inputs.seed, self._describe), branch)
@@ -231,7 +232,7 @@ class Drawer:
         return best if counts[best] < len(alike) else None
 
     def _fix_sizes(self, shapes: Mapping[Node, GivenShape]) -> dict[Node, GivenShape]:
-        return {**shapes, **{a: self._drawn[0][a].shape for a in self._list_shared() if a in self._drawn[0]}}
+        return {**shapes, **{a: np.shape(self._drawn[0][a]) for a in self._list_shared() if isinstance(self._drawn[0].get(a), np.ndarray)}}
 
     def _list_shared(self) -> list[Node]:
         return [pair[self._leader] for pair in self._pairs]
@@ -248,7 +249,7 @@ class Drawer:
             (a, b)
             for group in groups.values()
             for a, b in zip(group, group[1:], strict=False)
-            if draws[0][a].size and not lead.is_constant(a) and not lead.is_constant(b)
+            if np.size(draws[0][a]) and not lead.is_constant(a) and not lead.is_constant(b)
         ]
 
     def _list_wishes(self) -> Mapping[str, Sequence[Any]]:
@@ -265,9 +266,11 @@ class Drawer:
         return {**values, **{node: draw_as(values[node], dtype) for node, dtype in made_up.items() if dtype}}
 
 
-def _read_bits(array: Array) -> Any:
-    texts = array.dtype.kind == "O"
-    return array.shape, str(array.dtype), tuple(map(str, array.ravel())) if texts else array.tobytes()
+def _read_bits(value: Any) -> Any:
+    if not isinstance(value, np.ndarray):
+        return ("sequence", *map(_read_bits, value)) if isinstance(value, list) else ("other", repr(value))
+    texts = value.dtype.kind == "O"
+    return value.shape, str(value.dtype), tuple(map(str, value.ravel())) if texts else value.tobytes()
 
 
 def choose_by_name(values: Mapping[str, Any], pairs: Sequence[NodePair], nodes: Collection[Node] = ()) -> dict[Node, Any]:
@@ -291,7 +294,7 @@ def describe_assigned(assigned: Assignment, seed: int, describe: Callable[[Node]
 
 def describe_input(names: Sequence[str], source: str, value: Array) -> str:
     """Return a note on the value of an input, which may have several names, and where it is from."""
-    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {source}, {value.shape} {value.dtype}"
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {source}, {describe_fed(value)}"
 
 
 def describe_seed(seed: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from graphshare.formats.params.narrow_dtypes import is_floating, is_narrow, widen
 from graphshare.ir.graph import Node
 from graphshare.ir.walk import list_operands
 from graphshare.ops.kernel import Array
@@ -54,15 +55,24 @@ def _differ_in_values(plan: RegionPlan, a: Node, b: Node) -> bool:
 def draw_scaled(values: Values, known: Sizes) -> Iterator[dict[Hashable, Array]]:
     """Yield the same floats in other places and with other signs, and larger and smaller ones; integers stay."""
     # Each number with the other sign: what a Relu has hidden passes it.
-    yield {key: -array if array.dtype.kind == "f" else array for key, array in values.items()}
+    yield {key: _negate(array) for key, array in values.items()}
     rng = np.random.default_rng(0)
     for scale in _SCALES:
         yield {key: _scale(rng, array, scale) for key, array in values.items()}
 
 
-def _scale(rng: np.random.Generator, array: Array, scale: float) -> Array:
-    if array.dtype.kind != "f":
+def _negate(array: Array) -> Array:
+    if not isinstance(array, np.ndarray) or not is_floating(array.dtype):
         return array
+    negative: Array = -array
+    return negative
+
+
+def _scale(rng: np.random.Generator, array: Array, scale: float) -> Array:
+    if not isinstance(array, np.ndarray) or not is_floating(array.dtype):
+        return array
+    if is_narrow(array.dtype):
+        return _scale(rng, widen(array), scale).astype(array.dtype)
     moved = rng.permutation(array.reshape(-1)).reshape(array.shape) * rng.choice((-1, 1), array.shape) * scale
     return moved.astype(array.dtype, copy=False)
 
@@ -78,12 +88,18 @@ def draw_other_inputs(values: Values, known: Sizes) -> Iterator[dict[Hashable, A
     for number in range(3):
         yield {key: _change(rng, array, number) for key, array in values.items()}
     fixed = {size for sizes in known.values() for size in sizes if isinstance(size, int)}
-    for size in sorted({size for array in values.values() for size in array.shape} - fixed - {0})[:_LENGTHENED]:
-        yield {key: np.resize(array, [n + (n == size) for n in array.shape]) for key, array in values.items()}
+    arrays = {key: array for key, array in values.items() if isinstance(array, np.ndarray)}  # not sequences, and not nothing
+    for size in sorted({size for array in arrays.values() for size in array.shape} - fixed - {0})[:_LENGTHENED]:
+        longer = {key: np.resize(array, [n + (n == size) for n in array.shape]) for key, array in arrays.items()}
+        yield {**values, **longer}
 
 
 def _change(rng: np.random.Generator, array: Array, number: int) -> Array:
-    """Return an array of the same shape and dtype with other values."""
+    """Return an array of the same shape and dtype with other values; sequences and optional values are the same."""
+    if not isinstance(array, np.ndarray):
+        return array
+    if is_narrow(array.dtype):
+        return _change(rng, widen(array), number).astype(array.dtype)
     result: Array = rng.permutation(array.reshape(-1)).reshape(array.shape)
     if array.dtype.kind in "biu":
         # Integers stay small: most are indices or sizes, and large ones would be refused.

@@ -10,23 +10,25 @@ from typing import Any
 import msgspec
 
 from graphshare.analysis.branches import find_twins
-from graphshare.analysis.name_lists import list_implied_variables, output_name
+from graphshare.analysis.name_lists import list_implied_variables
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import list_parameter_names
-from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.executor import Executor
+from graphshare.execute.prepare.fed_values import as_values
 from graphshare.execute.prepare.prepare import Prepared, prepare
-from graphshare.execute.prepare.variable_values import as_arrays
 from graphshare.execute.run import is_recordable
 from graphshare.files.paths import is_folder, join, list_names
 from graphshare.formats.model_names import ARRAY_ENDINGS
-from graphshare.formats.params.array_files import read_arrays, read_tensor
+from graphshare.formats.params.array_files import read_arrays
+from graphshare.formats.params.narrow_dtypes import narrow
 from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_names
 from graphshare.verification.comparison import Tolerance, Values, compare_runs, tolerate_other_program
 from graphshare.verification.flow import ProofOptions, describe_engines, find_drawing, leave_drawn
+from graphshare.verification.input_sets import read_recorded
 from graphshare.verification.report import BranchReport, Report, Stage, layer_stage, value_stage
 from graphshare.verification.runners import ABSENT, ComputationRunner, RecordRunner
 
@@ -53,7 +55,7 @@ def find_record(given: Any) -> Record | None:
     if isinstance(given, Record):
         return given
     if isinstance(given, Mapping):
-        return Record("the recorded arrays", as_arrays(given))
+        return Record("the recorded arrays", given)
     path = os.fspath(given) if isinstance(given, str | os.PathLike) else ""
     if path.lower().endswith(tuple(ARRAY_ENDINGS)):
         return Record(path, read_arrays(path))
@@ -86,7 +88,7 @@ def compare_record(model: Checkpoint, record: Record, options: ProofOptions, tol
     notes: dict[str, None] = {}
     rounds: dict[str | None, list[Values]] = {name: [] for name in executors}
     missing = 0
-    for arrays in [*(_read_set(folder, model.graph) for folder in record.sets)] or [dict(record.arrays)]:
+    for arrays in [*(_read_set(folder, model.graph) for folder in record.sets)] or [as_values(record.arrays, model.graph)]:
         for name, executor in executors.items():
             values, lacks = _compare_set(model, arrays, record.title, executor, options, rule, notes)
             rounds[name].append(values)
@@ -120,6 +122,11 @@ def _compare_set(
     notes.update(dict.fromkeys(ready.notes))
     done = ready.computation.run(ready.values, seed=options.inputs.seed)
     computed = list(zip(ready.names, ready.part.heads, done.outputs, strict=True))
+    own_dtypes = {name: value.dtype for name, _, value in computed if is_recordable(value)}
+    # A file of numpy has the numbers of what numpy has no arrays of in another dtype.
+    recorded = {
+        name: narrow(x, own_dtypes[name]) if name in own_dtypes and is_recordable(x) else x for name, x in recorded.items()
+    }
     heads = [(name, value) for name, _, value in computed if name in ready.wanted]
     lost = [name for name, value in heads if name not in recorded and not is_recordable(value)]
     if lost:
@@ -181,28 +188,10 @@ def _prepare(
         raise error.with_location(model.where) from error.__cause__
 
 
+def _read_set(folder: str, graph: Graph) -> dict[str, Any]:
+    recorded = read_recorded(folder, graph)
+    return {**recorded.inputs, **recorded.outputs}
+
+
 def _list_variables(graph: Graph) -> set[str]:
     return {node.name for node in graph.variables()} | {implied.name for implied in list_implied_variables(graph)}
-
-
-def _read_set(folder: str, graph: Graph) -> dict[str, Array]:
-    """Return the inputs and outputs of a folder of test data by name; a tensor without a name is the K-th of its kind.
-
-    Raises:
-        InputError: a file cannot be read, or has a number that the model has no input or output for.
-    """
-    inputs = [node.name for node in graph.variables() if not node.details.holds_value]
-    outputs = [output_name(head) for head in graph.heads]
-    arrays: dict[str, Array] = {}
-    for name in sorted(list_names(folder)):
-        match = _TENSOR.fullmatch(name)
-        if match is None:
-            continue
-        ((own, array),) = read_tensor(join(folder, name)).items()
-        names = inputs if match[1] == "input" else outputs
-        place = int(match[2])
-        if own not in names and place >= len(names):
-            message = f"the model has {format_count(len(names), match[1])}, so there is none for this file"
-            raise InputError(Fault(message, where=join(folder, name)))
-        arrays[own if own in names else names[place]] = array
-    return arrays

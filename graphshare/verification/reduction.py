@@ -23,6 +23,7 @@ from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.save import input_files, save
 from graphshare.errors import Fault, GraphshareError, RefusedError
 from graphshare.execute.prepare.prepare import unique_names
+from graphshare.execute.run import is_recordable
 from graphshare.files.atomic import OutputTransaction, make_folder, refuse_links
 from graphshare.files.leftovers import list_temporaries
 from graphshare.files.paths import UsedFile, is_folder, join, list_names, refuse_inputs_as_outputs
@@ -30,6 +31,7 @@ from graphshare.files.staged_file import output_error
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.array_files import write_arrays
 from graphshare.formats.params.format import find_format as find_parameter_format
+from graphshare.formats.params.narrow_dtypes import widen
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.terms import Place
 from graphshare.ir.walk import post_order
@@ -41,7 +43,7 @@ from graphshare.text.markup import quote_markdown, quote_shell
 from graphshare.text.urls import redact
 from graphshare.verification.comparison import BY_ELEMENT, Tolerate, compare_values
 from graphshare.verification.flow import ProofOptions
-from graphshare.verification.region_plan import Pair, compute_part, cut_part, get_place
+from graphshare.verification.region_plan import Pair, cast_value, compute_part, cut_part, get_place, name_dtype
 from graphshare.verification.region import Operator
 from graphshare.verification.regions import Departure
 from graphshare.verification.report import Reduction, Report
@@ -77,7 +79,7 @@ class Parts(Struct, frozen=True, eq=False):
         nodes = self.list_nodes(side)
         reached = {get_place(e) for node in nodes for e in node.inputs} | {get_place(self.end[side])}
         values = {place: self.values[name] for place, name in self.starts[side].items() if place in reached}
-        return {p: x.astype(self.dtypes[p]) if side and p in self.dtypes else x for p, x in values.items()}
+        return {p: cast_value(x, self.dtypes.get(p)) if side else x for p, x in values.items()}
 
     def start_at(self, a: Entry, b: Entry, value: Array, dtype: str) -> Parts:
         """Return the parts in which ``b`` on the right is ``a`` of the left, and both start there."""
@@ -150,7 +152,7 @@ class Reducer:
         for a, wanted in reversed(inner[0].values()):
             for b, value in reversed(inner[1].values()):
                 if self._is_same(value, wanted):
-                    yield parts.start_at(a, b, wanted, str(value.dtype))
+                    yield parts.start_at(a, b, wanted, name_dtype(value))
         starts = [{p: (Entry(*p), x) for p, x in parts.find_values(side).items()} for side in (0, 1)]
         yield from self._list_earlier(parts, [{**starts[side], **inner[side]} for side in (0, 1)])
 
@@ -158,9 +160,10 @@ class Reducer:
         """Yield parts that end earlier, first ones first: where values differ, and what follows does the same with them."""
         for b, value in inner[1].values():
             for a, wanted in inner[0].values():
-                is_like = (wanted.shape, wanted.dtype.kind) == (value.shape, value.dtype.kind)
+                are_arrays = isinstance(wanted, np.ndarray) and isinstance(value, np.ndarray)
+                is_like = are_arrays and (wanted.shape, wanted.dtype.kind) == (value.shape, value.dtype.kind)
                 # `is True`: where a side is not computed (None), nothing is known of what follows.
-                if is_like and self._compare(parts.start_at(a, b, wanted, str(value.dtype))) is True:
+                if is_like and self._compare(parts.start_at(a, b, wanted, name_dtype(value))) is True:
                     yield replace(parts, end=(a, b))
 
     def _compute_inner(self, parts: Parts, side: int, nodes: Sequence[Node]) -> dict[Place, tuple[Entry, Any]]:
@@ -258,9 +261,12 @@ def _write_reduction(
     if parts is None:
         raise _refuse(folder, report)
     parts = parts.free_names()
+    if unwritable := [name for name, value in parts.values.items() if not is_recordable(value)]:
+        message = f"the smallest parts start from what no file of arrays of numbers can hold: {format_names(unwritable)}"
+        raise RefusedError(Fault(f"{message} ({report.verdict})", where=folder))
     with tempfile.TemporaryDirectory(prefix="graphshare-") as scratch:
         names = [_write_part(reducer.models[side], parts, side, scratch) for side in (0, 1)]
-        inputs = {name: parts.values[name] for name in _list_shared(parts)}
+        inputs = {name: widen(parts.values[name]) for name in _list_shared(parts)}
         with open(os.path.join(scratch, _INPUTS), "wb") as file:
             write_arrays(inputs, file, find_parameter_format("npz"))
         left, right = (load(os.path.join(scratch, name)) for name in names)
@@ -310,9 +316,11 @@ def _write_part(model: Checkpoint, parts: Parts, side: int, folder: str) -> str:
     # A file of inputs must fit both models, so what one side alone reads is stored in its model.
     own = {names[place]: value for place, value in values.items() if names[place] not in _list_shared(parts)}
     (end,) = compute_part(model, [parts.end[side]], values)
+    if not isinstance(end, np.ndarray):
+        raise RefusedError(Fault("the smallest parts end in a sequence or in nothing, which is not written"))
     rewrite, _ = cut_part(model, [parts.end[side]], values, names, own)
     part = follow_rewrite(model, rewrite, drop_unused=True)
-    graph = find_format(part.graph).declare_output(part.graph, str(end.dtype), end.shape)
+    graph = find_format(part.graph).declare_output(part.graph, name_dtype(end), end.shape)
     outputs = save(replace(part, graph=graph, epoch=0).with_params(own), os.path.join(folder, _STEMS[side]))
     return _STEMS[side] if outputs.params else os.path.basename(outputs.graph)
 

@@ -28,6 +28,7 @@ from graphshare.execute.prepare.declared_inputs import unify_sizes
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.execute.prepare.prepare import unique_names
 from graphshare.formats.model_format import find_format
+from graphshare.formats.params import narrow_dtypes
 from graphshare.formats.params.records import PRECISIONS
 from graphshare.ir.graph import Entry, Graph, Node, Rewrite
 from graphshare.ir.terms import Facts, GraphTerms, Place, TermTable
@@ -82,7 +83,14 @@ def open_part(
 
 def name_dtype(array: Array) -> str:
     """Return the dtype of an array as formats of models call it."""
-    return "string" if array.dtype.kind == "O" else str(array.dtype)
+    return "string" if array.dtype.kind == "O" else narrow_dtypes.name_dtype(array.dtype)
+
+
+def cast_value(value: Any, dtype: str | None) -> Any:
+    """Return an array of numbers in a dtype as formats of models call it; other values, and all without one, unchanged."""
+    if not dtype or not isinstance(value, np.ndarray) or value.dtype.kind == "O":
+        return value
+    return value.astype(narrow_dtypes.find_numpy_dtype(dtype) if dtype in narrow_dtypes.NARROW else dtype)
 
 
 def cut_part(
@@ -101,6 +109,9 @@ def cut_part(
     """
     format_, inputs = find_format(model.graph), dict[str, Node]()
     for place, name in names.items():
+        if not isinstance(values[place], np.ndarray):  # a sequence or an optional value, whose type only the model has
+            inputs.setdefault(name, format_.make_inputs(model.graph, {place: name})[place])
+            continue
         dtype, shape = name_dtype(values[place]), values[place].shape
         if name in constants:
             node = format_.make_parameter(model.graph, name, dtype, shape)
@@ -151,7 +162,7 @@ class Side:
         arrays = {
             place: value for place, value in known.items() if isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
         }
-        computed = {place: (str(x.dtype), x.shape, np.ascontiguousarray(x).tobytes()) for place, x in arrays.items()}
+        computed = {place: (name_dtype(x), x.shape, np.ascontiguousarray(x).tobytes()) for place, x in arrays.items()}
         self.facts = Facts(types, computed)
 
     def find_parts(self, entry: Entry) -> tuple[Any, Any]:

@@ -386,15 +386,15 @@ class RegionWalk:
             return ""
         if not all(map(_is_array, values.values())):
             return "different inputs cannot be drawn" if is_strict else ""
-        sizes = {term: self.planner.sides[0].find_parts(plan.entries[0][term])[1] or () for term in terms}
-        places = [{**touched[side], **inputs[side]} for side in (0, 1)]
+        sizes: dict[Hashable, Sequence[object]] = {term: self.planner.sides[0].find_parts(plan.entries[0][term])[1] or () for term in terms}
+        places: list[dict[Place, Hashable]] = [{**touched[side], **inputs[side]} for side in (0, 1)]
         targets = [[end[side] for end in step.cone.ends] for side in (0, 1)]
         results: list[list[list[Any]]] = []
         try:
-            for side in (0, 1):
-                start = {place: values[key] for place, key in places[side].items()}
-                compute = open_part(self.planner.sides[side].model, targets[side], start, has_sizes=False)
-                given = ({place: each[key] for place, key in places[side].items()} for each in draw(values, sizes))
+            for side, own, ends in zip(self.planner.sides, places, targets, strict=True):
+                start = {place: values[key] for place, key in own.items()}
+                compute = open_part(side.model, ends, start, has_sizes=False)
+                given = ({place: each[key] for place, key in own.items()} for each in draw(values, sizes))
                 results.append([_compute(compute, each) for each in given])
                 del compute  # one of them is in memory at a time
         except (InputError, RefusedError) as error:

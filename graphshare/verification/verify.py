@@ -9,7 +9,7 @@ from graphshare.checkpoint.load import Model, Names, Shapes, StrPath, as_checkpo
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
 from graphshare.execute.backends.backend import warm_up
-from graphshare.execute.prepare.variable_values import as_arrays
+from graphshare.execute.prepare.fed_values import as_values
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.resources import Resources
 from graphshare.rewrite.batched_graph import Batched, find_batch
@@ -65,7 +65,7 @@ def verify(
     options = ProofOptions(
         inputs=own,
         tolerance=tolerance or BY_ELEMENT,
-        feeds=as_arrays(feeds),
+        feeds=as_values(feeds, source.graph),
         shapes=as_shapes(shapes, source.graph),
         as_input=tuple(as_names(own.as_input)),
         layers=layers,

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 import graphshare as gs
 from graphshare.cli.main import cli
-from graphshare.execute.engines import confined_session
+from graphshare.execute.backends import confined_session
 from graphshare.files.schema import explain
 from graphshare.ir.graph import Entry, Graph
 from graphshare.ir.rebuild import rebuild

@@ -14,7 +14,7 @@ from graphshare.differences.changes import diff_graphs
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
 from graphshare.verification.branches import upgrade_side
-from graphshare.verification.by_name import make_judge
+from graphshare.verification.compare import make_judge
 from tests.surroundings import pick_everyday, size_of_day
 
 pytestmark = pytest.mark.corpus

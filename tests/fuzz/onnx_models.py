@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.errors import GraphshareError, RefusedError
-from graphshare.execute.engines.confined_session import ConfinedSession
+from graphshare.execute.backends.confined_session import ConfinedSession
 from graphshare.resources import parse_size, resource_limits
 from tests.fuzz import graphs
 from tests.fuzz.heavy_models import make_heavy

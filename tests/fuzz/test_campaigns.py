@@ -17,7 +17,7 @@ import pytest
 
 from graphshare.cli import main
 from graphshare.errors import GraphshareError, InputError
-from graphshare.execute.engines.confined_session import ConfinedSession
+from graphshare.execute.backends.confined_session import ConfinedSession
 from graphshare.files.remote import listing
 from graphshare.fleet import manifest
 from graphshare.ops.registry import find_kernel

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import graphshare as gs
 from graphshare import confined_process
-from graphshare.execute.engines import confined_session
+from graphshare.execute.backends import confined_session
 from tests.onnx_files.made import branches, dense
 from tests.onnx_files.test_verify import write
 

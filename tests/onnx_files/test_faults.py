@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 import graphshare as gs
-from graphshare.execute.engines.confined_session import ConfinedSession
+from graphshare.execute.backends.confined_session import ConfinedSession
 from graphshare.execute.engines.session_model import SessionPart
 from graphshare.execute.prepare.declared_inputs import draw_values
 from graphshare.formats.onnx.identities import OnnxForm

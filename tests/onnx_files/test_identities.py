@@ -11,7 +11,7 @@ import pytest
 from onnx import parser
 
 import graphshare as gs
-from graphshare.verification.by_name import make_judge
+from graphshare.verification.compare import make_judge
 from graphshare.verification.regions import RegionReport
 from tests.onnx_files.running import Session, Unrunnable, are_same
 

@@ -10,7 +10,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import graphshare as gs
-from graphshare.formats.params.array_files import read_tensor
+from graphshare.formats.params.array_files import read_value
 from tests.onnx_files.test_run import build, rates
 from tests.onnx_files.test_verify import write
 from tests.processes import ROOT, done, in_process, refused
@@ -212,7 +212,7 @@ def test_tensors_are_read_as_onnx_writes_them(dtype: type, tmp_path: Path) -> No
     fields = helper.make_tensor("", helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), array.shape, array.ravel())
     (tmp_path / "fields.pb").write_bytes(fields.SerializeToString())
     for name, file in (("x", "x.pb"), ("", "fields.pb")):
-        (read,) = read_tensor(str(tmp_path / file)).items()
+        read = read_value(str(tmp_path / file))
         assert (read[0], read[1].dtype) == (name, array.dtype)
         np.testing.assert_array_equal(read[1], array)
 

@@ -67,7 +67,7 @@ def test_models_of_different_structure_are_compared_by_the_names_of_values(tmp_p
     assert stages(report)["layers"][1] == "3 inner outputs compared, 3 bit for bit, max abs 0; 1 not recorded"
 
 
-def test_values_without_arrays_are_left_out(tmp_path: Path) -> None:
+def test_values_of_any_type_are_layers(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Cast", ["x"], ["short"], to=TensorProto.BFLOAT16),
         helper.make_node("Cast", ["short"], ["long"], to=TensorProto.FLOAT),
@@ -75,11 +75,10 @@ def test_values_without_arrays_are_left_out(tmp_path: Path) -> None:
         helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=0),
     ]
     path = write(tmp_path, "kinds", build(nodes, {"x": (1, [2])}, {"y": 1}))
-    assert stages(gs.compare(path, path, layers=True))["layers"][1].startswith("3 inner outputs compared, 3 bit for bit")
+    assert stages(gs.compare(path, path, layers=True))["layers"][1].startswith("4 inner outputs compared, 4 bit for bit")
     computed = gs.run(path, seed=0, all_outputs=True)
-    assert list(computed.outputs) == ["x", "long", "y"]
-    assert computed.notes[:2] == ["left out, as numpy has no such dtypes: short", "inputs drawn from seed 0: x (2,)"]
-    assert computed.notes[2] == "left out, as they are not arrays of numbers: s"
+    assert list(computed.outputs) == ["x", "short", "long", "s", "y"]
+    assert (computed.outputs["short"].dtype.name, len(computed.outputs["s"])) == ("bfloat16", 2)
 
 
 def test_an_output_that_no_record_has_is_no_difference(tmp_path: Path) -> None:

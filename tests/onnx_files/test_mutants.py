@@ -16,7 +16,7 @@ import pytest
 
 import graphshare as gs
 from graphshare.differences.diff import Difference
-from graphshare.execute.engines.confined_session import ConfinedSession
+from graphshare.execute.backends.confined_session import ConfinedSession
 from graphshare.verification.report import Report
 from tests.onnx_files.mutable import UNKNOWN, Source, draw_inputs
 from tests.onnx_files.mutants import Effect, Mutant, choose_mutants, list_mutants, read_source

@@ -15,7 +15,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import graphshare as gs
-from graphshare.verification.by_name import make_judge
+from graphshare.verification.compare import make_judge
 from tests.onnx_files.pairs import Recipe, build, change, make_recipe
 from tests.onnx_files.running import Session, Unrunnable, are_same
 

@@ -10,13 +10,13 @@ import pytest
 from onnx import helper, numpy_helper
 
 import graphshare as gs
-from graphshare.execute.engines import onnx_session
-from graphshare.execute.engines.onnx_session import OnnxSession
+from graphshare.execute.backends import onnx_session
+from graphshare.execute.backends.onnx_session import OnnxSession
 from graphshare.execute.prepare.declared_inputs import InputDrawer
 from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
 from graphshare.execute.prepare.variable_values import as_arrays
 from graphshare.verification import onnx_checker
-from graphshare.verification.compare import Tolerance
+from graphshare.verification.comparison import Tolerance
 from tests.onnx_files.made import MADE
 from tests.processes import ROOT, done, in_process, refused
 

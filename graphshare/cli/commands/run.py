@@ -20,7 +20,7 @@ from graphshare.cli.output import list_inputs, warn
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.classes import Ranking, rank_classes, read_labels
 from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
-from graphshare.execute.run import Computed, OutputSummary, Profile, make_profile, run, summarize
+from graphshare.execute.run import Computed, OutputSummary, Profile, make_profile, run, select_arrays, summarize
 from graphshare.execute.train.sgd import Sgd
 from graphshare.execute.train.train import LossHistory, StepListener, Trained, train
 from graphshare.files.paths import is_directory
@@ -250,17 +250,19 @@ def _put_results(
     The JSON is what ``schemas/run.schema.json`` describes.
     """
     rankings = _rank_outputs(classes, result.outputs, feeds)
-    for note in result.notes:
+    notes = list(result.notes)
+    arrays = select_arrays(result.outputs, notes) if outputs.arrays else result.outputs
+    for note in notes:
         say(note)
-    summaries = [summarize(name, array) for name, array in result.outputs.items()]
-    _write(model, result.outputs, outputs)
+    summaries = [summarize(name, value) for name, value in result.outputs.items()]
+    _write(model, arrays, outputs)
     if format_ == "json":
         report = {
             "outputs": summaries,
             "seconds": result.seconds,
             "peak_bytes": facts.get("peak_bytes"),
             "variable_bytes": result.variable_bytes,
-            "notes": list(map(name_options, result.notes)),
+            "notes": list(map(name_options, notes)),
             "profile": facts.get("profile"),
             "classes": rankings,
             "training": facts.get("training"),

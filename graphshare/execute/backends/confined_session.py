@@ -45,7 +45,7 @@ class ConfinedSession(OnnxSession):
         packed = {name: _pack(array, beside) for name, array in (arrays or {}).items()}
         pieces = [model] if isinstance(model, bytes) else model
         answer, _ = self._process.ask("open", packed, {"folder": folder, **options}, model=pieces, beside=beside)
-        self._number, self.version, *shapes, self.dtypes, self.outputs, self.unreadable = answer
+        self._number, self.version, *shapes, self.dtypes, self.outputs, self.output_types = answer
         self.inputs, self.defaults = ({name: tuple(shape) for name, shape in each.items()} for each in shapes)
 
     @property
@@ -59,15 +59,10 @@ class ConfinedSession(OnnxSession):
             self._process.closed.append(self._number)
             del self._number
 
-    def run(self, feeds: Mapping[str, Array]) -> list[Any]:
-        """Return the outputs for ``feeds`` by name; those that the model does not take are left out.
-
-        Raises:
-            InputError: onnxruntime fails.
-            MemoryLimitError: it takes more memory than the limit.
-        """
+    def compute(self, feeds: Mapping[str, Any]) -> list[Any]:
+        """Return the outputs for ``feeds`` as the session in the other process does."""
         beside: list[Any] = []
-        taken = {name: _pack(array, beside) for name, array in feeds.items() if name in self.dtypes}
+        taken = {name: _pack(value, beside) for name, value in feeds.items()}
         values, data = self._process.ask("run", self._number, taken, beside=beside)
         return [_unpack(value, data) for value in values]
 
@@ -112,7 +107,7 @@ def _open(
     options["arrays"] = {name: _unpack(array, data) for name, array in arrays.items()}
     number = max(sessions, default=0) + 1
     session = sessions[number] = _load(model, options)
-    own = session.inputs, session.defaults, session.dtypes, session.outputs, session.unreadable
+    own = session.inputs, session.defaults, session.dtypes, session.outputs, session.output_types
     return (number, session.version, *own), []
 
 
@@ -138,7 +133,7 @@ def _run(
 ) -> tuple[list[Any], list[Any]]:
     """Return the outputs of a session, and the data beside them."""
     beside: list[Any] = []
-    outputs = sessions[number].run({name: _unpack(array, data) for name, array in feeds.items()})
+    outputs = sessions[number].compute({name: _unpack(array, data) for name, array in feeds.items()})
     return [_pack(value, beside) for value in outputs], beside
 
 
@@ -151,6 +146,8 @@ def _pack(value: Any, beside: list[Any]) -> Any:
 
     if isinstance(value, list):
         return "list", [_pack(each, beside) for each in value]
+    if isinstance(value, np.generic):  # a scalar in a sequence
+        value = np.asarray(value)
     if not isinstance(value, np.ndarray):
         if not isinstance(value, dict | str | int | float | bool | None):
             raise RefusedError(Fault(f"onnxruntime returns a value of type {type(value).__name__}, which cannot be compared"))

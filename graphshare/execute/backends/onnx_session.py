@@ -6,10 +6,12 @@ import os
 import re
 from collections.abc import Mapping
 from importlib.util import find_spec
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from graphshare.errors import Fault, InputError, UsageError, install_command
+from graphshare.formats.onnx.tensors import dtype_code
+from graphshare.formats.params.narrow_dtypes import INSTALL, NARROW, from_raw, is_installed, read_raw, to_raw
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, SessionOptions
@@ -20,16 +22,17 @@ _QUIET = 4  # onnxruntime's severity level above which it prints nothing
 _THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 _WHEELS = "onnxruntime has wheels for CPython 3.10 to 3.14 on Linux (glibc), macOS and Windows"
 NO_ARRAY = re.compile(r"\b(bfloat16|float[48]\w+|u?int[24])\b")
-"""Finds in a type the dtypes that numpy has no arrays of. onnxruntime returns the bytes of some as integers."""
+"""Finds in a type the dtypes that numpy has no arrays of: ml_dtypes has, but onnxruntime gives them as tensors alone."""
 EXTRA = f"{install_command('onnx')} installs {{}}; {_WHEELS}"
 
 
 class OnnxSession:
     """A session of onnxruntime. ``inputs`` are the shapes of inputs by name (a text for a free size), ``outputs`` names.
 
+    An output that the model lists twice is there twice. ``output_types`` are the types of outputs in the words of ``dtypes``.
+
     ``defaults`` are the shapes of inputs that need no feed: the model has a value for each. ``dtypes`` are those of all of them
-    in onnxruntime's words (``float``); of what is not a tensor the whole type. ``unreadable`` are the types of outputs that
-    numpy has no arrays for, by name: it can run without them alone.
+    in onnxruntime's words (``float``); of what is not a tensor the whole type.
     """
 
     def __init__(
@@ -73,9 +76,8 @@ class OnnxSession:
             self.defaults = {value.name: tuple(value.shape) for value in self._session.get_overridable_initializers()}
             inputs = (*self._session.get_inputs(), *self._session.get_overridable_initializers())
             self.dtypes = {value.name: _read_dtype(value.type) for value in inputs}
-            outputs = {value.name: value.type for value in self._session.get_outputs()}
-            self.outputs = list(outputs)
-            self.unreadable = {name: _read_dtype(text) for name, text in outputs.items() if NO_ARRAY.search(text)}
+            self.outputs = [value.name for value in self._session.get_outputs()]
+            self.output_types = [_read_dtype(value.type) for value in self._session.get_outputs()]
         except Exception as error:  # its exceptions have no class of their own; names that are not UTF-8 raise another
             name = where or (model if isinstance(model, str) else "")
             raise InputError(Fault(f"onnxruntime {self.version} refuses the model: {error}", where=name)) from error
@@ -85,24 +87,77 @@ class OnnxSession:
         """Return whether it can run."""
         return True
 
+    @property
+    def unreadable(self) -> dict[str, str]:
+        """Return the types of outputs that there are no arrays for, by name: it can run without them alone."""
+        known = NARROW if is_installed() else frozenset[str]()
+        types = zip(self.outputs, self.output_types, strict=True)
+        return {name: dtype for name, dtype in types if NO_ARRAY.search(dtype) and dtype not in known}
+
     def close(self) -> None:
         """Keep the session, whose memory is that of this process; a confined one gives its memory back."""
 
-    def run(self, feeds: Mapping[str, Array]) -> list[Any]:
+    def run(self, feeds: Mapping[str, Any]) -> list[Any]:
         """Return the outputs for ``feeds`` by name; those that the model does not take are left out.
 
+        Values are arrays, lists of them (sequences), or None (an optional value that is not there).
+
         Raises:
-            InputError: onnxruntime fails, or numpy has no arrays for an output.
+            InputError: onnxruntime fails, or there are no arrays for an output.
+            MemoryLimitError: it takes more memory than the limit of its process.
         """
         if self.unreadable:
             hint = "choose other values with `targets`"
             texts = [f"output {name!r} is a {dtype}, which numpy has no arrays of" for name, dtype in self.unreadable.items()]
-            raise InputError([Fault(text, hint=hint) for text in texts])
+            own = hint if is_installed() else f"{INSTALL}, or {hint}"
+            raise InputError([Fault(text, hint=own) for text in texts])
+        taken = {name: to_raw(x) if hasattr(x, "dtype") else x for name, x in feeds.items() if name in self.dtypes}
+        outputs = zip(self.compute(taken), self.output_types, strict=True)
+        return [from_raw(value, dtype) if dtype in NARROW else value for value, dtype in outputs]
+
+    def compute(self, feeds: Mapping[str, Any]) -> list[Any]:
+        """Return the outputs for ``feeds`` as :meth:`run`, but the bits of what numpy has no arrays of (``to_raw``)."""
         try:
-            outputs: list[Any] = self._session.run(None, {name: x for name, x in feeds.items() if name in self.dtypes})
+            feeds = {name: self._wrap(value, self.dtypes[name]) for name, value in feeds.items()}
+            if NARROW.isdisjoint(self.output_types):
+                plain: list[Any] = self._session.run(None, feeds)
+                return plain
+            return self._compute_narrow(feeds)
         except Exception as error:  # as above
             raise InputError(Fault(f"onnxruntime {self.version} fails: {error}")) from error
-        return outputs
+
+    def _wrap(self, value: Any, dtype: str) -> Any:
+        """Return a value as onnxruntime takes it: the bits of what numpy has no arrays of with their dtype."""
+        if dtype not in NARROW or value is None:
+            return value
+        return load_runtime().OrtValue.ortvalue_from_numpy_with_onnx_type(value, dtype_code(dtype))
+
+    def _compute_narrow(self, feeds: Mapping[str, Any]) -> list[Any]:
+        """Return the outputs where numpy has no arrays of some: onnxruntime returns these in its own memory alone."""
+        make = load_runtime().OrtValue.ortvalue_from_numpy
+        wrapped = {name: make(value) if hasattr(value, "dtype") else value for name, value in feeds.items()}
+        values = self._session.run_with_ort_values(None, wrapped)
+        tensors = [_read_tensor(value, dtype) for value, dtype in zip(values, self.output_types, strict=True)]
+        # A sequence that it returned so cannot be read: what is not a tensor is computed once more.
+        rest = [name for name, value in zip(self.outputs, values, strict=True) if not value.is_tensor()]
+        others = iter(self._session.run(rest, feeds) if rest else ())
+        return [array if value.is_tensor() else next(others) for array, value in zip(tensors, values, strict=True)]
+
+
+def _read_tensor(value: Any, dtype: str) -> Any:
+    """Return the array of a tensor in onnxruntime's memory, the bits of what numpy has no arrays of; None for a sequence."""
+    if not value.is_tensor():
+        return None
+    if dtype not in NARROW:
+        return value.numpy()
+    import numpy as np  # start-up: as in narrow_dtypes
+
+    shape, size = tuple(value.shape()), value.tensor_size_in_bytes()
+    if not size:
+        return read_raw(b"", dtype, shape)
+    # It has no array of these bytes: numpy makes one at their address, which is copied while they are there.
+    memory = {"version": 3, "shape": (size,), "typestr": "|u1", "data": (value.data_ptr(), True)}
+    return read_raw(np.asarray(SimpleNamespace(__array_interface__=memory)).data, dtype, shape)
 
 
 def _read_dtype(text: str) -> str:

@@ -18,6 +18,7 @@ from graphshare.execute.engines.executor import Executor
 from graphshare.execute.interpreter import Run
 from graphshare.execute.prepare.assignment import Assignment, refuse_missing
 from graphshare.execute.prepare.declared_inputs import convert_inputs, draw_values, infer_by_format
+from graphshare.execute.prepare.fed_values import find_dtypes
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.execute.prepare.memory import check_memory
 from graphshare.formats.model_format import Capability, Integers, find_format
@@ -142,7 +143,8 @@ class SessionComputation(Computation):
 
         drawn = draw_values(self, by_name, sizes, seed or 0, compute, batch=batch, wishes=wishes)
         values = {nodes[name]: value for name, value in drawn.values.items()}
-        converted = {node: array.dtype for node, array in feeds.items() if values[node].dtype != array.dtype}
+        dtypes = {node: (find_dtypes(array), find_dtypes(values[node])) for node, array in feeds.items()}
+        converted = {node: next(iter(own)) for node, (own, taken) in dtypes.items() if own and own != taken}
         sized = [node for node in missing if node.name in drawn.open_names]
         return Assignment(
             values,
@@ -218,7 +220,8 @@ class SessionComputation(Computation):
 
         Shapes that the file states for the values of operators are not trusted. Raises MemoryLimitError.
         """
-        shapes = {name: array.shape for name, array in feeds.items() if name in self.session.inputs} if feeds else {}
+        arrays = {name: array for name, array in feeds.items() if hasattr(array, "shape")}  # others are sequences, or nothing
+        shapes = {name: array.shape for name, array in arrays.items() if name in self.session.inputs}
         if can_limit_process() or shapes == self._checked:
             return
         nodes = self.graph.nodes

@@ -11,9 +11,10 @@ import numpy as np
 
 from graphshare.errors import Fault, InputError, MemoryLimitError, RefusedError
 from graphshare.execute.backends.onnx_session import NO_ARRAY, OnnxSession
+from graphshare.execute.prepare.fed_values import convert_value, split_type
 from graphshare.execute.prepare.feeds import GivenShape
-from graphshare.execute.prepare.variable_values import convert_feed
 from graphshare.formats.model_format import Integers, find_format
+from graphshare.formats.params.narrow_dtypes import INSTALL, NARROW, find_numpy_dtype, is_floating, is_installed, is_narrow
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array
@@ -30,6 +31,8 @@ _DRAWN_BYTES = 8  # of each number: what is drawn gets its dtype afterwards
 _DTYPES = {"float": "float32", "double": "float64", "float16": "float16", "bool": "bool", "string": "object"}
 _DTYPES |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _UNKNOWN = (None, None)
+_ELEMENTS = 2
+"""The length of a sequence that is drawn."""
 Declared = dict[str, tuple[str | None, Sequence[object] | None]]
 """The declarations of a model's inputs, by name: the dtype and the sizes, which are numbers where they are fixed."""
 
@@ -37,7 +40,7 @@ Declared = dict[str, tuple[str | None, Sequence[object] | None]]
 class Drawn(msgspec.Struct, frozen=True, eq=False):
     """A value for each input, outputs that were computed already, notes on integers, and the inputs with sizes left open."""
 
-    values: dict[str, Array]
+    values: dict[str, Any]
     outputs: list[Any] | None
     notes: list[str]
     open_names: list[str]
@@ -144,21 +147,26 @@ def fits_sizes(sizes: Sequence[object], others: Sequence[object]) -> bool:
 
 
 def find_dtype(session: OnnxSession, name: str) -> str:
-    """Return numpy's dtype of an input; an empty text where it has none."""
-    return _DTYPES.get(session.dtypes[name], "")
+    """Return numpy's dtype of an input, or of the tensors in it; an empty text where it has none."""
+    dtype = split_type(session.dtypes[name])[1]
+    return str(find_numpy_dtype(dtype)) if dtype in NARROW and is_installed() else _DTYPES.get(dtype, "")
 
 
-def convert_inputs(session: OnnxSession, values: Mapping[str, Array]) -> dict[str, Array]:
+def convert_inputs(session: OnnxSession, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``values`` by input in the dtypes that a session declares. Raises RefusedError as :func:`convert_feed`."""
-    return {
-        name: array if array.dtype.kind == "O" else convert_feed(name, array, find_dtype(session, name) or None)
-        for name, array in values.items()
+    whole = {
+        # An array for a sequence is one of its rows.
+        name: list(value) if "sequence" in split_type(session.dtypes[name])[0] and isinstance(value, np.ndarray) else value
+        for name, value in values.items()
     }
+    return {name: convert_value(name, value, find_dtype(session, name)) for name, value in whole.items()}
 
 
 def draw_as(array: Array, dtype: str) -> Array:
     """Return drawn numbers as some that ``dtype``, which a model states of the same input, holds too."""
-    if np.dtype(dtype or "f").kind not in "iub" or array.dtype.kind != "f":
+    if is_narrow(own := np.dtype(dtype or "f")) and is_floating(own) and array.dtype.kind == "f":
+        return array.astype(own).astype(array.dtype)
+    if is_floating(own) or array.dtype.kind != "f":
         return array
     return np.rint(np.abs(array)).astype(dtype).astype(array.dtype)
 
@@ -202,13 +210,13 @@ class InputDrawer:
         """Return the inputs of which a size is left to be chosen."""
         return [name for name in self._declared if name not in self._feeds and None in self._sizes(name)]
 
-    def draw(self, size: int, *, is_batch: bool = False, batch: int = 1, differ: bool = False) -> dict[str, Array]:
+    def draw(self, size: int, *, is_batch: bool = False, batch: int = 1, differ: bool = False) -> dict[str, Any]:
         """Return a value for each input, with ``size`` for what is open, and ``batch`` samples.
 
         With ``is_batch`` the only size that an input leaves open is that of a batch, on whatever axis: as in states of RNNs.
         With ``differ`` sizes of other names are others. Raises MemoryLimitError.
         """
-        drawn: dict[str, Array] = {}
+        drawn: dict[str, Any] = {}
         taken, turn = 0, self._seed
         # One stream for all inputs, begun anew: another open size changes the shapes only, not the order.
         rng = np.random.default_rng(self._seed)
@@ -222,6 +230,9 @@ class InputDrawer:
             if excess := describe_excess(taken):
                 message = f"the values {format_shape(shape)} take {format_bytes(taken)} to be drawn, {excess}"
                 raise MemoryLimitError(Fault(message, node=name, hint=MORE_MEMORY))
+            if "sequence" in split_type(self._session.dtypes[name])[0]:
+                drawn[name] = [_draw(rng, shape, dtype) for _ in range(_ELEMENTS)]
+                continue
             wishes = _select_wishes(self._integers.get(name, ()), dtype)
             if wishes:
                 drawn[name], choice, turns = _draw_integers(rng, shape, dtype, wishes, turn)
@@ -234,11 +245,15 @@ class InputDrawer:
 
     def _find_faults(self, name: str) -> list[Fault]:
         dtype, declared, is_fed = self._session.dtypes[name], self._declared[name], name in self._feeds
-        if dtype not in _DTYPES:
+        kinds, inner = split_type(dtype)
+        if inner not in _DTYPES and not (inner in NARROW and not kinds and is_installed()):
             reason = "cannot be drawn" if not is_fed else "numpy has no arrays of" if NO_ARRAY.search(dtype) else ""
             hint = "compare a part without it (extract `cuts`)"
+            hint = f"{INSTALL}, or {hint}" if inner in NARROW and not kinds else hint
             return [Fault(f"input {name!r} is a {dtype}, which {reason}", hint=hint)] if reason else []
-        chosen = self._feeds[name].shape if is_fed else self._shapes.get(name)
+        if "sequence" in kinds:
+            return []
+        chosen = getattr(self._feeds[name], "shape", None) if is_fed else self._shapes.get(name)
         # onnxruntime says () where the rank is open too, and takes arrays of any rank for a scalar: the file tells them apart.
         stated = {} if chosen is None or declared or self._graph is None else list_declared(self._graph)
         if chosen is None or (not declared and (is_fed if self._graph is None else stated.get(name, _UNKNOWN)[1] is None)):
@@ -251,8 +266,20 @@ class InputDrawer:
     def _sizes(self, name: str) -> Sequence[int | None]:
         """Return the sizes of an input; None for what is open."""
         declared = [n if isinstance(n, int) and n >= 0 else None for n in self._declared[name]]
+        if not declared and "sequence" in split_type(self._session.dtypes[name])[0]:
+            declared = self._find_element_sizes(name)
         chosen = self._shapes.get(name, (None,) * len(declared))
         return [m if n is None else n for n, m in zip(chosen, declared, strict=True)] if declared else list(chosen)
+
+    def _find_element_sizes(self, name: str) -> list[int | None]:
+        """Return the sizes of the tensors in a sequence, as the file states them; one open size where it does not."""
+        node = None if self._graph is None else next((n for n in self._graph.variables() if n.name == name), None)
+        stated = find_format(self._graph).find_types(self._graph, [Entry(node)]) if self._graph and node else {}
+        inner: Any = next(iter(stated.values()), None)
+        while hasattr(inner, "inner"):
+            inner = inner.inner
+        shape = None if inner is None else inner.shape
+        return [None] if shape is None else [n if isinstance(n, int) and n >= 0 else None for n in shape]
 
     def _choose(self, name: str, place: int, size: int, batch: int, *, is_batch: bool, differ: bool) -> int:
         """Return a size: what is given, else what the input of the same dimension has, else ``batch`` or ``size``."""
@@ -261,7 +288,7 @@ class InputDrawer:
             return known
         symbol = self._declared[name][place] if self._declared[name] else None
         for other, shape in self._declared.items():
-            sizes = self._feeds[other].shape if other in self._feeds else self._sizes(other)
+            sizes = getattr(self._feeds[other], "shape", ()) if other in self._feeds else self._sizes(other)
             for dimension, n in zip(shape, sizes, strict=False):
                 if isinstance(symbol, str) and dimension == symbol and n is not None:
                     return int(n)
@@ -278,6 +305,10 @@ class InputDrawer:
 def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
     if dtype == "object":
         return np.full(shape, "a", dtype)
+    if is_narrow(own := np.dtype(dtype)):
+        # Nothing takes such integers for indices: they can be any.
+        numbers = rng.standard_normal(shape) if is_floating(own) else rng.integers(0, 1 << int(dtype[-1]), shape)
+        return np.abs(numbers).astype(own) if "e8m0" in dtype else numbers.astype(own)
     if dtype.startswith("float"):
         return rng.standard_normal(shape).astype(dtype)
     return rng.integers(0, 2, shape).astype(dtype)  # indices of any table, and both values of a condition
@@ -285,7 +316,7 @@ def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array
 
 def _select_wishes(wishes: Sequence[Integers], dtype: str) -> Sequence[Integers]:
     """Return the wishes that apply to an input of this dtype: that for a mask only where there is no other."""
-    if "int" not in dtype:
+    if "int" not in dtype or is_narrow(np.dtype(dtype)):
         return [wish for wish in wishes if wish.is_mask] if dtype == "bool" else ()
     others = [wish for wish in wishes if wish.high or not {0, 1}.issuperset(wish.values)]
     return others or ([] if dtype.endswith("int8") else wishes)  # pixels are cast to floats too

@@ -20,7 +20,7 @@ from graphshare.formats.images.header import read_start
 from graphshare.formats.images.images import Images, open_image_files
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.model_names import ARRAY_ENDINGS
-from graphshare.formats.params.array_files import read_arrays
+from graphshare.formats.params.array_files import ValueFile, read_arrays, read_value
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
@@ -60,7 +60,9 @@ def load_feeds(feeds: Iterable[tuple[str, str]], images: ImageSettings | None = 
         try:
             # A file whose name is a number is a file.
             arrays = _read_value(path) if name and not os.path.exists(path) else {}
-            arrays = arrays or _read_images(path, images or ImageSettings()) or read_arrays(path)
+            arrays = (
+                arrays or _read_value_file(path, name) or _read_images(path, images or ImageSettings()) or read_arrays(path)
+            )
         except GraphshareError as error:
             unreadable += error.faults
             continue
@@ -90,6 +92,13 @@ def _read_value(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return {"": value} if isinstance(value, int | float | list) else {}
+
+
+def _read_value_file(path: str, name: str) -> dict[str, Any]:
+    """Return the value of a file of ONNX, under the name that the tensor has unless ``name`` is known; nothing for others."""
+    if not path.lower().endswith(".pb"):
+        return {}
+    return {name: ValueFile(path)} if name else dict([read_value(path)])
 
 
 def _read_images(path: str, settings: ImageSettings) -> dict[str, Any]:

@@ -18,8 +18,10 @@ from graphshare.execute.backends.backend import Computation, has_kernels, open_c
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.plan import UnsupportedError, find_unsupported_operators, missing_kernels
 from graphshare.execute.prepare.assignment import Assignment
+from graphshare.execute.prepare.fed_values import describe_size, find_dtypes, list_arrays
 from graphshare.execute.prepare.feeds import GivenShape, for_variables
 from graphshare.formats.model_format import Capability, find_format
+from graphshare.formats.params.narrow_dtypes import name_dtype
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
@@ -52,7 +54,7 @@ class Prepared(msgspec.Struct, eq=False):
     @property
     def variable_bytes(self) -> int:
         """Return the size of all values of variables in bytes."""
-        return sum(array.nbytes for array in self.values.values())
+        return sum(array.nbytes for value in self.values.values() for array in list_arrays(value))
 
 
 def prepare(
@@ -176,10 +178,11 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 def describe_conversions(assigned: Assignment) -> list[str]:
     """Return a note for each fed array that was converted to the dtype of its variable."""
-    return [
-        f"{node.name!r} is fed as {dtype} and was converted to {assigned.values[node].dtype}"
-        for node, dtype in assigned.converted.items()
-    ]
+    notes = []
+    for node, dtype in assigned.converted.items():
+        (taken, *_) = find_dtypes(assigned.values[node])
+        notes.append(f"{node.name!r} is fed as {name_dtype(dtype)} and was converted to {name_dtype(taken)}")
+    return notes
 
 
 def describe_sizes(sized: Iterable[Node]) -> list[str]:
@@ -211,6 +214,6 @@ def _describe(assigned: Assignment, seed: int | None, params_seed: int | None) -
         ("labels and states that are not fed are zeros", assigned.zeros),
     ):
         if nodes:
-            sizes = (f"{node.name} {tuple(values[node].shape)}" for node in nodes)
+            sizes = (f"{node.name} {describe_size(values[node])}" for node in nodes)
             notes.append(f"{text}: {format_names(sizes, 6)}")
     return notes

@@ -19,6 +19,8 @@ import numpy as np
 from graphshare.analysis.roles import LABEL_FORMALS, Role
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.prepare.feeds import GivenShape
+from graphshare.formats.params.array_files import ValueFile
+from graphshare.formats.params.narrow_dtypes import is_floating, is_number, name_dtype, widen
 from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.walk import consumers
 from graphshare.ops.conversion import draw_in_blocks
@@ -165,9 +167,11 @@ def convert_feed(name: str, array: Array, dtype: str | None) -> Array:
     if dtype is None or str(array.dtype) == dtype:
         return array
     result = array.astype(dtype)
-    if np.dtype(dtype).kind in "iub" and not np.array_equal(result, array):
-        message = f"{name!r} is {array.dtype}, and not all of its values fit into {dtype}"
-        raise RefusedError(Fault(message, node=name, hint=f"give it as {dtype}"))
+    is_whole = is_number(result.dtype) and not is_floating(result.dtype)
+    if is_whole and not np.array_equal(widen(result), widen(array)):
+        wanted = name_dtype(result.dtype)
+        message = f"{name!r} is {name_dtype(array.dtype)}, and not all of its values fit into {wanted}"
+        raise RefusedError(Fault(message, node=name, hint=f"give it as {wanted}"))
     return result
 
 
@@ -180,6 +184,8 @@ def as_array(value: Any) -> Array:
     Raises:
         RefusedError: numpy cannot make an array of numbers of it.
     """
+    if isinstance(value, ValueFile):
+        value = value.read()
     try:
         array = np.asarray(value)
     except ValueError as error:

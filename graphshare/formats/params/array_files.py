@@ -6,23 +6,27 @@ Nothing is ever unpickled.
 from __future__ import annotations
 
 import io
+import re
+import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+import msgspec
 import numpy as np
 
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.files.byte_source import DAMAGED, ByteSource, SourceFile
 from graphshare.files.open_source import open_source
 from graphshare.formats.model_names import ARRAY_ENDINGS
-from graphshare.formats.onnx.protobuf import WireError, scan, text_at
+from graphshare.formats.onnx.protobuf import BYTES, WireError, expect, scan, text_at
 from graphshare.formats.onnx.stored import OnnxFile, Span
-from graphshare.formats.onnx.tensors import dtype_name, locate_tensor, read_elements
+from graphshare.formats.onnx.tensors import data_size, dtype_name, locate_tensor, read_elements
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import refuse_record
 from graphshare.formats.params.format import ParameterFormat, WriteOptions, read_index
-from graphshare.formats.params.npz import MAGIC, read_npy_header
-from graphshare.formats.params.records import ITEM_SIZES, Record, element_count, format_record
+from graphshare.formats.params.narrow_dtypes import NARROW, from_raw, read_raw
+from graphshare.formats.params.npz import MAGIC, read_npy_header, read_npy_start
+from graphshare.formats.params.records import Record, element_count, format_record
 from graphshare.text.format import format_count
 from graphshare.text.names import split_key
 
@@ -31,7 +35,13 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-_TENSOR_NAME = 8  # the field of a TensorProto
+_OTHER_DTYPE = re.compile(r"[<>|=](U[1-9]\d{0,5}|([Vf])([12]))(?<!f2)")
+"""Finds the dtypes of texts, and those that numpy writes for ml_dtypes."""
+_TENSOR_NAME, _TEXTS = 8, 6  # fields of a TensorProto
+_VALUE_NAME, _VALUE_KIND = 1, 2  # those of a SequenceProto and of an OptionalProto
+_VALUES = (3, 5, 7)  # tensors, sequences and optional values
+NESTED = _SEQUENCE, _OPTIONAL = "sequence of ", "optional of "
+"""How the types of lists, and of values that may be None, begin."""
 
 
 def read_arrays(path: str) -> dict[str, Array]:
@@ -49,39 +59,96 @@ def read_arrays(path: str) -> dict[str, Array]:
         return {split_key(record.key or "")[1]: reader.read(record) for record in index.records}
 
 
-def read_tensor(path: str) -> dict[str, Array]:
-    """Return the array of a TensorProto of ONNX (``.pb``) by its name, which may be empty. Raises InputError."""
+class ValueFile(msgspec.Struct, frozen=True):
+    """A value in a file of ONNX (``.pb``), which can only be read once its type is known: the file does not say it."""
+
+    path: str
+
+    def read(self, declared: str = "") -> Any:
+        """Return the value, as :func:`read_value` does."""
+        return read_value(self.path, declared)[1]
+
+
+def read_value(path: str, declared: str = "") -> tuple[str, Any]:
+    """Return the name, which may be empty, and the value in a file of ONNX (``.pb``).
+
+    ``declared`` is its type as a text: of a ``sequence of`` tensors it is a list, of an ``optional of`` what it holds or None,
+    and of others an array. Raises InputError.
+    """
     with open_source(path) as source:
         file = OnnxFile(source)
         try:
-            place = locate_tensor(file, 0, file.size)
-            name = [text_at(file.data, field) for field in scan(file.data, 0, file.size) if field[0] == _TENSOR_NAME]
-            dtype = np.dtype(dtype_name(place.code))
-            data = b"".join(read_elements(Span(file, 0, file.size), place))
-            array = np.frombuffer(data, dtype.newbyteorder("<")).reshape(place.shape)
+            return _read_nested(file, 0, file.size, declared)
         except (WireError, TypeError, ValueError) as error:
-            raise InputError(Fault(f"is not a tensor of numbers: {error}", where=path)) from None
-    return {"".join(name): array.astype(dtype, copy=False)}
+            what = declared if declared.startswith(NESTED) else "tensor of numbers or texts"
+            raise InputError(Fault(f"is not {'an' if what[0] in 'aeiou' else 'a'} {what}: {error}", where=path)) from None
+
+
+def _read_nested(file: OnnxFile, start: int, end: int, declared: str) -> tuple[str, Any]:
+    """Return the name and the value of a TensorProto, SequenceProto or OptionalProto; see :func:`read_value`."""
+    kind = next((prefix for prefix in NESTED if declared.startswith(prefix)), "")
+    if not kind:
+        return _read_tensor(file, start, end)
+    name, values = "", []
+    for field in scan(file.data, start, end):
+        if field[0] == _VALUE_NAME:
+            name = text_at(file.data, field)
+        elif field[0] in _VALUES:
+            expect(field, BYTES, "a value")
+            values.append(_read_nested(file, field[3], field[4], declared.removeprefix(kind))[1])
+        elif field[0] != _VALUE_KIND:
+            raise WireError("it holds a map or a sparse tensor", field[2])
+    if kind == _OPTIONAL and len(values) > 1:
+        raise WireError("it holds several values", start)
+    return name, (values[0] if values else None) if kind == _OPTIONAL else values
+
+
+def _read_tensor(file: OnnxFile, start: int, end: int) -> tuple[str, Array]:
+    """Return the name and the array of a TensorProto, texts as objects."""
+    place, span = locate_tensor(file, start, end), Span(file, start, end)
+    fields = [field for field in scan(file.data, start, end) if field[0] in (_TENSOR_NAME, _TEXTS)]
+    name = "".join(text_at(file.data, field) for field in fields if field[0] == _TENSOR_NAME)
+    dtype = dtype_name(place.code)
+    if dtype == "string":
+        texts = [b"".join(file.pieces(field[3], field[4])) for field in fields if field[0] == _TEXTS]
+        decoded = [text.decode("utf-8", "surrogateescape") for text in texts]
+        return name, np.array([*decoded, None], object)[:-1].reshape(place.shape)
+    data = b"".join(read_elements(span, place))
+    if dtype in NARROW:
+        if len(data) != data_size(place):
+            raise WireError(f"a tensor has {format_count(len(data), 'byte')} of data", start)
+        return name, from_raw(read_raw(data, dtype, place.shape), dtype)
+    array = np.frombuffer(data, np.dtype(dtype).newbyteorder("<")).reshape(place.shape)
+    return name, array.astype(dtype, copy=False)
 
 
 def _read_npy(source: ByteSource) -> Array:
-    """Return the array in native byte order, read-only where that is the order of the file."""
+    """Return the array in native byte order, read-only where that is the order of the file; texts as objects.
+
+    Arrays of ml_dtypes, whose dtype numpy does not write, are those of as many bytes.
+    """
     try:
-        header = read_npy_header(io.BufferedReader(SourceFile(source)))
+        descr, is_fortran, shape, start = read_npy_start(io.BufferedReader(SourceFile(source)))
+        other = _OTHER_DTYPE.fullmatch(descr)
+        header = None if other else read_npy_header(io.BufferedReader(SourceFile(source)))
     except InputError as error:
         raise error.with_location(source.name) from None
-    size = source.size - header.size
-    expected = element_count(header.shape) * ITEM_SIZES[header.dtype]
+    # numpy calls a float8e5m2 a float of one byte, and does not read it.
+    stored = np.dtype(descr if other is None else f"V{other[3]}" if other[3] else descr)
+    size = source.size - start
+    expected = element_count(shape) * stored.itemsize
     if expected != size:
-        message = f"has {format_count(size, 'byte')} of data where its shape {header.shape} needs {expected:,}"
+        message = f"has {format_count(size, 'byte')} of data where its shape {shape} needs {expected:,}"
         raise InputError(Fault(message, where=source.name, hint=DAMAGED))
-    dtype = np.dtype(header.dtype).newbyteorder(">" if header.big_endian else "<")
     try:
-        stored = np.frombuffer(source.read_at(header.size, size), dtype) if size else np.empty(0, dtype)
-        array = stored.reshape(header.shape, order="F" if header.fortran_order else "C")
-    except ValueError as error:  # a shape that numpy cannot hold
+        flat = np.frombuffer(source.read_at(start, size), stored) if size else np.empty(0, stored)
+        # numpy makes letters of any numbers, or fails in ways of its own.
+        if stored.kind == "U" and flat.size and flat.view(np.dtype("u4").newbyteorder(stored.byteorder)).max() > sys.maxunicode:
+            raise ValueError("texts have numbers that are not those of letters")
+        array = flat.reshape(shape, order="F" if is_fortran else "C")
+        return array.astype(header.dtype, copy=False) if header else array.astype(object) if stored.kind == "U" else array
+    except ValueError as error:  # also a shape that numpy cannot hold
         raise InputError(Fault(f"cannot be read: {error}", where=source.name)) from error
-    return array.astype(header.dtype, copy=False)
 
 
 def write_arrays(arrays: Mapping[str, Array], out: BinaryIO, format_: ParameterFormat) -> None:

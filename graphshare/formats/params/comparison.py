@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphshare.formats.params.arrays import ArrayReader, SparseArray, storage_dtype, widen_bfloat16
+from graphshare.formats.params.narrow_dtypes import is_floating, name_dtype
 from graphshare.formats.params.records import ITEM_SIZES, STEPS, Record, element_count
 from graphshare.progress import Advance, noop_progress
 
@@ -46,7 +47,7 @@ def compare_arrays(array: Array, reference: Array, *, atol: float, rtol: float) 
     if array.shape != reference.shape:
         return Comparison(False, False, _APART, _APART, f"shapes {array.shape} and {reference.shape}")
     if array.dtype != reference.dtype:
-        return Comparison(False, False, _APART, _APART, f"types {array.dtype} and {reference.dtype}")
+        return Comparison(False, False, _APART, _APART, f"types {name_dtype(array.dtype)} and {name_dtype(reference.dtype)}")
     numbers = NumberComparer(atol, rtol)
     numbers.add(array, reference)
     if numbers.apart:
@@ -105,7 +106,7 @@ class NumberComparer:
 
 def _widen(a: Array, b: Array) -> str:
     """Return a dtype in which differences of both are exact, or as exact as they can be."""
-    if "f" in a.dtype.kind + b.dtype.kind:
+    if is_floating(a.dtype) or is_floating(b.dtype):
         return "float64"
     # Differences of 64-bit integers need more than 64 bits: Python integers.
     return "int64" if max(a.dtype.itemsize, b.dtype.itemsize) < 8 else "object"

@@ -272,7 +272,17 @@ class NpyHeader(msgspec.Struct, frozen=True):
 
 
 def read_npy_header(stream: IO[bytes]) -> NpyHeader:
-    """Read the header at the start of ``stream`` and no more. Raises InputError."""
+    """Read the header at the start of ``stream`` and no more. Raises InputError, also for a dtype without numbers."""
+    descr, fortran, shape, size = read_npy_start(stream)
+    dtype = _DTYPES.get(descr[1:])
+    if dtype is None or descr[0] not in "<>|=":
+        raise _refuse_dtype(descr)
+    big = descr[0] == ">" and ITEM_SIZES[dtype] > 1
+    return NpyHeader(shape, dtype, fortran and len(shape) > 1, big, size)
+
+
+def read_npy_start(stream: IO[bytes]) -> tuple[str, bool, tuple[int, ...], int]:
+    """Read a header as :func:`read_npy_header`, of any dtype: its text, whether columns come first, the shape, and the size."""
     start = stream.read(8)
     if start[:6] != MAGIC or len(start) < 8:
         raise InputError("is not an .npy array")
@@ -286,12 +296,7 @@ def read_npy_header(stream: IO[bytes]) -> NpyHeader:
     raw = stream.read(length)
     if len(raw) < length:
         raise InputError("ends inside its .npy header")
-    descr, fortran, shape = _parse_header(raw.decode("utf-8" if start[6] == 3 else "latin-1", "replace"))
-    dtype = _DTYPES.get(descr[1:])
-    if dtype is None or descr[0] not in "<>|=":
-        raise _refuse_dtype(descr)
-    big = descr[0] == ">" and ITEM_SIZES[dtype] > 1
-    return NpyHeader(shape, dtype, fortran and len(shape) > 1, big, 8 + width + length)
+    return *_parse_header(raw.decode("utf-8" if start[6] == 3 else "latin-1", "replace")), 8 + width + length
 
 
 def _parse_header(text: str) -> tuple[str, bool, tuple[int, ...]]:

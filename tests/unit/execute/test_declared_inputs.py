@@ -82,7 +82,8 @@ def test_each_dtype_is_drawn_from_one_stream() -> None:
         ({"shapes": {"scalar": (2,)}}, ["`shapes` 'scalar' is (2), but the model declares ()"]),
         ({"dtypes": {"x": "complex64"}}, ["input 'x' is a complex64, which cannot be drawn"]),
         ({"dtypes": {"x": "complex64"}, "feeds": {"x": np.ones(1)}}, []),
-        ({"dtypes": {"x": "int4"}, "feeds": {"x": np.ones(1)}}, ["input 'x' is a int4, which numpy has no arrays of"]),
+        ({"dtypes": {"x": "int4"}, "feeds": {"x": np.ones(1)}}, ["`feeds` 'x' is (1), but the model declares nx3x?"]),
+        ({"dtypes": {"x": "seq(tensor(int4))"}}, ["input 'x' is a seq(tensor(int4)), which cannot be drawn"]),
         (
             {"dtypes": {"x": "seq(tensor(float8e5m2))"}, "feeds": {"x": np.ones(1)}},
             ["input 'x' is a seq(tensor(float8e5m2)), which numpy has no arrays of"],

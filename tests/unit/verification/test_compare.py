@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from graphshare.ir.graph import Entry, Node
-from graphshare.verification.compare import (
+from graphshare.verification.comparison import (
     EXACT,
     Tolerance,
     compare_runs,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import graphshare as gs
-from graphshare.verification.by_name import make_judge
+from graphshare.verification.compare import make_judge
 from graphshare.verification.regions import Region, tolerate_region
 
 onnx = pytest.importorskip("onnx")

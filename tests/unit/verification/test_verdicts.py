@@ -12,7 +12,7 @@ import graphshare as gs
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.comparison import Comparison
 from graphshare.formats.params.lookup import ParameterPair
-from graphshare.verification.compare import (
+from graphshare.verification.comparison import (
     EngineComparison,
     InnerComparison,
     OutputComparison,

@@ -10,7 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 import graphshare as gs
-from graphshare.execute.engines import onnx_session, registry
+from graphshare.execute.backends import onnx_session
+from graphshare.execute.engines import registry
 from graphshare.execute.engines.engine import Part
 from graphshare.execute.engines.registry import Auto
 from graphshare.ir.graph import Entry, Graph, Node

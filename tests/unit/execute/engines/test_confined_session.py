@@ -16,9 +16,9 @@ import pytest
 
 from graphshare import confined_process
 from graphshare.errors import InputError, RefusedError
-from graphshare.execute.engines import confined_session
-from graphshare.execute.engines.confined_session import ConfinedSession, open_session
-from graphshare.execute.engines.onnx_session import OnnxSession
+from graphshare.execute.backends import confined_session
+from graphshare.execute.backends.confined_session import ConfinedSession, open_session
+from graphshare.execute.backends.onnx_session import OnnxSession
 from graphshare.resources import memory_limit, time_limit
 from tests.processes import ROOT, environment, is_running, module_path
 
@@ -213,7 +213,7 @@ SCRIPT = """
 import os, sys
 import numpy as np
 from graphshare import confined_process
-from graphshare.execute.engines import confined_session
+from graphshare.execute.backends import confined_session
 model = sys.stdin.buffer.read()
 session = confined_session.ConfinedSession(model)
 print(session._process._process.pid, session.run({"x": np.ones(1, "float32")})[0].tolist(), flush=True)
@@ -269,7 +269,7 @@ def test_onnxruntime_keeps_nothing_for_telemetry(tmp_path: Path) -> None:
     variables = environment(HOME=str(tmp_path), TMPDIR=str(tmp_path), XDG_CACHE_HOME=str(tmp_path))
     variables.pop("ORT_DISABLE_TELEMETRY", None)
     model = str(ROOT / "fixtures" / "small.onnx")
-    load = "from graphshare.execute.engines.onnx_session import load_runtime"
+    load = "from graphshare.execute.backends.onnx_session import load_runtime"
     code = f"{load}; load_runtime().InferenceSession({model!r}, providers=['CPUExecutionProvider'])"
     subprocess.run([sys.executable, "-c", code], env=variables, cwd=ROOT, check=True, timeout=60)
     assert list(tmp_path.rglob("*")) == []

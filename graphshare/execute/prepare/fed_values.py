@@ -1,0 +1,117 @@
+"""Values that are fed to a model in onnxruntime, as it declares them: tensors of any dtype, sequences, and optional values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from graphshare.errors import Fault, RefusedError
+from graphshare.execute.prepare.variable_values import as_array, convert_feed
+from graphshare.formats.model_format import find_format, has_kernels
+from graphshare.formats.params.array_files import ValueFile
+from graphshare.formats.params.narrow_dtypes import find_numpy_dtype, has_bytes_of, is_narrow, name_dtype
+from graphshare.ir.graph import Entry, Graph
+from graphshare.text.format import format_count
+
+_SEQUENCE, _OPTIONAL = "sequence of ", "optional of "
+_PARTS = {"seq(": "sequence", "optional(": "optional"}
+_TEXTS = "OUST"
+
+
+def as_values(feeds: Mapping[str, Any] | None, *graphs: Graph) -> dict[str, Any]:
+    """Return fed values by name as graphs declare them: arrays, lists of arrays (sequences), and None (nothing).
+
+    Where several graphs have a name the first one counts. Raises RefusedError as :func:`as_array`.
+    """
+    declared: dict[str, str] = {}
+    for graph in graphs if feeds else ():
+        declared = {**({} if has_kernels(graph) else _list_texts(graph)), **declared}
+    other = None if all(map(has_kernels, graphs)) else ""
+    return {name: _as_value(name, value, declared.get(name, other)) for name, value in (feeds or {}).items()}
+
+
+def _list_texts(graph: Graph) -> dict[str, str]:
+    """Return the types that a model states of its inputs as texts; an empty one where the dtype is not known."""
+    nodes = list(graph.variables())
+    types = find_format(graph).find_types(graph, [Entry(node) for node in nodes])
+    return {node.name: types[node, 0].parts[0] or "" if (node, 0) in types else "" for node in nodes}
+
+
+def _as_value(name: str, value: Any, declared: str | None) -> Any:
+    """Return a fed value as its type, a text, declares it; None is the type of a variable of a graph with kernels."""
+    if isinstance(value, ValueFile):
+        value = value.read(declared or "")
+    if declared is None:
+        return _as_numbers(name, value)
+    if declared.startswith(_OPTIONAL):
+        return None if value is None else _as_value(name, value, declared.removeprefix(_OPTIONAL))
+    if declared.startswith(_SEQUENCE) and isinstance(value, list | tuple):
+        return [_as_value(name, each, declared.removeprefix(_SEQUENCE)) for each in value]
+    if declared == "string":
+        return _as_texts(value)
+    if isinstance(value, np.ndarray) and has_bytes_of(value, declared):
+        return value.view(find_numpy_dtype(declared))
+    own = getattr(value, "dtype", None)
+    return value if isinstance(own, np.dtype) and is_narrow(own) else _as_numbers(name, value)
+
+
+def _as_numbers(name: str, value: Any) -> Any:
+    """Return an array of numbers. Raises RefusedError as :func:`as_array`."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OV" and not is_narrow(value.dtype):
+        what = "texts" if value.dtype.kind == "O" else "bytes without a dtype"
+        hint = "save it as a numeric dtype, such as float32"
+        raise RefusedError(Fault(f"{name!r} is an array of {what}, and is to be one of numbers", node=name, hint=hint))
+    return as_array(value)
+
+
+def _as_texts(value: Any) -> Any:
+    """Return an array of texts as objects, as onnxruntime takes them. Raises RefusedError for anything else."""
+    array = np.asarray(value)
+    if array.dtype.kind not in _TEXTS or not all(isinstance(text, str) for text in array.ravel().tolist()):
+        hint = 'give texts, as in ["a", "b"]'
+        raise RefusedError(Fault(f"a {type(value).__name__} of {array.dtype} is not an array of texts", hint=hint))
+    return array.astype(object)
+
+
+def split_type(text: str) -> tuple[list[str], str]:
+    """Return of a type in onnxruntime's words what its values are in, from the outside, and the dtype of their tensors."""
+    kinds = []
+    while start := next((start for start in _PARTS if text.startswith(start)), ""):
+        kinds.append(_PARTS[start])
+        text = text.removeprefix(start).removesuffix(")")
+    return kinds, text.removeprefix("tensor(").removesuffix(")") if text.startswith("tensor(") else text
+
+
+def convert_value(name: str, value: Any, dtype: str) -> Any:
+    """Return a value with its numbers in a dtype of numpy, if any is given. Raises RefusedError as :func:`convert_feed`."""
+    if value is None or isinstance(value, list):
+        return value and [convert_value(name, each, dtype) for each in value]
+    return value if value.dtype.kind == "O" else convert_feed(name, value, dtype or None)
+
+
+def list_arrays(value: Any) -> Iterator[Any]:
+    """Yield the arrays that a value is or holds."""
+    if isinstance(value, list):
+        for each in value:
+            yield from list_arrays(each)
+    elif value is not None:
+        yield value
+
+
+def find_dtypes(value: Any) -> set[Any]:
+    """Return the dtypes of the arrays that a value is or holds."""
+    return {array.dtype for array in list_arrays(value)}
+
+
+def describe_size(value: Any) -> str:
+    """Return the shape of a fed value in words."""
+    if value is None:
+        return "None"
+    return format_count(len(value), "value") if isinstance(value, list) else str(tuple(value.shape))
+
+
+def describe_fed(value: Any) -> str:
+    """Return the shape and the dtype of a fed value in words."""
+    return f"{describe_size(value)} {name_dtype(value.dtype)}" if hasattr(value, "dtype") else describe_size(value)
