@@ -199,9 +199,9 @@ class Side:
             values, wanted = [], []
         known = {**fed, **dict(zip(map(get_place, wanted), values, strict=True))}
         arrays = {
-            place: value for place, value in known.items() if isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
+            place: value for place, value in known.items() if isinstance(value, np.ndarray) and value.dtype.kind in "fiubO"
         }
-        computed = {place: (str(x.dtype), x.shape, np.ascontiguousarray(x).tobytes()) for place, x in arrays.items()}
+        computed = {place: (name_dtype(x), x.shape, _encode_array(x)) for place, x in arrays.items()}
         self.facts = Facts(types, computed)
 
     def find_parts(self, entry: Entry) -> tuple[Any, Any]:
@@ -465,6 +465,14 @@ class Planner:
         """Return how far apart the places of two values are in the orders of their models, as a part of these."""
         left, right = (side.order[e.node] / len(side.nodes) for side, e in zip(self.sides, pair, strict=True))
         return abs(left - right)
+
+
+def _encode_array(array: Array) -> bytes:
+    """Return the elements of an array as the contents of constants have them: texts with their lengths."""
+    if array.dtype.kind != "O":
+        return np.ascontiguousarray(array).tobytes()
+    texts = [text.encode("utf-8", "surrogateescape") for text in array.flat]
+    return b"".join(len(text).to_bytes(8, "little") + text for text in texts)
 
 
 def _have_other_shapes(first: Sequence[object] | None, second: Sequence[object] | None) -> bool:
