@@ -292,14 +292,28 @@ class Planner:
 
     def __init__(self, left: Checkpoint, right: Checkpoint, heads: Sequence[Pair], inputs: Mapping[str, str]) -> None:
         """Take both models; ``inputs`` has the name on the right of each input of the left one."""
+        self._is_mixed = find_format(left.graph) is not find_format(right.graph)
+        self._inputs = {other: name for name, other in inputs.items()}
+        self._inlined: Sequence[int] = ()
+        self.changes = PlanChanges()
+        self._take(left, right, heads)
+
+    def _take(self, left: Checkpoint, right: Checkpoint, heads: Sequence[Pair]) -> None:
         self.heads = heads
         self.sides = Side(left, [a for a, _ in heads]), Side(right, [b for _, b in heads])
-        self._is_mixed = find_format(left.graph) is not find_format(right.graph)
         if self._is_mixed:  # inputs are the same, though one format has no types
             self.sides[0].dtypes = self.sides[1].dtypes = {}
-        self._inputs = {other: name for name, other in inputs.items()}
-        self.changes = PlanChanges()
         self._consumers = consumers(self.sides[0].nodes)
+
+    def _inline_calls(self) -> None:
+        """Put the nodes of functions in the places of calls: only nodes have types, values of their own and identities."""
+        inlined = [find_format(side.model.graph).inline_calls(side.model.graph, side.heads) for side in self.sides]
+        if any(count for _, count in inlined):
+            pairs = list(zip(self.sides, inlined, strict=True))
+            left, right = (msgspec.structs.replace(side.model, graph=graph) for side, (graph, _) in pairs)
+            lefts, rights = (graph.heads if count else side.heads for side, (graph, count) in pairs)
+            self._take(left, right, list(zip(lefts, rights, strict=True)))
+            self._inlined = [count for _, count in inlined]
 
     def name_input(self, node: Node) -> str:
         """Return the name on the left of an input of the right model."""
@@ -320,7 +334,8 @@ class Planner:
         return [*list(after.values())[:_CANDIDATES], *before[:_INSIDE]]
 
     def read_facts(self) -> None:
-        """Read the facts of both models at the sizes that either fixes of an input."""
+        """Read the facts of both models, with functions in the places of calls, at the sizes that either fixes of an input."""
+        self._inline_calls()
         left, right = (side.model.graph for side in self.sides)
         names = {name: other for other, name in self._inputs.items()}
         try:
@@ -341,6 +356,8 @@ class Planner:
         # An input of another dtype is another value, whatever its name.
         left = GraphTerms(forms[0], lambda node: (node.name, one.dtypes.get(node)), one.contents)
         right = GraphTerms(forms[1], lambda node: (self.name_input(node), two.dtypes.get(node)), two.contents)
+        if any(self._inlined):
+            left.form.used["calls of functions"] += sum(self._inlined)
         ends: dict[tuple[Place, Place], Pair] = {}
         uncut: dict[Place, int] = {}
         # A cut gives both values of a pair one new term, which must be known before any consumer gets its own.

@@ -147,6 +147,11 @@ class OnnxFormat(ModelFormat):
 
         return OnnxForm(graph, table, facts)
 
+    def inline_calls(self, graph: Graph, heads: Sequence[Entry]) -> tuple[Graph, int]:
+        from graphshare.formats.onnx.inline import inline_calls  # start-up: as above
+
+        return inline_calls(graph, heads)
+
     def find_computable(
         self, graph: Graph, types: Mapping[Place, StaticType]
     ) -> tuple[list[Entry], dict[Place, int | tuple[int, ...]]]:
