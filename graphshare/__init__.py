@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from graphshare.ir.graph import Graph as Graph
     from graphshare.ir.graph import Node as Node
     from graphshare.ir.graph import Rewrite as Rewrite
+    from graphshare.resources import Resources as Resources
     from graphshare.rewrite.duplicate import duplicate as duplicate
     from graphshare.rewrite.rename import rename as rename
     from graphshare.rewrite.rules.explain import check_rules as check_rules
@@ -76,7 +77,6 @@ if TYPE_CHECKING:
     from graphshare.rewrite.rules.load import load_rules as load_rules
     from graphshare.rewrite.rules.model import Rule as Rule
     from graphshare.rewrite.rules.model import Ruleset as Ruleset
-    from graphshare.resources import Resources as Resources
     from graphshare.verification.compare import compare as compare
     from graphshare.verification.comparison import Tolerance as Tolerance
     from graphshare.verification.inputs import Inputs as Inputs

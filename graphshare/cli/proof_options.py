@@ -44,11 +44,18 @@ inputs = options.gather(
     ("params_seed", "as_input", "sets", "rounds", "seed"),
     (
         click.option(
-            "--random-params", "params_seed", type=click.IntRange(min=0), metavar="SEED", help="Draw missing parameters from this seed."
+            "--random-params",
+            "params_seed",
+            type=click.IntRange(min=0),
+            metavar="SEED",
+            help="Draw missing parameters from this seed.",
         ),
         options.as_input,
         click.option(
-            "--inputs", "sets", metavar="FOLDER", help="Compare on each set of inputs in FOLDER: .npz, .npy or input_K.pb files."
+            "--inputs",
+            "sets",
+            metavar="FOLDER",
+            help="Compare on each set of inputs in FOLDER: .npz, .npy or input_K.pb files.",
         ),
         click.option("--rounds", type=click.IntRange(min=1), metavar="N", help="Compare on N - 1 more sets of inputs [1]."),
         click.option("--seed", type=click.IntRange(min=0), metavar="SEED", help="Seed of the inputs that are not fed [0]."),
@@ -122,5 +129,3 @@ def _lines(report: Report) -> Iterator[str]:
         counts = (format_count(len(reduced.operators), "operator"), str(len(reduced.other_operators)))
         yield f"reduced to {' and '.join(counts)}: {escape_control(reduced.command)}"
     yield report.verdict
-
-

@@ -25,8 +25,8 @@ from graphshare.execute.backends.backend import Computation, choose_executor, ha
 from graphshare.execute.engines.executor import Executor, Program
 from graphshare.execute.interpreter import SMALL, Memo, Pool, run_plan
 from graphshare.execute.plan import ExecutionPlan, PlanStep, make_plan
-from graphshare.execute.prepare.feeds import for_variables, parameter_values
 from graphshare.execute.prepare.assignment import assign_values, refuse_missing
+from graphshare.execute.prepare.feeds import for_variables, parameter_values
 from graphshare.execute.prepare.prepare import runnable_part, unique_names
 from graphshare.execute.prepare.variable_values import as_array, convert_feed, random_stream
 from graphshare.ir.graph import Graph, Node
@@ -221,7 +221,9 @@ class Bound:
 class _BoundWhole(Bound):
     """A graph that its backend computes as a whole, and which stays open there."""
 
-    def __init__(self, computation: Computation, outputs: list[str], again: Callable[[], Bound], max_memory: int | None) -> None:
+    def __init__(
+        self, computation: Computation, outputs: list[str], again: Callable[[], Bound], max_memory: int | None
+    ) -> None:
         self.outputs, self._again, self._max_memory = outputs, again, max_memory
         self._computation, self._executor = computation, None
         self._nodes, self._roles = list(computation.graph.nodes), assign_roles(computation.graph)

@@ -374,6 +374,10 @@ class ModelFormat(ABC):
         """Return the terms of the nodes of a graph; None for a format without a normal form."""
         return None
 
+    def inline_calls(self, graph: Graph, heads: Sequence[Entry]) -> tuple[Graph, int]:
+        """Return the graph of ``heads`` with the nodes of functions in place of calls, and how many calls those replaced."""
+        return graph, 0
+
     def find_computable(
         self, graph: Graph, types: Mapping[Place, StaticType]
     ) -> tuple[list[Entry], dict[Place, int | tuple[int, ...]]]:

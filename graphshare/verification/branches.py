@@ -106,9 +106,7 @@ def verify_pairs(heads: Sequence[HeadPairs], model: Checkpoint, options: ProofOp
     return Report(tuple(reports), (*notes, *coverage.describe()))
 
 
-def upgrade_model(
-    model: Checkpoint, wanted: Sequence[Entry], notes: dict[str, None]
-) -> tuple[Checkpoint, dict[Entry, Entry]]:
+def upgrade_model(model: Checkpoint, wanted: Sequence[Entry], notes: dict[str, None]) -> tuple[Checkpoint, dict[Entry, Entry]]:
     """Return the part of a graph that ``wanted`` needs, and the images of these entries; implied variables are nodes."""
     part, _, implied = upgrade_part(model.graph, wanted)
     if any(list_implied_variables(part)):  # an operator without a kernel kept it as it is

@@ -37,7 +37,16 @@ from graphshare.verification.comparison import (
     tolerate_other_program,
 )
 from graphshare.verification.coverage import BodyCoverage
-from graphshare.verification.flow import ProofOptions, check_options, compare_rounds, describe_engines, find_drawing, leave_drawn, leave_drawn_regions, refuse_options
+from graphshare.verification.flow import (
+    ProofOptions,
+    check_options,
+    compare_rounds,
+    describe_engines,
+    find_drawing,
+    leave_drawn,
+    leave_drawn_regions,
+    refuse_options,
+)
 from graphshare.verification.inputs import Draw, Drawer, Inputs, choose_by_name
 from graphshare.verification.pairing import ModelPairs, find_changes, pair_models
 from graphshare.verification.records import Record, compare_record, find_record
@@ -146,7 +155,9 @@ def compare(
             return report
         from graphshare.verification.reduction import reduce_difference  # start-up: as above
 
-        return reduce_difference(local_path(os.fspath(reduce)), report, comparison.departures, comparison.tolerate, options, _confirm)
+        return reduce_difference(
+            local_path(os.fspath(reduce)), report, comparison.departures, comparison.tolerate, options, _confirm
+        )
 
 
 def _confirm(left: Checkpoint, right: Checkpoint, feeds: Mapping[str, Array], options: ProofOptions) -> Report:
@@ -347,7 +358,10 @@ class _ModelComparison:
             runners = [ComputationRunner(*each, seed=draw.seed) for each in zip(sides, draw.values, own, strict=True)]
             engines = {sides[0].engine: (runners[0], runners[1])}
             for left, right in self._others:
-                others = [ComputationRunner(side, values, seed=draw.seed) for side, values in zip((left, right), draw.values, strict=True)]
+                others = [
+                    ComputationRunner(side, values, seed=draw.seed)
+                    for side, values in zip((left, right), draw.values, strict=True)
+                ]
                 engines[left.engine] = (others[0], others[1])
             rounds.append(Round(engines))
         nodes = self._pair_nodes() if self._options.layers else ()

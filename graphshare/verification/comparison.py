@@ -16,7 +16,7 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.errors import InputError, RefusedError
 from graphshare.execute.backends.backend import Computation
 from graphshare.formats.params.comparison import Comparison, compare_arrays
-from graphshare.formats.params.narrow_dtypes import is_floating, is_narrow, name_dtype, widen
+from graphshare.formats.params.narrow_dtypes import is_floating, name_dtype, widen
 from graphshare.formats.params.records import STEPS
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.walk import post_order

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -17,7 +16,7 @@ from graphshare.execute.engines.executor import Executor
 from graphshare.execute.prepare.fed_values import as_values
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.formats.model_format import find_format
-from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import list_bodies, post_order
 from graphshare.ops.kernel import Array
 from graphshare.verification.comparison import (
@@ -53,9 +52,7 @@ class ProofOptions(msgspec.Struct, frozen=True):
         """Return what computes a graph, by engine. Raises UsageError or RefusedError as :func:`choose_executor`."""
         return {
             # Not alone: branches and engines compute in turn, and threads that wait awake would take the others' cores.
-            name: choose_executor(
-                graph, name, where=where, strict=self.strict_engine, forwards=self.inputs.rounds, alone=False
-            )
+            name: choose_executor(graph, name, where=where, strict=self.strict_engine, forwards=self.inputs.rounds, alone=False)
             for name in self.engines
         }
 

@@ -201,9 +201,7 @@ class Drawer:
         left, right = self.share(values, self._leader)
         return Draw((left, right), (outputs[0], outputs[1]), branch, seed), bool(assigned.sized)
 
-    def _draw_batch(
-        self, feeds: Mapping[Node, Array], shapes: Mapping[Node, GivenShape], branch: str | None
-    ) -> Iterator[Draw]:
+    def _draw_batch(self, feeds: Mapping[Node, Array], shapes: Mapping[Node, GivenShape], branch: str | None) -> Iterator[Draw]:
         """Yield a set of inputs with two samples, unless neither side computes one."""
         try:
             yield self._draw(feeds, shapes, branch, 1, _BATCH)[0]
@@ -232,7 +230,10 @@ class Drawer:
         return best if counts[best] < len(alike) else None
 
     def _fix_sizes(self, shapes: Mapping[Node, GivenShape]) -> dict[Node, GivenShape]:
-        return {**shapes, **{a: np.shape(self._drawn[0][a]) for a in self._list_shared() if isinstance(self._drawn[0].get(a), np.ndarray)}}
+        return {
+            **shapes,
+            **{a: np.shape(self._drawn[0][a]) for a in self._list_shared() if isinstance(self._drawn[0].get(a), np.ndarray)},
+        }
 
     def _list_shared(self) -> list[Node]:
         return [pair[self._leader] for pair in self._pairs]

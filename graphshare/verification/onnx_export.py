@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from graphshare.analysis.branches import HeadPairs, find_prefixes, pair_by_prefix
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind

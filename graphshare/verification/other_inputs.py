@@ -73,8 +73,8 @@ def _scale(rng: np.random.Generator, array: Array, scale: float) -> Array:
         return array
     if is_narrow(array.dtype):
         return _scale(rng, widen(array), scale).astype(array.dtype)
-    moved = rng.permutation(array.reshape(-1)).reshape(array.shape) * rng.choice((-1, 1), array.shape) * scale
-    return moved.astype(array.dtype, copy=False)
+    moved: Array = rng.permutation(array.reshape(-1)).reshape(array.shape) * rng.choice((-1, 1), array.shape) * scale
+    return np.asarray(moved, array.dtype)
 
 
 def draw_other_inputs(values: Values, known: Sizes) -> Iterator[dict[Hashable, Array]]:

@@ -140,9 +140,7 @@ def pair_models(left: Checkpoint, right: Checkpoint, as_input: Collection[str], 
     return ModelPairs(sides[0], sides[1], outputs, list(zip(*own, strict=True)), inputs, notes)
 
 
-def _pair_outputs(
-    left: Graph, right: Graph, names: Mapping[str, str], notes: list[str]
-) -> list[tuple[Entry, Entry]]:
+def _pair_outputs(left: Graph, right: Graph, names: Mapping[str, str], notes: list[str]) -> list[tuple[Entry, Entry]]:
     heads = {name: entry for name, entry in zip(_list_names(left, names), left.heads, strict=True)}
     others = {name: entry for name, entry in zip(_list_names(right), right.heads, strict=True)}
     if not heads or not others:
@@ -167,7 +165,9 @@ def _pair_outputs(
 
 def _list_names(graph: Graph, names: Mapping[str, str] = EMPTY) -> list[str]:
     """Return the names of the outputs of a graph, each once, as the other model has them."""
-    return unique_names([names.get(name, names.get(head.node.name, name)) for head in graph.heads for name in [output_name(head)]])
+    return unique_names(
+        [names.get(name, names.get(head.node.name, name)) for head in graph.heads for name in [output_name(head)]]
+    )
 
 
 def _find_inner(graph: Graph, wanted: Collection[str]) -> dict[str, Entry] | None:

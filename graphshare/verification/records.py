@@ -22,15 +22,15 @@ from graphshare.files.paths import is_folder, join, list_names
 from graphshare.formats.model_names import ARRAY_ENDINGS
 from graphshare.formats.params.array_files import read_arrays
 from graphshare.formats.params.narrow_dtypes import narrow
-from graphshare.ir.graph import EMPTY, Graph, Node
+from graphshare.ir.graph import EMPTY, Graph
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_names
 from graphshare.verification.comparison import Tolerance, Values, compare_runs, tolerate_other_program
 from graphshare.verification.flow import ProofOptions, describe_engines, find_drawing, leave_drawn
 from graphshare.verification.input_sets import read_recorded
-from graphshare.verification.report import BranchReport, Report, Stage, layer_stage, value_stage
-from graphshare.verification.runners import ABSENT, ComputationRunner, RecordRunner
+from graphshare.verification.report import BranchReport, Report, layer_stage, value_stage
+from graphshare.verification.runners import ABSENT, RecordRunner
 
 THIS = "this graph"
 _NAMED = 6

@@ -30,7 +30,7 @@ from graphshare.execute.prepare.prepare import unique_names
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params import narrow_dtypes
 from graphshare.formats.params.records import PRECISIONS
-from graphshare.ir.graph import Entry, Graph, Node, Rewrite
+from graphshare.ir.graph import Entry, Node, Rewrite
 from graphshare.ir.terms import Facts, GraphTerms, Place, TermTable
 from graphshare.ir.walk import consumers, post_order
 from graphshare.ops.kernel import Array
@@ -160,9 +160,9 @@ class Side:
             values, wanted = [], []
         known = {**fed, **dict(zip(map(get_place, wanted), values, strict=True))}
         arrays = {
-            place: value for place, value in known.items() if isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
+            place: value for place, value in known.items() if isinstance(value, np.ndarray) and value.dtype.kind in "fiubO"
         }
-        computed = {place: (name_dtype(x), x.shape, np.ascontiguousarray(x).tobytes()) for place, x in arrays.items()}
+        computed = {place: (name_dtype(x), x.shape, _encode_array(x)) for place, x in arrays.items()}
         self.facts = Facts(types, computed)
 
     def find_parts(self, entry: Entry) -> tuple[Any, Any]:
@@ -255,14 +255,28 @@ class Planner:
 
     def __init__(self, left: Checkpoint, right: Checkpoint, heads: Sequence[Pair], inputs: Mapping[str, str]) -> None:
         """Take both models; ``inputs`` has the name on the right of each input of the left one."""
+        self._is_mixed = find_format(left.graph) is not find_format(right.graph)
+        self._inputs = {other: name for name, other in inputs.items()}
+        self._inlined: Sequence[int] = ()
+        self.changes = PlanChanges()
+        self._take(left, right, heads)
+
+    def _take(self, left: Checkpoint, right: Checkpoint, heads: Sequence[Pair]) -> None:
         self.heads = heads
         self.sides = Side(left, [a for a, _ in heads]), Side(right, [b for _, b in heads])
-        self._is_mixed = find_format(left.graph) is not find_format(right.graph)
         if self._is_mixed:  # inputs are the same, though one format has no types
             self.sides[0].dtypes = self.sides[1].dtypes = {}
-        self._inputs = {other: name for name, other in inputs.items()}
-        self.changes = PlanChanges()
         self._consumers = [consumers(side.nodes) for side in self.sides]
+
+    def _inline_calls(self) -> None:
+        """Put the nodes of functions in the places of calls: only nodes have types, values of their own and identities."""
+        inlined = [find_format(side.model.graph).inline_calls(side.model.graph, side.heads) for side in self.sides]
+        if any(count for _, count in inlined):
+            pairs = list(zip(self.sides, inlined, strict=True))
+            left, right = (msgspec.structs.replace(side.model, graph=graph) for side, (graph, _) in pairs)
+            lefts, rights = (graph.heads if count else side.heads for side, (graph, count) in pairs)
+            self._take(left, right, list(zip(lefts, rights, strict=True)))
+            self._inlined = [count for _, count in inlined]
 
     def name_input(self, node: Node) -> str:
         """Return the name on the left of an input of the right model."""
@@ -279,11 +293,17 @@ class Planner:
         for _ in range(steps):
             pending = list(dict.fromkeys(node for each in pending for node, _ in self._consumers[side].get(each, ())))
             after.update({get_place(e): e for node in pending for e in islice(visible_outputs(node), 1)})
-        before = [e for node in reversed((cone.left, cone.right)[side]) if node is not end.node for e in islice(visible_outputs(node), 1)]
+        before = [
+            e
+            for node in reversed((cone.left, cone.right)[side])
+            if node is not end.node
+            for e in islice(visible_outputs(node), 1)
+        ]
         return [*list(after.values())[:_CANDIDATES], *before[:_INSIDE]]
 
     def read_facts(self) -> None:
-        """Read the facts of both models at the sizes that either fixes of an input."""
+        """Read the facts of both models, with functions in the places of calls, at the sizes that either fixes of an input."""
+        self._inline_calls()
         left, right = (side.model.graph for side in self.sides)
         names = {name: other for other, name in self._inputs.items()}
         try:
@@ -297,13 +317,18 @@ class Planner:
         """Return the terms of both sides, and the regions where they differ; None where the format has no normal form."""
         table = TermTable()
         facts = [msgspec.structs.replace(side.facts, ranks=self.changes.ranks) for side in self.sides]
-        forms = [make_form(side.model.graph, side.model.parameter_file, table, own) for side, own in zip(self.sides, facts, strict=True)]
+        forms = [
+            make_form(side.model.graph, side.model.parameter_file, table, own)
+            for side, own in zip(self.sides, facts, strict=True)
+        ]
         if forms[0] is None or forms[1] is None:
             return None
         one, two = self.sides
         # An input of another dtype is another value, whatever its name.
         left = GraphTerms(forms[0], lambda node: (node.name, one.dtypes.get(node)), one.contents)
         right = GraphTerms(forms[1], lambda node: (self.name_input(node), two.dtypes.get(node)), two.contents)
+        if any(self._inlined):
+            left.form.used["calls of functions"] += sum(self._inlined)
         ends: dict[tuple[Place, Place], Pair] = {}
         uncut: dict[Place, int] = {}
         # A cut gives both values of a pair one new term, which must be known before any consumer gets its own.
@@ -431,6 +456,14 @@ class Planner:
         """Return how far apart the places of two values are in the orders of their models, as a part of these."""
         left, right = (side.order[e.node] / len(side.nodes) for side, e in zip(self.sides, pair, strict=True))
         return abs(left - right)
+
+
+def _encode_array(array: Array) -> bytes:
+    """Return the elements of an array as the contents of constants have them: texts with their lengths."""
+    if array.dtype.kind != "O":
+        return np.ascontiguousarray(array).tobytes()
+    texts = [text.encode("utf-8", "surrogateescape") for text in array.flat]
+    return b"".join(len(text).to_bytes(8, "little") + text for text in texts)
 
 
 def _have_other_shapes(first: Sequence[object] | None, second: Sequence[object] | None) -> bool:

@@ -25,6 +25,7 @@ from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import open_bodies, pair_owners
 from graphshare.verification.comparison import Tolerance, Tolerate, compare_values, find_largest
 from graphshare.verification.other_inputs import Draw, draw_other_inputs, draw_scaled, has_other_values, is_alike
+from graphshare.verification.region import Region, RegionReport, make_region
 from graphshare.verification.region_plan import (
     FLOATS,
     Cone,
@@ -36,7 +37,6 @@ from graphshare.verification.region_plan import (
     get_place,
     open_part,
 )
-from graphshare.verification.region import Region, RegionReport, make_region
 
 if TYPE_CHECKING:  # a cycle: a judge walks, and a walk opens judges of bodies
     from graphshare.verification.regions import Judge
@@ -217,9 +217,7 @@ class RegionWalk:
             terms = [{term: entry for term, entry in starts.values() if entry.node.op} for starts in own]
             closed = {plan.left.terms[place] for place in self.planner.changes.closed if place in plan.left.terms}
             starts = [term for term in terms[0] if term in terms[1] and term not in makers and term not in closed]
-            targets = tuple(
-                [*(end[side] for end in cone.ends), *(terms[side][term] for term in starts)] for side in (0, 1)
-            )
+            targets = tuple([*(end[side] for end in cone.ends), *(terms[side][term] for term in starts)] for side in (0, 1))
             touched = tuple(self._find_touched(plan, side, targets[side], makers) for side in (0, 1))
             steps.append(_Step(cone, starts, (targets[0], targets[1]), (touched[0], touched[1])))
             for term in (*(plan.find_term(plan.left, a) for a, _ in cone.ends), *starts):
@@ -237,9 +235,7 @@ class RegionWalk:
             steps[number].last.append(term)
         return [steps[number] for number in sorted(wanted)]
 
-    def _find_touched(
-        self, plan: RegionPlan, side: int, targets: Sequence[Entry], known: Collection[int]
-    ) -> dict[Place, int]:
+    def _find_touched(self, plan: RegionPlan, side: int, targets: Sequence[Entry], known: Collection[int]) -> dict[Place, int]:
         """Return the places of known terms that a side computes ``targets`` from, with their terms."""
         terms = (plan.left, plan.right)[side]
         touched: dict[Place, int] = {}
@@ -274,7 +270,9 @@ class RegionWalk:
         for number, (left, right) in enumerate(self._sides):
             values, others = parts[0].compute(left, left), parts[1].compute(right, left)
             closed = {get_place(a) for (a, _), value in zip(step.cone.ends, values, strict=False) if not _is_array(value)}
-            closed |= {get_place(e) for e, value in zip(step.targets[0], values, strict=True) if not _is_array(value) and e.node.op}
+            closed |= {
+                get_place(e) for e, value in zip(step.targets[0], values, strict=True) if not _is_array(value) and e.node.op
+            }
             # Sequences and optional values cannot be fed to a session, so regions start before them.
             if closed - {get_place(a) for a, b in step.cone.ends if self.planner.is_head((a, b))}:
                 return PlanChanges(closed=closed)
@@ -362,9 +360,7 @@ class RegionWalk:
         region = msgspec.structs.replace(region, hidden=hidden, switches=switches)
         return _Judged(region, number, _describe_start(plan, cone))
 
-    def _try_others(
-        self, plan: RegionPlan, step: _Step, parts: Sequence[_Part], draw: Draw, *, is_strict: bool
-    ) -> str:
+    def _try_others(self, plan: RegionPlan, step: _Step, parts: Sequence[_Part], draw: Draw, *, is_strict: bool) -> str:
         """Return how the sides of a region, which agree on some inputs, differ on those that ``draw`` makes of them.
 
         The text is empty where they do not. With ``is_strict`` it also says why other inputs could not be computed.
@@ -386,7 +382,9 @@ class RegionWalk:
             return ""
         if not all(map(_is_array, values.values())):
             return "different inputs cannot be drawn" if is_strict else ""
-        sizes: dict[Hashable, Sequence[object]] = {term: self.planner.sides[0].find_parts(plan.entries[0][term])[1] or () for term in terms}
+        sizes: dict[Hashable, Sequence[object]] = {
+            term: self.planner.sides[0].find_parts(plan.entries[0][term])[1] or () for term in terms
+        }
         places: list[dict[Place, Hashable]] = [{**touched[side], **inputs[side]} for side in (0, 1)]
         targets = [[end[side] for end in step.cone.ends] for side in (0, 1)]
         results: list[list[list[Any]]] = []

@@ -76,7 +76,9 @@ def verify(
         strict_engine=strict_engine,
     )
     refuse_options(check_options(options))
-    faults = find_format(source.graph).find_lacks(Capability.TRAINING, ["`train_step`"] if train_step else [], where=source.where)
+    faults = find_format(source.graph).find_lacks(
+        Capability.TRAINING, ["`train_step`"] if train_step else [], where=source.where
+    )
     if faults:
         raise RefusedError(faults)
     with locate_refusals(source), (resources or Resources()).limit():

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 import pytest
+from graphshare.execute.engines.session_model import SessionPart
 
 import graphshare as gs
 from graphshare.execute.backends.confined_session import ConfinedSession
-from graphshare.execute.engines.session_model import SessionPart
 from graphshare.execute.prepare.declared_inputs import draw_values
 from graphshare.formats.onnx.identities import OnnxForm
 from graphshare.ir.graph import Node

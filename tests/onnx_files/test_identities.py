@@ -3,49 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
 
-import numpy as np
-import onnx
 import pytest
-from onnx import parser
 
 import graphshare as gs
-from graphshare.verification.compare import make_judge
-from graphshare.verification.regions import RegionReport
-from tests.onnx_files.running import Session, Unrunnable, are_same
+from tests.onnx_files.alike import Pair, assert_exact, assert_unlike, find_exact
 
 pytest.importorskip("onnxruntime")
-
-_SIZES = (2, 3)  # of axes whose size is free
-
-
-class Pair(NamedTuple):
-    """Two graphs: ``head`` has the inputs and outputs of both, ``opset`` and ``other`` are their versions."""
-
-    head: str
-    left: str
-    right: str
-    opset: int = 21
-    other: int = 0
-    other_head: str = ""
-
-    def build(self) -> tuple[onnx.ModelProto, onnx.ModelProto]:
-        return (
-            _parse(self.head, self.left, self.opset),
-            _parse(self.other_head or self.head, self.right, self.other or self.opset),
-        )
-
-
-def _parse(head: str, body: str, opset: int) -> onnx.ModelProto:
-    ir = 3 if opset < 9 else 8 if opset < 19 else 10
-    weights = body if body.startswith("<") else "{" + body + "}"
-    model = parser.parse_model(f'<ir_version: {ir}, opset_import: ["" : {opset}, "local" : 1]> g {head} {weights}')
-    if ir < 4:  # initializers are inputs there
-        for tensor in model.graph.initializer:
-            model.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
-    return model
-
 
 _X = "(float[N,4] x) => (float[N,4] y)"
 _FIXED = "(float[2,4] x) => (float[S,T] y)"
@@ -480,51 +444,14 @@ UNLIKE = {
 }
 
 
-def find_exact(pair: Pair, folder: Path) -> RegionReport | None:
-    models = []
-    for name, model in zip(("left", "right"), pair.build(), strict=True):
-        onnx.save(model, folder / f"{name}.onnx")
-        models.append(gs.load(folder / f"{name}.onnx"))
-    return make_judge(*models).find_exact()
-
-
-def run(model: onnx.ModelProto, size: int) -> list[Any] | None:
-    """Return the outputs with one size of each free axis; None where nothing computes them."""
-    try:
-        session = Session(model.SerializeToString(), optimize=False)
-        rng = np.random.default_rng(size)
-        feeds: dict[str, Any] = {}
-        for value in session.inputs:
-            shape = [n if isinstance(n, int) else size + i for i, n in enumerate(value.shape)]
-            numbers = rng.standard_normal(shape)
-            feeds[value.name] = (numbers > 0) if value.type == "tensor(bool)" else (numbers * 4).astype(_DTYPES[value.type])
-        return list(session.run(feeds).values())
-    except Unrunnable:
-        return None
-
-
-_DTYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int64)": np.int64}
-
-
 @pytest.mark.parametrize("name", EXACT)
 def test_an_identity_is_exact(name: str, tmp_path: Path) -> None:
-    report = find_exact(EXACT[name], tmp_path)
-    assert report is not None, "not exact"
-    assert report.exact == report.operators
-    assert not report.regions
-    left, right = EXACT[name].build()
-    runs = [(run(left, size), run(right, size)) for size in _SIZES]
-    computed = [(a, b) for a, b in runs if a is not None and b is not None]
-    assert len(computed) == len(runs) or name == "Dropout 6", "onnxruntime has all but that one"
-    assert all(are_same(a, b) for a, b in computed)
+    assert_exact(EXACT[name], tmp_path, computes=name != "Dropout 6")  # onnxruntime has all but that one
 
 
 @pytest.mark.parametrize("name", UNLIKE)
 def test_what_looks_alike_is_not_exact(name: str, tmp_path: Path) -> None:
-    assert find_exact(UNLIKE[name], tmp_path) is None
-    left, right = UNLIKE[name].build()
-    runs = [(run(left, size), run(right, size)) for size in _SIZES]
-    assert any(not are_same(a, b) for a, b in runs), "both compute the same, which shows nothing"
+    assert_unlike(UNLIKE[name], tmp_path)
 
 
 def test_verify_reports_exact_operators(tmp_path: Path) -> None:

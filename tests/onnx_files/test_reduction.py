@@ -140,7 +140,9 @@ def test_planted_faults_are_reduced(tmp_path: Path) -> None:
             if fault is None or number is None:
                 continue
             onnx.save(fault.model, tmp_path / "faulty.onnx")
-            reduction = gs.compare(case.model, tmp_path / "faulty.onnx", reduce=tmp_path / "out", inputs=gs.Inputs(seed=number)).reduced
+            reduction = gs.compare(
+                case.model, tmp_path / "faulty.onnx", reduce=tmp_path / "out", inputs=gs.Inputs(seed=number)
+            ).reduced
             assert reduction is not None
             assert find_distance(tmp_path / "out") > 1e-5
             outputs = {name for node in fault.model.graph.node if node.name == fault.node for name in node.output}

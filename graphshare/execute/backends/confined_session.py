@@ -70,7 +70,9 @@ class ConfinedSession(OnnxSession):
         self.close()
 
 
-def open_session(model: bytes | Iterable[bytes | memoryview], folder: str = "", *, arrays: Mapping[str, Array] | None = None, **options: Any) -> OnnxSession:
+def open_session(
+    model: bytes | Iterable[bytes | memoryview], folder: str = "", *, arrays: Mapping[str, Array] | None = None, **options: Any
+) -> OnnxSession:
     """Return a session on a model that was translated here: in this process, unless the user limits memory."""
     if find_memory_limit() is not None:
         return ConfinedSession(model, folder, arrays=arrays, **options)

@@ -51,7 +51,9 @@ def open_graph(
     return SessionComputation(graph, parameters, where, encode=encode, own=own, optimize=not exact)
 
 
-def choose_executor(graph: Graph, engine: str | None, others: Mapping[str, bool], where: str, *, strict: bool, **_: Any) -> None:
+def choose_executor(
+    graph: Graph, engine: str | None, others: Mapping[str, bool], where: str, *, strict: bool, **_: Any
+) -> None:
     """Refuse what onnxruntime, which computes a graph as a whole, has no choice of. Raises RefusedError or UsageError."""
     chosen = {f"`engine={engine!r}`": engine not in (None, "onnxruntime", "auto"), "`strict_engine`": strict, **others}
     options = [what for what, is_chosen in chosen.items() if is_chosen]

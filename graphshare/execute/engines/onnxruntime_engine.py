@@ -10,8 +10,8 @@ import numpy as np
 
 from graphshare.errors import InputError, RefusedError
 from graphshare.execute.backends.confined_session import open_session
-from graphshare.execute.engines.engine import Compiled, NodesRefusedError, Part
 from graphshare.execute.backends.onnx_session import OnnxSession, require_runtime
+from graphshare.execute.engines.engine import Compiled, NodesRefusedError, Part
 from graphshare.export_onnx.opsets import DEFAULT
 from graphshare.export_onnx.translate import UntranslatedError, translate_graph
 from graphshare.formats.onnx.protobuf import Message

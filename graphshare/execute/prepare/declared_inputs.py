@@ -225,7 +225,10 @@ class InputDrawer:
             if name in self._feeds:
                 drawn |= convert_inputs(self._session, {name: self._feeds[name]})
                 continue
-            shape = tuple(self._choose(name, place, size, batch, is_batch=is_batch, differ=differ) for place in range(len(self._sizes(name))))
+            shape = tuple(
+                self._choose(name, place, size, batch, is_batch=is_batch, differ=differ)
+                for place in range(len(self._sizes(name)))
+            )
             taken += prod(shape) * _DRAWN_BYTES
             if excess := describe_excess(taken):
                 message = f"the values {format_shape(shape)} take {format_bytes(taken)} to be drawn, {excess}"
@@ -298,7 +301,9 @@ class InputDrawer:
         batches = {shape[0] for shape in self._declared.values() if shape}
         if place == 0 or (isinstance(symbol, str) and symbol in batches):
             return batch
-        symbols = dict.fromkeys(n for sizes in self._declared.values() for n in sizes if isinstance(n, str) and n not in batches)
+        symbols = dict.fromkeys(
+            n for sizes in self._declared.values() for n in sizes if isinstance(n, str) and n not in batches
+        )
         return size + list(symbols).index(symbol) if differ and symbol in symbols else size
 
 

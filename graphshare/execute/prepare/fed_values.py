@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from graphshare.errors import Fault, RefusedError
+from graphshare.execute.backends.backend import has_kernels
 from graphshare.execute.prepare.variable_values import as_array, convert_feed
-from graphshare.formats.model_format import find_format, has_kernels
+from graphshare.formats.model_format import find_format
 from graphshare.formats.params.array_files import ValueFile
 from graphshare.formats.params.narrow_dtypes import find_numpy_dtype, has_bytes_of, is_narrow, name_dtype
 from graphshare.ir.graph import Entry, Graph

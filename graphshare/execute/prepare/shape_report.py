@@ -12,10 +12,10 @@ from graphshare.analysis.name_lists import internals, resolve_targets
 from graphshare.analysis.roles import Role, assign_roles
 from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import RefusedError
-from graphshare.execute.prepare.declared_inputs import infer_by_format
 from graphshare.execute.plan import missing_kernels
-from graphshare.execute.prepare.feeds import GivenShape, for_variables, read_recorded_shapes
 from graphshare.execute.prepare.assignment import refuse_missing
+from graphshare.execute.prepare.declared_inputs import infer_by_format
+from graphshare.execute.prepare.feeds import GivenShape, for_variables, read_recorded_shapes
 from graphshare.execute.prepare.prepare import describe_sizes, runnable_part, upgrade_part
 from graphshare.execute.prepare.variable_values import find_idle_labels, infer_given, unknown_shapes
 from graphshare.formats.model_format import Capability, find_format

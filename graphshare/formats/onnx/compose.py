@@ -234,11 +234,9 @@ def make_source(
     """
     fields: list[tuple[int, Span]] = []
 
-    def add(number: int, value: int | str | Message) -> None:
+    def add(number: int, value: int | str) -> None:
         message = Message()
-        if isinstance(value, Message):
-            message.add_message(number, value)
-        elif isinstance(value, int):
+        if isinstance(value, int):
             message.add_integer(number, value)
         else:
             message.add_text(number, value)
@@ -248,13 +246,19 @@ def make_source(
     add(1, ir_version)
     add(2, producer)
     add(3, version)
+    source = replace(make_body_source(name), fields=tuple(fields), ir_version=ir_version)
+    return add_metadata(import_opsets(source, opsets), metadata)
+
+
+def import_opsets(source: OnnxSource, opsets: Mapping[str, int]) -> OnnxSource:
+    """Return the source of a model that imports operator sets, versions by domain, too."""
+    fields = []
     for domain, number in opsets.items():
         opset = Message()
         opset.add_text(1, domain)
         opset.add_integer(2, number)
-        add(OPSET, opset)
-    source = replace(make_body_source(name), fields=tuple(fields), ir_version=ir_version, opsets=dict(opsets))
-    return add_metadata(source, metadata)
+        fields += [] if domain in source.opsets else [(OPSET, keep_field(OPSET, opset))]
+    return replace(source, fields=(*source.fields, *fields), opsets={**opsets, **source.opsets})
 
 
 def make_body_source(name: str) -> OnnxSource:

@@ -149,9 +149,14 @@ class OnnxFormat(ModelFormat):
         return OnnxForm(graph, table, facts)
 
     def draws_numbers(self, node: Node) -> bool:
-        from graphshare.formats.onnx.identities import draws_numbers  # start-up: as above
+        from graphshare.formats.onnx.random_operators import draws_numbers  # start-up: as above
 
         return draws_numbers(node)
+
+    def inline_calls(self, graph: Graph, heads: Sequence[Entry]) -> tuple[Graph, int]:
+        from graphshare.formats.onnx.inline import inline_calls  # start-up: as above
+
+        return inline_calls(graph, heads)
 
     def find_computable(
         self, graph: Graph, types: Mapping[Place, StaticType]

@@ -6,37 +6,48 @@ inputs of a model; what a file states of other values is not believed.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import lru_cache
 from math import prod
 from typing import Any
 
 from graphshare.formats.model_format import StaticType
+from graphshare.formats.onnx.constants import (
+    BOOL,
+    FLOAT,
+    FLOAT32,
+    FLOATS,
+    INT,
+    INT8,
+    INT32,
+    INT64,
+    INTS,
+    STRING,
+    UINT8,
+    count_bytes,
+    read_constant,
+    read_parts,
+    read_stored,
+)
 from graphshare.formats.onnx.integer_inputs import read_numbers
-from graphshare.formats.onnx.messages import encode_attribute, keep_message
+from graphshare.formats.onnx.operators import encode_value, find_meaning
+from graphshare.formats.onnx.random_operators import DRAWING
 from graphshare.formats.onnx.statements import key_of_call, list_functions
 from graphshare.formats.onnx.stored import find_stored, get_source
 from graphshare.formats.onnx.tensors import dtype_code
-from graphshare.formats.onnx.values import Content, StoredValue, read_attribute, read_sparse_tensor, read_tensor, shorten
+from graphshare.formats.onnx.values import Content, StoredValue, shorten
+from graphshare.formats.onnx.windows import WEIGHTS, WINDOWS, read_integers, settle_windows
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.terms import Facts, NormalForm, Place, TermTable
 from graphshare.ir.walk import list_operands, post_order
 
-_FLOAT, _INT, _TENSOR_VALUE, _FLOATS, _INTS = 2, 3, 5, 7, 8  # fields of an AttributeProto
-_FLOAT32, _INT32, _INT64, _BOOL = 1, 6, 7, 9  # ONNX's numbers of dtypes
-_ONES, _ZEROS = ("strides", "dilations"), ("pads", "output_padding")
-_WINDOWS = frozenset(("AveragePool", "Conv", "ConvInteger", "ConvTranspose", "LpPool", "MaxPool", "QLinearConv"))
-_DRAWS = frozenset(
-    ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
-)
 _BY_AXIS = frozenset(
     ("ArgMax", "ArgMin", "Concat", "Flatten", "Gather", "GatherElements", "Hardmax", "LogSoftmax", "ScatterElements", "Softmax",
      "Split", "TopK")
 )  # fmt: skip
 _COUNTED = frozenset(("BatchNormalization", "Split"))
 """Operators whose number of outputs changes what they compute."""
+_OF_FURTHER = {"BatchNormalization": "momentum", "MaxPool": "storage_order"}
+"""Attributes on which no first output depends: the momentum of running statistics, and the order that indices count in."""
 _MOVED: Mapping[str, tuple[int, Mapping[str, int]]] = {
     "Clip": (11, {"min": 1, "max": 2}),
     "Pad": (11, {"pads": 1, "value": 2}),
@@ -52,6 +63,8 @@ _MOVED: Mapping[str, tuple[int, Mapping[str, int]]] = {
     for name in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 }
 """The version from which on attributes of an operator are inputs, and the places of these."""
+_DEFAULTED = frozenset(("DequantizeLinear", "Pad", "QuantizeLinear", "Slice"))
+"""Operators with operands that may equal their defaults, beside those that reduce."""
 _SIZES = frozenset(("Gather", "Shape", "Size"))
 """Operators whose value may follow from shapes."""
 _FREE = frozenset(("Reshape", "Squeeze", "Unsqueeze", "Flatten"))
@@ -76,7 +89,7 @@ def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[li
         elif is_plain and node.op in _SIZES and (sized := _read_sizes(node, types)) is not None:
             sizes[node, 0] = sized
             constant.add(node)
-        elif is_plain and node.op not in _DRAWS and all(entry.node in constant for entry in node.inputs):
+        elif is_plain and node.op not in DRAWING and all(entry.node in constant for entry in node.inputs):
             constant.add(node)
         else:
             read.update({(e.node, e.index): e for e in node.inputs if e.node in constant})
@@ -124,16 +137,20 @@ class OnnxForm(NormalForm):
 
     def find_constant(self, node: Node) -> Hashable | None:
         stored = find_stored(node.details)
-        if stored.tensor is None:
-            return None
-        if stored.data_in_record:
-            return "unread", node
-        if stored.place is None:
-            return "sparse", read_sparse_tensor(stored.tensor)
-        code, shape, data = read_tensor(stored.tensor)
-        return code, shape, data.content  # type: ignore[attr-defined]
+        return ("unread", node) if stored.data_in_record else read_stored(stored)
 
     def make_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:
+        places = [(node, index) for index in range(node.num_outputs or 1)] if self._computed else []
+        constants = {place[1]: self._number_array(*self._computed[place]) for place in places if place in self._computed}
+        if constants:
+            self.used["constants computed"] += 1
+            if len(constants) == len(places):
+                return list(constants.values())
+        outputs = self._make_own_terms(node, operands, bodies)
+        return [constants.get(index, term) for index, term in enumerate(outputs)] if constants else outputs
+
+    def _make_own_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:
+        """Return the terms of an operator's outputs as follow from its operands, whether or not these are constants."""
         domain, key = node.details.domain, key_of_call(node)
         entries, terms = list_operands(node), iter(operands)
         places = [None if entry is None else next(terms) for entry in entries]
@@ -146,11 +163,8 @@ class OnnxForm(NormalForm):
             call = (key, self._opsets.get(domain), own, _count_outputs(node), stated, tuple(places), bodies)
             # Unknown operators may draw numbers: equal calls of them are different values. Those of ai.onnx.ml draw none.
             return self.number_outputs(node, "call", *call, 0 if domain == "ai.onnx.ml" else self.count_drawn(call))
-        if (node, 0) in self._computed and node.num_outputs == 1:
-            self.used["constants computed"] += 1
-            return [self._number_array(*self._computed[node, 0])]
         attributes = self._list_attributes(node)
-        if node.op == "Constant" and (content := _read_constant(attributes)) is not None:
+        if node.op == "Constant" and (content := read_constant(node.details.values)) is not None:
             return [self.table.number("constant", content)]
         operator = _Call(self, node, attributes, places)
         rule = _RULES.get(node.op)
@@ -159,6 +173,8 @@ class OnnxForm(NormalForm):
             rest = self.number_outputs(node, *operator.key(bodies)) if (node.num_outputs or 1) > 1 else [same]
             return [same, *rest[1:]]
         outputs = self.number_outputs(node, *operator.key(bodies))
+        if operator.of_further:
+            outputs[1:] = [self.table.number("output", outputs[0], i, operator.of_further) for i in range(1, len(outputs))]
         shape = _static_shape(self._types, (node, 0))
         if shape is not None:
             self._shapes.setdefault(outputs[0], shape)
@@ -166,7 +182,7 @@ class OnnxForm(NormalForm):
 
     def find_truth(self, term: int) -> bool | None:
         key = self.table.keys[term]
-        is_bool = key[0] == "constant" and key[1][0] == _BOOL
+        is_bool = key[0] == "constant" and key[1][0] == BOOL
         return {(b"\0",): False, (b"\1",): True}.get(key[1][2]) if is_bool else None
 
     def is_call(self, node: Node) -> bool:
@@ -175,6 +191,11 @@ class OnnxForm(NormalForm):
     def find_shape(self, place: Place) -> tuple[int, ...] | None:
         """Return the shape of a value where it follows from the inputs."""
         return _static_shape(self._types, place)
+
+    def find_sizes(self, place: Place | None) -> Sequence[int | str | None] | None:
+        """Return the sizes of a value where its rank follows from the inputs."""
+        kind = None if place is None else self._types.get(place)
+        return None if kind is None else kind.parts[1]
 
     def find_rank(self, place: Place) -> int | None:
         """Return the rank of a value where it follows from the inputs, or was seen."""
@@ -187,12 +208,19 @@ class OnnxForm(NormalForm):
         kind = self._types.get(place)
         return None if kind is None else kind.parts[0]
 
+    def find_zero(self, term: int | None) -> int:
+        """Return the dtype of a constant of one element, a number whose bits are all 0, as -0's are not; 0 for any other."""
+        key = self.table.keys[term] if term is not None else ("absent",)
+        if key[0] != "constant" or not isinstance(key[1][0], int) or key[1][0] == STRING:
+            return 0
+        return key[1][0] if prod(key[1][1]) == 1 and not any(key[1][2][0]) else 0
+
     def read_integers(self, term: int | None) -> list[int] | None:
         """Return the numbers of a small constant of int64 or int32."""
         key = self.table.keys[term] if term is not None else ("absent",)
-        if key[0] != "constant" or key[1][0] not in (_INT64, _INT32) or len(key[1][2]) != 1:
+        if key[0] != "constant" or key[1][0] not in (INT64, INT32) or len(key[1][2]) != 1:
             return None
-        data, width = key[1][2][0], 8 if key[1][0] == _INT64 else 4
+        data, width = key[1][2][0], 8 if key[1][0] == INT64 else 4
         return [int.from_bytes(data[at : at + width], "little", signed=True) for at in range(0, len(data), width)]
 
     def number_integers(self, values: Sequence[int]) -> int:
@@ -204,9 +232,7 @@ class OnnxForm(NormalForm):
 
     def find_version(self, op: str, least: int = 0) -> tuple[int, Mapping[str, Any]]:
         """Return the first version that means the same as that of the model, and the defaults of attributes there."""
-        version = max(self._opsets.get("", 1), least)
-        ranges = _load_table().get(op, [])
-        return next(((first, defaults) for first, defaults in reversed(ranges) if first <= version), (version, EMPTY))
+        return find_meaning(op, max(self._opsets.get("", 1), least))
 
     def _list_attributes(self, node: Node) -> dict[str, Content]:
         """Return the contents of a node's attributes, its bodies left out."""
@@ -221,6 +247,7 @@ class _Call:
         self.form, self.node, self.attributes, self.operands = form, node, attributes, operands
         self.places = [None if entry is None else (entry.node, entry.index) for entry in list_operands(node)] or [None]
         self.least = 0
+        self.of_further: Hashable = None
         self._move_attributes()
         self.version, self.defaults = form.find_version(node.op, self.least)
 
@@ -234,15 +261,11 @@ class _Call:
         if content is None:
             value = self.defaults.get(name)
             return value if isinstance(value, int) else None
-        return int(_read_parts(content).get(_INT, 0))
+        return int(read_parts(content).get(INT, 0))
 
     def read_integers(self, name: str) -> list[int] | None:
         """Return an attribute that is a short list of integers."""
-        content = self.attributes.get(name)
-        data: tuple[Any, ...] = _read_parts(content).get(_INTS, ()) if content else ()
-        if len(data) != 1:
-            return None
-        return [int.from_bytes(data[0][at : at + 8], "little", signed=True) for at in range(0, len(data[0]), 8)]
+        return read_integers(self.attributes.get(name))
 
     def operand(self, place: int) -> int | None:
         """Return an operand; None where it is absent."""
@@ -253,36 +276,68 @@ class _Call:
         op = self.node.op
         attributes = dict(self.attributes)
         for name, value in self.defaults.items():
-            if attributes.get(name) == _encode_default(value):
+            if attributes.get(name) == encode_value(value):
                 self.use("defaults of attributes")
                 del attributes[name]
-        if op in _WINDOWS:
-            _drop_plain(attributes)
+        if op in WINDOWS:
+            self._settle_windows(attributes)
         version = self.version
         if op in _BY_AXIS:
             version = self._count_axis(attributes)
         count = len(self.node.details.outputs) if op == "Split" else _count_outputs(self.node) if op in _COUNTED else 0
         if op == "Split" and self.read_integer("num_outputs") == count:
             del attributes["num_outputs"]  # before version 18 the outputs alone say it
-        if op == "BatchNormalization" and count == 1:
-            attributes.pop("momentum", None)  # of statistics that nothing reads
-            version = 14 if version == 9 else version  # which states training by an attribute
+        if op == "BatchNormalization" and (version >= 14 or count == 1):
+            # From version 14 on an attribute states training, before that it was the number of outputs.
+            version, count = 14 if version == 9 else version, 0
+        if op in _OF_FURTHER and not count:
+            self.of_further = attributes.pop(_OF_FURTHER[op], None)
         key = ("operator", op, version, count, tuple(sorted(attributes.items())), self._list_operands(), bodies)
-        return (*key, self.form.count_drawn(key)) if op in _DRAWS else key
+        return (*key, self.form.count_drawn(key)) if op in DRAWING else key
+
+    def _settle_windows(self, attributes: dict[str, Content]) -> None:
+        place, had_auto = WEIGHTS.get(self.node.op), "auto_pad" in attributes
+        weight = None if place is None or len(self.places) <= place else self._find_shape(place)
+        settle_windows(self.node.op, attributes, weight, self.form.find_sizes(self.places[0]))
+        if had_auto and "auto_pad" not in attributes:
+            self.use("pads that auto_pad states")
+
+    def _find_shape(self, place: int) -> tuple[int, ...] | None:
+        """Return the shape of an operand where that is known; that of a constant is, without types."""
+        term, where = self.operand(place), self.places[place]
+        key = self.form.table.keys[term] if term is not None else ("absent",)
+        if key[0] == "constant" and isinstance(key[1][0], int):
+            return tuple(key[1][1])
+        return None if where is None else self.form.find_shape(where)
 
     def _list_operands(self) -> tuple[int | None, ...]:
-        """Return the operands without those at the end that equal their defaults; axes count from the first."""
+        """Return the operands without those that equal their defaults; axes count from the first."""
         operands = list(self.operands)
-        rank = self._find_rank()
-        if self.node.op.startswith("Reduce") and rank and len(operands) == 2 and (axes := self.form.read_integers(operands[1])):
-            operands[1] = self.form.number_integers(sorted(axis % rank for axis in axes))
-        if self.node.op == "Slice" and len(operands) == 5 and set(self.form.read_integers(operands[4]) or ()) == {1}:
-            operands.pop()
-        if self.node.op == "Pad" and len(operands) == 3 and operands[2] == self._number_zero():
-            operands.pop()
+        if self.node.op in _DEFAULTED or self.node.op.startswith("Reduce"):
+            operands += [None] * (5 - len(operands))
+            self._drop_defaults(operands)
         while operands and operands[-1] is None:
             operands.pop()
         return tuple(operands)
+
+    def _drop_defaults(self, operands: list[int | None]) -> None:
+        op, rank, read = self.node.op, self._find_rank(), self.form.read_integers
+        if op.startswith("Reduce") and rank and (axes := read(operands[1])):
+            numbers = sorted(axis % rank for axis in axes)
+            is_all = numbers == list(range(rank)) and not self.read_integer("noop_with_empty_axes")
+            operands[1] = None if is_all else self.form.number_integers(numbers)
+        if op == "Slice":
+            if set(read(operands[4]) or ()) == {1}:
+                operands[4] = None
+            axes = read(operands[3])
+            if axes == list(range(len(axes or ()))):
+                operands[3] = None
+        zero = self.form.find_zero(operands[2])
+        # Without a zero point it is 0, and of what is quantized a uint8.
+        if (op == "Pad" and zero) or (op == "DequantizeLinear" and zero in (UINT8, INT8)):
+            operands[2] = None
+        if op == "QuantizeLinear" and zero == UINT8 and not self.read_integer("output_dtype"):
+            operands[2] = None
 
     def _find_rank(self) -> int | None:
         place = self.places[0] if self.places else None
@@ -294,7 +349,7 @@ class _Call:
         if axis is None or rank is None or not rank:
             return self.version
         axis += rank if axis < 0 else 0
-        attributes["axis"] = _encode_default(axis)
+        attributes["axis"] = encode_value(axis)
         if self.node.op in ("Softmax", "LogSoftmax", "Hardmax") and axis == rank - 1:
             return 13  # of a matrix of the last axis, which both meanings of the operator are
         return self.version
@@ -325,38 +380,18 @@ class _Call:
 
     def _number_attribute(self, name: str, content: Content) -> int | None:
         """Return the term of the constant that an attribute is as an input; None where its dtype is not known."""
-        parts = _read_parts(content)
+        parts = read_parts(content)
         table = self.form.table
-        if _INTS in parts:
-            data = parts[_INTS]
-            return table.number("constant", (_INT64, (_count_bytes(data) // 8,), data))
+        if INTS in parts:
+            data = parts[INTS]
+            return table.number("constant", (INT64, (count_bytes(data) // 8,), data))
         if name == "k":
-            return self.form.number_integers([parts.get(_INT, 0)])
+            return self.form.number_integers([parts.get(INT, 0)])
         if name == "scales":
-            return table.number("constant", (_FLOAT32, (_count_bytes(parts[_FLOATS]) // 4,), parts[_FLOATS]))
+            return table.number("constant", (FLOAT32, (count_bytes(parts[FLOATS]) // 4,), parts[FLOATS]))
         if self.form.find_dtype(self.places[0]) != "float32":  # type: ignore[arg-type]
             return None
-        return table.number("constant", (_FLOAT32, (), (parts.get(_FLOAT, bytes(4)),)))
-
-    def _number_zero(self) -> int:
-        return self.form.table.number("constant", (_FLOAT32, (), (bytes(4),)))
-
-
-def draws_numbers(node: Node) -> bool:
-    """Return whether an operator draws random numbers without a seed: a Dropout only where it is told to train."""
-    if node.details.domain or node.op not in _DRAWS or "seed" in node.details.values:
-        return False
-    operands = list_operands(node)
-    if node.op != "Dropout":
-        return True
-    training = operands[2] if len(operands) > 2 else None
-    if training is None:
-        return False
-    stored = None if training.node.op else find_stored(training.node.details)
-    if stored is None or stored.tensor is None or stored.place is None:
-        return True
-    data: Any = read_tensor(stored.tensor)[2]
-    return bool(data.content != b"\0")
+        return table.number("constant", (FLOAT32, (), (parts.get(FLOAT, bytes(4)),)))
 
 
 def _drop_identity(call: _Call) -> int | None:
@@ -365,12 +400,12 @@ def _drop_identity(call: _Call) -> int | None:
 
 
 def _drop_dropout(call: _Call) -> int | None:
-    """Return the input of a Dropout that passes it on: in inference, and from version 12 on unless it is told to train."""
+    """Return the input of a Dropout that passes it on: in inference, which from version 12 on it is unless told to train."""
     if call.version < 7 and not call.read_integer("is_test"):
         return None
     training = call.operand(2)
-    key = None if training is None else call.form.table.keys[training]
-    if key is not None and key != ("constant", (_BOOL, (), (b"\0",))):
+    # One that trains with a ratio of 0 drops nothing, and multiplies by 1.
+    if training is not None and call.form.find_truth(training) is not False and not call.form.find_zero(call.operand(1)):
         return None
     call.use("Dropout in inference")
     return call.operand(0)
@@ -458,60 +493,6 @@ _RULES: Mapping[str, Callable[[_Call], int | None]] = {
 }
 
 
-def _read_constant(attributes: Mapping[str, Content]) -> Hashable | None:
-    """Return the content of a Constant, however it states its value; None for texts."""
-    if len(attributes) != 1:
-        return None
-    ((name, content),) = attributes.items()
-    parts = _read_parts(content)
-    if name == "value":
-        ((code, shape, data),) = parts[_TENSOR_VALUE]
-        return code, shape, data.content
-    if name in ("value_int", "value_ints"):
-        data = parts.get(_INTS, (b"",)) if name == "value_ints" else (parts.get(_INT, 0).to_bytes(8, "little", signed=True),)
-        return _INT64, (_count_bytes(data) // 8,) if name == "value_ints" else (), data
-    if name in ("value_float", "value_floats"):
-        data = parts.get(_FLOATS, (b"",)) if name == "value_floats" else (parts.get(_FLOAT, bytes(4)),)
-        return _FLOAT32, (_count_bytes(data) // 4,) if name == "value_floats" else (), data
-    return None
-
-
-def _read_parts(content: Content) -> dict[int, Any]:
-    """Return the values of an attribute by the fields that hold them."""
-    parts: Any = content[1:]
-    return dict(parts)
-
-
-def _count_bytes(data: tuple[Any, ...]) -> int:
-    """Return the number of bytes of a content that :func:`shorten` made."""
-    return len(data[0]) if len(data) == 1 else data[0]
-
-
 def _count_outputs(node: Node) -> int:
     outputs = node.details.outputs
     return max((place + 1 for place, name in enumerate(outputs) if name), default=0)
-
-
-def _drop_plain(attributes: dict[str, Content]) -> None:
-    """Leave out steps of 1 and padding of 0, the defaults of operators on windows."""
-    for names, byte in ((_ONES, 1), (_ZEROS, 0)):
-        for name in names:
-            content = attributes.get(name)
-            data: tuple[Any, ...] = _read_parts(content).get(_INTS, ()) if content else ()
-            plain = byte.to_bytes(8, "little")
-            if len(data) == 1 and data[0] == plain * (len(data[0]) // 8):
-                del attributes[name]
-
-
-@lru_cache(maxsize=256)
-def _encode_default(value: int | float | str) -> Content:
-    """Return the content of an attribute with a value."""
-    return StoredValue(keep_message(encode_attribute("", value)), read_attribute, "").content
-
-
-@lru_cache(maxsize=1)
-def _load_table() -> dict[str, list[tuple[int, dict[str, Any]]]]:
-    """Return ONNX's operators with the ranges of versions that mean the same, and the defaults of attributes in each."""
-    with open(os.path.join(os.path.dirname(__file__), "operators.json"), "rb") as file:
-        table: dict[str, list[tuple[int, dict[str, Any]]]] = json.load(file)
-    return table

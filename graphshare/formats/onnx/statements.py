@@ -51,7 +51,7 @@ def find_changes(left: Graph, right: Graph, pairs: Pairs, *, computed: bool = Fa
     functions, others = list_functions(left), list_functions(right)
     domains, called = None, None
     if computed:
-        domains, called = _list_uses([node for pair in pairs for node in pair], functions, others)
+        domains, called = list_uses([node for pair in pairs for node in pair], functions, others)
     yield from _compare_opsets("operator set", source.opsets, other.opsets, domains)
     for key in {**functions, **others}:
         if called is None or key in called:
@@ -127,7 +127,7 @@ def list_function_weights(graph: Graph, nodes: Iterable[Node] | None = None) -> 
     A function sees its inputs alone, so its weights stay in it, and all calls share them.
     """
     functions = list_functions(graph)
-    called = functions.keys() if nodes is None or not functions else _list_uses(nodes, functions)[1]
+    called = functions.keys() if nodes is None or not functions else list_uses(nodes, functions)[1]
     weights: dict[str, Node] = {}
     taken = TakenNames()
     for key, stored in functions.items():
@@ -142,7 +142,7 @@ def list_function_weights(graph: Graph, nodes: Iterable[Node] | None = None) -> 
     return weights
 
 
-def _list_uses(nodes: Iterable[Node], *models: Functions) -> tuple[set[str], set[FunctionKey]]:
+def list_uses(nodes: Iterable[Node], *models: Functions) -> tuple[set[str], set[FunctionKey]]:
     """Return the domains of ``nodes`` and of nodes in their subgraphs, and the functions that they call, also indirectly."""
     domains: set[str] = set()
     called: set[FunctionKey] = set()

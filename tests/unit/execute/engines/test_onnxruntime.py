@@ -14,10 +14,10 @@ import pytest
 import graphshare as gs
 from graphshare.errors import InputError, RefusedError, UsageError
 from graphshare.execute.backends import onnx_session
-from graphshare.execute.engines import onnxruntime_engine
 from graphshare.execute.backends.confined_session import ConfinedSession
-from graphshare.execute.engines.engine import NodesRefusedError, Part
 from graphshare.execute.backends.onnx_session import OnnxSession
+from graphshare.execute.engines import onnxruntime_engine
+from graphshare.execute.engines.engine import NodesRefusedError, Part
 from graphshare.execute.engines.onnxruntime_engine import OnnxRuntime, translate_part
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import Entry, Graph, Node

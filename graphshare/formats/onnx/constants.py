@@ -1,0 +1,124 @@
+"""The contents of constants: one for all the ways in which a file states the same elements."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from graphshare.formats.onnx.protobuf import Field, integers_at, scan
+from graphshare.formats.onnx.stored import Span, Stored, TensorPlace
+from graphshare.formats.onnx.tensors import data_size, locate_tensor, read_elements
+from graphshare.formats.onnx.values import Content, StoredValue, read_sparse_tensor, read_tensor, shorten
+
+FLOAT, INT, TENSOR, FLOATS, INTS = 2, 3, 5, 7, 8
+"""Fields of an AttributeProto."""
+_TEXTS, _SPARSE = (4, 9), 22
+FLOAT32, UINT8, INT8, INT32, INT64, STRING, BOOL = 1, 2, 3, 6, 7, 8, 9
+"""ONNX's numbers of dtypes."""
+_INDICES = {2: "B", 3: "b", 4: "H", 5: "h", 6: "i", 7: "q", 12: "I", 13: "Q"}
+_LARGEST = 1 << 26  # bytes of a sparse constant with all of its zeros
+_Elements = tuple[int, tuple[int, ...], bytes]
+"""The dtype, the shape and the elements of a tensor."""
+
+
+def read_stored(stored: Stored) -> Content | None:
+    """Return the content of a variable whose data is in its record; None for an input."""
+    if stored.tensor is None:
+        return None
+    return read_sparse(stored.tensor) if stored.place is None else _read_dense(stored.tensor)
+
+
+def read_constant(attributes: Mapping[str, Any]) -> Content | None:
+    """Return the content of a Constant, however it states its value; None for other values than tensors."""
+    if len(attributes) != 1:
+        return None
+    ((name, value),) = attributes.items()
+    if not isinstance(value, StoredValue):
+        return None
+    parts = read_parts(value.content)
+    is_list = name.endswith("s")
+    if name in ("value_string", "value_strings"):
+        texts = list(_list_fields(value.span, _TEXTS)) or ([] if is_list else [b""])
+        return STRING, (len(texts),) if is_list else (), shorten(p for t in texts for p in (len(t).to_bytes(8, "little"), t))
+    if name in ("value_int", "value_ints"):
+        data = parts.get(INTS, (b"",)) if is_list else (parts.get(INT, 0).to_bytes(8, "little", signed=True),)
+        return INT64, (count_bytes(data) // 8,) if is_list else (), data
+    if name in ("value_float", "value_floats"):
+        data = parts.get(FLOATS, (b"",)) if is_list else (parts.get(FLOAT, bytes(4)),)
+        return FLOAT32, (count_bytes(data) // 4,) if is_list else (), data
+    spans = {field[0]: Span(value.span.file, field[3], field[4]) for field in _scan(value.span)}
+    if name == "value" and TENSOR in spans:
+        return _read_dense(spans[TENSOR])
+    return read_sparse(spans[_SPARSE]) if name == "sparse_value" and _SPARSE in spans else None
+
+
+def read_parts(content: Content) -> dict[int, Any]:
+    """Return the values of an attribute by the fields that hold them."""
+    parts: Any = content[1:]
+    return dict(parts)
+
+
+def count_bytes(data: tuple[Any, ...]) -> int:
+    """Return the number of bytes of a content that :func:`shorten` made."""
+    return len(data[0]) if len(data) == 1 else int(data[0])
+
+
+def _scan(span: Span) -> Iterator[Field]:
+    return scan(span.file.data, span.start, span.end)
+
+
+def _list_fields(span: Span, numbers: Sequence[int]) -> Iterator[bytes]:
+    yield from (span.file.data[field[3] : field[4]] for field in _scan(span) if field[0] in numbers)
+
+
+def _read_dense(span: Span) -> Content:
+    code, shape, data = read_tensor(span)
+    return code, shape, data.content  # type: ignore[attr-defined]
+
+
+def read_sparse(span: Span) -> Content:
+    """Return the content of the tensor that a SparseTensorProto is: what it does not list is zero, whose bits are all 0.
+
+    One of texts, of parts of bytes, with indices that are wrong, or that is large has a content of its own.
+    """
+    tensors: dict[int, _Elements] = {}
+    shape: list[int] = []
+    for field in _scan(span):
+        if field[0] == 3:
+            shape.extend(integers_at(span.file.data, field))
+        elif field[0] in (1, 2):
+            part = Span(span.file, field[3], field[4])
+            place = locate_tensor(part.file, part.start, part.end)
+            tensors[field[0]] = place.code, place.shape, b"".join(read_elements(part, place))
+    content = _add_zeros(tensors[1], tensors[2], tuple(shape)) if len(tensors) == 2 else None
+    return ("sparse", read_sparse_tensor(span)) if content is None else content
+
+
+def _add_zeros(values: _Elements, indices: _Elements, shape: tuple[int, ...]) -> Content | None:
+    """Return the content of a tensor of which ``values`` are at ``indices``; None where they do not say which."""
+    code, counts, data = values
+    kind, sizes, packed = indices
+    eight, form = data_size(TensorPlace((8,), code)), _INDICES.get(kind)
+    if eight is None or eight % 8 or form is None or len(counts) != 1 or any(size < 0 for size in shape):
+        return None
+    (count,), width, total = counts, eight // 8, prod(shape)
+    numbers = prod(sizes)
+    if total * width > _LARGEST or len(data) != count * width or len(packed) != numbers * struct.calcsize(f"<{form}"):
+        return None
+    places = struct.unpack(f"<{numbers}{form}", packed)
+    if sizes == (count, len(shape)):  # of each value its index on each axis
+        rows = [places[at : at + len(shape)] for at in range(0, numbers, len(shape) or 1)]
+        if any(not 0 <= index < size for row in rows for index, size in zip(row, shape, strict=True)):
+            return None
+        strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+        places = tuple([sum(map(int.__mul__, row, strides)) for row in rows])
+    elif sizes != (count,):
+        return None
+    if len(set(places)) < count or any(not 0 <= place < total for place in places):
+        return None
+    dense = bytearray(total * width)
+    for number, place in enumerate(places):
+        dense[place * width : (place + 1) * width] = data[number * width : (number + 1) * width]
+    return code, shape, shorten([bytes(dense)])

@@ -1,0 +1,225 @@
+"""Calls of functions become the nodes of the functions: a model that calls is then compared with one that has the nodes.
+
+A call stays as it is where its function is recursive, is damaged, has operators of other versions than the model, or where the
+nodes would be too many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+
+from msgspec.structs import replace
+
+from graphshare.errors import InputError
+from graphshare.formats.onnx.compose import import_opsets
+from graphshare.formats.onnx.decode import Function, read_function
+from graphshare.formats.onnx.messages import keep_message, rewrite_message
+from graphshare.formats.onnx.operators import find_meaning
+from graphshare.formats.onnx.protobuf import Message, WireError, encode_text, scan, text_at
+from graphshare.formats.onnx.statements import FunctionKey, Functions, key_of_call, list_calls, list_functions, list_uses
+from graphshare.formats.onnx.stored import Span, TakenNames, get_source, list_output_names
+from graphshare.formats.onnx.values import StoredValue
+from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.rebuild import StoredNames, rename_node
+from graphshare.ir.terms import Place
+from graphshare.ir.walk import count_inputs, iter_graphs, list_operands, topological
+
+_MOST = 1 << 17  # nodes of a model with those of functions: functions that call each other twice double them
+_DEEPEST = 32  # calls inside of calls
+_PARTS = {
+    "function": {7: "operator"},
+    "operator": {5: "attribute"},
+    "attribute": {6: "graph", 11: "graph"},
+    "graph": {1: "operator"},
+}
+_NAME, _REFERENCE = 1, 21  # the fields of an AttributeProto with its name, and with that of an attribute of the function
+_Links = dict[Place, Entry | None]
+"""The values of a graph by their places before, and None for an input of a function that a call leaves out."""
+
+
+class _Opaque(Exception):
+    """A call has to stay as it is."""
+
+
+def inline_calls(graph: Graph, heads: Sequence[Entry]) -> tuple[Graph, int]:
+    """Return the graph of ``heads`` with the nodes of functions in place of their calls, and how many calls there were.
+
+    It is the same graph where no call gives way.
+    """
+    functions = list_functions(graph)
+    if not functions or functions.keys().isdisjoint(list_calls(graph.nodes)):
+        return graph, 0
+    inliner = _Inliner(graph, functions)
+    links: _Links = {}
+    nodes = inliner.add(topological(graph), links)
+    if not inliner.count:
+        return graph, 0
+    values = [links[head.node, head.index] for head in heads]
+    source = import_opsets(get_source(graph), inliner.opsets)
+    graph = replace(graph, nodes=tuple(nodes), heads=tuple([entry for entry in values if entry is not None]), source=source)
+    return graph, inliner.count
+
+
+class _Inliner:
+    """Builds the nodes of one model anew; ``count`` is the number of calls that gave way.
+
+    ``opsets`` are those of the model, and those that it needs for functions alone.
+    """
+
+    def __init__(self, graph: Graph, functions: Functions) -> None:
+        self.count = 0
+        # One that calls itself would be opened without end, a level each time that an If of a constant gives way.
+        self._functions = {key: each for key, each in functions.items() if key not in list_uses(each.nodes, functions)[1]}
+        self.opsets = dict(get_source(graph).opsets)
+        self._read: dict[tuple[FunctionKey, frozenset[tuple[str, StoredValue]]], Function] = {}
+        # Names in bodies count too: no new value may hide one that a body captures, or be hidden there.
+        names = (name for each in iter_graphs(graph) for node in each.nodes for name in list_output_names(node))
+        self._taken = TakenNames(names)
+        self._left = _MOST - len(graph.nodes)
+        self._depth = 0
+
+    def add(
+        self, nodes: Sequence[Node], links: _Links, names: Mapping[Place, str] | None = None, prefix: str = ""
+    ) -> list[Node]:
+        """Return what becomes of ``nodes``, and add their values to ``links``, which has those of inputs.
+
+        Nodes of a function get new names: those in ``names``, or their own behind ``prefix``.
+        """
+        order: list[Node] = []
+        for node in nodes:
+            if (node, 0) in links:  # an input, which is bound
+                continue
+            outputs = list_output_names(node)
+            if names is not None:
+                self._count_node()
+                outputs = tuple(
+                    [names.get((node, i)) or (text and self._taken.take(prefix + text)) for i, text in enumerate(outputs)]
+                )
+            if key_of_call(node) in self._functions:
+                count = self.count
+                try:
+                    order += self._open(node, outputs, links)
+                    continue
+                except _Opaque:
+                    self.count = count
+            image = self._relink(node, links)
+            if outputs != list_output_names(node):
+                image = rename_node(image, next(filter(None, outputs), ""), StoredNames(outputs, ""))
+            order.append(image)
+            links.update({(node, index): Entry(image, index) for index in range(max(len(outputs), 1))})
+        return order
+
+    def _count_node(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise _Opaque
+
+    def _open(self, node: Node, outputs: Sequence[str], links: _Links) -> list[Node]:
+        """Return the nodes of the function that an operator calls, and add the values that they return to ``links``."""
+        key = key_of_call(node)
+        if self._depth >= _DEEPEST or node.subgraphs:
+            raise _Opaque
+        body = self._read_function(key, node).graph
+        inputs = [each for each in body.nodes if not each.op and not each.details.holds_value]
+        operands = [None if entry is None else links[entry.node, entry.index] for entry in list_operands(node)]
+        if len(operands) > len(inputs) or len(outputs) > len(body.heads):
+            raise _Opaque
+        bound: _Links = {(variable, 0): entry for variable, entry in zip_longest(inputs, operands)}
+        # The value that a function returns has the name that the call gave it, so that values of two models stay paired.
+        names: dict[Place, str] = {}
+        for name, head in zip(outputs, body.heads, strict=False):
+            names.setdefault((head.node, head.index), name)
+        self._depth += 1
+        try:
+            order = self.add(body.nodes, bound, names, f"{next(filter(None, outputs), node.op)}/")
+        finally:
+            self._depth -= 1
+        returned = [bound[head.node, head.index] for head in body.heads[: len(outputs)]]
+        if None in returned:  # an input that is left out, returned as it is
+            raise _Opaque
+        links.update({(node, index): entry for index, entry in enumerate(returned)})
+        self.count += 1
+        return order
+
+    def _read_function(self, key: FunctionKey, node: Node) -> Function:
+        """Return the function that a node calls, with the attributes of the call in the places that refer to them."""
+        stored = self._functions[key]
+        formal = stored.function
+        if formal is None:
+            raise _Opaque
+        stated = {name: value for name, value in node.details.values.items() if isinstance(value, StoredValue)}
+        # An attribute without a value and a default is one that the nodes which refer to it do not have.
+        values = {name: stated.get(name, default) for name, default in formal.attributes.items()}
+        bound = {name: value for name, value in values.items() if isinstance(value, StoredValue)}
+        known = (key, frozenset(bound.items()))
+        if known not in self._read:
+            spans = {name: bound[name].span if name in bound else None for name in formal.attributes}
+            try:
+                span, file = keep_message(_bind(stored.span, "function", spans)), stored.span.file
+                # Data in other files lies where the model does.
+                span.file.folder, span.file.path, span.file.seeks_data = file.folder, file.path, file.seeks_data
+                function = read_function(span)
+            except (InputError, WireError) as error:
+                raise _Opaque from error
+            if not all(self._has_meaning(call, function) for call in list_calls(function.graph.nodes)):
+                raise _Opaque
+            self._read[known] = function
+        return self._read[known]
+
+    def _has_meaning(self, call: FunctionKey, function: Function) -> bool:
+        """Return whether an operator of a function computes the same by the operator sets of the model."""
+        domain, op, _ = call
+        if call in self._functions:
+            return True
+        version = function.opsets.get(domain)
+        if version is None:
+            return False
+        own = self.opsets.setdefault(domain, version)
+        return version == own or (not domain and find_meaning(op, version) == find_meaning(op, own))
+
+    def _relink(self, node: Node, links: _Links) -> Node:
+        """Return a node on the values that its inputs have become, with the calls in its bodies opened."""
+        operands = [None if entry is None else links[entry.node, entry.index] for entry in list_operands(node)]
+        captured = [links[entry.node, entry.index] for entry in node.inputs[count_inputs(node) :]]
+        if None in captured:  # a body cannot do without it
+            raise _Opaque
+        inputs = [entry for entry in (*operands, *captured) if entry is not None]
+        absent = tuple([place for place, entry in enumerate(operands) if entry is None])
+        bodies = tuple([self._open_body(body) for body in node.subgraphs])
+        is_same = all(a.node is b.node and a.index == b.index for a, b in zip(inputs, node.inputs, strict=False))
+        if is_same and absent == node.details.absent and all(a is b for a, b in zip(bodies, node.subgraphs, strict=True)):
+            return node
+        details = replace(node.details, absent=absent)
+        return replace(node, inputs=tuple(inputs), subgraphs=bodies, details=details)
+
+    def _open_body(self, body: Graph) -> Graph:
+        if self._functions.keys().isdisjoint(list_calls(body.nodes)):
+            return body
+        links: _Links = {(variable, 0): Entry(variable) for variable in body.captures}
+        order = self.add(body.nodes, links)
+        heads = [links[head.node, head.index] for head in body.heads]
+        return replace(body, nodes=(*body.captures, *order), heads=tuple([head for head in heads if head is not None]))
+
+
+def _bind(span: Span, kind: str, values: Mapping[str, Span | None]) -> Message:
+    """Return a message in which attributes that refer to one of ``values`` have that value; without those that have none."""
+    message, data = Message(), span.file.data
+    for number, _, begin, start, end in scan(data, span.start, span.end):
+        inner, part = _PARTS[kind].get(number), Span(span.file, start, end)
+        if inner is None:
+            message.add_encoded(Span(span.file, begin, end))
+            continue
+        fields = scan(data, start, end) if inner == "attribute" else ()
+        texts = {field[0]: text_at(data, field) for field in fields if field[0] in (_NAME, _REFERENCE)}
+        reference = texts.get(_REFERENCE)
+        if not reference:
+            message.add_message(number, _bind(part, inner, values))
+        elif reference not in values:
+            raise _Opaque
+        elif (value := values[reference]) is not None:
+            named = Message()
+            named.add_bytes(_NAME, encode_text(texts.get(_NAME, "")))
+            named.add_encoded(rewrite_message(value, {_NAME: None}))
+            message.add_message(number, named)
+    return message

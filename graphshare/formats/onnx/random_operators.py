@@ -1,0 +1,27 @@
+"""Operators of ONNX that draw random numbers."""
+
+from __future__ import annotations
+
+from graphshare.formats.onnx.constants import BOOL, read_stored
+from graphshare.formats.onnx.stored import find_stored
+from graphshare.ir.graph import Node
+from graphshare.ir.walk import list_operands
+
+DRAWING = frozenset(
+    ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+)
+"""Those that draw, a Dropout where it trains."""
+
+
+def draws_numbers(node: Node) -> bool:
+    """Return whether an operator draws random numbers without a seed: a Dropout only where it is told to train."""
+    if node.details.domain or node.op not in DRAWING or "seed" in node.details.values:
+        return False
+    operands = list_operands(node)
+    if node.op != "Dropout":
+        return True
+    training = operands[2] if len(operands) > 2 else None
+    if training is None:
+        return False
+    content = None if training.node.op else read_stored(find_stored(training.node.details))
+    return content != (BOOL, (), (b"\0",))

@@ -1,0 +1,78 @@
+"""The attributes of operators on windows in one form: pads in place of ``auto_pad``, and nothing that need not be stated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphshare.formats.onnx.constants import INTS, read_parts
+from graphshare.formats.onnx.operators import encode_value
+from graphshare.formats.onnx.values import Content
+
+WEIGHTS = {"Conv": 1, "ConvInteger": 1, "ConvTranspose": 1, "QLinearConv": 3}
+"""The operators on windows whose weights have the sizes of the window, and the places of these operands."""
+WINDOWS = frozenset(("AveragePool", "LpPool", "MaxPool", *WEIGHTS))
+_PLAIN = {"strides": 1, "dilations": 1, "pads": 0, "output_padding": 0}
+_AUTO = {encode_value(name): name for name in ("VALID", "SAME_UPPER", "SAME_LOWER")}
+
+
+def settle_windows(
+    op: str, attributes: dict[str, Content], weight: Sequence[int] | None, sizes: Sequence[int | str | None] | None
+) -> None:
+    """Change the attributes of an operator that states no defaults to those that each of its spellings has.
+
+    ``weight`` is the shape of the weights, ``sizes`` that of the data, as far as they are known.
+    """
+    for name, number in _PLAIN.items():
+        numbers = read_integers(attributes.get(name))
+        if numbers is not None and set(numbers) == {number}:
+            del attributes[name]
+    window = read_integers(attributes.get("kernel_shape"))
+    if op in WEIGHTS and weight is not None and window in (None, list(weight[2:])):
+        window = list(weight[2:])
+        attributes.pop("kernel_shape", None)  # without it the weights say it
+    stated = attributes.get("auto_pad")
+    auto = _AUTO.get(stated, "") if stated is not None else ""
+    # Beside stated pads, or a stated shape of the output, auto_pad has no one meaning.
+    if not auto or "pads" in attributes or "output_shape" in attributes:
+        return
+    if auto == "VALID":  # no padding
+        del attributes["auto_pad"]
+    # What ConvTranspose cuts off has changed between versions of its definition.
+    elif op != "ConvTranspose" and window and (pads := _find_pads(auto, attributes, window, sizes)) is not None:
+        del attributes["auto_pad"]
+        if any(pads):
+            attributes["pads"] = encode_value(pads)
+
+
+def read_integers(content: Content | None) -> list[int] | None:
+    """Return the integers of an attribute with a short list of them; None for others."""
+    data: tuple[Any, ...] = read_parts(content).get(INTS, ()) if content else ()
+    if len(data) != 1:
+        return None
+    return [int.from_bytes(data[0][at : at + 8], "little", signed=True) for at in range(0, len(data[0]), 8)]
+
+
+def _find_pads(
+    auto: str, attributes: dict[str, Content], window: Sequence[int], sizes: Sequence[int | str | None] | None
+) -> tuple[int, ...] | None:
+    """Return the pads with which the output has the size of the data divided by the strides, rounded up; None if not known."""
+    axes: Sequence[int | str | None] = [None] * len(window) if sizes is None else sizes[2:]
+    strides = read_integers(attributes.get("strides")) or [1] * len(window)
+    # onnxruntime does not take dilations into account, or refuses them.
+    if "dilations" in attributes or not len(axes) == len(strides) == len(window):
+        return None
+    begins, ends = [], []
+    for size, stride, length in zip(axes, strides, window, strict=True):
+        if stride == 1:  # for any size: it is the output's as well
+            whole = length - 1
+        elif isinstance(size, int) and stride > 1:
+            whole = ((size + stride - 1) // stride - 1) * stride + length - size
+        else:
+            return None
+        # Steps may be longer than the window: some programs cut the data then, others do not.
+        if whole < 0:
+            return None
+        begins.append(whole // 2 if auto == "SAME_UPPER" else whole - whole // 2)
+        ends.append(whole - begins[-1])
+    return (*begins, *ends)
