@@ -36,7 +36,7 @@ _RANGE = r"  \[(?:x|\d+)[<>]=?[^\]]*\]$"
 SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         READS: (
-            *("--params", "--epoch", "--other-params", "--other-epoch", "--graph", "--feed", "--shape", "--labels"),
+            *("--params", "--epoch", "--against-params", "--graph", "--feed", "--shape", "--labels"),
             *("--seed", "--random-params", "--rules", "--map", "--inverse", "--highlight"),
             *("--config", "--baseline", "--exclude"),
         ),

@@ -239,7 +239,7 @@ class _ModelComparison:
         if exact is None:
             for side in sides:
                 side.close()
-            regions = self._judge_regions(sides[0], draws, outputs)
+            regions = self._judge_regions(sides, draws, outputs)
         rounds = tuple(self._allow_noise(sides, draws, outputs, rounds, regions))
         rounds = tuple(leave_drawn(values, drawing) for values in rounds)
         stages = [structure, value_stage(rounds)]
@@ -355,7 +355,7 @@ class _ModelComparison:
         """Return the comparison of all outputs."""
         rounds = []
         for draw, own in zip(draws, outputs, strict=True):
-            runners = [ComputationRunner(*each, seed=draw.seed) for each in zip(sides, draw.values, own, strict=True)]
+            runners = [ComputationRunner(*each, seed=draw.seed, by_output=True) for each in zip(sides, draw.values, own, strict=True)]
             engines = {sides[0].engine: (runners[0], runners[1])}
             for left, right in self._others:
                 others = [
@@ -377,7 +377,7 @@ class _ModelComparison:
         return [(node, named[1][name]) for name, node in named[0].items() if name in named[1]]
 
     def _judge_regions(
-        self, left: Computation, draws: Sequence[Draw], outputs: Sequence[tuple[Any, Any]]
+        self, sides: tuple[Computation, Computation], draws: Sequence[Draw], outputs: Sequence[tuple[Any, Any]]
     ) -> list[RegionReport]:
         """Return the reports of the regions on the sets of inputs that both models compute, a few sets together."""
         computed = [
@@ -386,9 +386,8 @@ class _ModelComparison:
         reports: list[RegionReport] = []
         for start in range(0, len(computed), _TOGETHER):
             together = computed[start : start + _TOGETHER]
-            taken = [self._coverage.look(left, draw.values[0]) for draw in together]
-            feeds = [{a.name: draw.values[0][a] for a, _ in self._pairs.inputs if a in draw.values[0]} for draw in together]
-            judged = self._judge.judge(feeds, self.tolerate)
+            taken = [self._coverage.look(sides[0], draw.values[0]) for draw in together]
+            judged = self._judge.judge([_name_values(sides, draw) for draw in together], self.tolerate)
             if judged is None:
                 return []
             self.departures = self.departures or list(self._judge.departures)
@@ -437,6 +436,15 @@ class _ModelComparison:
                 compared[place] = msgspec.structs.replace(output, unjudged=reason)
         first = None if all(output.comparison for output in compared) else values.first
         return msgspec.structs.replace(values, outputs=tuple(compared), first=first)
+
+
+def _name_values(sides: tuple[Computation, Computation], draw: Draw) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Return the inputs of both models by name, in the dtypes that they have there."""
+    left, right = (
+        {node.name: array for node, array in side.complete(values)[0].items() if not side.is_parameter(node)}
+        for side, values in zip(sides, draw.values, strict=True)
+    )
+    return left, right
 
 
 def make_judge(left: Checkpoint, right: Checkpoint) -> Judge:

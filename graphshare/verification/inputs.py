@@ -116,6 +116,10 @@ class Drawer:
         # A side that infers sizes from its weights knows more than one that declares them.
         self._leader = int(sides[1].infers_sizes and not sides[0].infers_sizes)
         self._drawn: list[Mapping[Node, Array]] = []
+        follower = sides[1 - self._leader]
+        paired = {pair[1 - self._leader] for pair in pairs}
+        own = [node for node in follower.graph.variables() if node not in paired and not follower.is_constant(node)]
+        self._has_more = any(not node.details.holds_value for node in own)
 
     def draw(
         self,
@@ -145,7 +149,9 @@ class Drawer:
     def share(self, values: Mapping[Node, Array], leader: int) -> list[Mapping[Node, Array]]:
         """Return the values of both sides, from those of the leading one."""
         twins = [(pair[leader], pair[1 - leader]) for pair in self._pairs]
-        others = {b: values[a] for a, b in twins if a in values}
+        others: Mapping[Node, Array] = {b: values[a] for a, b in twins if a in values}
+        if self._has_more:  # inputs that the other side alone has
+            others = self.sides[1 - leader].draw(others, seed=self._inputs.seed).values
         return [values, others] if leader == 0 else [others, values]
 
     def _to_leader(self, by_node: Mapping[Node, Any]) -> dict[Node, Any]:

@@ -24,6 +24,7 @@ from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.text.format import format_count, format_names
 
 _NAMED = 6
+_TITLES = ("the original", "the other model")
 
 
 def pair_branches(graph: Graph, prefixes: Sequence[str], map_file: str | None) -> list[HeadPairs]:
@@ -206,14 +207,19 @@ def _pair_inputs(
             pairs.append((node, twins.pop(0)))
     taken = {*(a for a, _ in pairs), *(b for _, b in pairs)}
     rest = [[node for node in own if node not in taken] for own in (left, right)]
-    if len(rest[0]) != len(rest[1]):
+    if rest[0] and rest[1] and len(rest[0]) != len(rest[1]):
         rest = [[node for node in own if not roles[node]] for own, roles in zip(rest, (left, right), strict=True)]
-    if len(rest[0]) != len(rest[1]):
+    if rest[0] and rest[1] and len(rest[0]) != len(rest[1]):
         raise _refuse_counts([node.name for node in left], [node.name for node in right], "input")
-    if rest[0]:
+    if rest[0] and rest[1]:
         text = ", ".join(f"{a.name} with {b.name}" for a, b in zip(*rest, strict=True))
         notes.append(f"inputs have other names, and are paired in their order: {text}")
-    return [*pairs, *zip(*rest, strict=True)]
+        return [*pairs, *zip(*rest, strict=True)]
+    # An input that one model alone reads has a value of its own: where it matters, outputs differ.
+    for title, nodes, roles in zip(_TITLES, rest, (left, right), strict=True):
+        if own := [repr(node.name) for node in nodes if not roles[node]]:
+            notes.append(f"{format_names(own, _NAMED)}: an input of {title} alone")
+    return pairs
 
 
 def _list_inputs(model: Checkpoint, as_input: Collection[str]) -> dict[Node, bool]:

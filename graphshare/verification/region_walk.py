@@ -41,6 +41,8 @@ from graphshare.verification.region_plan import (
 if TYPE_CHECKING:  # a cycle: a judge walks, and a walk opens judges of bodies
     from graphshare.verification.regions import Judge
 
+Feeds = tuple[Mapping[str, Array], Mapping[str, Array]]
+"""The values of inputs of both models, by their names there."""
 _Key = tuple[Place, Place]
 _Start = tuple[tuple[Node, ...], tuple[Node, ...], Mapping[Place, tuple[Place, str | None]]]
 _STEPS = 6  # operators after a value whose result may have its name on the other side, Identities among them
@@ -107,7 +109,7 @@ class RegionWalk:
     def __init__(
         self,
         planner: Planner,
-        draws: Sequence[Mapping[str, Array]],
+        draws: Sequence[Feeds],
         tolerate: Tolerate,
         bodies: dict[tuple[Node, Node, str], Judge],
         open_judge: Callable[..., Judge],
@@ -116,9 +118,11 @@ class RegionWalk:
         self.planner, self.draws, self._tolerate = planner, draws, tolerate
         self._bodies, self._open_judge = bodies, open_judge
         variables = [[node for node in side.nodes if not node.op] for side in planner.sides]
-        names = {node: node.name for node in variables[0]} | {node: planner.name_input(node) for node in variables[1]}
         self._sides = [
-            tuple(_Side({(node, 0): draw[names[node]] for node in own if names[node] in draw}) for own in variables)
+            tuple(
+                _Side({(node, 0): feeds[node.name] for node in own if node.name in feeds})
+                for own, feeds in zip(variables, draw, strict=True)
+            )
             for draw in draws
         ]
         self._judged: dict[_Key, _Judged] = {}
@@ -475,7 +479,7 @@ class RegionWalk:
                 judge = self._bodies.get((a, b, pair.place))
                 judge = judge or self._open_judge(*pair.models, pair.heads, names)
                 self._bodies[a, b, pair.place] = judge
-                report = judge.judge([pair.feeds], self._tolerate)
+                report = judge.judge([(pair.feeds, pair.feeds)], self._tolerate)
                 assert report is not None
                 places = [f"{region.place} in {pair.place}" if region.place else pair.place for region in report.regions]
                 named = zip(report.regions, places, strict=True)

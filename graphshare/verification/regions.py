@@ -21,7 +21,7 @@ from graphshare.verification.bodies import choose_bodies, find_decided
 from graphshare.verification.comparison import Tolerance, Tolerate, tolerate_dtype, tolerate_other_program
 from graphshare.verification.region import Region, RegionReport
 from graphshare.verification.region_plan import Cone, Pair, Planner, RegionPlan, get_place
-from graphshare.verification.region_walk import RegionWalk
+from graphshare.verification.region_walk import Feeds, RegionWalk
 
 
 class Departure(msgspec.Struct, frozen=True, eq=False):
@@ -71,10 +71,10 @@ class Judge:
                 self._planner = Planner(left, right, list(zip(lefts, rights, strict=True)), self._inputs)
         return self._report(self._plan, []) if self._plan is not None and not self._plan.cones else None
 
-    def judge(self, draws: Sequence[Mapping[str, Array]], tolerate: Tolerate) -> RegionReport | None:
-        """Return the report of all regions on sets of inputs by their names on the left; None without a normal form.
+    def judge(self, draws: Sequence[Feeds], tolerate: Tolerate) -> RegionReport | None:
+        """Return the report of all regions on sets of inputs; None without a normal form.
 
-        A region departs if it departs on the values of either side, for any of the sets.
+        A set has the values of both sides, by the names of inputs there. A region departs if it departs on the values of either side, for any of the sets.
         """
         exact = self.find_exact()
         if exact is not None or self._plan is None:
@@ -86,11 +86,11 @@ class Judge:
             walk, plan = self._join_unexplained(draws, tolerate, walk, plan, unexplained)
         regions, inner = walk.list_regions(plan)
         self.departures = [
-            Departure(self._planner, plan, cone, draws[walk.find_draw(cone)]) for cone in walk.list_departed(plan)
+            Departure(self._planner, plan, cone, draws[walk.find_draw(cone)][0]) for cone in walk.list_departed(plan)
         ]
         return self._report(plan, regions, inner)
 
-    def _walk(self, draws: Sequence[Mapping[str, Array]], tolerate: Tolerate) -> tuple[RegionWalk, RegionPlan]:
+    def _walk(self, draws: Sequence[Feeds], tolerate: Tolerate) -> tuple[RegionWalk, RegionPlan]:
         walk = RegionWalk(self._planner, draws, tolerate, self._bodies, Judge)
         plan = self._planner.make_plan() or self._plan
         assert plan is not None
@@ -98,7 +98,7 @@ class Judge:
 
     def _join_unexplained(
         self,
-        draws: Sequence[Mapping[str, Array]],
+        draws: Sequence[Feeds],
         tolerate: Tolerate,
         walk: RegionWalk,
         plan: RegionPlan,

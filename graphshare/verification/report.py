@@ -148,11 +148,12 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         tolerance = self.branches[0].tolerance
         of_dtype = f" of {tolerance.dtype}" if isinstance(tolerance, DtypeTolerance) else ""
         how = "bit for bit" if identical else f"within the tolerance{of_dtype}"
-        rung = f" ({self.rung})" if self.branches[0].branch == OTHER_MODEL else ""
+        if self.branches[0].branch == OTHER_MODEL:
+            how = "exact for every input" if self.rung == "exact" else f"{how} {self.rung}"
         stages = [stage for branch in self.branches for stage in branch.stages]
         places = [place for s in stages if (s.name, s.verdict) == ("structure", "skipped") for place in s.details]
         differs = f"; {format_count(len(places), 'difference')} of structure" if places else ""
-        return f"EQUAL{rung}: {compared}, {how}{differs}{self._measure_regions()}{without}{self._fate()}"
+        return f"EQUAL: {compared}, {how}{differs}{self._measure_regions()}{without}{self._fate()}"
 
     @property
     def rung(self) -> str:
@@ -178,7 +179,9 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         if "regions" in names:
             merged = _merge_rounds([each for branch in self.branches for each in branch.regions])
             places = ", ".join(map(_name_end, merged.departed[:1]))
-            return f"NOT PROVED: the outputs are equal, and {format_count(len(merged.departed), 'region')} differs: first at {places}"
+            count = len(merged.departed)
+            text = f"{format_count(count, 'region')} {'differs' if count == 1 else 'differ'}, first at {places}"
+            return f"NOT PROVED: the outputs are equal, but {text}"
         if "changes" in names:
             return "NOT PROVED: the values are equal, but none of them shows the differences between the models"
         return "NOT PROVED: the values are equal, but not exact for every input"

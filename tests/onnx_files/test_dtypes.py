@@ -102,14 +102,14 @@ def test_numbers_of_few_bits_are_drawn_fed_and_compared(dtype: str, tmp_path: Pa
     assert (drawn.dtype, len(set(widen(drawn).tolist())) > 1) == (array.dtype, True)
     shown = done(in_process("run", path, "--feed", f"x={tmp_path / 'x.pb'}"))
     assert f"5      {dtype}" in shown.stdout.decode()
-    report = gs.verify(path, against=path, feeds={"x": array}, values_only=True)
+    report = gs.compare(path, path, feeds={"x": array})
     assert "bit for bit" in report.verdict
     assert report.branches[0].rounds[0].outputs[0].dtype == dtype
     for file, name in (("x.npy", "x.npy"), ("bits.npy", "x.npy"), ("x.pb", "input_0.pb")):
         folder = tmp_path / file.replace(".", "_")
         folder.mkdir()
         (folder / name).write_bytes((tmp_path / file).read_bytes())
-        assert gs.verify(path, against=path, inputs=folder, values_only=True)
+        assert gs.compare(path, path, inputs=gs.Inputs(sets=folder))
     done(in_process("run", path, "--feed", f"x={tmp_path / 'bits.npy'}", "-o", tmp_path / "out.npz"))
     (output,) = np.load(tmp_path / "out.npz").values()
     np.testing.assert_array_equal(output, widen(array))
@@ -119,12 +119,12 @@ def test_numbers_of_few_bits_are_drawn_fed_and_compared(dtype: str, tmp_path: Pa
 def test_differences_of_few_bits_are_found_and_reduced(dtype: str, tmp_path: Path) -> None:
     path, other = passing(tmp_path, dtype), passing(tmp_path, dtype, "other.onnx", factor=-1)
     feeds = {"x": numbers(dtype)}
-    assert not gs.verify(path, against=other, feeds=feeds)
-    report = gs.verify(path, against=other, feeds=feeds, reduce=tmp_path / "parts")
+    assert not gs.compare(path, other, feeds=feeds)
+    report = gs.compare(path, other, feeds=feeds, reduce=tmp_path / "parts")
     assert not report
     assert report.reduced is not None
     left, right = (tmp_path / "parts" / f"{name}.onnx" for name in ("original", "rewrite"))
-    assert not gs.verify(left, against=right, inputs=tmp_path / "parts", values_only=True)
+    assert not gs.compare(left, right, inputs=gs.Inputs(sets=tmp_path / "parts"))
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int4"])
@@ -133,8 +133,8 @@ def test_a_record_of_few_bits_is_in_a_dtype_of_numpy(dtype: str, tmp_path: Path)
     written = done(in_process("run", path, "--seed", "0", "--all", "-o", dump))
     wide = {"bfloat16": "float32", "int4": "int8"}[dtype]
     assert f"in a dtype that numpy has: x (as {wide}), y (as {wide})" in written.stderr.decode()
-    assert b"bit for bit" in done(in_process("verify", path, "--recorded", dump)).stdout
-    assert not gs.verify(path, recorded={"x": numbers(dtype), "y": numbers(dtype) * 0})
+    assert b"bit for bit" in done(in_process("compare", path, dump)).stdout
+    assert not gs.compare(path, {"x": numbers(dtype), "y": numbers(dtype) * 0})
 
 
 def test_the_option_for_unlike_dtypes_is_named(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_the_option_for_unlike_dtypes_is_named(tmp_path: Path) -> None:
     kinds = zip("ab", cast, (TensorProto.BFLOAT16, FLOAT), strict=True)
     path, other = (save(tmp_path / name, [node], [tensor("x")], [tensor("y", kind)]) for name, node, kind in kinds)
     for one, two in ((path, other), (other, path)):
-        report = gs.verify(one, against=two, values_only=True)
+        report = gs.compare(one, two)
         assert any("`across_dtypes` compares by value" in note for note in report.notes)
 
 
@@ -188,7 +188,7 @@ def test_outputs_of_few_bits_beside_texts_and_sequences(tmp_path: Path) -> None:
     found = gs.run(path, feeds={"x": np.float32([1, 2])}).outputs
     assert [x.tolist() for x in found["list"]] == [[1, 2]] * 2
     assert (found["short"].astype("f").tolist(), found["text"].tolist()) == ([1, 2], ["1", "2"])
-    assert gs.verify(path, against=path, values_only=True)
+    assert gs.compare(path, path)
 
 
 def joining(folder: Path, text: str, name: str = "m.onnx") -> Path:
@@ -207,12 +207,12 @@ def test_texts_are_drawn_fed_and_compared(tmp_path: Path) -> None:
     for value in (texts, np.array(texts), np.array(texts, object)):
         assert gs.run(path, feeds={"x": value}).outputs["y"].tolist() == wanted
     assert b"string" in done(in_process("run", path, "--feed", f"x={file}")).stdout
-    assert gs.verify(path, against=path, inputs=tmp_path / "set")
-    assert not gs.verify(path, against=other)
+    assert gs.compare(path, path, inputs=gs.Inputs(sets=tmp_path / "set"))
+    assert not gs.compare(path, other)
     with pytest.raises(gs.RefusedError, match="a list of int64 is not an array of texts"):
         gs.run(path, feeds={"x": [1, 2, 3, 4, 5]})
     with pytest.raises(gs.RefusedError, match="start from what no file of arrays of numbers can hold: x"):
-        gs.verify(path, against=other, reduce=tmp_path / "parts")
+        gs.compare(path, other, reduce=tmp_path / "parts")
 
 
 @pytest.mark.parametrize("order", "<>")
@@ -224,7 +224,7 @@ def test_texts_in_a_file_of_numpy(order: str, tmp_path: Path) -> None:
     read = read_arrays(str(tmp_path / "x.npy"))[""]
     assert (read.dtype, read.tolist()) == (object, texts.tolist())
     done(in_process("run", path, "--feed", f"x={tmp_path / 'x.npy'}"))
-    assert gs.verify(path, against=path, inputs=tmp_path, values_only=True)
+    assert gs.compare(path, path, inputs=gs.Inputs(sets=tmp_path))
     data = (tmp_path / "x.npy").read_bytes()
     for broken, message in ((data[:-1], "31 bytes of data where its shape"), (data[:-4] + b"\xff" * 4, "cannot be read")):
         (tmp_path / "x.npy").write_bytes(broken)
@@ -254,10 +254,10 @@ def test_sequences_are_drawn_fed_and_compared(tmp_path: Path) -> None:
     assert [x.shape for x in gs.run(path, seed=0, all_outputs=True).outputs["s"]] == [(2,), (2,)]
     shown = done(in_process("run", path, "--feed", f"s={folder / 'input_0.pb'}"))
     assert "t       3      sequence" in shown.stdout.decode()
-    assert gs.verify(path, against=path, inputs=folder)
+    assert gs.compare(path, path, inputs=gs.Inputs(sets=folder))
     for options in ({}, {"values_only": True}, {"values_only": True, "layers": True}):
-        assert gs.verify(path, against=path, **options)
-        assert not gs.verify(path, against=other, **options)
+        assert gs.compare(path, path, **options)
+        assert not gs.compare(path, other, **options)
 
 
 def test_optional_values_are_drawn_fed_and_compared(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_optional_values_are_drawn_fed_and_compared(tmp_path: Path) -> None:
         (folder / "input_0.pb").write_bytes(proto.SerializeToString())
         (read,) = read_sets(str(folder), as_checkpoint(path).graph)
         assert (read["x"] is None) == (value is None)
-        assert gs.verify(path, against=path, inputs=folder)
+        assert gs.compare(path, path, inputs=gs.Inputs(sets=folder))
     assert gs.run(path, seed=0).outputs["y"].shape == (2,)
 
 
@@ -285,8 +285,8 @@ def test_an_output_that_is_listed_twice(tmp_path: Path) -> None:
     path = save(tmp_path / "m.onnx", [helper.make_node("Neg", ["x"], ["y"])], ends[:1], ends[1:])
     other = save(tmp_path / "other.onnx", [helper.make_node("Abs", ["x"], ["y"])], ends[:1], ends[1:])
     for options in ({}, {"values_only": True}, {"values_only": True, "layers": True}):
-        assert gs.verify(path, against=path, **options)
-        assert not gs.verify(path, against=other, **options)
+        assert gs.compare(path, path, **options)
+        assert not gs.compare(path, other, **options)
     assert list(gs.run(path, seed=0).outputs) == ["y", "y#1"]
 
 

@@ -305,7 +305,7 @@ def test_bodies_that_were_computed_are_counted(values_only: bool, tmp_path: Path
         "If 'b': only the then branch was computed",
         "If 'a': only the else branch was computed",
     )
-    report = gs.verify(model, inputs=gs.Inputs(sets=[{"n": 3}, {"n": 4}]), **options)
+    report = gs.verify(model, inputs=gs.Inputs(sets=gs.Inputs(sets=[{"n": 3}, {"n": 4}])), **options)
     assert report.notes[-2:] == ("If 'b': only the then branch was computed", "bodies computed: 3 of 4")
 
 

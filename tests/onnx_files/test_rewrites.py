@@ -193,7 +193,7 @@ def test_a_body_that_was_not_computed_is_judged_by_its_regions(tmp_path: Path) -
     once = verify("switch", rewrite, tmp_path)
     assert once, once.verdict
     assert [region.place for region in once.branches[0].regions[0].regions] == ["then_branch of 'out'", ""]
-    twice = verify("switch", rewrite, tmp_path, inputs=gs.Inputs(rounds=2))
+    twice = verify("switch", rewrite, tmp_path, inputs=gs.Inputs(sets=gs.Inputs(rounds=2)))
     assert twice, twice.verdict
     assert twice.notes[-1] == "bodies computed: 2 of 2"
     faulty = [parse(DOUBLED.replace(a, b), SWITCH_WEIGHTS, 17) for a, b in (("Exp (h)", "Tanh (h)"), ("two)", "three_more)"))]
@@ -202,7 +202,7 @@ def test_a_body_that_was_not_computed_is_judged_by_its_regions(tmp_path: Path) -
         report = verify("switch", model, tmp_path)
         assert report.verdict.startswith("NOT EQUAL"), report.verdict
         assert [region.place for region in report.branches[0].regions[0].regions if not region] in ([place], [place, ""])
-        assert verify("switch", model, tmp_path, inputs=gs.Inputs(rounds=2)).verdict.startswith("NOT EQUAL")
+        assert verify("switch", model, tmp_path, inputs=gs.Inputs(sets=gs.Inputs(rounds=2))).verdict.startswith("NOT EQUAL")
 
 
 def test_a_body_that_has_no_counterpart_must_be_computed(tmp_path: Path) -> None:
@@ -211,12 +211,12 @@ def test_a_body_that_has_no_counterpart_must_be_computed(tmp_path: Path) -> None
     once = verify("switch", rewrite, tmp_path)
     assert once.verdict.startswith("NOT PROVED"), once.verdict
     assert once.branches[0].stages[-1].details == ("'out': one of its bodies was compared with nothing",)
-    twice = verify("switch", rewrite, tmp_path, inputs=gs.Inputs(rounds=2))
+    twice = verify("switch", rewrite, tmp_path, inputs=gs.Inputs(sets=gs.Inputs(rounds=2)))
     assert twice, twice.verdict
     assert len(twice.branches[0].regions) == 2
     faulty = parse(CHOICE.replace("Exp (h)", "Tanh (h)"), SWITCH_WEIGHTS, 17)
     assert verify("switch", faulty, tmp_path).verdict.startswith("NOT PROVED")
-    assert verify("switch", faulty, tmp_path, inputs=gs.Inputs(rounds=2)).verdict.startswith("NOT EQUAL")
+    assert verify("switch", faulty, tmp_path, inputs=gs.Inputs(sets=gs.Inputs(rounds=2))).verdict.startswith("NOT EQUAL")
 
 
 @pytest.mark.parametrize(

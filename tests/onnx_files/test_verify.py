@@ -48,7 +48,7 @@ def test_branches_are_equal_bit_for_bit(name: str, mode: str, tmp_path: Path) ->
 
 def test_a_rewritten_model_is_compared_before_it_is_saved(tmp_path: Path) -> None:
     model = gs.duplicate(gs.load(write(tmp_path, "external")), ["b_", "c_"], mode="tie")
-    report = gs.verify(model, inputs=gs.Inputs(rounds=2, seed=5))
+    report = gs.verify(model, inputs=gs.Inputs(sets=gs.Inputs(rounds=2, seed=5)))
     assert report
     assert [len(branch.rounds) for branch in report.branches] == [2, 2]
     assert "'data' (original), 'b_data' (b_), 'c_data' (c_) are seeded (5), (1, 2) float32" in " ".join(report.notes)

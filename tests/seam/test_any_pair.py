@@ -43,7 +43,7 @@ def verify(left: gs.Checkpoint, right: gs.Checkpoint, **options: Any) -> Report:
 @pytest.mark.parametrize("is_swapped", [False, True])
 def test_every_operator_of_a_graph_has_a_region(other: str, is_swapped: bool, models: dict[str, gs.Checkpoint]) -> None:
     pair = ("mxnet", other)[:: -1 if is_swapped else 1]
-    report = verify(*(models[name] for name in pair), layers=True, inputs=gs.Inputs(rounds=2))
+    report = verify(*(models[name] for name in pair), layers=True, inputs=gs.Inputs(sets=gs.Inputs(rounds=2)))
     assert report, report.verdict
     assert "13 regions within" in report.verdict
     assert [each.operators for each in report.branches[0].regions] == [OPERATORS] * 2

@@ -43,7 +43,7 @@ class Spelled(msgspec.Struct, frozen=True):
 
     def against(self) -> list[str]:
         """Return the words that name it as the other side."""
-        return ["--against", *self.named("--against-params")]
+        return [*self.named("--against-params")]
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -144,10 +144,10 @@ COMMANDS: dict[str, Words] = {
     "diff across, sides swapped": lambda g, same, other: ["diff", *other.named(), *g.named("--against-params")],
     "run": lambda g, same, other: ["run", *g.named(), *SHAPE_WORDS, "--seed", "0", "--format", "json"],
     "verify": lambda g, same, other: ["verify", *g.named(), *SHAPE_WORDS, "--format", "json"],
-    "verify against": lambda g, same, other: ["verify", *g.named(), *same.against(), *SHAPE_WORDS],
-    "verify against, sides swapped": lambda g, same, other: ["verify", *same.named(), *g.against(), *SHAPE_WORDS],
-    "verify across": lambda g, same, other: ["verify", *g.named(), *other.against()],
-    "verify across, sides swapped": lambda g, same, other: ["verify", *other.named(), *g.against()],
+    "verify against": lambda g, same, other: ["compare", *g.named(), *same.against(), *SHAPE_WORDS],
+    "verify against, sides swapped": lambda g, same, other: ["compare", *same.named(), *g.against(), *SHAPE_WORDS],
+    "verify across": lambda g, same, other: ["compare", *g.named(), *other.against()],
+    "verify across, sides swapped": lambda g, same, other: ["compare", *other.named(), *g.against()],
     "duplicate": lambda g, same, other: ["duplicate", *g.named(), "--prefix", "third_", "-o", "made"],
     "rename": lambda g, same, other: ["rename", *g.named(), "--prefix", "new_", "-o", "made"],
     "extract": lambda g, same, other: ["extract", *g.named(), "--target", "softmax_output", "-o", "made"],

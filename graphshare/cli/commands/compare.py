@@ -29,8 +29,7 @@ EXAMPLES = {
 @click.argument("other", metavar="OTHER")
 @options.epoch
 @options.params
-@click.option("--other-params", metavar="FILE", help="Parameter file of the other model.")
-@click.option("--other-epoch", type=click.IntRange(min=0), metavar="N", help="Epoch of the other stem's parameter file.")
+@click.option("--against-params", "other_params", metavar="FILE", help="Parameter file of the other model.")
 @click.option("--map", metavar="FILE", help="Map file of the rewrite that made OTHER of MODEL, which pairs names.")
 @options.feeds
 @options.shapes
@@ -53,7 +52,6 @@ def command(
     epoch: int | None,
     params: str | None,
     other_params: str | None,
-    other_epoch: int | None,
     feeds: tuple[str, ...],
     images: ImageSettings | None,
     format_: str | None,
@@ -88,9 +86,9 @@ def command(
     record = find_record(other)
     swapped = find_record(model) if record is None else None
     source = load(model, epoch=epoch, params=params) if swapped is None else None
-    if record is not None and (other_params is not None or other_epoch is not None):
-        raise UsageError(Fault("--other-params and --other-epoch are for a model, and OTHER is a record"))
-    second: Any = load(other, params=other_params, epoch=other_epoch) if record is None else record
+    if record is not None and other_params is not None:
+        raise UsageError(Fault("--against-params is for a model, and OTHER is a record"))
+    second: Any = load(other, params=other_params) if record is None else record
     first: Any = swapped if source is None else source
     values = proof_options.load_values(feeds, images)
     report = compare(first, second, feeds=values, **settings)

@@ -45,7 +45,7 @@ _COMPARE = "compare two models with `graphshare compare MODEL OTHER`"
 @options.time_limit
 @report_format()
 @proof_options.replaced("--against", _COMPARE)
-@proof_options.replaced("--against-params", f"{_COMPARE} --other-params FILE")
+@proof_options.replaced("--against-params", f"{_COMPARE} --against-params FILE")
 @proof_options.replaced("--recorded", "compare with recorded outputs with `graphshare compare MODEL FILE`")
 @proof_options.replaced("--values-only", f"{_COMPARE}, which compares structure and values", is_flag=True)
 @proof_options.replaced("--across-dtypes", f"{_COMPARE}, which takes the tolerance of the less precise type", is_flag=True)

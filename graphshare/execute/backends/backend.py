@@ -111,6 +111,10 @@ class Computation(ABC):
         """Return the integers that inputs need, by name."""
         return EMPTY
 
+    def is_parameter(self, node: Node) -> bool:
+        """Return whether a variable has a value in the graph's file or parameter file."""
+        return bool(node.details.holds_value)
+
     def is_constant(self, node: Node) -> bool:
         """Return whether a variable that is not fed always has one value: that of a file, or zeros of a label or state."""
         return bool(node.details.holds_value)

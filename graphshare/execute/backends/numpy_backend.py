@@ -129,6 +129,9 @@ class KernelComputation(Computation):
         self._keep(assigned.values, assigned)
         return assigned
 
+    def is_parameter(self, node: Node) -> bool:
+        return self.roles[node].is_parameter
+
     def is_constant(self, node: Node) -> bool:
         role = self.roles[node]
         return role.is_parameter or role.is_label or role.is_state

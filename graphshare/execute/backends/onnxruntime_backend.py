@@ -188,6 +188,11 @@ class SessionComputation(Computation):
         part = Graph(nodes, tuple(heads), self.graph.attrs, self.graph.source, self.graph.extra)
         return SessionComputation(part, self.parameters, self.where, encode=self._encode, own=self._own, **self._options)
 
+    def complete(self, values: Mapping[Node, Array]) -> tuple[Mapping[Node, Array], Inference]:
+        named = {node.name: array for node, array in values.items() if node.name in self.session.dtypes}
+        converted = convert_inputs(self.session, named)
+        return {self._variables[name]: array for name, array in converted.items()}, Inference([], {}, {})
+
     def find_integers(self) -> Mapping[str, Sequence[Integers]]:
         return find_format(self.graph).find_integers(self.graph)
 
