@@ -35,11 +35,11 @@ _QUOTES = "'\""
 _OTHERS = """
     aliases: --alias; all_outputs: --all; batch_axes: --batch-axis; cuts: --cut; feeds: --feed; input_dtypes: --input-dtype;
     head_gradients: --head-gradient; name_scopes: --name-scope; out: -o; overrides: --override;
-    params_seed: --random-params; sets: --inputs; prefixes: --prefix; seed: --seed; shapes: --shape; share_inputs: --share-input;
+    params_seed: --random-params; prefixes: --prefix; seed: --seed; shapes: --shape; share_inputs: --share-input;
     targets: --target; variable_scopes: --variable-scope; verify=False: --no-verify; choices: --tie and --copy;
     choices=[('tie', PATTERN)]: --tie; color='gray': --gray; expect_tied: --expect tied; gs.upgrade(model): --upgrade;
     match={PATTERN:NAME}: --match and --to; save(map=...): --map-out; save(params=...): --params-out;
-    save(params=FILE): --params-out FILE
+    save(params=FILE): --params-out FILE; sets: --inputs
 """
 OPTIONS = {keyword: f"--{keyword.replace('_', '-')}" for keyword in _KEYWORDS.split()}
 OPTIONS |= {phrase.strip(): option.strip() for phrase, _, option in (pair.partition(": ") for pair in _OTHERS.split(";"))}

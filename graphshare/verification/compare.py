@@ -1,4 +1,4 @@
-"""``compare``: what is known of two models, or of a model and recorded outputs: are they the same, for which inputs, how close."""
+"""``compare``: what is known of two models, or of a model and recorded outputs: are they the same, and for which inputs."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ def compare(
 ) -> Report:
     """Find out whether two models compute the same, whatever their formats, dtypes and operators; or a model and a record.
 
-    Outputs and inputs are paired by their names, in their order where the names differ, or by the ``map`` of a rewrite that made
-    ``other`` of ``model``. First the structure is compared, then what is exact by identities, for every input and bit for bit.
-    What is left is divided into regions, which are judged on drawn inputs, as the outputs are: each on the values that either
+    Outputs and inputs are paired by their names, in their order where the names differ, or by the ``map`` of a rewrite that
+    made ``other`` of ``model``. First the structure is compared, then what is exact by identities, for every input and bit for
+    bit. What is left is divided into regions, which are judged on drawn inputs, as the outputs are: each on the values that either
     model has there. The order of the two models does not matter. A record is a file or a mapping of arrays by name, such as
     ``run`` with ``all_outputs`` gives, or a folder of ONNX's test data: its outputs are compared for its inputs.
 
@@ -221,15 +221,18 @@ class _ModelComparison:
         structure, is_exact = self._compare_structure()
         unsupported = self._list_unsupported()
         if unsupported:
-            if not self._options.allow_unsupported or not is_exact:
+            if not self._options.allow_unsupported:
                 raise UnsupportedError(unsupported)
-            skipped = Stage("values", "skipped", "not run", tuple(sorted({fault.message for fault in unsupported})))
-            branch = BranchReport("", OTHER_MODEL, (structure, skipped), is_exact=True)
-            return Report((branch,), tuple(self._notes))
+            return self._judge_structure(structure, is_exact, unsupported)
         exact = RegionReport(0, 0, {}) if is_exact else self._judge.find_exact()
         if exact is not None and not is_exact:
             structure = exact_stage(exact)
-        sides = self._open()
+        try:
+            sides = self._open()
+        except InputError as error:
+            if not self._options.allow_unsupported:
+                raise
+            return self._judge_structure(structure, exact is not None, error.faults)
         draws = self._draw(sides)
         outputs = self._run(sides, draws)
         drawing = {**find_drawing(sides[1]), **find_drawing(sides[0])}
@@ -259,6 +262,12 @@ class _ModelComparison:
             branch = msgspec.structs.replace(branch, stages=(*branch.stages, more))
         self._notes.update({**describe_engines(self._executors[0]), **describe_engines(self._executors[1])})
         return Report((branch,), (*self._notes, *self._coverage.describe()))
+
+    def _judge_structure(self, structure: Stage, is_exact: bool, faults: Sequence[Fault]) -> Report:
+        """Return the report of models that are not computed: without values the structure decides."""
+        own = structure if is_exact else msgspec.structs.replace(structure, verdict="fails")
+        skipped = Stage("values", "skipped", "not run", tuple(sorted({fault.message for fault in faults})))
+        return Report((BranchReport("", OTHER_MODEL, (own, skipped), is_exact=is_exact),), tuple(self._notes))
 
     def _compare_structure(self) -> tuple[Stage, bool]:
         """Return the stage of the structure, and whether both models are one graph with equal parameters."""
@@ -355,7 +364,9 @@ class _ModelComparison:
         """Return the comparison of all outputs."""
         rounds = []
         for draw, own in zip(draws, outputs, strict=True):
-            runners = [ComputationRunner(*each, seed=draw.seed, by_output=True) for each in zip(sides, draw.values, own, strict=True)]
+            runners = [
+                ComputationRunner(*each, seed=draw.seed, by_output=True) for each in zip(sides, draw.values, own, strict=True)
+            ]
             engines = {sides[0].engine: (runners[0], runners[1])}
             for left, right in self._others:
                 others = [

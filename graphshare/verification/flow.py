@@ -120,7 +120,9 @@ def find_drawing(computation: Computation) -> dict[int, Node]:
     found: dict[int, Node] = {}
     for place, head in enumerate(graph.heads if drawing else ()):
         needed = set(post_order([head.node]))
-        found.update({place: node for node in drawing[::-1] if node in needed})
+        first = next((node for node in drawing if node in needed), None)
+        if first is not None:
+            found[place] = first
     return found
 
 

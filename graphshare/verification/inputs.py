@@ -8,6 +8,7 @@ for both, and integers are drawn as either needs them.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -129,7 +130,9 @@ class Drawer:
         *,
         count: int | None = None,
     ) -> Iterator[Draw]:
-        """Yield sets of inputs with these feeds and shapes of left variables; ``count`` is how many, by default as many as needed.
+        """Yield sets of inputs with these feeds and shapes of left variables.
+
+        ``count`` is how many, by default as many as needed.
 
         Raises:
             RefusedError: inputs cannot be drawn, or both sides fix other sizes.
@@ -255,7 +258,7 @@ class Drawer:
         return [
             (a, b)
             for group in groups.values()
-            for a, b in zip(group, group[1:], strict=False)
+            for a, b in pairwise(group)
             if np.size(draws[0][a]) and not lead.is_constant(a) and not lead.is_constant(b)
         ]
 

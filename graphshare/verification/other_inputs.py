@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.errors import InputError, RefusedError
 from graphshare.formats.params.narrow_dtypes import is_floating, is_narrow, widen
-from graphshare.ir.graph import Node
+from graphshare.ir.graph import Entry, Node
+from graphshare.ir.terms import Place
 from graphshare.ir.walk import list_operands
 from graphshare.ops.kernel import Array
-from graphshare.verification.region_plan import Cone, RegionPlan
+from graphshare.verification.comparison import Tolerate, compare_values
+from graphshare.verification.region_plan import Cone, RegionPlan, get_place, open_part
 
 Values = Mapping[Hashable, Array]
 Sizes = Mapping[Hashable, Sequence[object]]
 Draw = Callable[[Values, Sizes], Iterator[dict[Hashable, Array]]]
 """Returns other values by the same keys; the second argument has the sizes that must stay, where the rank is known."""
-_SCALES = (1.0, 8.0, 0.125)
+_SCALES = (1.0, 8.0, 0.125, 1000.0)
 _LARGE = 1000
 # Powers of ten on either side of 1, within the range of a float32; what a float16 cannot hold becomes 0 or infinite.
 _DECADES = 30.0
@@ -50,6 +56,135 @@ def _differ_in_values(plan: RegionPlan, a: Node, b: Node) -> bool:
     operands = zip(list_operands(a), list_operands(b), strict=False)
     keys = [(plan.left.key(x), plan.right.key(y)) for x, y in operands if x is not None and y is not None]
     return any(x != y and x[0] == y[0] == "constant" for x, y in keys)
+
+
+class Start(Struct, frozen=True, eq=False):
+    """What both sides of a region start from: ``touched`` places with their terms, and inputs of the models.
+
+    ``names`` has the name of each input by place, which is one on both sides, ``values`` the inputs by name; ``read`` returns
+    the value of a term.
+    """
+
+    touched: tuple[dict[Place, int], dict[Place, int]]
+    names: Sequence[Mapping[Place, str]]
+    values: Mapping[str, Any]
+    read: Callable[[int], Any]
+
+
+def try_other_inputs(
+    models: Sequence[Checkpoint],
+    plan: RegionPlan,
+    cone: Cone,
+    start: Start,
+    find_sizes: Callable[[int], Sequence[object]],
+    tolerate: Tolerate,
+    draw: Draw,
+    *,
+    is_strict: bool,
+) -> str:
+    """Return how the sides of a region, which agree on some inputs, differ on those that ``draw`` makes of them.
+
+    The text is empty where they do not. With ``is_strict`` it also says why other inputs could not be computed.
+    """
+    touched = _find_frontier(plan, cone, start)
+    if touched is None:
+        return "different inputs cannot be drawn" if is_strict else ""
+    read = [_list_read(cone, touched[side], side) for side in (0, 1)]
+    places: list[dict[Place, Hashable]] = [
+        {**touched[side], **{(node, 0): start.names[side][node, 0] for node in read[side] if (node, 0) in start.names[side]}}
+        for side in (0, 1)
+    ]
+    keys = dict.fromkeys(key for own in places for key in own.values())
+    values = {key: start.values[key] if isinstance(key, str) else start.read(key) for key in keys}  # type: ignore[arg-type]
+    if not values:
+        return ""
+    if not all(isinstance(value, np.ndarray) for value in values.values()):
+        return "different inputs cannot be drawn" if is_strict else ""
+    sizes: dict[Hashable, Sequence[object]] = {key: find_sizes(key) for key in keys if isinstance(key, int)}
+    results: list[list[list[Any]]] = []
+    try:
+        for side, (model, own) in enumerate(zip(models, places, strict=True)):
+            given = {place: values[key] for place, key in own.items()}
+            # With free sizes, as later inputs are longer than those that reached the region.
+            compute = open_part(model, [end[side] for end in cone.ends], given, has_sizes=False)
+            inputs = ({place: each[key] for place, key in own.items()} for each in draw(values, sizes))
+            results.append([_compute(compute, each) for each in inputs])
+            del compute  # one of them is in memory at a time
+    except (InputError, RefusedError) as error:
+        return error.faults[0].message if is_strict else ""
+    return _compare(results[0], results[1], tolerate, is_strict=is_strict)
+
+
+def _compare(lefts: list[list[Any]], rights: list[list[Any]], tolerate: Tolerate, *, is_strict: bool) -> str:
+    """Return in words whether both sides differ; inputs that one side refuses show nothing, as they may not be valid."""
+    is_computed = False
+    for left, right in zip(lefts, rights, strict=True):
+        for wanted, value in zip(left, right, strict=True) if left and right else ():
+            is_computed = True
+            is_number = is_strict or all(_is_finite(each) for each in (wanted, value))
+            if is_number and not compare_values(value, wanted, tolerate(wanted, value)):
+                return "different inputs give different values"
+    return "" if is_computed or not is_strict else "different inputs are refused"
+
+
+def _compute(compute: Callable[[Mapping[Place, Array]], list[Any]], values: Mapping[Place, Array]) -> list[Any]:
+    """Return what a side computes; nothing for inputs that it refuses."""
+    try:
+        return compute(values)
+    except (InputError, RefusedError):
+        return []
+
+
+def _is_finite(value: Any) -> bool:
+    return not isinstance(value, np.ndarray) or value.dtype.kind != "f" or bool(np.isfinite(value).all())
+
+
+def find_touched(plan: RegionPlan, side: int, targets: Sequence[Entry], known: Collection[int]) -> dict[Place, int]:
+    """Return the places of known terms that a side computes ``targets`` from, with their terms."""
+    terms = (plan.left, plan.right)[side]
+    touched: dict[Place, int] = {}
+    done: set[Node] = set()
+    pending = [entry.node for entry in targets]
+    while pending:
+        node = pending.pop()
+        if node in done or not node.op:
+            continue
+        done.add(node)
+        for entry in node.inputs:
+            term = plan.find_term(terms, entry) if entry.node.op else None
+            if term is not None and term in known:
+                touched[get_place(entry)] = term
+            else:
+                pending.append(entry.node)
+    return touched
+
+
+def _find_frontier(plan: RegionPlan, cone: Cone, start: Start) -> tuple[dict[Place, int], dict[Place, int]] | None:
+    """Return the places of terms that both sides of a region are computed from; None where there are none.
+
+    A term that one side alone starts from follows from others of the other side, so that both could not be chosen freely.
+    """
+    known = {*start.touched[0].values(), *start.touched[1].values()}
+    while True:
+        left, right = (find_touched(plan, side, [end[side] for end in cone.ends], known) for side in (0, 1))
+        both = set(left.values()) & set(right.values())
+        if both == set(left.values()) == set(right.values()):
+            return left, right
+        if known == both:
+            return None
+        known = both
+
+
+def _list_read(cone: Cone, stops: Collection[Place], side: int) -> list[Node]:
+    """Return the variables that a side of a region reads beyond some places."""
+    done: dict[Node, None] = {}
+    pending = [end[side].node for end in cone.ends]
+    while pending:
+        node = pending.pop()
+        if node not in done:
+            done[node] = None
+            pending += [entry.node for entry in node.inputs if get_place(entry) not in stops]
+    return [node for node in done if not node.op]
 
 
 def draw_scaled(values: Values, known: Sizes) -> Iterator[dict[Hashable, Array]]:

@@ -142,8 +142,8 @@ def pair_models(left: Checkpoint, right: Checkpoint, as_input: Collection[str], 
 
 
 def _pair_outputs(left: Graph, right: Graph, names: Mapping[str, str], notes: list[str]) -> list[tuple[Entry, Entry]]:
-    heads = {name: entry for name, entry in zip(_list_names(left, names), left.heads, strict=True)}
-    others = {name: entry for name, entry in zip(_list_names(right), right.heads, strict=True)}
+    heads = dict(zip(_list_names(left, names), left.heads, strict=True))
+    others = dict(zip(_list_names(right), right.heads, strict=True))
     if not heads or not others:
         empty = left if not heads else right
         message = "the graph has no outputs, so there is nothing to compare"

@@ -11,7 +11,7 @@ model comes first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,10 +21,20 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.errors import Fault, GraphshareError, InputError, MemoryLimitError, RefusedError
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.terms import Place
+from graphshare.ir.walk import list_bodies
 from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import open_bodies, pair_owners
 from graphshare.verification.comparison import Tolerance, Tolerate, compare_values, find_largest
-from graphshare.verification.other_inputs import Draw, draw_other_inputs, draw_scaled, has_other_values, is_alike
+from graphshare.verification.other_inputs import (
+    Draw,
+    Start,
+    draw_other_inputs,
+    draw_scaled,
+    find_touched,
+    has_other_values,
+    is_alike,
+    try_other_inputs,
+)
 from graphshare.verification.region import Region, RegionReport, make_region
 from graphshare.verification.region_plan import (
     FLOATS,
@@ -222,7 +232,7 @@ class RegionWalk:
             closed = {plan.left.terms[place] for place in self.planner.changes.closed if place in plan.left.terms}
             starts = [term for term in terms[0] if term in terms[1] and term not in makers and term not in closed]
             targets = tuple([*(end[side] for end in cone.ends), *(terms[side][term] for term in starts)] for side in (0, 1))
-            touched = tuple(self._find_touched(plan, side, targets[side], makers) for side in (0, 1))
+            touched = tuple(find_touched(plan, side, targets[side], makers) for side in (0, 1))
             steps.append(_Step(cone, starts, (targets[0], targets[1]), (touched[0], touched[1])))
             for term in (*(plan.find_term(plan.left, a) for a, _ in cone.ends), *starts):
                 makers.setdefault(term, number)
@@ -238,25 +248,6 @@ class RegionWalk:
         for term, number in last.items():
             steps[number].last.append(term)
         return [steps[number] for number in sorted(wanted)]
-
-    def _find_touched(self, plan: RegionPlan, side: int, targets: Sequence[Entry], known: Collection[int]) -> dict[Place, int]:
-        """Return the places of known terms that a side computes ``targets`` from, with their terms."""
-        terms = (plan.left, plan.right)[side]
-        touched: dict[Place, int] = {}
-        done: set[Node] = set()
-        pending = [entry.node for entry in targets]
-        while pending:
-            node = pending.pop()
-            if node in done or not node.op:
-                continue
-            done.add(node)
-            for entry in node.inputs:
-                term = plan.find_term(terms, entry) if entry.node.op else None
-                if term in known:
-                    touched[get_place(entry)] = term  # type: ignore[assignment]
-                else:
-                    pending.append(entry.node)
-        return touched
 
     def _take(self, plan: RegionPlan, step: _Step) -> _Judged | PlanChanges | None:
         """Compute both sides of a region; return its judgement, or the changes that the plan needs first.
@@ -300,7 +291,7 @@ class RegionWalk:
         if is_judged:
             return None
         region, number = max(compared, key=lambda each: (not each[0], _measure(each[0])))
-        return self._look_deeper(plan, step, parts, region, number, is_same=is_same)
+        return self._look_deeper(plan, step, region, number, is_same=is_same)
 
     def _keep(self, plan: RegionPlan, step: _Step, left: tuple[_Side, list[Any]], right: tuple[_Side, list[Any]]) -> None:
         """Keep the values of ends and starts by their terms; values of equal bits are one array on both sides."""
@@ -336,7 +327,7 @@ class RegionWalk:
         return make_region(step.cone, comparison, of_largest, tolerance.of_largest)
 
     def _look_deeper(
-        self, plan: RegionPlan, step: _Step, parts: Sequence[_Part], region: Region, number: int, *, is_same: bool
+        self, plan: RegionPlan, step: _Step, region: Region, number: int, *, is_same: bool
     ) -> _Judged | PlanChanges:
         """Return the judgement of a region with what equal values hide, or the changes that the plan needs first."""
         cone = step.cone
@@ -353,99 +344,35 @@ class RegionWalk:
         unentered = [node for side in (rest.left, rest.right) for node in side if node.subgraphs]
         switches = tuple(dict.fromkeys(node.name for node in unentered if node.op == "If"))
         hidden = ""
-        if is_same and is_alike(rest) and (unentered or has_other_values(plan, rest)):
+        # A body that its operator always computes had its chance to show a difference.
+        chosen = [node for node in unentered if _chooses_bodies(node)]
+        if is_same and is_alike(rest) and (chosen or has_other_values(plan, rest)):
             hidden = "attributes, constants, functions or bodies differ"
-        elif region and not entered and not unentered:
+        elif region and not entered and not chosen:
             is_like = is_same and is_alike(rest)
             # What hides a difference of numbers, such as a Relu, lets it pass for other signs; sizes take other sizes.
             draws = (draw_other_inputs,) if is_like else (draw_scaled, draw_other_inputs) if is_same else (draw_scaled,)
-            texts = (self._try_others(plan, step, parts, draw, is_strict=is_like) for draw in draws)
+            texts = (self._try_others(plan, step, draw, is_strict=is_like) for draw in draws)
             hidden = next(filter(None, texts), "")
         region = msgspec.structs.replace(region, hidden=hidden, switches=switches)
         return _Judged(region, number, _describe_start(plan, cone))
 
-    def _try_others(self, plan: RegionPlan, step: _Step, parts: Sequence[_Part], draw: Draw, *, is_strict: bool) -> str:
-        """Return how the sides of a region, which agree on some inputs, differ on those that ``draw`` makes of them.
+    def _try_others(self, plan: RegionPlan, step: _Step, draw: Draw, *, is_strict: bool) -> str:
+        """Return how the sides of a region differ on other inputs, see :func:`try_other_inputs`."""
+        models = [side.model for side in self.planner.sides]
+        inputs = [side.inputs for side in self._sides[-1]]  # of several sets the one with more samples
+        # An input has one name on both sides here.
+        names = [
+            {place: place[0].name for place in inputs[0]},
+            {place: self.planner.name_input(place[0]) for place in inputs[1]},
+        ]
+        values = {names[side][place]: array for side, own in enumerate(inputs) for place, array in own.items()}
+        start = Start(step.touched, names, values, lambda term: self._read_term(plan, term))
 
-        The text is empty where they do not. With ``is_strict`` it also says why other inputs could not be computed.
-        """
-        touched = self._find_frontier(plan, step)
-        if touched is None:
-            return "different inputs cannot be drawn" if is_strict else ""
-        left, right = self._sides[-1]  # of several sets the one with more samples
-        terms = dict.fromkeys(touched[0].values())
-        values: dict[Hashable, Any] = {term: self._read_term(plan, term) for term in terms}
-        inputs: list[dict[Place, Hashable]] = [{}, {}]
-        for number, side in enumerate(self.planner.sides):
-            for node in self._list_read(plan, step, number):
-                name = node.name if number == 0 else self.planner.name_input(node)
-                if (node, 0) in (left, right)[number].inputs:
-                    inputs[number][node, 0] = name
-                    values[name] = (left, right)[number].inputs[node, 0]
-        if not values:
-            return ""
-        if not all(map(_is_array, values.values())):
-            return "different inputs cannot be drawn" if is_strict else ""
-        sizes: dict[Hashable, Sequence[object]] = {
-            term: self.planner.sides[0].find_parts(plan.entries[0][term])[1] or () for term in terms
-        }
-        places: list[dict[Place, Hashable]] = [{**touched[side], **inputs[side]} for side in (0, 1)]
-        targets = [[end[side] for end in step.cone.ends] for side in (0, 1)]
-        results: list[list[list[Any]]] = []
-        try:
-            for side, own, ends in zip(self.planner.sides, places, targets, strict=True):
-                start = {place: values[key] for place, key in own.items()}
-                compute = open_part(side.model, ends, start, has_sizes=False)
-                given = ({place: each[key] for place, key in own.items()} for each in draw(values, sizes))
-                results.append([_compute(compute, each) for each in given])
-                del compute  # one of them is in memory at a time
-        except (InputError, RefusedError) as error:
-            return error.faults[0].message if is_strict else ""
-        return self._compare_others(*results, is_strict=is_strict)
+        def find_sizes(term: int) -> Sequence[object]:
+            return self.planner.sides[0].find_parts(plan.entries[0][term])[1] or ()
 
-    def _compare_others(self, lefts: list[list[Any]], rights: list[list[Any]], *, is_strict: bool) -> str:
-        """Return in words whether both sides differ; inputs that one side refuses show nothing, as they may not be valid."""
-        is_computed = False
-        for left, right in zip(lefts, rights, strict=True):
-            for wanted, value in zip(left, right, strict=True) if left and right else ():
-                is_computed = True
-                is_number = is_strict or all(_is_finite(each) for each in (wanted, value))
-                if is_number and not compare_values(value, wanted, self._tolerate(wanted, value)):
-                    return "different inputs give different values"
-        return "" if is_computed or not is_strict else "different inputs are refused"
-
-    def _find_frontier(self, plan: RegionPlan, step: _Step) -> tuple[dict[Place, int], dict[Place, int]] | None:
-        """Return the places of terms that both sides of a region are computed from; None where there are none.
-
-        A term that one side alone starts from follows from others of the other side, so that both could not be chosen freely.
-        """
-        known = {*step.touched[0].values(), *step.touched[1].values()}
-        while True:
-            ends = [[end[side] for end in step.cone.ends] for side in (0, 1)]
-            touched = [self._find_touched(plan, side, ends[side], known) for side in (0, 1)]
-            both = set(touched[0].values()) & set(touched[1].values())
-            if both == set(touched[0].values()) == set(touched[1].values()):
-                return touched[0], touched[1]
-            if known == both:
-                return None
-            known = both
-
-    def _list_read(self, plan: RegionPlan, step: _Step, side: int) -> list[Node]:
-        """Return the inputs of a model that a side of a region reads beyond its frontier."""
-        frontier = self._find_frontier(plan, step)
-        stops = set() if frontier is None else set(frontier[side])
-        read: dict[Node, None] = {}
-        done: set[Node] = set()
-        pending = [end[side].node for end in step.cone.ends]
-        while pending:
-            node = pending.pop()
-            if node in done:
-                continue
-            done.add(node)
-            if not node.op:
-                read[node] = None
-            pending += [entry.node for entry in node.inputs if get_place(entry) not in stops]
-        return list(read)
+        return try_other_inputs(models, plan, step.cone, start, find_sizes, self._tolerate, draw, is_strict=is_strict)
 
     def _read_term(self, plan: RegionPlan, term: int) -> Any:
         """Return the value of a term in the left model on the last inputs."""
@@ -538,16 +465,10 @@ class RegionWalk:
         return best[1]
 
 
-def _compute(compute: Callable[[Mapping[Place, Array]], list[Any]], values: Mapping[Place, Array]) -> list[Any]:
-    """Return what a side computes; nothing for inputs that it refuses."""
-    try:
-        return compute(values)
-    except (InputError, RefusedError):
-        return []
-
-
-def _is_finite(value: Any) -> bool:
-    return not _is_array(value) or value.dtype.kind != "f" or bool(np.isfinite(value).all())
+def _chooses_bodies(node: Node) -> bool:
+    """Whether an operator computes one of its bodies alone, or has one inside that does."""
+    inner = (each for body in list_bodies(node).values() for each in body.graph.nodes if each.subgraphs)
+    return node.op == "If" or any(map(_chooses_bodies, inner))
 
 
 def _is_array(value: Any) -> bool:

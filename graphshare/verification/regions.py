@@ -74,7 +74,8 @@ class Judge:
     def judge(self, draws: Sequence[Feeds], tolerate: Tolerate) -> RegionReport | None:
         """Return the report of all regions on sets of inputs; None without a normal form.
 
-        A set has the values of both sides, by the names of inputs there. A region departs if it departs on the values of either side, for any of the sets.
+        A set has the values of both sides, by the names of inputs there. A region departs if it departs on the values of either
+        side, for any of the sets.
         """
         exact = self.find_exact()
         if exact is not None or self._plan is None:

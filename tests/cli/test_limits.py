@@ -448,7 +448,6 @@ def test_a_loop_body_is_summed_too(tmp_path: Path) -> None:
     "words",
     [
         ["compare", "a.onnx", "b.onnx"],
-        ["compare", "a.onnx", "b.onnx"],
         ["duplicate", "a.onnx", "--prefix", "b-", "--verify", "-o", "c.onnx"],
     ],
 )

@@ -251,7 +251,8 @@ def over_batch() -> Models:
 def first_of_batch() -> Models:
     """The greatest over the batch axis, and the first sample."""
     after = [_node("Gather", "x zero", "y", axis=0)]
-    return _plain([_node("ReduceMax", "x", "y", axes=[0], keepdims=0)]), _plain(after, {"zero": 0})
+    before = [_node("ReduceMax", "x", "y", axes=[0], keepdims=0)]
+    return _plain(before, width=8), _plain(after, {"zero": 0}, width=8)
 
 
 def squeezed_batch() -> Models:

@@ -123,7 +123,7 @@ class Computation(ABC):
         """Yield computations of the same outputs in other ways, which may round in another way."""
         return iter(())
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  (most have nothing to release)
         """Release the memory that the computation takes until its next run."""
 
 

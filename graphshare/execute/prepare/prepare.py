@@ -38,8 +38,8 @@ class Prepared(msgspec.Struct, eq=False):
     """A graph ready to compute: the part that is needed, and a value for each of its variables.
 
     ``names`` are MXNet's names of the part's heads, each once; ``wanted`` are those of the graph's heads or targets, where all
-    outputs are heads of the part. ``notes`` list what was decided for the user. ``computation`` runs the part for ``values``: its
-    inputs, and its parameters where the backend has kernels.
+    outputs are heads of the part. ``notes`` list what was decided for the user. ``computation`` runs the part for ``values``:
+    its inputs, and its parameters where the backend has kernels.
     """
 
     part: Graph
