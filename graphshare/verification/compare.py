@@ -91,9 +91,9 @@ def compare(
 
     Outputs and inputs are paired by their names, in their order where the names differ, or by the ``map`` of a rewrite that
     made ``other`` of ``model``. First the structure is compared, then what is exact by identities, for every input and bit for
-    bit. What is left is divided into regions, which are judged on drawn inputs, as the outputs are: each on the values that either
-    model has there. The order of the two models does not matter. A record is a file or a mapping of arrays by name, such as
-    ``run`` with ``all_outputs`` gives, or a folder of ONNX's test data: its outputs are compared for its inputs.
+    bit. What is left is divided into regions, which are judged on drawn inputs, as the outputs are: each on the values that
+    either model has there. The order of the two models does not matter. A record is a file or a mapping of arrays by name, such
+    as ``run`` with ``all_outputs`` gives, or a folder of ONNX's test data: its outputs are compared for its inputs.
 
     The report names the weakest that is known of an output or region: exact, on so many inputs, different, not judged. With
     ``exact`` anything but the first is a failure. Numbers may differ by ``tolerance``, by default 1e-5 of themselves or of the

@@ -22,12 +22,25 @@ Values = Mapping[Hashable, Array]
 Sizes = Mapping[Hashable, Sequence[object]]
 Draw = Callable[[Values, Sizes], Iterator[dict[Hashable, Array]]]
 """Returns other values by the same keys; the second argument has the sizes that must stay, where the rank is known."""
+_OPEN = frozenset(
+    """Add AveragePool BatchNorm BatchNormalization Concat Constant Conv ConvTranspose Convolution Deconvolution DepthToSpace
+    Div Einsum Expand Flatten FullyConnected Gather Gemm GlobalAveragePool Identity InstanceNormalization LayerNormalization MatMul
+    Mul Neg Pad ReduceMean ReduceSum Reshape Slice SliceChannel SpaceToDepth Split Sqrt Squeeze Sub Sum Tile Transpose Unsqueeze
+    _copy _mul_scalar _plus_scalar broadcast_add broadcast_mul broadcast_sub elemwise_add elemwise_mul elemwise_sub transpose
+    """.split()
+)
+"""Operators whose results differ where operands do, up to a factor of zero."""
 _SCALES = (1.0, 8.0, 0.125, 1000.0)
 _LARGE = 1000
 # Powers of ten on either side of 1, within the range of a float32; what a float16 cannot hold becomes 0 or infinite.
 _DECADES = 30.0
 _LENGTHENED = 4
 """How many sizes are tried."""
+
+
+def may_hide(cone: Cone) -> bool:
+    """Whether an operator of a region may give one result for unlike operands, as a Relu does for negative numbers."""
+    return any(node.op not in _OPEN for nodes in (cone.left, cone.right) for node in nodes)
 
 
 def is_alike(cone: Cone) -> bool:

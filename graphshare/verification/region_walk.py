@@ -33,6 +33,7 @@ from graphshare.verification.other_inputs import (
     find_touched,
     has_other_values,
     is_alike,
+    may_hide,
     try_other_inputs,
 )
 from graphshare.verification.region import Region, RegionReport, make_region
@@ -351,7 +352,8 @@ class RegionWalk:
         elif region and not entered and not chosen:
             is_like = is_same and is_alike(rest)
             # What hides a difference of numbers, such as a Relu, lets it pass for other signs; sizes take other sizes.
-            draws = (draw_other_inputs,) if is_like else (draw_scaled, draw_other_inputs) if is_same else (draw_scaled,)
+            draws: tuple[Draw, ...] = (draw_scaled,) if may_hide(rest) and not is_like else ()
+            draws += (draw_other_inputs,) if is_same else ()
             texts = (self._try_others(plan, step, draw, is_strict=is_like) for draw in draws)
             hidden = next(filter(None, texts), "")
         region = msgspec.structs.replace(region, hidden=hidden, switches=switches)
