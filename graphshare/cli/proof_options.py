@@ -35,8 +35,8 @@ def _make_inputs(values: dict[str, Any]) -> Inputs:
 def _make_tolerance(values: dict[str, Any]) -> Tolerance | None:
     if values["atol"] is None and values["rtol"] is None:
         return None
-    given = {name: getattr(BY_ELEMENT, name) if value is None else value for name, value in values.items()}
-    return Tolerance(**given)
+    numbers = {name: getattr(BY_ELEMENT, name) if value is None else value for name, value in values.items()}
+    return Tolerance(**numbers)
 
 
 inputs = options.gather(
@@ -75,7 +75,7 @@ tolerance = options.gather(
 """Adds the options of the tolerance, which a command gets as ``tolerance``."""
 
 
-def replaced(name: str, hint: str, *, is_flag: bool = False) -> Callable[[F], F]:
+def refuse_old(name: str, hint: str, *, is_flag: bool = False) -> Callable[[F], F]:
     """Return a decorator that adds an option of an earlier version, which is an error that names its replacement."""
 
     def refuse(context: click.Context, option: click.Parameter, value: Any) -> None:

@@ -201,11 +201,11 @@ class _Runs:
     def _heads(self, number: int) -> Sequence[Entry]:
         return [self._batch.graph.heads[place] for place in self._parts[number]]
 
-    def _assign(self, alone: Sequence[Computation], number: int, given: Mapping[str, Array]) -> list[Assignment]:
+    def _assign(self, alone: Sequence[Computation], number: int, feeds_of_set: Mapping[str, Array]) -> list[Assignment]:
         """Return the values of each branch in a round, of equal shapes."""
         first: dict[Node, tuple[int, ...]] = {}
         everything: list[Assignment] = []
-        feeds_by_name, _ = Counterparts(self._pair_inputs()).spread(given, {})
+        feeds_by_name, _ = Counterparts(self._pair_inputs()).spread(feeds_of_set, {})
         for i, computation in enumerate(alone):
             shapes: dict[Node, GivenShape] = {node: first[self._twins[node]] for node in self._inputs[i] if first}
             shapes |= {node: self._shapes[node.name] for node in self._inputs[i] if node.name in self._shapes} | self._sizes

@@ -186,9 +186,9 @@ class _Branch:
             stages.append(training_stage(training, expect_tied=options.expect_tied))
         return BranchReport(pair.reference, pair.label, tuple(stages), rounds, training, parameters, engines, tolerance)
 
-    def _plan_setups(self, given: Mapping[str, Array]) -> list[Setup]:
+    def _plan_setups(self, feeds_of_set: Mapping[str, Array]) -> list[Setup]:
         """Return the feeds and shapes of the reference and of the branch; one where they are the same."""
-        feeds_by_name, shapes_by_name = self.twins.spread(given, self.options.shapes)
+        feeds_by_name, shapes_by_name = self.twins.spread(feeds_of_set, self.options.shapes)
         setups = []
         for label in (self.pair.reference, self.pair.label):
             names = {a: self.twins.names(a)[label] for a, _ in self.pairing.variables}

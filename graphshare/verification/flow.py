@@ -117,13 +117,13 @@ def find_drawing(computation: Computation) -> dict[int, Node]:
     graph = computation.graph
     format_ = find_format(graph)
     drawing = [node for node in graph.nodes if node.op and any(map(format_.draws_numbers, _list_inside(node)))]
-    found: dict[int, Node] = {}
+    drawn: dict[int, Node] = {}
     for place, head in enumerate(graph.heads if drawing else ()):
         needed = set(post_order([head.node]))
         first = next((node for node in drawing if node in needed), None)
         if first is not None:
-            found[place] = first
-    return found
+            drawn[place] = first
+    return drawn
 
 
 def describe_drawing(node: Node) -> str:

@@ -168,8 +168,8 @@ class Drawer:
         lead, other = self.sides[self._leader], self.sides[1 - self._leader]
         twins = {pair[self._leader].name: pair[1 - self._leader].name for pair in self._pairs}
         titles = (self._titles[self._leader], self._titles[1 - self._leader])
-        given = {node.name: shape for node, shape in shapes.items()}
-        known = unify_sizes((lead.graph, other.graph), twins, given, titles)
+        by_name = {node.name: shape for node, shape in shapes.items()}
+        known = unify_sizes((lead.graph, other.graph), twins, by_name, titles)
         nodes = {pair[self._leader].name: pair[self._leader] for pair in self._pairs}
         return {**shapes, **{nodes[name]: shape for name, shape in known.items() if name in nodes}}
 
@@ -196,8 +196,8 @@ class Drawer:
             if attempt.one_sided is None:
                 raise
             # One side alone refuses what the other computes: that is an answer.
-            given, refused = attempt.one_sided
-            left, right = self.share(given, self._leader)
+            tried, refused = attempt.one_sided
+            left, right = self.share(tried, self._leader)
             return Draw((left, right), (refused[0], refused[1]), branch, seed), True
         if not number:
             add_notes(self.notes, describe_assigned(assigned, self._inputs.seed, self._describe), branch)

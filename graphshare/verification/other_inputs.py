@@ -24,9 +24,10 @@ Draw = Callable[[Values, Sizes], Iterator[dict[Hashable, Array]]]
 """Returns other values by the same keys; the second argument has the sizes that must stay, where the rank is known."""
 _OPEN = frozenset(
     """Add AveragePool BatchNorm BatchNormalization Concat Constant Conv ConvTranspose Convolution Deconvolution DepthToSpace
-    Div Einsum Expand Flatten FullyConnected Gather Gemm GlobalAveragePool Identity InstanceNormalization LayerNormalization MatMul
-    Mul Neg Pad ReduceMean ReduceSum Reshape Slice SliceChannel SpaceToDepth Split Sqrt Squeeze Sub Sum Tile Transpose Unsqueeze
-    _copy _mul_scalar _plus_scalar broadcast_add broadcast_mul broadcast_sub elemwise_add elemwise_mul elemwise_sub transpose
+    Div Einsum Expand Flatten FullyConnected Gather Gemm GlobalAveragePool Identity InstanceNormalization LayerNormalization
+    MatMul Mul Neg Pad ReduceMean ReduceSum Reshape Slice SliceChannel SpaceToDepth Split Sqrt Squeeze Sub Sum Tile Transpose
+    Unsqueeze _copy _mul_scalar _plus_scalar broadcast_add broadcast_mul broadcast_sub elemwise_add elemwise_mul elemwise_sub
+    transpose
     """.split()
 )
 """Operators whose results differ where operands do, up to a factor of zero."""
@@ -117,9 +118,9 @@ def try_other_inputs(
     results: list[list[list[Any]]] = []
     try:
         for side, (model, own) in enumerate(zip(models, places, strict=True)):
-            given = {place: values[key] for place, key in own.items()}
+            known = {place: values[key] for place, key in own.items()}
             # With free sizes, as later inputs are longer than those that reached the region.
-            compute = open_part(model, [end[side] for end in cone.ends], given, has_sizes=False)
+            compute = open_part(model, [end[side] for end in cone.ends], known, has_sizes=False)
             inputs = ({place: each[key] for place, key in own.items()} for each in draw(values, sizes))
             results.append([_compute(compute, each) for each in inputs])
             del compute  # one of them is in memory at a time

@@ -172,13 +172,13 @@ def _list_names(graph: Graph, names: Mapping[str, str] = EMPTY) -> list[str]:
 
 
 def _find_inner(graph: Graph, wanted: Collection[str]) -> dict[str, Entry] | None:
-    """Return the values of these names in a graph; None where one is no value, or the name of several."""
+    """Return the values of these names in a graph; None where one is missing, or the name of several."""
     own = {output_name(entry): entry for entry in graph.heads}
-    found: dict[str, list[Entry]] = {}
+    entries: dict[str, list[Entry]] = {}
     for name, entry in internals(graph.nodes):
         if name in wanted and name not in own:
-            found.setdefault(name, []).append(entry)
-    inner = {name: entries[0] for name, entries in found.items() if len(entries) == 1}
+            entries.setdefault(name, []).append(entry)
+    inner = {name: same[0] for name, same in entries.items() if len(same) == 1}
     return {name: own.get(name) or inner[name] for name in wanted} if all(n in own or n in inner for n in wanted) else None
 
 

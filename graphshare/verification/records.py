@@ -50,13 +50,13 @@ class Record(msgspec.Struct, frozen=True, eq=False):
     sets: Sequence[str] = ()
 
 
-def find_record(given: Any) -> Record | None:
-    """Return a record, if that is what is given: arrays by name, a file of arrays, or a folder of test data; else None."""
-    if isinstance(given, Record):
-        return given
-    if isinstance(given, Mapping):
-        return Record("the recorded arrays", given)
-    path = os.fspath(given) if isinstance(given, str | os.PathLike) else ""
+def find_record(source: Any) -> Record | None:
+    """Return a record, if ``source`` is one: arrays by name, a file of arrays, or a folder of test data; else None."""
+    if isinstance(source, Record):
+        return source
+    if isinstance(source, Mapping):
+        return Record("the recorded arrays", source)
+    path = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
     if path.lower().endswith(tuple(ARRAY_ENDINGS)):
         return Record(path, read_arrays(path))
     folders = _list_sets(path) if path and is_folder(path) else []

@@ -329,8 +329,8 @@ def _make_command(folder: str, names: Sequence[str], options: ProofOptions) -> s
     """Return the command line that compares both parts in a folder."""
     original, rewrite = (join(folder, name) if folder else name for name in names)
     words = ["graphshare", "compare", original, rewrite, "--inputs", folder or "."]
-    given, usual = options.tolerance, BY_ELEMENT
-    for option, value, default in (("--atol", given.atol, usual.atol), ("--rtol", given.rtol, usual.rtol)):
+    chosen, usual = options.tolerance, BY_ELEMENT
+    for option, value, default in (("--atol", chosen.atol, usual.atol), ("--rtol", chosen.rtol, usual.rtol)):
         words += [option, repr(value)] if value != default else []
     return quote_shell(*words)
 

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.formats.params.comparison import Comparison
+from graphshare.ops.kernel import Array
+from graphshare.verification.comparison import Tolerate
 from graphshare.verification.region_plan import Cone
+
+Feeds = tuple[Mapping[str, Array], Mapping[str, Array]]
+"""The values of inputs of both models, by their names there."""
+
+
+class BodyJudge(Protocol):
+    """What judges two bodies as models of their own."""
+
+    def find_exact(self) -> RegionReport | None:
+        """Return the report of two bodies of which every operator is exact; None where some are not."""
+        ...
+
+    def judge(self, draws: Sequence[Feeds], tolerate: Tolerate) -> RegionReport | None:
+        """Return the report of all regions on sets of inputs."""
+        ...
 
 
 class Operator(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """A walk over the regions of two models: both sides of each are computed from the values of either model.
 
-A plan is a guess from names and types, and a run may contradict it: a name stands for another value, a value is no array, a
+A plan is a guess from names and types, and a run may contradict it: a name stands for another value, a value is not an array, a
 dtype or a rank shows. The walk notes such a change and follows a new plan, until a plan teaches nothing new. What was judged
 before is kept where it starts from the same values in the new plan.
 
@@ -12,7 +12,7 @@ model comes first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -36,7 +36,7 @@ from graphshare.verification.other_inputs import (
     may_hide,
     try_other_inputs,
 )
-from graphshare.verification.region import Region, RegionReport, make_region
+from graphshare.verification.region import BodyJudge, Feeds, Region, RegionReport, make_region
 from graphshare.verification.region_plan import (
     FLOATS,
     Cone,
@@ -49,11 +49,6 @@ from graphshare.verification.region_plan import (
     open_part,
 )
 
-if TYPE_CHECKING:  # a cycle: a judge walks, and a walk opens judges of bodies
-    from graphshare.verification.regions import Judge
-
-Feeds = tuple[Mapping[str, Array], Mapping[str, Array]]
-"""The values of inputs of both models, by their names there."""
 _Key = tuple[Place, Place]
 _Start = tuple[tuple[Node, ...], tuple[Node, ...], Mapping[Place, tuple[Place, str | None]]]
 _STEPS = 6  # operators after a value whose result may have its name on the other side, Identities among them
@@ -99,11 +94,11 @@ class _Part:
         self._touched, self._number, self._has_sizes = step.touched[number], number, len(walk.draws) == 1
         self._opened: dict[Any, Any] = {}
 
-    def compute(self, own: _Side, given: _Side) -> list[Any]:
-        """Return the targets from the values that ``given`` has; ``own`` are those of this side, whose dtypes it needs."""
+    def compute(self, own: _Side, source: _Side) -> list[Any]:
+        """Return the targets from the values that ``source`` has; ``own`` are those of this side, whose dtypes it needs."""
         values: dict[Place, Array] = dict(own.inputs)
         for place, term in self._touched.items():
-            value, like = given.values.get(term), own.values.get(term)
+            value, like = source.values.get(term), own.values.get(term)
             if value is None or like is None:
                 raise RefusedError(Fault(f"value {output_name(Entry(*place))!r} was not computed"))
             values[place] = value if value.dtype == like.dtype else value.astype(like.dtype)
@@ -122,8 +117,8 @@ class RegionWalk:
         planner: Planner,
         draws: Sequence[Feeds],
         tolerate: Tolerate,
-        bodies: dict[tuple[Node, Node, str], Judge],
-        open_judge: Callable[..., Judge],
+        bodies: dict[tuple[Node, Node, str], BodyJudge],
+        open_judge: Callable[..., BodyJudge],
     ) -> None:
         """Take the plan's two models; ``open_judge`` makes a judge of two bodies, which ``bodies`` keeps for later walks."""
         self.planner, self.draws, self._tolerate = planner, draws, tolerate
@@ -281,8 +276,8 @@ class RegionWalk:
             self._keep(plan, step, (left, values), (right, truth))
             if is_judged:
                 continue
-            for swapped, (wanted, given) in enumerate(cases):
-                for end, first, second in zip(step.cone.ends, wanted, given, strict=False):
+            for swapped, (wanted, computed) in enumerate(cases):
+                for end, first, second in zip(step.cone.ends, wanted, computed, strict=False):
                     a, b = (second, first) if swapped else (first, second)
                     region = self._compare_end(plan, step, end, (a, b), number, swapped=bool(swapped))
                     if isinstance(region, PlanChanges):

@@ -19,9 +19,9 @@ from graphshare.ir.graph import Node
 from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import choose_bodies, find_decided
 from graphshare.verification.comparison import Tolerance, Tolerate, tolerate_dtype, tolerate_other_program
-from graphshare.verification.region import Region, RegionReport
+from graphshare.verification.region import BodyJudge, Feeds, Region, RegionReport
 from graphshare.verification.region_plan import Cone, Pair, Planner, RegionPlan, get_place
-from graphshare.verification.region_walk import Feeds, RegionWalk
+from graphshare.verification.region_walk import RegionWalk
 
 
 class Departure(msgspec.Struct, frozen=True, eq=False):
@@ -43,7 +43,7 @@ class Judge:
         """Take both models; ``inputs`` has the name on the right of each input of the left one."""
         self._planner, self._inputs = Planner(left, right, heads, inputs), inputs
         self._plan: RegionPlan | None = None
-        self._bodies: dict[tuple[Node, Node, str], Judge] = {}
+        self._bodies: dict[tuple[Node, Node, str], BodyJudge] = {}
         self.departures: Sequence[Departure] = ()
 
     def find_exact(self) -> RegionReport | None:

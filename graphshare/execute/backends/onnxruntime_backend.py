@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ from graphshare.execute.backends.onnx_session import EXTRA, OnnxSession, has_run
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.interpreter import Run
 from graphshare.execute.prepare.assignment import Assignment, refuse_missing
-from graphshare.execute.prepare.declared_inputs import convert_inputs, draw_values, infer_by_format
+from graphshare.execute.prepare.declared_inputs import OPEN_SIZES, InputDrawer, convert_inputs, infer_by_format
 from graphshare.execute.prepare.fed_values import find_dtypes
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.execute.prepare.memory import check_memory
@@ -77,6 +77,15 @@ def warm_up() -> None:
     from graphshare.execute.backends.confined_session import start_process  # start-up: runs of graphs with kernels
 
     start_process()
+
+
+class _Drawn(msgspec.Struct, frozen=True, eq=False):
+    """A value for each input, outputs that were computed already, notes on integers, and the inputs with sizes left open."""
+
+    values: dict[str, Any]
+    outputs: list[Any] | None
+    notes: list[str]
+    open_names: list[str]
 
 
 class SessionComputation(Computation):
@@ -143,7 +152,7 @@ class SessionComputation(Computation):
             attempt({nodes[name]: value for name, value in values.items()})
             return []
 
-        drawn = draw_values(self, by_name, sizes, seed or 0, compute, batch=batch, wishes=wishes)
+        drawn = _draw_values(self, by_name, sizes, seed or 0, compute, batch=batch, wishes=wishes)
         values = {nodes[name]: value for name, value in drawn.values.items()}
         dtypes = {node: (find_dtypes(array), find_dtypes(values[node])) for node, array in feeds.items()}
         converted = {node: next(iter(own)) for node, (own, taken) in dtypes.items() if own and own != taken}
@@ -254,3 +263,48 @@ class SessionComputation(Computation):
 
 def _keep_numbers(shape: Sequence[int | str | None] | None) -> Shape:
     return None if shape is None else tuple(size if isinstance(size, int) else None for size in shape)
+
+
+def _draw_values(
+    part: SessionComputation,
+    feeds: Mapping[str, Array],
+    shapes: Mapping[str, GivenShape],
+    seed: int,
+    compute: Callable[[Mapping[str, Array]], list[Any]],
+    *,
+    batch: int = 1,
+    wishes: Mapping[str, Sequence[Integers]] = EMPTY,
+) -> _Drawn:
+    """Return a value for each input, at the first of ``OPEN_SIZES`` that ``compute`` takes where sizes are open.
+
+    For a ``batch`` above 1 open sizes with other names differ, where that is computed.
+
+    Raises:
+        RefusedError: as :class:`InputDrawer`.
+        InputError: no size for a ``batch`` above 1 is computed.
+        MemoryLimitError: inputs or, where no process can have a limit, values of the model pass the limit of memory.
+    """
+    is_drawn = any(name not in feeds for name in part.session.inputs)
+    with part.locate():
+        integers = dict(find_format(part.graph).find_integers(part.graph) if is_drawn else EMPTY)
+        for name, more in wishes.items():
+            integers[name] = tuple(dict.fromkeys((*integers.get(name, ()), *more)))
+        drawer = InputDrawer(part.session, feeds, shapes, seed, integers, part.graph)
+    # Open sizes are taken for sizes of images or texts first, and for a batch if none of these works.
+    plans = [(size, is_batch) for is_batch in (False, True) for size in OPEN_SIZES] if drawer.open_names else []
+    failure: InputError | None = None
+    for size, is_batch in plans:
+        for differ in (True, False) if batch > 1 else (False,):
+            with part.locate():
+                values = drawer.draw(size, is_batch=is_batch, batch=batch, differ=differ)
+            part.check_sizes(values)
+            try:
+                return _Drawn(values, compute(values), list(drawer.notes.values()), drawer.open_names)
+            except InputError as error:
+                failure = failure or error
+    if failure is not None and batch > 1:
+        raise failure
+    with part.locate():
+        # No size works: the caller runs it once more, and its error is reported.
+        values = drawer.draw(OPEN_SIZES[-1])
+    return _Drawn(values, None, list(drawer.notes.values()), drawer.open_names)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import msgspec
 import numpy as np
 
-from graphshare.errors import Fault, InputError, MemoryLimitError, RefusedError
+from graphshare.errors import Fault, MemoryLimitError, RefusedError
 from graphshare.execute.backends.onnx_session import NO_ARRAY, OnnxSession
 from graphshare.execute.prepare.fed_values import convert_value, split_type
 from graphshare.execute.prepare.feeds import GivenShape
@@ -22,9 +21,6 @@ from graphshare.ops.registry import visible_outputs
 from graphshare.resources import MORE_MEMORY, describe_excess
 from graphshare.text.format import format_bytes, format_shape
 
-if TYPE_CHECKING:  # a cycle: a session draws its inputs here
-    from graphshare.execute.backends.onnxruntime_backend import SessionComputation
-
 OPEN_SIZES = (8, 64, 224)
 """The sizes to try in turn where a model leaves them open; that of a batch is 1."""
 _DRAWN_BYTES = 8  # of each number: what is drawn gets its dtype afterwards
@@ -35,60 +31,6 @@ _ELEMENTS = 2
 """The length of a sequence that is drawn."""
 Declared = dict[str, tuple[str | None, Sequence[object] | None]]
 """The declarations of a model's inputs, by name: the dtype and the sizes, which are numbers where they are fixed."""
-
-
-class Drawn(msgspec.Struct, frozen=True, eq=False):
-    """A value for each input, outputs that were computed already, notes on integers, and the inputs with sizes left open."""
-
-    values: dict[str, Any]
-    outputs: list[Any] | None
-    notes: list[str]
-    open_names: list[str]
-
-
-def draw_values(
-    part: SessionComputation,
-    feeds: Mapping[str, Array],
-    shapes: Mapping[str, GivenShape],
-    seed: int,
-    compute: Callable[[Mapping[str, Array]], list[Any]],
-    *,
-    batch: int = 1,
-    wishes: Mapping[str, Sequence[Integers]] = EMPTY,
-) -> Drawn:
-    """Return a value for each input, at the first of ``OPEN_SIZES`` that ``compute`` takes where sizes are open.
-
-    For a ``batch`` above 1 open sizes with other names differ, where that is computed.
-
-    Raises:
-        RefusedError: as :class:`InputDrawer`.
-        InputError: no size for a ``batch`` above 1 is computed.
-        MemoryLimitError: inputs or, where no process can have a limit, values of the model pass the limit of memory.
-    """
-    is_drawn = any(name not in feeds for name in part.session.inputs)
-    with part.locate():
-        integers = dict(find_format(part.graph).find_integers(part.graph) if is_drawn else EMPTY)
-        for name, more in wishes.items():
-            integers[name] = tuple(dict.fromkeys((*integers.get(name, ()), *more)))
-        drawer = InputDrawer(part.session, feeds, shapes, seed, integers, part.graph)
-    # Open sizes are taken for sizes of images or texts first, and for a batch if none of these works.
-    plans = [(size, is_batch) for is_batch in (False, True) for size in OPEN_SIZES] if drawer.open_names else []
-    failure: InputError | None = None
-    for size, is_batch in plans:
-        for differ in (True, False) if batch > 1 else (False,):
-            with part.locate():
-                values = drawer.draw(size, is_batch=is_batch, batch=batch, differ=differ)
-            part.check_sizes(values)
-            try:
-                return Drawn(values, compute(values), list(drawer.notes.values()), drawer.open_names)
-            except InputError as error:
-                failure = failure or error
-    if failure is not None and batch > 1:
-        raise failure
-    with part.locate():
-        # No size works: the caller runs it once more, and its error is reported.
-        values = drawer.draw(OPEN_SIZES[-1])
-    return Drawn(values, None, list(drawer.notes.values()), drawer.open_names)
 
 
 def list_declared(graph: Graph) -> Declared:
