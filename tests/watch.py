@@ -19,6 +19,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+import graphshare as gs
 from graphshare import confined_process
 from graphshare.formats.onnx import inference
 from tests.audit import log_events
@@ -30,6 +31,7 @@ MODELS: dict[str, dict[str, str]] = {
     "mxnet": {
         "model": "models/lenet", "file": "models/lenet-symbol.json", "params": "models/lenet-0000.params",
         "other": "models/copy", "changed": "models/changed", "faulty": "models/faulty-symbol.json", "folded": "models/lenet",
+        "siam": "models/siam",
         "tables": "models/lenet", "outside": "models/lenet", "untyped": "models/lenet", "many": "models/many-symbols",
         "inputs": "models/lenet-inputs", "shape": "data=1,1,28,28", "input": "data", "inner": "pool1_output", "last": "fc2",
         "head": "softmax_output", "tie": "--alias=bn1_gamma=bn1_beta", "params_out": "--params-out=made/new.params",
@@ -37,7 +39,8 @@ MODELS: dict[str, dict[str, str]] = {
     "onnx": {
         "model": "models/small.onnx", "file": "models/small.onnx", "params": "models/small.onnx",
         "other": "models/folded.onnx", "changed": "models/changed.onnx", "faulty": "models/small.onnx",
-        "folded": "models/folded.onnx", "tables": "models/tables.onnx", "outside": "models/outside.onnx",
+        "folded": "models/folded.onnx", "siam": "models/siam.onnx",
+        "tables": "models/tables.onnx", "outside": "models/outside.onnx",
         "untyped": "models/untyped.onnx", "many": "models/many-onnx", "inputs": "models/small-inputs", "shape": "x=2",
         "input": "x", "inner": "h", "last": "y", "head": "y", "tie": "--untie=*", "params_out": "",
     },
@@ -141,6 +144,8 @@ def make_models(folder: Path) -> None:
     for name, text in (("copy", symbol), ("changed", symbol.replace('"tanh"', '"relu"')), ("faulty", "\ufeff" + symbol)):
         (folder / f"{name}-symbol.json").write_text(text, encoding="utf-8")
         shutil.copy(folder / "lenet-0000.params", folder / f"{name}-0000.params")
+    gs.save(gs.duplicate(gs.load(folder / "lenet"), "b-"), folder / "siam")
+    gs.save(gs.duplicate(gs.load(folder / "small.onnx"), "b_", mode="tie"), folder / "siam.onnx")
     (folder / "rules.json").write_text('{"version": 1, "rules": []}', encoding="utf-8")
     for name, file in (("many-symbols", "lenet-symbol.json"), ("many-onnx", "small.onnx")):
         (folder / name).mkdir()

@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from graphshare.checkpoint.load import load
-from graphshare.checkpoint.save import write_stdout
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.checkpoint.save import input_files, write_stdout, write_text
 from graphshare.cli import image_options, options, proof_options
 from graphshare.cli.command import Command
 from graphshare.cli.report import report_format
@@ -92,11 +93,16 @@ def command(
     first: Any = swapped if source is None else source
     values = proof_options.load_values(feeds, images)
     report = compare(first, second, feeds=values, **settings)
-    if format_ == "html":
-        if source is None or record is not None:
-            raise UsageError(Fault("--format html needs two models", hint="--format text compares with a record"))
-        from graphshare.api.pictures import draw_proof  # start-up: few proofs are drawn
+    sources = [used for each in (first, second) if isinstance(each, Checkpoint) for used in input_files(each)]
+    if format_ != "html":
+        return proof_options.finish(report, values, format_, getattr(first, "where", model), "compare", out, sources)
+    if source is None or record is not None:
+        raise UsageError(Fault("--format html needs two models", hint="--format text compares with a record"))
+    from graphshare.api.pictures import draw_proof  # start-up: few proofs are drawn
 
-        write_stdout([draw_proof(report, source, second).data])
-        return proof_options.find_exit_code(report)
-    return proof_options.finish(report, values, format_, getattr(first, "where", model), "compare")
+    page = draw_proof(report, source, second).data
+    if out is None or out == "-":
+        write_stdout([page])
+    else:
+        write_text(out, page, content="picture", inputs=sources)
+    return proof_options.find_exit_code(report)
