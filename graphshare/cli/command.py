@@ -28,6 +28,7 @@ READS, DOES, WRITES, RARE = "What it reads", "What it does", "What it writes", "
 IMAGES, TRAINING = "How it prepares images", "How it trains"
 _TITLES = (READS, DOES, WRITES, IMAGES, TRAINING, RARE)
 LIMITS = "graphshare.limits"  # the key of a context manager that ends the limits of memory and time with the command
+_HELP_ALL = "graphshare.help_all"  # the key of whether rare options are wanted, too
 _OUTPUTS = frozenset({"out", "params_out", "map_out", "target"})  # names of parameters for places of results
 _KEPT_IN_LIST = {"store": "append", "store_const": "append_const"}
 _RANGE = r"  \[(?:x|\d+)[<>]=?[^\]]*\]$"
@@ -65,7 +66,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *("--as-input", "--as-parameter", "--strict", "--verify-bytes", "--upgrade", "--separator", "--reuse", "--force"),
             *("--batch-axis", "--expect", "--allow-unsupported", "--strict-engine"),
             *("--no-renames", "--ignore-names", "--git", "--isolated", "--jobs", "--densify", "--np-shape", "--keep-amp-cast"),
-            *("--max-memory", "--time-limit", "--direction", "--theme", "--keep", "--help"),
+            *("--max-memory", "--time-limit", "--direction", "--theme", "--keep", "--help-all", "--help"),
         ),
     }
 )
@@ -124,8 +125,12 @@ class Command(_OneValue):
         names = super().get_help_option_names(ctx)
         return [name for name in ctx.help_option_names if name in names]
 
-    def __init__(self, name: str | None, **settings: Any) -> None:
+    def __init__(self, name: str | None, *, brief: int | None = None, **settings: Any) -> None:
+        """Make a command whose ``--help`` has the first ``brief`` paragraphs and usual options; ``--help-all`` has all."""
         super().__init__(name, **settings)
+        self._brief = brief
+        if brief is not None:
+            self.params.append(_make_help_all())
         if any(parameter.name in _OUTPUTS for parameter in self.params):
             self.params.append(_make_overwrite())
         self.params.append(_make_quiet())
@@ -142,10 +147,38 @@ class Command(_OneValue):
         with ctx.meta.get(LIMITS) or nullcontext():
             return super().invoke(ctx)
 
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self._brief is None or ctx.meta.get(_HELP_ALL):
+            super().format_help_text(ctx, formatter)
+            return
+        text, self.help = self.help, "\n\n".join((self.help or "").split("\n\n")[: self._brief])
+        try:
+            super().format_help_text(ctx, formatter)
+        finally:
+            self.help = text
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        is_brief = self._brief is not None and not ctx.meta.get(_HELP_ALL)
         for title, options in list_sections(self, ctx).items():
+            if is_brief and title in (IMAGES, RARE):
+                continue
             with formatter.section(title):
                 formatter.write_dl([describe_option(option, ctx) for option in options])
+        if is_brief:
+            with formatter.section("More"):
+                formatter.write_dl([("--help-all", "Show all options, and how each works.")])
+
+
+def _make_help_all() -> click.Option:
+    def show(context: click.Context, option: click.Parameter, is_asked: bool) -> None:
+        if is_asked and not context.resilient_parsing:
+            context.meta[_HELP_ALL] = True
+            click.echo(context.get_help(), color=context.color)
+            context.exit()
+
+    return click.Option(
+        ["--help-all"], is_flag=True, expose_value=False, is_eager=True, callback=show, help="Show this, and all options."
+    )
 
 
 def _localize(value: Any) -> Any:

@@ -243,6 +243,9 @@ class _ModelComparison:
             for side in sides:
                 side.close()
             regions = self._judge_regions(sides, draws, outputs)
+            if regions and not any(each.regions for each in regions):  # ranks that a run showed made all of them exact
+                exact = regions[0]
+                structure = exact_stage(exact)
         rounds = tuple(self._allow_noise(sides, draws, outputs, rounds, regions))
         rounds = tuple(leave_drawn(values, drawing) for values in rounds)
         stages = [structure, value_stage(rounds)]

@@ -25,7 +25,7 @@ EXAMPLES = {
 }
 
 
-@click.command("compare", cls=Command)
+@click.command("compare", cls=Command, brief=4)
 @click.argument("model", metavar="MODEL")
 @click.argument("other", metavar="OTHER")
 @options.epoch

@@ -22,7 +22,7 @@ EXAMPLES = {
 _COMPARE = "compare two models with `graphshare compare MODEL OTHER`"
 
 
-@click.command("verify", cls=Command)
+@click.command("verify", cls=Command, brief=3)
 @options.GRAPH
 @options.epoch
 @options.params
