@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -30,9 +30,6 @@ from graphshare.verification.comparison import (
     BY_ELEMENT,
     Tolerance,
     Values,
-    cap_noise,
-    compare_values,
-    measure_noise,
     tolerate_dtype,
     tolerate_other_program,
 )
@@ -48,6 +45,7 @@ from graphshare.verification.flow import (
     refuse_options,
 )
 from graphshare.verification.inputs import Draw, Drawer, Inputs, choose_by_name
+from graphshare.verification.noise import allow_noise
 from graphshare.verification.pairing import ModelPairs, find_changes, pair_models
 from graphshare.verification.records import Record, compare_record, find_record
 from graphshare.verification.region import RegionReport
@@ -246,7 +244,9 @@ class _ModelComparison:
             if regions and not any(each.regions for each in regions):  # ranks that a run showed made all of them exact
                 exact = regions[0]
                 structure = exact_stage(exact)
-        rounds = tuple(self._allow_noise(sides, draws, outputs, rounds, regions))
+        if not self._dtype and all(regions):  # no noise excuses a region
+            rounds, notes = allow_noise(sides, [draw.values for draw in draws], outputs, rounds, self._tolerance)
+            self._notes.update(dict.fromkeys(notes))
         rounds = tuple(leave_drawn(values, drawing) for values in rounds)
         stages = [structure, value_stage(rounds)]
         stages += [layer_stage(rounds)] if self._options.layers else []
@@ -326,18 +326,35 @@ class _ModelComparison:
 
     def _draw(self, sides: tuple[Computation, Computation]) -> list[Draw]:
         """Return the sets of inputs."""
-        pairs, left = self._pairs.inputs, self._pairs.left
-        titles = (left.where or "the one model", self._pairs.right.where or OTHER_MODEL)
+        left, right = self._pairs.left, self._pairs.right
+        sets = self._options.list_feeds(left.graph)
+        names = dict.fromkeys(name for each in (*sets, self._options.shapes) for name in each)
+        pairs = [*self._pairs.inputs, *self._pair_others(list(names))]
+        titles = (left.where or "the one model", right.where or OTHER_MODEL)
         drawer = Drawer(sides, pairs, self._options.inputs, titles)
         count = 1 if self._options.inputs.sets is not None else None
         shapes = choose_by_name(self._options.shapes, pairs)
-        draws = [
-            draw
-            for feeds in self._options.list_feeds(left.graph)
-            for draw in drawer.draw(choose_by_name(feeds, pairs), shapes, count=count)
-        ]
+        draws = [draw for feeds in sets for draw in drawer.draw(choose_by_name(feeds, pairs), shapes, count=count)]
         self._notes.update(drawer.notes)
         return draws
+
+    def _pair_others(self, names: Sequence[str]) -> list[tuple[Node, Node]]:
+        """Return the variables of both models that are fed although they are no paired inputs, such as parameters.
+
+        Raises RefusedError for those that one model alone has.
+        """
+        paired = {node.name for pair in self._pairs.inputs for node in pair}
+        models = (self._pairs.left, self._pairs.right)
+        left, right = ({node.name: node for node in model.graph.variables()} for model in models)
+        wanted = [name for name in names if name not in paired and (name in left or name in right)]
+        faults = [
+            Fault(f"{name!r} is a variable of one model alone, so no value can be given for both")
+            for name in wanted
+            if name not in left or name not in right
+        ]
+        if faults:
+            raise RefusedError(faults)
+        return [(left[name], right[name]) for name in wanted]
 
     def _run(self, sides: tuple[Computation, Computation], draws: Sequence[Draw]) -> list[tuple[Any, Any]]:
         """Return the outputs of both models for each set of inputs. Raises what the first model does where both refuse one."""
@@ -408,48 +425,6 @@ class _ModelComparison:
             judged = leave_drawn_regions(judged, self._drawing)
             reports += [msgspec.structs.replace(judged, taken=each) for each in taken]
         return reports
-
-    def _allow_noise(
-        self,
-        sides: tuple[Computation, Computation],
-        draws: Sequence[Draw],
-        outputs: Sequence[tuple[Any, Any]],
-        rounds: Sequence[Values],
-        regions: Sequence[RegionReport],
-    ) -> Iterator[Values]:
-        """Yield comparisons that allow outputs to be as far apart as those of a model are from themselves.
-
-        A rewrite may make a backend choose other kernels, which sum in another order, as other sessions of either model do.
-        """
-        for number, values in enumerate(rounds):
-            is_first_engine = number < len(draws)
-            own: tuple[Any, Any] = outputs[number] if is_first_engine else ((), ())
-            # No noise excuses a region.
-            if values or self._dtype or not is_first_engine or not all(regions) or any(isinstance(x, Refused) for x in own):
-                yield values
-                continue
-            noise = [measure_noise(side, draws[number].values[i], own[i]) for i, side in enumerate(sides)]
-            yield self._excuse(values, own, [max(each) for each in zip(*noise, strict=True)])
-
-    def _excuse(self, values: Values, own: tuple[Any, Any], noise: Sequence[float]) -> Values:
-        """Return a comparison with the outputs that noise explains; beyond its cap they are not judged."""
-        compared = list(values.outputs)
-        for place, (output, each) in enumerate(zip(values.outputs, noise, strict=True)):
-            wanted, head = own[0][place], self._pairs.left.graph.heads[place]
-            if output.comparison:
-                continue
-            allowed = cap_noise(each, wanted, head.node.op)
-            wider = msgspec.structs.replace(self._tolerance, atol=max(self._tolerance.atol, allowed))
-            comparison = compare_values(own[1][place], wanted, wider)
-            text = f"{output.reference!r} is {comparison.max_abs:.3g} apart, and a model from itself {each:.3g}"
-            if comparison:
-                compared[place] = msgspec.structs.replace(output, comparison=comparison)
-                self._notes[f"{text}, which is allowed"] = None
-            elif output.comparison.max_abs <= each:
-                reason = f"{text}, where its inputs or the order of sums change a little: values show nothing"
-                compared[place] = msgspec.structs.replace(output, unjudged=reason)
-        first = None if all(output.comparison for output in compared) else values.first
-        return msgspec.structs.replace(values, outputs=tuple(compared), first=first)
 
 
 def _name_values(sides: tuple[Computation, Computation], draw: Draw) -> tuple[dict[str, Array], dict[str, Array]]:

@@ -5,7 +5,6 @@ What equal means of two arrays is written in :mod:`graphshare.formats.params.com
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,10 +13,8 @@ import numpy as np
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.errors import InputError, RefusedError
-from graphshare.execute.backends.backend import Computation
 from graphshare.formats.params.comparison import Comparison, compare_arrays
 from graphshare.formats.params.narrow_dtypes import is_floating, name_dtype, widen
-from graphshare.formats.params.records import STEPS
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
@@ -28,11 +25,8 @@ _EXPORTED = {"bfloat16": 8e-2, "float16": 1e-2, "float32": 1e-4, "float64": 1e-9
 # Two steps of a number at 1: those of fewer bits have no numbers between 0 and 10 steps.
 _EXPORTED |= {"float8e4m3fn": 0.25, "float8e4m3fnuz": 0.25, "float8e5m2": 0.5, "float8e5m2fnuz": 0.5, "float4e2m1": 1.0}
 _STEP = ("int8", "uint8")
-_BELOW_ONE = ("Sigmoid", "Softmax")
-"""Operators whose numbers are those of a sum that is near 1, also where all of them are almost 0."""
 _ARRAYS = (np.ndarray, np.generic)
 _APART = float("inf")
-_SHAKES = 3
 _SAME = Comparison(True, True, 0.0, 0.0)
 
 
@@ -296,47 +290,6 @@ def compare_values(value: Any, wanted: Any, tolerance: Tolerance, title: str = "
             return Comparison(False, False, _APART, _APART, f"shapes {value.shape} and {wanted.shape}")
     same = bool(np.array_equal(value, wanted))
     return _SAME if same else Comparison(False, False, _APART, _APART, "texts or kinds of values differ")
-
-
-def measure_noise(computation: Computation, values: Mapping[Node, Array], wanted: Sequence[Any]) -> list[float]:
-    """Return how far each output of a model is from ``wanted`` where its inputs or the order of its sums change a little.
-
-    It is computed in other ways (:meth:`Computation.vary`), and for inputs of which each number is one step of its dtype off,
-    drawn three times.
-    """
-    noise = [0.0] * len(wanted)
-    rng = np.random.default_rng(0)
-    shaken = ({node: _shake(rng, array) for node, array in values.items()} for _ in range(_SHAKES))
-    runs = itertools.chain(
-        (again.run(values).outputs for again in computation.vary()), (computation.run(each).outputs for each in shaken)
-    )
-    for outputs in runs:
-        for number, (value, first) in enumerate(zip(outputs, wanted, strict=True)):
-            if isinstance(first, np.ndarray) and is_floating(first.dtype) and first.size:
-                noise[number] = max(noise[number], compare_values(value, first, EXACT).max_abs)
-    return noise
-
-
-def _shake(rng: np.random.Generator, array: Array) -> Array:
-    """Return floats that are each one step of their dtype off, up or down."""
-    if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
-        return array
-    shaken: Array = np.nextafter(array, np.where(rng.integers(0, 2, array.shape), np.inf, -np.inf).astype(array.dtype))
-    return shaken
-
-
-def cap_noise(noise: float, wanted: Any, op: str) -> float:
-    """Return how much noise may excuse in an output of the operator ``op``: at most 1e-5 of the range of its numbers.
-
-    A share of 1 may be two steps of a float at 1 off.
-    """
-    if not isinstance(wanted, np.ndarray) or not is_floating(wanted.dtype):
-        return 0.0
-    numbers = wanted.astype(np.float64)
-    numbers = numbers[np.isfinite(numbers)]
-    most = 1e-5 * float(np.ptp(numbers)) if numbers.size else 0.0
-    step = STEPS[dtype][1] if (dtype := name_dtype(wanted.dtype)) in STEPS else np.finfo(widen(wanted).dtype).eps
-    return min(noise, max(most, 2 * float(step)) if op in _BELOW_ONE else most)
 
 
 def find_largest(array: Array) -> float:

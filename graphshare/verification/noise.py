@@ -1,0 +1,113 @@
+"""How far a model is from itself where sums are taken in another order or inputs change a little, and what that excuses."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from graphshare.execute.backends.backend import Computation
+from graphshare.formats.params.narrow_dtypes import is_floating, name_dtype, widen
+from graphshare.formats.params.records import STEPS
+from graphshare.ir.graph import Node
+from graphshare.ops.kernel import Array
+from graphshare.verification.comparison import EXACT, Tolerance, Values, compare_values
+from graphshare.verification.runners import Refused
+
+_BELOW_ONE = ("Sigmoid", "Softmax")
+"""Operators whose numbers are those of a sum that is near 1, also where all of them are almost 0."""
+_SHAKES = 3
+
+
+def allow_noise(
+    sides: tuple[Computation, Computation],
+    inputs: Sequence[tuple[Mapping[Node, Array], Mapping[Node, Array]]],
+    outputs: Sequence[tuple[Any, Any]],
+    rounds: Sequence[Values],
+    tolerance: Tolerance,
+) -> tuple[tuple[Values, ...], list[str]]:
+    """Return comparisons that allow outputs to be as far apart as those of a model are from themselves, and notes.
+
+    A rewrite may make a backend choose other kernels, which sum in another order, as other sessions of either model do.
+    ``inputs`` and ``outputs`` are those of both models, round by round; rounds of further engines follow and stay as they are.
+    """
+    allowed, notes = list(rounds), list[str]()
+    for number, own in enumerate(outputs):
+        if rounds[number] or any(isinstance(each, Refused) for each in own):
+            continue
+        noise = [_measure_noise(side, inputs[number][i], own[i]) for i, side in enumerate(sides)]
+        largest = [max(each) for each in zip(*noise, strict=True)]
+        operators = [head.node.op for head in sides[0].graph.heads]
+        allowed[number] = _excuse(rounds[number], own, largest, operators, tolerance, notes)
+    return tuple(allowed), notes
+
+
+def _excuse(
+    values: Values,
+    own: tuple[Any, Any],
+    noise: Sequence[float],
+    operators: Sequence[str],
+    tolerance: Tolerance,
+    notes: list[str],
+) -> Values:
+    """Return a comparison with the outputs that noise explains; beyond its cap they are not judged."""
+    compared = list(values.outputs)
+    for place, (output, each) in enumerate(zip(values.outputs, noise, strict=True)):
+        if output.comparison:
+            continue
+        cap = _cap_noise(each, own[0][place], operators[place])
+        wider = msgspec.structs.replace(tolerance, atol=max(tolerance.atol, cap))
+        comparison = compare_values(own[1][place], own[0][place], wider)
+        text = f"{output.reference!r} is {comparison.max_abs:.3g} apart, and a model from itself {each:.3g}"
+        if comparison:
+            compared[place] = msgspec.structs.replace(output, comparison=comparison)
+            notes.append(f"{text}, which is allowed")
+        elif output.comparison.max_abs <= each:
+            reason = f"{text}, where its inputs or the order of sums change a little: values show nothing"
+            compared[place] = msgspec.structs.replace(output, unjudged=reason)
+    first = None if all(output.comparison for output in compared) else values.first
+    return msgspec.structs.replace(values, outputs=tuple(compared), first=first)
+
+
+def _measure_noise(computation: Computation, values: Mapping[Node, Array], wanted: Sequence[Any]) -> list[float]:
+    """Return how far each output of a model is from ``wanted`` where its inputs or the order of its sums change a little.
+
+    It is computed in other ways (:meth:`Computation.vary`), and for inputs of which each number is one step of its dtype off,
+    drawn three times.
+    """
+    noise = [0.0] * len(wanted)
+    rng = np.random.default_rng(0)
+    shaken = ({node: _shake(rng, array) for node, array in values.items()} for _ in range(_SHAKES))
+    runs = itertools.chain(
+        (again.run(values).outputs for again in computation.vary()), (computation.run(each).outputs for each in shaken)
+    )
+    for outputs in runs:
+        for number, (value, first) in enumerate(zip(outputs, wanted, strict=True)):
+            if isinstance(first, np.ndarray) and is_floating(first.dtype) and first.size:
+                noise[number] = max(noise[number], compare_values(value, first, EXACT).max_abs)
+    return noise
+
+
+def _shake(rng: np.random.Generator, array: Array) -> Array:
+    """Return floats that are each one step of their dtype off, up or down."""
+    if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
+        return array
+    shaken: Array = np.nextafter(array, np.where(rng.integers(0, 2, array.shape), np.inf, -np.inf).astype(array.dtype))
+    return shaken
+
+
+def _cap_noise(noise: float, wanted: Any, op: str) -> float:
+    """Return how much noise may excuse in an output of the operator ``op``: at most 1e-5 of the range of its numbers.
+
+    A share of 1 may be two steps of a float at 1 off.
+    """
+    if not isinstance(wanted, np.ndarray) or not is_floating(wanted.dtype):
+        return 0.0
+    numbers = wanted.astype(np.float64)
+    numbers = numbers[np.isfinite(numbers)]
+    most = 1e-5 * float(np.ptp(numbers)) if numbers.size else 0.0
+    step = STEPS[dtype][1] if (dtype := name_dtype(wanted.dtype)) in STEPS else np.finfo(widen(wanted).dtype).eps
+    return min(noise, max(most, 2 * float(step)) if op in _BELOW_ONE else most)
