@@ -268,7 +268,8 @@ class _ModelComparison:
         pairing, changes = find_changes(self._pairs, across_dtypes=bool(self._dtype))
         if not changes and not self._dtype:
             return structure_stage(pairing), True
-        summary = f"{format_count(len(changes), 'difference')}, so identities and values decide"
+        places = format_count(len(changes), "difference") if changes else "parameters of other dtypes"
+        summary = f"{places}, so identities and values decide"
         return Stage("structure", "skipped", summary, changes), False
 
     def _list_unsupported(self) -> list[Fault]:
@@ -421,12 +422,12 @@ class _ModelComparison:
         """Return a comparison with the outputs that noise explains; beyond its cap they are not judged."""
         compared = list(values.outputs)
         for place, (output, each) in enumerate(zip(values.outputs, noise, strict=True)):
-            wanted, head = own[0][place], self._pairs.left.graph.heads[place]
             if output.comparison:
                 continue
-            allowed = cap_noise(each, wanted, head.node.op)
+            made = zip(self._pairs.outputs[place], (own[0][place], own[1][place]), strict=True)
+            allowed = max(cap_noise(each, value, head.node.op) for head, value in made)
             wider = msgspec.structs.replace(self._tolerance, atol=max(self._tolerance.atol, allowed))
-            comparison = compare_values(own[1][place], wanted, wider)
+            comparison = compare_values(own[1][place], own[0][place], wider)
             text = f"{output.reference!r} is {comparison.max_abs:.3g} apart, and a model from itself {each:.3g}"
             if comparison:
                 compared[place] = msgspec.structs.replace(output, comparison=comparison)
