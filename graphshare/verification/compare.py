@@ -221,10 +221,12 @@ class _ModelComparison:
         structure, is_exact = self._compare_structure()
         unsupported = self._list_unsupported()
         if unsupported:
-            if not self._options.allow_unsupported or not is_exact:
+            if not self._options.allow_unsupported:
                 raise UnsupportedError(unsupported)
-            skipped = Stage("values", "skipped", "not run", tuple(sorted({fault.message for fault in unsupported})))
-            branch = BranchReport("", OTHER_MODEL, (structure, skipped), is_exact=True)
+            reasons = tuple(sorted({fault.message for fault in unsupported}))
+            # Graphs that differ may compute the same all the same, which values alone would show.
+            values = Stage("values", "skipped" if is_exact else "unknown", "not run", reasons)
+            branch = BranchReport("", OTHER_MODEL, (structure, values), is_exact=is_exact)
             return Report((branch,), tuple(self._notes))
         exact = RegionReport(0, 0, {}) if is_exact else self._judge.find_exact()
         if exact is not None and not is_exact:

@@ -109,10 +109,11 @@ class Drawer:
         *,
         training: bool = False,
         describe: Callable[[Node], Sequence[str]] | None = None,
+        notes: dict[str, None] | None = None,
     ) -> None:
         self.sides, self._pairs, self._inputs, self._titles = sides, pairs, inputs, titles
         self._training, self._describe = training, describe or (lambda node: [repr(node.name)])
-        self.notes: dict[str, None] = {}
+        self.notes: dict[str, None] = {} if notes is None else notes
         # A side that infers sizes from its weights knows more than one that declares them.
         self._leader = int(sides[1].infers_sizes and not sides[0].infers_sizes)
         self._drawn: list[Mapping[Node, Array]] = []
