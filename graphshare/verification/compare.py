@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,12 +13,14 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.load import Model, Names, Shapes, StrPath, as_checkpoint, as_names, as_path, as_shapes
 from graphshare.checkpoint.map_file import read_map
 from graphshare.checkpoint.model import Checkpoint
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, GraphshareError, InputError, MemoryLimitError, RefusedError, UsageError, locate_refusals
 from graphshare.execute.backends.backend import Computation, list_unsupported, open_computation, warm_up
 from graphshare.execute.plan import UnsupportedError
 from graphshare.execute.prepare.fed_values import as_values
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params.records import find_coarsest
+from graphshare.ir.compare import Pairing
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
@@ -213,6 +215,8 @@ class _ModelComparison:
         atol, rtol = options.tolerance.atol, options.tolerance.rtol
         self._tolerance = tolerate_dtype(self._dtype, atol, rtol) if self._dtype else tolerate_other_program(atol, rtol)
         self.tolerate = tolerate_region(self._dtype, atol, rtol)
+        self._pairing: Pairing | None = None
+        self._held = [list_parameter_names(side.parameter_file) or () for side in self._sources]
         self._coverage = BodyCoverage()
         self._judge = _open_judge(self._pairs)
 
@@ -268,6 +272,7 @@ class _ModelComparison:
         if left is not right:
             return Stage("structure", "skipped", f"{left.title} and {right.title} have other nodes"), False
         pairing, changes = find_changes(self._pairs, across_dtypes=bool(self._dtype))
+        self._pairing = pairing
         if not changes and not self._dtype:
             return structure_stage(pairing), True
         places = format_count(len(changes), "difference") if changes else "parameters of other dtypes"
@@ -317,7 +322,7 @@ class _ModelComparison:
 
     def _draw(self, sides: tuple[Computation, Computation]) -> list[Draw]:
         """Return the sets of inputs."""
-        pairs, left = self._pairs.inputs, self._pairs.left
+        pairs, left = [*self._pairs.inputs, *self._pair_missing()], self._pairs.left
         titles = (left.where or "the one model", self._pairs.right.where or OTHER_MODEL)
         drawer = Drawer(sides, pairs, self._options.inputs, titles)
         count = 1 if self._options.inputs.sets is not None else None
@@ -329,6 +334,14 @@ class _ModelComparison:
         ]
         self._notes.update(drawer.notes)
         return draws
+
+    def _pair_missing(self) -> list[tuple[Node, Node]]:
+        """Return the parameters of graphs of one structure that neither file holds: one value is drawn for both."""
+        if self._options.inputs.params_seed is None or not self._pairing:
+            return []
+        pairs, inputs = self._pairing.variables, dict(self._pairs.inputs)
+        left, right = self._held
+        return [(a, b) for a, b in pairs if a not in inputs and a.name not in left and b.name not in right]
 
     def _run(self, sides: tuple[Computation, Computation], draws: Sequence[Draw]) -> list[tuple[Any, Any]]:
         """Return the outputs of both models for each set of inputs. Raises what the first model does where both refuse one."""
@@ -375,7 +388,9 @@ class _ModelComparison:
         return values
 
     def _pair_nodes(self) -> list[tuple[Node, Node]]:
-        """Return the nodes of both models whose first outputs have one name, which no other has."""
+        """Return the nodes that have one place in graphs of one structure, or else those whose first outputs have one name."""
+        if self._pairing:
+            return self._pairing.pairs
         named = [_index_names(model.graph) for model in (self._pairs.left, self._pairs.right)]
         return [(node, named[1][name]) for name, node in named[0].items() if name in named[1]]
 
@@ -390,7 +405,7 @@ class _ModelComparison:
         for start in range(0, len(computed), _TOGETHER):
             together = computed[start : start + _TOGETHER]
             taken = [self._coverage.look(sides[0], draw.values[0]) for draw in together]
-            judged = self._judge.judge([_name_values(sides, draw) for draw in together], self.tolerate)
+            judged = self._judge.judge([_name_values(sides, draw, self._held) for draw in together], self.tolerate)
             if judged is None:
                 return []
             self.departures = self.departures or list(self._judge.departures)
@@ -441,11 +456,13 @@ class _ModelComparison:
         return msgspec.structs.replace(values, outputs=tuple(compared), first=first)
 
 
-def _name_values(sides: tuple[Computation, Computation], draw: Draw) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Return the inputs of both models by name, in the dtypes that they have there."""
+def _name_values(
+    sides: tuple[Computation, Computation], draw: Draw, held: Sequence[Collection[str]]
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Return the inputs of both models by name, in the dtypes that they have there, and parameters that are not ``held``."""
     left, right = (
-        {node.name: array for node, array in side.complete(values)[0].items() if not side.is_parameter(node)}
-        for side, values in zip(sides, draw.values, strict=True)
+        {n.name: array for n, array in side.complete(values)[0].items() if not (side.is_parameter(n) and n.name in own)}
+        for side, values, own in zip(sides, draw.values, held, strict=True)
     )
     return left, right
 

@@ -120,7 +120,8 @@ class Drawer:
         follower = sides[1 - self._leader]
         paired = {pair[1 - self._leader] for pair in pairs}
         own = [node for node in follower.graph.variables() if node not in paired and not follower.is_constant(node)]
-        self._has_more = any(not node.details.holds_value for node in own)
+        # Parameters that no file holds are drawn by their names.
+        self._has_more = inputs.params_seed is not None or any(not node.details.holds_value for node in own)
 
     def draw(
         self,
@@ -151,8 +152,9 @@ class Drawer:
         """Return the values of both sides, from those of the leading one."""
         twins = [(pair[leader], pair[1 - leader]) for pair in self._pairs]
         others: Mapping[Node, Array] = {b: values[a] for a, b in twins if a in values}
-        if self._has_more:  # inputs that the other side alone has
-            others = self.sides[1 - leader].draw(others, seed=self._inputs.seed).values
+        if self._has_more:  # what the other side alone has
+            seeds = {"seed": self._inputs.seed, "params_seed": self._inputs.params_seed}
+            others = self.sides[1 - leader].draw(others, **seeds).values
         return [values, others] if leader == 0 else [others, values]
 
     def _to_leader(self, by_node: Mapping[Node, Any]) -> dict[Node, Any]:
