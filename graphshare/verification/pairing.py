@@ -178,9 +178,14 @@ def _pair_outputs(left: Graph, right: Graph, names: Mapping[str, str], notes: li
 
 def _list_names(graph: Graph, names: Mapping[str, str] = EMPTY) -> list[str]:
     """Return the names of the outputs of a graph, each once, as the other model has them."""
-    return unique_names(
-        [names.get(name, names.get(head.node.name, name)) for head in graph.heads for name in [output_name(head)]]
-    )
+    return unique_names([_rename(output_name(head), head.node.name, names) for head in graph.heads])
+
+
+def _rename(name: str, node: str, names: Mapping[str, str]) -> str:
+    """Return the name that an output of a node has in the other model; in MXNet it is that of the node with an ending."""
+    if name in names or node not in names or not name.startswith(node):
+        return names.get(name, name)
+    return names[node] + name.removeprefix(node)
 
 
 def _find_inner(graph: Graph, wanted: Collection[str]) -> dict[str, Entry] | None:
