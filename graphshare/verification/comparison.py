@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from graphshare.analysis.name_lists import output_name
+from graphshare.arguments import NotNegative, Options
 from graphshare.errors import InputError, RefusedError
 from graphshare.execute.backends.backend import Computation
 from graphshare.formats.params.comparison import Comparison, compare_arrays
@@ -36,15 +37,15 @@ _SHAKES = 3
 _SAME = Comparison(True, True, 0.0, 0.0)
 
 
-class Tolerance(msgspec.Struct, frozen=True):
+class Tolerance(Options, frozen=True):
     """How far a number may be from the reference's: ``rtol`` of that number, and ``atol`` or ``of_largest`` more.
 
     ``of_largest`` is relative to the largest finite number of the reference's array, and holds for floats.
     """
 
-    atol: float = 0.0
-    rtol: float = 0.0
-    of_largest: float = 0.0
+    atol: NotNegative = 0.0
+    rtol: NotNegative = 0.0
+    of_largest: NotNegative = 0.0
 
     def find_limit(self, wanted: Array) -> float:
         """Return how far any number may be from that of ``wanted``, beside ``rtol``."""

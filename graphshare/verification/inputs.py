@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from graphshare.arguments import Natural, Positive
+from graphshare.arguments import Natural, Options, Positive
 from graphshare.checkpoint.load import Names, StrPath
 from graphshare.errors import InputError, MemoryLimitError, RefusedError
 from graphshare.execute.backends.backend import Computation
@@ -37,7 +37,7 @@ _APART = 1000  # from the seeds of other sets
 NodePair = tuple[Node, Node]
 
 
-class Inputs(msgspec.Struct, frozen=True, kw_only=True):
+class Inputs(Options, frozen=True, kw_only=True):
     """How inputs are chosen that are not fed by name.
 
     ``sets`` are sets of inputs by name: mappings, or a folder with ``.npz`` files, ``.npy`` files or ONNX's
