@@ -35,11 +35,15 @@ Misfit = tuple[Any, Any]
 """A value, the argument or one inside it, and the type that it does not have."""
 
 
+class Options(msgspec.Struct, frozen=True):
+    """Arguments that several functions take as one object; its fields are checked as arguments are."""
+
+
 def check_arguments(function: F) -> F:
     """Return ``function`` with a check of its arguments against its annotations: UsageError lists all that do not fit.
 
     A name or path is not empty, unless that is the default, and a list of names has each of them once. An iterator becomes a
-    list. Missing and unknown arguments stay Python's own TypeError.
+    list. Missing and unknown arguments stay Python's own TypeError. Of :class:`Options` each field is an argument.
     """
 
     @wraps(function)
@@ -57,6 +61,8 @@ def check_arguments(function: F) -> F:
             misfit = None if is_default else _find_misfit(value, hints.get(name, Any))
             if misfit is not None:
                 faults.append(_describe(name, value, *misfit))
+            elif isinstance(value, Options):
+                faults += _check_fields(value)
         if faults:
             raise UsageError(faults)
         return function(*bound.args, **bound.kwargs)
@@ -69,6 +75,20 @@ def _inspect(function: Callable[..., Any]) -> tuple[Any, dict[str, Any]]:
     """Return a function's signature and the types of its arguments; that of its result may not be importable."""
     own = SimpleNamespace(__annotations__={**function.__annotations__, "return": None})
     return inspect.signature(function), get_type_hints(own, inspect.unwrap(function).__globals__, include_extras=True)
+
+
+def _check_fields(options: Options) -> Iterator[Fault]:
+    hints = _list_fields(type(options))
+    for field in msgspec.structs.fields(options):
+        value = getattr(options, field.name)
+        misfit = None if value is field.default else _find_misfit(value, hints[field.name])
+        if misfit is not None:
+            yield _describe(field.name, value, *misfit)
+
+
+@cache
+def _list_fields(kind: type[Options]) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
 
 
 def _find_misfit(value: Any, hint: Any) -> Misfit | None:

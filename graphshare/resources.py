@@ -17,9 +17,7 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import NoReturn
 
-from msgspec import Struct
-
-from graphshare.arguments import Natural, Seconds
+from graphshare.arguments import Natural, Options, Seconds
 from graphshare.errors import Fault, MemoryLimitError, RefusedError, UsageError
 
 if sys.platform != "win32":
@@ -77,7 +75,7 @@ def resource_limits(max_memory: int | str | None, seconds: float | None) -> Iter
         yield
 
 
-class Resources(Struct, frozen=True, kw_only=True):
+class Resources(Options, frozen=True, kw_only=True):
     """What work may take: ``max_memory`` in bytes or as :func:`parse_size` reads it, and ``time_limit`` in seconds.
 
     Without a limit of memory that is what is available.

@@ -150,20 +150,8 @@ def find_prefixes(graph: Graph) -> list[str]:
         ]
         if prefixes and sorted(wanted) == sorted(names):
             return list(dict.fromkeys(prefixes))
-    hint = "name them with `prefixes`, or give the map file with `map`; `against` compares with another file"
+    hint = "name them with `prefixes`, or give the map file with `map`; `graphshare compare` compares two models"
     raise RefusedError(Fault("the names of the outputs do not show which branches there are", hint=hint))
-
-
-def pair_all(left: Graph, right: Graph) -> HeadPairs:
-    """Pair all heads of two graphs, in their order.
-
-    Raises:
-        RefusedError: they have different numbers of heads.
-    """
-    if len(left.heads) != len(right.heads):
-        message = f"the graphs have {len(left.heads)} and {format_count(len(right.heads), 'output')}"
-        raise RefusedError(Fault(message, hint="`values_only` compares outputs by name"))
-    return HeadPairs("", "other", left.heads, right.heads)
 
 
 NodePair = tuple[Node, Node]

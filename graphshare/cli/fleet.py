@@ -29,7 +29,7 @@ from graphshare.text.names import find_similar
 _OUTPUTS = {"--out": "graph", "--params-out": "params", "--map-out": "map"}
 _SUFFIXES = {"export": ".onnx", "run": ".npz", "pool": "folder"}
 _DRAWN = {"svg": ".svg", "dot": ".dot", "mermaid": ".mmd", "png": ".png", "pdf": ".pdf"}
-_AGGREGATED = ("check", "inspect", "diff", "params stats", "export", "verify")
+_AGGREGATED = ("check", "inspect", "diff", "params stats", "export", "verify", "compare")
 """The commands whose reports become one report."""
 _REFUSED = {
     "foreach": "it cannot be its own command",

@@ -46,7 +46,7 @@ COMMANDS = {
     "inspect": "Summarize inputs, outputs, parameters, costs and layers.",
     "run": "Compute a graph's outputs.",
     "verify": "Prove that branches compute the same.",
-    "compare": "Find out whether two models, or a model and recorded outputs, are the same.",
+    "compare": "Compare two models, or a model with recorded outputs.",
     "rules": "Explain and check sharing and naming rules.",
     "check": "Find faults in graphs and their parameter files.",
     "diff": "Show what differs between two graphs.",

@@ -132,7 +132,7 @@ def run(
     computed that many at a time. ``profile`` measures each node: ``timings`` of the result. ``seed`` draws the inputs that are
     not fed (random operators use it too), ``params_seed`` the parameters that the model does not hold. Labels and RNN states
     that are not fed are zeros. ``all_outputs`` returns every inner output that the targets need as well, in topological order,
-    and the inputs: what :func:`verify` takes as ``recorded``. ``engine`` is ``"numpy"``, the reference and the
+    and the inputs: what :func:`compare` takes as a record. ``engine`` is ``"numpy"``, the reference and the
     default, ``"onnxruntime"``, ``"auto"`` (onnxruntime where that is faster, its opening included), or that of an installed
     package. Nodes that it cannot take are computed with numpy, which a note says; with ``strict_engine`` they are refused. What
     would take more than ``max_memory`` (bytes, or a text such as ``"2G"``; without it what is available) is refused before it

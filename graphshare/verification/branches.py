@@ -15,20 +15,18 @@ from graphshare.execute.backends.backend import Computation, find_obstacle, list
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.plan import UnsupportedError
 from graphshare.execute.prepare.feeds import GivenShape
-from graphshare.execute.prepare.prepare import describe_upgrade, upgrade_part
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.lookup import ParameterPair, compare_parameters
 from graphshare.ir.compare import Pairing
-from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.graph import Graph, Node
 from graphshare.ops.kernel import Array
-from graphshare.rewrite.upgrade import upgrade
 from graphshare.text.format import format_bytes, format_count, format_shape
 from graphshare.text.names import did_you_mean
 from graphshare.verification.comparison import tolerate_by_element
 from graphshare.verification.coverage import BodyCoverage
 from graphshare.verification.flow import ProofOptions, compare_rounds, describe_engines, find_drawing, leave_drawn
 from graphshare.verification.inputs import Draw, Drawer, name_branch
-from graphshare.verification.pairing import Side, pair_nodes
+from graphshare.verification.pairing import Side, pair_nodes, upgrade_model
 from graphshare.verification.report import (
     BranchReport,
     ParameterResult,
@@ -104,16 +102,6 @@ def verify_pairs(heads: Sequence[HeadPairs], model: Checkpoint, options: ProofOp
     ]
     notes.update(describe_engines(executors))
     return Report(tuple(reports), (*notes, *coverage.describe()))
-
-
-def upgrade_model(model: Checkpoint, wanted: Sequence[Entry], notes: dict[str, None]) -> tuple[Checkpoint, dict[Entry, Entry]]:
-    """Return the part of a graph that ``wanted`` needs, and the images of these entries; implied variables are nodes."""
-    part, _, implied = upgrade_part(model.graph, wanted)
-    if any(list_implied_variables(part)):  # an operator without a kernel kept it as it is
-        implied = sum(1 for _ in list_implied_variables(part))
-        part = upgrade(part, keep_amp_cast=True).graph
-    notes.update(dict.fromkeys(describe_upgrade(implied)))
-    return msgspec.structs.replace(model, graph=part), dict(zip(wanted, part.heads, strict=True))
 
 
 class _Branch:
@@ -258,6 +246,7 @@ class _Branch:
                 self.options.inputs,
                 training=self.options.train_step,
                 describe=self.twins.describe,
+                notes=self._notes,
             )
             if len(setups) > 1:
                 self._check_sizes(setups, computations[0])
@@ -267,7 +256,6 @@ class _Branch:
                     self._firsts += [draw] if number == 0 else []
                     self._coverage.look(computations[0][0], draw.values[0])
                     yield Round(self._make_runners(computations, draw), draw.sizes_of)
-            self._notes.update(drawer.notes)
 
     def _list_shared(self) -> list[NodePair]:
         """Return the variables of both branches that get one value: inputs, and parameters that are not known to differ."""
@@ -295,13 +283,17 @@ class _Branch:
         faults: list[Fault] = []
         to_right, inputs = dict(self.pairing.variables), self.options.inputs
         labels = (self.pair.reference, self.pair.label)
+        weights: dict[Node, GivenShape] = {}  # those that are drawn have one shape for all sizes
         for owner, setup in enumerate(setups):
             sizes = _format_sizes(setup, self.twins)
             for side in (owner, 1 - owner):  # its own sizes first: a branch that cannot take those is the reason
                 feeds = {to_right[a] if side else a: array for a, array in setup.feeds.items()}
-                shapes = {to_right[a] if side else a: shape for a, shape in setup.shapes.items()}
+                own = {**{a: shape for a, shape in weights.items() if a not in setup.feeds}, **setup.shapes}
+                shapes = {to_right[a] if side else a: shape for a, shape in own.items()}
                 try:
-                    computations[side].draw(feeds, shapes, seed=inputs.seed, params_seed=inputs.params_seed)
+                    drawn = computations[side].draw(feeds, shapes, seed=inputs.seed, params_seed=inputs.params_seed)
+                    if not owner and not side:
+                        weights = {node: drawn.values[node].shape for node in drawn.parameters}
                 except RefusedError as error:
                     whose = "" if side == owner else f" the sizes of {name_branch(labels[owner])},"
                     start = f"{name_branch(labels[side])} cannot run at{whose} {sizes}"

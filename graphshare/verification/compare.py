@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,12 +13,14 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.load import Model, Names, Shapes, StrPath, as_checkpoint, as_names, as_path, as_shapes
 from graphshare.checkpoint.map_file import read_map
 from graphshare.checkpoint.model import Checkpoint
+from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, GraphshareError, InputError, MemoryLimitError, RefusedError, UsageError, locate_refusals
 from graphshare.execute.backends.backend import Computation, list_unsupported, open_computation, warm_up
 from graphshare.execute.plan import UnsupportedError
 from graphshare.execute.prepare.fed_values import as_values
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params.records import find_coarsest
+from graphshare.ir.compare import Pairing
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
@@ -211,6 +213,8 @@ class _ModelComparison:
         atol, rtol = options.tolerance.atol, options.tolerance.rtol
         self._tolerance = tolerate_dtype(self._dtype, atol, rtol) if self._dtype else tolerate_other_program(atol, rtol)
         self.tolerate = tolerate_region(self._dtype, atol, rtol)
+        self._pairing: Pairing | None = None
+        self._held = [list_parameter_names(side.parameter_file) or () for side in self._sources]
         self._coverage = BodyCoverage()
         self._judge = _open_judge(self._pairs)
 
@@ -278,9 +282,11 @@ class _ModelComparison:
         if left is not right:
             return Stage("structure", "skipped", f"{left.title} and {right.title} have other nodes"), False
         pairing, changes = find_changes(self._pairs, across_dtypes=bool(self._dtype))
+        self._pairing = pairing
         if not changes and not self._dtype:
             return structure_stage(pairing), True
-        summary = f"{format_count(len(changes), 'difference')}, so identities and values decide"
+        places = format_count(len(changes), "difference") if changes else "parameters of other dtypes"
+        summary = f"{places}, so identities and values decide"
         return Stage("structure", "skipped", summary, changes), False
 
     def _list_unsupported(self) -> list[Fault]:
@@ -329,7 +335,7 @@ class _ModelComparison:
         left, right = self._pairs.left, self._pairs.right
         sets = self._options.list_feeds(left.graph)
         names = dict.fromkeys(name for each in (*sets, self._options.shapes) for name in each)
-        pairs = [*self._pairs.inputs, *self._pair_others(list(names))]
+        pairs = [*self._pairs.inputs, *self._pair_missing(), *self._pair_others(list(names))]
         titles = (left.where or "the one model", right.where or OTHER_MODEL)
         drawer = Drawer(sides, pairs, self._options.inputs, titles)
         count = 1 if self._options.inputs.sets is not None else None
@@ -337,6 +343,14 @@ class _ModelComparison:
         draws = [draw for feeds in sets for draw in drawer.draw(choose_by_name(feeds, pairs), shapes, count=count)]
         self._notes.update(drawer.notes)
         return draws
+
+    def _pair_missing(self) -> list[tuple[Node, Node]]:
+        """Return the parameters of graphs of one structure that neither file holds: one value is drawn for both."""
+        if self._options.inputs.params_seed is None or not self._pairing:
+            return []
+        pairs, inputs = self._pairing.variables, dict(self._pairs.inputs)
+        left, right = self._held
+        return [(a, b) for a, b in pairs if a not in inputs and a.name not in left and b.name not in right]
 
     def _pair_others(self, names: Sequence[str]) -> list[tuple[Node, Node]]:
         """Return the variables of both models that are fed although they are no paired inputs, such as parameters.
@@ -403,7 +417,9 @@ class _ModelComparison:
         return values
 
     def _pair_nodes(self) -> list[tuple[Node, Node]]:
-        """Return the nodes of both models whose first outputs have one name, which no other has."""
+        """Return the nodes that have one place in graphs of one structure, or else those whose first outputs have one name."""
+        if self._pairing:
+            return self._pairing.pairs
         named = [_index_names(model.graph) for model in (self._pairs.left, self._pairs.right)]
         return [(node, named[1][name]) for name, node in named[0].items() if name in named[1]]
 
@@ -418,7 +434,7 @@ class _ModelComparison:
         for start in range(0, len(computed), _TOGETHER):
             together = computed[start : start + _TOGETHER]
             taken = [self._coverage.look(sides[0], draw.values[0]) for draw in together]
-            judged = self._judge.judge([_name_values(sides, draw) for draw in together], self.tolerate)
+            judged = self._judge.judge([_name_values(sides, draw, self._held) for draw in together], self.tolerate)
             if judged is None:
                 return []
             self.departures = self.departures or list(self._judge.departures)
@@ -427,11 +443,13 @@ class _ModelComparison:
         return reports
 
 
-def _name_values(sides: tuple[Computation, Computation], draw: Draw) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Return the inputs of both models by name, in the dtypes that they have there."""
+def _name_values(
+    sides: tuple[Computation, Computation], draw: Draw, held: Sequence[Collection[str]]
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Return the inputs of both models by name, in the dtypes that they have there, and parameters that are not ``held``."""
     left, right = (
-        {node.name: array for node, array in side.complete(values)[0].items() if not side.is_parameter(node)}
-        for side, values in zip(sides, draw.values, strict=True)
+        {n.name: array for n, array in side.complete(values)[0].items() if not (side.is_parameter(n) and n.name in own)}
+        for side, values, own in zip(sides, draw.values, held, strict=True)
     )
     return left, right
 

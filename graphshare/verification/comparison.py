@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from graphshare.analysis.name_lists import output_name
+from graphshare.arguments import NotNegative, Options
 from graphshare.errors import InputError, RefusedError
 from graphshare.formats.params.comparison import Comparison, compare_arrays
 from graphshare.formats.params.narrow_dtypes import is_floating, name_dtype, widen
@@ -30,15 +31,15 @@ _APART = float("inf")
 _SAME = Comparison(True, True, 0.0, 0.0)
 
 
-class Tolerance(msgspec.Struct, frozen=True):
+class Tolerance(Options, frozen=True):
     """How far a number may be from the reference's: ``rtol`` of that number, and ``atol`` or ``of_largest`` more.
 
     ``of_largest`` is relative to the largest finite number of the reference's array, and holds for floats.
     """
 
-    atol: float = 0.0
-    rtol: float = 0.0
-    of_largest: float = 0.0
+    atol: NotNegative = 0.0
+    rtol: NotNegative = 0.0
+    of_largest: NotNegative = 0.0
 
     def find_limit(self, wanted: Array) -> float:
         """Return how far any number may be from that of ``wanted``, beside ``rtol``."""
@@ -181,7 +182,7 @@ def compare_runs(
     """Compare the outputs of two runners in their order, and those of ``nodes`` inside where an output differs.
 
     ``names`` are what the outputs are called on both sides, ``nodes`` pairs of nodes that compute the same. With ``layers``
-    all inner outputs are compared. Raises InputError or RefusedError where these cannot be computed.
+    all inner outputs are compared. Raises InputError or RefusedError where these cannot be computed and the outputs are equal.
     """
     pairs = list(zip(names, reference.run(), runner.run(), strict=True))
     outputs = tuple(_compare_output(a, b, value, wanted, tolerance, reference.title) for (a, b), wanted, value in pairs)
@@ -192,8 +193,9 @@ def compare_runs(
         try:
             inner = _compare_inner(reference, runner, {b: a for a, b in nodes}, tolerance, to_first=not layers)
         except (InputError, RefusedError):
-            if layers:
-                raise  # else the outputs are what was asked for
+            # Outputs that differ are an answer already, and one without `layers` is about outputs.
+            if layers and all(output.comparison for output in outputs):
+                raise
         first = first or next((output for output in inner if not output.comparison), None)
     peak = max(reference.peak_bytes, runner.peak_bytes)
     return Values(outputs, first, peak, sizes_of, tuple(inner) if layers else (), runner.engine)

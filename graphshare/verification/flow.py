@@ -73,7 +73,7 @@ def check_options(options: ProofOptions) -> list[Fault]:
     if sets is not None and (options.inputs.rounds > 1 or options.train_step):
         faults.append(Fault("each set of `sets` is a round: `rounds` and `train_step` cannot be combined with it"))
     if isinstance(sets, Sequence) and not isinstance(sets, str) and not len(sets):
-        faults.append(Fault("`sets` contains no set"))
+        faults.append(Fault("`sets` contains no set", hint="leave `sets` out to draw inputs"))
     if options.expect_tied and not options.train_step:
         faults.append(Fault("`expect_tied` needs `train_step`"))
     return faults

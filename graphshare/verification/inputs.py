@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from graphshare.arguments import Natural, Positive
+from graphshare.arguments import Natural, Options, Positive
 from graphshare.checkpoint.load import Names, StrPath
 from graphshare.errors import InputError, MemoryLimitError, RefusedError
 from graphshare.execute.backends.backend import Computation
@@ -38,7 +38,7 @@ _APART = 1000  # from the seeds of other sets
 NodePair = tuple[Node, Node]
 
 
-class Inputs(msgspec.Struct, frozen=True, kw_only=True):
+class Inputs(Options, frozen=True, kw_only=True):
     """How inputs are chosen that are not fed by name.
 
     ``sets`` are sets of inputs by name: mappings, or a folder with ``.npz`` files, ``.npy`` files or ONNX's
@@ -110,17 +110,19 @@ class Drawer:
         *,
         training: bool = False,
         describe: Callable[[Node], Sequence[str]] | None = None,
+        notes: dict[str, None] | None = None,
     ) -> None:
         self.sides, self._pairs, self._inputs, self._titles = sides, pairs, inputs, titles
         self._training, self._describe = training, describe or (lambda node: [repr(node.name)])
-        self.notes: dict[str, None] = {}
+        self.notes: dict[str, None] = {} if notes is None else notes
         # A side that infers sizes from its weights knows more than one that declares them.
         self._leader = int(sides[1].infers_sizes and not sides[0].infers_sizes)
         self._drawn: list[Mapping[Node, Array]] = []
         follower = sides[1 - self._leader]
         paired = {pair[1 - self._leader] for pair in pairs}
         own = [node for node in follower.graph.variables() if node not in paired and not follower.is_constant(node)]
-        self._has_more = any(not node.details.holds_value for node in own)
+        # Parameters that no file holds are drawn by their names.
+        self._has_more = inputs.params_seed is not None or any(not node.details.holds_value for node in own)
 
     def draw(
         self,
@@ -153,8 +155,9 @@ class Drawer:
         """Return the values of both sides, from those of the leading one."""
         twins = [(pair[leader], pair[1 - leader]) for pair in self._pairs]
         others: Mapping[Node, Array] = {b: values[a] for a, b in twins if a in values}
-        if self._has_more:  # inputs that the other side alone has
-            others = self.sides[1 - leader].draw(others, seed=self._inputs.seed).values
+        if self._has_more:  # what the other side alone has
+            seeds = {"seed": self._inputs.seed, "params_seed": self._inputs.params_seed}
+            others = self.sides[1 - leader].draw(others, **seeds).values
         return [values, others] if leader == 0 else [others, values]
 
     def _to_leader(self, by_node: Mapping[Node, Any]) -> dict[Node, Any]:

@@ -40,7 +40,7 @@ def allow_noise(
             continue
         noise = [_measure_noise(side, inputs[number][i], own[i]) for i, side in enumerate(sides)]
         largest = [max(each) for each in zip(*noise, strict=True)]
-        operators = [head.node.op for head in sides[0].graph.heads]
+        operators = [tuple(head.node.op for head in pair) for pair in zip(*(side.graph.heads for side in sides), strict=True)]
         allowed[number] = _excuse(rounds[number], own, largest, operators, tolerance, notes)
     return tuple(allowed), notes
 
@@ -49,7 +49,7 @@ def _excuse(
     values: Values,
     own: tuple[Any, Any],
     noise: Sequence[float],
-    operators: Sequence[str],
+    operators: Sequence[tuple[str, ...]],
     tolerance: Tolerance,
     notes: list[str],
 ) -> Values:
@@ -58,7 +58,8 @@ def _excuse(
     for place, (output, each) in enumerate(zip(values.outputs, noise, strict=True)):
         if output.comparison:
             continue
-        cap = _cap_noise(each, own[0][place], operators[place])
+        values_of = (own[0][place], own[1][place])
+        cap = max(_cap_noise(each, value, op) for value, op in zip(values_of, operators[place], strict=True))
         wider = msgspec.structs.replace(tolerance, atol=max(tolerance.atol, cap))
         comparison = compare_values(own[1][place], own[0][place], wider)
         text = f"{output.reference!r} is {comparison.max_abs:.3g} apart, and a model from itself {each:.3g}"

@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from graphshare.analysis.branches import HeadPairs, find_prefixes, pair_by_prefix
-from graphshare.analysis.name_lists import internals, output_name
+from graphshare.analysis.name_lists import internals, list_implied_variables, output_name
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.checkpoint.map_file import NodeFinder, read_map
 from graphshare.checkpoint.model import Checkpoint
@@ -21,6 +21,7 @@ from graphshare.ir.compare import Pairing, compare_structure
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, Rewrite
 from graphshare.ir.walk import post_order
 from graphshare.ops.normalization.signature import BARRIER_KEYS
+from graphshare.rewrite.upgrade import upgrade
 from graphshare.text.format import format_count, format_names
 
 _NAMED = 6
@@ -102,6 +103,16 @@ def _pair_images(
     return HeadPairs(name, label, tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
 
 
+def upgrade_model(model: Checkpoint, wanted: Sequence[Entry], notes: dict[str, None]) -> tuple[Checkpoint, dict[Entry, Entry]]:
+    """Return the part of a graph that ``wanted`` needs, and the images of these entries; implied variables are nodes."""
+    part, _, implied = upgrade_part(model.graph, wanted)
+    if any(list_implied_variables(part)):  # an operator without a kernel kept it as it is
+        implied = sum(1 for _ in list_implied_variables(part))
+        part = upgrade(part, keep_amp_cast=True).graph
+    notes.update(dict.fromkeys(describe_upgrade(implied)))
+    return msgspec.structs.replace(model, graph=part), dict(zip(wanted, part.heads, strict=True))
+
+
 class ModelPairs(msgspec.Struct, frozen=True, eq=False):
     """Two models of which outputs and inputs belong together.
 
@@ -127,14 +138,15 @@ def pair_models(left: Checkpoint, right: Checkpoint, as_input: Collection[str], 
     """
     notes: list[str] = []
     heads = _pair_outputs(left.graph, right.graph, names, notes)
+    upgrades: dict[str, None] = {}
     sides = []
     for model, entries in zip((left, right), zip(*heads, strict=True), strict=True):
         if find_format(model.graph).supports(Capability.UPGRADE):
-            part, _, implied = upgrade_part(model.graph, entries)
-            notes += describe_upgrade(implied)
+            sides.append(upgrade_model(model, entries, upgrades)[0])
         else:
             part = msgspec.structs.replace(model.graph, heads=tuple(entries))
-        sides.append(msgspec.structs.replace(model, graph=part))
+            sides.append(msgspec.structs.replace(model, graph=part))
+    notes += upgrades
     outputs = list(zip(sides[0].graph.heads, sides[1].graph.heads, strict=True))
     own = [unique_names(list(map(output_name, entries))) for entries in zip(*heads, strict=True)]
     inputs = _pair_inputs(sides, as_input, names, notes)
@@ -166,9 +178,14 @@ def _pair_outputs(left: Graph, right: Graph, names: Mapping[str, str], notes: li
 
 def _list_names(graph: Graph, names: Mapping[str, str] = EMPTY) -> list[str]:
     """Return the names of the outputs of a graph, each once, as the other model has them."""
-    return unique_names(
-        [names.get(name, names.get(head.node.name, name)) for head in graph.heads for name in [output_name(head)]]
-    )
+    return unique_names([_rename(output_name(head), head.node.name, names) for head in graph.heads])
+
+
+def _rename(name: str, node: str, names: Mapping[str, str]) -> str:
+    """Return the name that an output of a node has in the other model; in MXNet it is that of the node with an ending."""
+    if name in names or node not in names or not name.startswith(node):
+        return names.get(name, name)
+    return names[node] + name.removeprefix(node)
 
 
 def _find_inner(graph: Graph, wanted: Collection[str]) -> dict[str, Entry] | None:

@@ -305,9 +305,12 @@ class Planner:
         """Read the facts of both models, with functions in the places of calls, at the sizes that either fixes of an input."""
         self._inline_calls()
         left, right = (side.model.graph for side in self.sides)
-        names = {name: other for other, name in self._inputs.items()}
+        known = [{node.name for node in side.nodes if not node.op} for side in self.sides]
+        # Two bodies need not read the same values.
+        others = {other: name for other, name in self._inputs.items() if name in known[0] and other in known[1]}
+        names = {name: other for other, name in others.items()}
         try:
-            sizes = [unify_sizes((left, right), names, {}, _TITLES), unify_sizes((right, left), self._inputs, {}, _TITLES)]
+            sizes = [unify_sizes((left, right), names, {}, _TITLES), unify_sizes((right, left), others, {}, _TITLES)]
         except RefusedError:  # nothing will be computed
             sizes = [{}, {}]
         for side, own in zip(self.sides, sizes, strict=True):

@@ -11,7 +11,7 @@ model comes first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -421,12 +421,14 @@ class RegionWalk:
         inputs = self._sides[-1][0].inputs
         return inputs[get_place(entry)] if get_place(entry) in inputs else self._compute_near(None, 0, [entry], -1)[0]
 
-    def _compute_near(self, plan: RegionPlan | None, side: int, entries: Sequence[Entry], number: int) -> list[Any]:
-        """Return values of a side on the values of the left model, from those that are kept."""
+    def _compute_near(
+        self, plan: RegionPlan | None, side: int, entries: Sequence[Entry], number: int, unknown: Collection[Node] = frozenset()
+    ) -> list[Any]:
+        """Return values of a side on the values of the left model, from those kept of nodes that are not ``unknown``."""
         left, own = self._sides[number][0], self._sides[number][side]
         known: dict[Place, Any] = dict(own.inputs)
         if plan is not None:
-            near = {entry.node for entry in entries}
+            near = {entry.node for entry in entries}.union(unknown)
             for term, value in left.values.items():
                 entry = plan.entries[side].get(term)
                 like = own.values.get(term)
@@ -446,7 +448,8 @@ class RegionWalk:
         for side, other in ((0, 1), (1, 0)):
             entries = self.planner.list_near(end[side], cone, _STEPS, side)
             try:
-                candidates = self._compute_near(plan, side, entries, number)
+                # The value of a name that may have moved is that of the left model, which the right one need not have.
+                candidates = self._compute_near(plan, side, entries, number, [each[side].node for each in cone.ends])
             except GraphshareError:
                 continue
             wanted = values[other]

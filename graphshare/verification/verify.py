@@ -14,11 +14,11 @@ from graphshare.formats.model_format import Capability, find_format
 from graphshare.resources import Resources
 from graphshare.rewrite.batched_graph import Batched, find_batch
 from graphshare.verification.batched import verify_batched
-from graphshare.verification.branches import check_names, upgrade_model, verify_pairs
+from graphshare.verification.branches import check_names, verify_pairs
 from graphshare.verification.comparison import BY_ELEMENT, Tolerance
 from graphshare.verification.flow import ProofOptions, check_options, refuse_options
 from graphshare.verification.inputs import Inputs
-from graphshare.verification.pairing import pair_branches, pair_by_rewrite
+from graphshare.verification.pairing import pair_branches, pair_by_rewrite, upgrade_model
 from graphshare.verification.report import Report
 
 

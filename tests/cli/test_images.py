@@ -105,10 +105,9 @@ def test_batches_of_what_has_no_batch_axis_or_mixes_samples(tmp_path: Path) -> N
         assert found["moved_output"][:, 2, 0, 0].tolist() == pictures.texture(8, 8, 2)[0, 0].tolist()
 
 
-def test_images_are_fed_to_verify(digits: Path) -> None:
-    both = [f"{LENET}-symbol.json", "--params", "trained.params", "--against", f"{LENET}-symbol.json"]
-    feeds = ["--against-params", "trained.params", "--feed", "data=unseen", "--preset", "mnist"]
-    run = done(graphshare("verify", *both, *feeds, cwd=digits))
+def test_images_are_fed_to_a_comparison(digits: Path) -> None:
+    both = [f"{LENET}-symbol.json", f"{LENET}-symbol.json", "--params", "trained.params", "--against-params", "trained.params"]
+    run = done(graphshare("compare", *both, "--feed", "data=unseen", "--preset", "mnist", cwd=digits))
     assert b"'data' is 10 images as (10,1,28,28)" in run.stderr
     assert b"'data' is seeded" not in run.stderr
 

@@ -85,5 +85,5 @@ def test_an_error_has_its_hints_in_words_of_python() -> None:
     with pytest.raises(gs.UsageError) as raised:
         gs.duplicate(ROOT / "fixtures" / "lenet", "b-", mode="tied")
     assert str(raised.value) == "`mode` cannot be 'tied'\n  hint: did you mean 'tie'? expected 'copy', 'tie' or 'batch'"
-    with pytest.raises(gs.UsageError, match=r"^`recorded` and `against` cannot be combined$"):
-        gs.compare("lenet", "lenet", {})
+    with pytest.raises(gs.UsageError, match=r"^a record has inputs of its own: leave `sets` and `rounds` out$"):
+        gs.compare(ROOT / "fixtures" / "lenet", {}, inputs=gs.Inputs(rounds=2))

@@ -111,7 +111,7 @@ def test_check_and_inspect_take_no_memory_by_attributes(tmp_path: Path, case: st
     "command",
     [
         pytest.param(["run", "--seed", "0"], marks=pytest.mark.large),
-        ["verify", "--against", "h.json"],
+        ["compare", "h.json"],
         pytest.param(["run", "--seed", "0", "--all"], marks=pytest.mark.large),
     ],
 )
@@ -448,6 +448,7 @@ def test_a_loop_body_is_summed_too(tmp_path: Path) -> None:
     "words",
     [
         ["compare", "a.onnx", "b.onnx"],
+        ["compare", "a.onnx", "b.onnx", "--layers"],
         ["duplicate", "a.onnx", "--prefix", "b-", "--verify", "-o", "c.onnx"],
     ],
 )

@@ -1,4 +1,4 @@
-"""``run --all`` and ``verify --layers``: every inner output of files, branches and recorded runs; the first that departs."""
+"""``run --all`` and ``--layers`` of proofs: every inner output of files, branches and recorded runs; the first that departs."""
 
 from __future__ import annotations
 
@@ -43,12 +43,13 @@ def change(folder: Path, name: str, **attrs: str) -> None:
     shutil.copy(folder / "lenet-0000.params", folder / "other-0000.params")
 
 
-def compared(folder: Path, *arguments: str, equal: bool) -> dict[str, Any]:
+def compared(folder: Path, *arguments: str, equal: bool, command: str = "compare") -> dict[str, Any]:
     """The only branch of a report."""
-    run = graphshare("verify", *arguments, "--format", "json", cwd=folder)
+    run = graphshare(command, *arguments, "--format", "json", cwd=folder)
     found = json.loads(run.stdout)
-    assert explain(found, "verify") == []
+    assert explain(found, command) == []
     assert (run.returncode, found["equal"]) == ((0, True) if equal else (1, False)), run.stdout.decode()
+    assert found["verdict"].startswith("EQUAL: " if equal else "NOT EQUAL: ")
     (branch,) = found["branches"]
     return {**branch, "notes": found["notes"], "by_name": {stage["name"]: stage for stage in branch["stages"]}}
 
@@ -106,13 +107,14 @@ def test_the_first_output_that_departs_from_a_record_is_named_with_its_differenc
     assert branch["by_name"]["layers"]["summary"] == f"8 of {OPERATORS} inner outputs depart"
 
 
-def test_an_inner_difference_counts_even_where_the_heads_are_equal(folder: Path) -> None:
+def test_an_inner_difference_is_shown_where_the_heads_are_equal(folder: Path) -> None:
     def shift(arrays: dict[str, Any]) -> None:
         arrays["bn1_output"] = arrays["bn1_output"] + 1
 
     rewrite(folder, shift)
     compared(folder, "lenet", "dump.npz", equal=True)
-    branch = compared(folder, "lenet", "dump.npz", "--layers", equal=False)
+    # An option that only shows more changes no verdict.
+    branch = compared(folder, "lenet", "dump.npz", "--layers", equal=True)
     assert [branch["by_name"][name]["verdict"] for name in ("values", "layers")] == ["holds", "fails"]
     assert branch["rounds"][0]["first"]["node"] == "bn1"
     assert branch["rounds"][0]["first"]["comparison"]["max_abs"] == pytest.approx(1, rel=1e-4)
@@ -146,7 +148,8 @@ def test_a_recorded_parameter_is_compared_with_the_file_or_fed_without_one(folde
         arrays["conv2_bias"] = arrays["conv2_bias"] + 1
 
     rewrite(folder, shift)
-    branch = compared(folder, "lenet", "dump.npz", "--layers", equal=False)
+    branch = compared(folder, "lenet", "dump.npz", "--layers", equal=True)
+    assert branch["by_name"]["layers"]["verdict"] == "fails"
     assert branch["rounds"][0]["first"]["reference"] == "conv2_bias"
 
 
@@ -161,9 +164,11 @@ def test_inputs_that_are_not_recorded_are_fed_or_drawn(folder: Path) -> None:
 
 
 def test_a_record_does_not_go_with_everything(folder: Path) -> None:
-    arguments = ("--against", "lenet", "--prefix", "a", "--rounds", "2")
-    said = refused(graphshare("compare", "lenet", "dump.npz", *arguments, cwd=folder))
-    assert said.count("--recorded") == 3
+    said = refused(graphshare("compare", "lenet", "dump.npz", "--rounds", "2", "--reduce", "parts", cwd=folder))
+    assert "leave --inputs and --rounds out" in said
+    assert "--reduce needs two models" in said
+    words = ("dump.npz", "--against-params", "lenet-0000.params")
+    refused(graphshare("compare", "lenet", *words, cwd=folder), "--against-params is for a model")
     refused(graphshare("compare", "lenet", "none.npz", cwd=folder), "none.npz")
     (folder / "bad.npz").write_bytes(b"PK\x03\x04 no more")
     refused(graphshare("compare", "lenet", "bad.npz", cwd=folder), "bad.npz")
@@ -178,12 +183,14 @@ def test_rounding_is_measured_by_the_largest_number_of_an_output(folder: Path) -
     def shift(share: float, arrays: dict[str, Any]) -> None:
         arrays["conv1_output"] = arrays["conv1_output"] + np.float32(share * np.abs(arrays["conv1_output"]).max())
 
+    def judge(*words: str) -> str:
+        verdict: str = compared(folder, "lenet", "dump.npz", "--layers", *words, equal=True)["by_name"]["layers"]["verdict"]
+        return verdict
+
     rewrite(folder, partial(shift, 5e-6))
-    compared(folder, "lenet", "dump.npz", "--layers", equal=True)
-    compared(folder, "lenet", "dump.npz", "--layers", "--rtol", "1e-7", equal=False)
+    assert [judge(), judge("--rtol", "1e-7")] == ["holds", "fails"]
     rewrite(folder, partial(shift, 5e-5))
-    compared(folder, "lenet", "dump.npz", "--layers", equal=False)
-    compared(folder, "lenet", "dump.npz", "--layers", "--rtol", "1e-4", equal=True)
+    assert [judge(), judge("--rtol", "1e-4")] == ["fails", "holds"]
 
 
 def test_two_files_are_compared_layer_by_layer(folder: Path) -> None:
@@ -191,37 +198,44 @@ def test_two_files_are_compared_layer_by_layer(folder: Path) -> None:
     branch = compared(folder, "lenet", "other", "--layers", equal=True)
     pairs = [(layer["reference"], layer["node"]) for layer in branch["rounds"][0]["layers"]]
     assert len(pairs) == OPERATORS
-    assert all(node == f"net1_{reference}" for reference, node in pairs)
+    assert all(reference == f"{node.removeprefix('net1_')}_output" for reference, node in pairs)
     model = gs.load(folder / "other")
     gs.save(model.with_params({"net1_fc1_bias": np.array(model.params["net1_fc1_bias"]) + 0.5}), folder / "changed")
     report = gs.compare(folder / "lenet", folder / "changed", layers=True)
     assert not report
     layers = report.branches[0].rounds[0].layers
     first = next(layer for layer in layers if not layer.comparison)
-    assert (first.reference, first.node) == ("fc1", "net1_fc1")
+    assert (first.reference, first.node) == ("fc1_output", "net1_fc1")
     assert first.comparison.max_abs == pytest.approx(0.5, rel=1e-4)
 
 
 def test_files_of_another_structure_are_compared_by_name(folder: Path) -> None:
     change(folder, "bn2", eps="0.1")
     branch = compared(folder, "lenet", "other", "--layers", equal=False)
-    assert branch["by_name"]["structure"]["verdict"] == "fails"
+    assert branch["by_name"]["structure"]["details"] == ["'bn2' and 'bn2': attributes eps None and '0.1'"]
+    assert branch["by_name"]["regions"]["details"][0].startswith("first at bn2_output: values differ")
     assert branch["rounds"][0]["first"]["node"] == "bn2"
     change(folder, "bn2", eps="0.001")  # MXNet's default, but written
-    branch = compared(folder, "lenet", "other", "--layers", equal=False)
+    branch = compared(folder, "lenet", "other", "--layers", equal=True)
     assert branch["by_name"]["layers"]["summary"].startswith("13 inner outputs compared")
-    assert [stage["verdict"] for stage in branch["stages"]] == ["fails", "holds", "holds"]
+    assert {stage["name"]: stage["verdict"] for stage in branch["stages"]} == {
+        "structure": "skipped",
+        "regions": "holds",
+        "values": "holds",
+        "layers": "holds",
+    }
     change(folder, "conv2", num_filter="9")
-    branch = compared(folder, "lenet", "other", "--layers", equal=False)
+    branch = compared(folder, "lenet", "other", "--layers", *SHAPE, equal=False)
+    assert branch["by_name"]["structure"]["details"] == ["'conv2' and 'conv2': attributes num_filter '16' and '9'"]
+    assert "one model alone does not compute it: Convolution" in branch["by_name"]["values"]["details"][0]
     assert branch["by_name"]["layers"]["verdict"] == "skipped"
-    assert "conv2" in branch["by_name"]["layers"]["details"][0]
 
 
 def test_branches_are_compared_layer_by_layer(folder: Path) -> None:
     done(graphshare("duplicate", "lenet", "--prefix", "sha-", "--mode", "tie", "-o", "siam", cwd=folder))
-    branch = compared(folder, "siam", "--layers", "--rounds", "2", equal=True)
-    assert [len(values["layers"]) for values in branch["rounds"]] == [OPERATORS] * 2
-    assert branch["by_name"]["layers"]["summary"].startswith("13 inner outputs compared in 2 runs, 13 bit for bit")
+    branch = compared(folder, "siam", "--layers", "--rounds", "2", equal=True, command="verify")
+    assert [len(values["layers"]) for values in branch["rounds"]] == [OPERATORS] * 3  # the open size at 1, at 2, and once more
+    assert branch["by_name"]["layers"]["summary"].startswith("13 inner outputs compared in 3 runs, 13 bit for bit")
 
 
 def test_the_library_takes_arrays_as_a_record(folder: Path) -> None:
@@ -260,40 +274,37 @@ def test_an_old_file_records_and_holds(tmp_path: Path) -> None:
 
 def test_outputs_alone_are_compared_whatever_the_structure(folder: Path) -> None:
     done(graphshare("fold", "lenet", "-o", "folded", cwd=folder))
-    branch = compared(folder, "folded", "lenet", *SHAPE, equal=False)
-    note = "the structures differ, so outputs are not compared; --values-only compares them by name"
-    assert note in branch["notes"]
     for pair in (("folded", "lenet"), ("lenet", "folded")):
         branch = compared(folder, *pair, *SHAPE, equal=True)
-        assert [stage["name"] for stage in branch["stages"]] == ["values"]
-        assert note not in branch["notes"]
+        assert [stage["name"] for stage in branch["stages"]] == ["structure", "regions", "values"]
+        assert "Convolution" in branch["by_name"]["structure"]["details"][0]
     run = done(graphshare("compare", "folded", "lenet", *SHAPE, cwd=folder))
-    assert run.stdout.decode().splitlines()[-1] == "EQUAL: this graph and the other graph, within the tolerance"
+    start = "EQUAL: the other model and the original, within the tolerance on 1 input; 1 difference of structure; "
+    assert run.stdout.decode().splitlines()[-1].startswith(start)
     model = gs.load(folder / "folded")
     gs.save(model.with_params({"fc1_bias": np.array(model.params["fc1_bias"]) + 0.5}), folder / "changed")
     branch = compared(folder, "changed", "lenet", *SHAPE, equal=False)
     assert branch["rounds"][0]["outputs"][0]["output"] == "softmax_output"
-    assert not gs.compare(folder / "changed", folder / "lenet", shapes={"data": (1, 1, 28, 28)})
+    assert branch["by_name"]["regions"]["details"][0].startswith("first at fc1_output: values differ")
+    assert gs.compare(folder / "changed", folder / "lenet", shapes={"data": (1, 1, 28, 28)}).outcome == "not equal"
 
 
 def test_a_cut_model_has_the_outputs_of_its_source(folder: Path) -> None:
     done(graphshare("extract", "lenet", "--target", "tanh3", "-o", "features", cwd=folder))
     branch = compared(folder, "features", "lenet", *SHAPE, equal=True)
     assert branch["rounds"][0]["outputs"][0]["comparison"]["identical"]
-    assert "outputs of the other graph that are not compared: softmax_output" in branch["notes"]
-    branch = compared(folder, "lenet", "features", *SHAPE, equal=False)
-    assert "does not have it" in branch["rounds"][0]["outputs"][0]["comparison"]["reason"]
-    refused(graphshare("verify", "lenet", cwd=folder), "--values-only needs --against")
-    words = ("--against", "lenet", "--rounds", "2")
-    refused(graphshare("verify", "features", *words, cwd=folder), "one set of inputs")
+    assert "outputs of the other that are not compared: softmax_output" in branch["notes"]
+    branch = compared(folder, "lenet", "features", *SHAPE, "--rounds", "2", equal=True)
+    assert [values["outputs"][0]["output"] for values in branch["rounds"]] == ["tanh3_output"] * 2
+    assert "outputs of the one model that are not compared: softmax_output" in branch["notes"]
     unknown = graphshare("compare", "features", "lenet", "--shape", "dat=1", cwd=folder)
     refused(unknown, "'dat' names no variable")
 
 
 def test_outputs_of_another_number_are_compared_by_name(folder: Path) -> None:
     done(graphshare("extract", "lenet", "--target", "tanh3", "--target", "pool2", "-o", "two", cwd=folder))
-    said = refused(graphshare("compare", "two", "lenet", cwd=folder), "the graphs have 2 and 1 output")
-    assert "hint: --values-only compares outputs by name" in said
+    done(graphshare("rename", "two", "--prefix", "x_", "-o", "renamed", cwd=folder))
+    refused(graphshare("compare", "renamed", "lenet", cwd=folder), "the models have 2 outputs", "graphshare extract")
     branch = compared(folder, "two", "lenet", *SHAPE, equal=True)
     assert [output["output"] for output in branch["rounds"][0]["outputs"]] == ["tanh3_output", "pool2_output"]
 
@@ -301,5 +312,5 @@ def test_outputs_of_another_number_are_compared_by_name(folder: Path) -> None:
 def test_drawn_parameters_are_equal_by_name(folder: Path) -> None:
     done(graphshare("extract", "lenet-symbol.json", "--target", "tanh3", "-o", "features.json", cwd=folder))
     done(graphshare("extract", "lenet-symbol.json", "--target", "tanh3", "--target", "conv2", "-o", "two.json", cwd=folder))
-    words = ("--against", "two.json", "--random-params", "0")
+    words = ("two.json", "--random-params", "0")
     compared(folder, "features.json", *words, *SHAPE, equal=True)

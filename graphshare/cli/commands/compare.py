@@ -46,7 +46,7 @@ EXAMPLES = {
 @options.max_memory
 @options.time_limit
 @report_format("html")
-@click.option("-o", "--out", metavar="FILE", help="Write the report to FILE instead of stdout.")
+@click.option("--report", "out", metavar="FILE", help="Write the report to FILE instead of stdout.")
 def command(
     model: str,
     other: str,
@@ -59,7 +59,7 @@ def command(
     out: str | None,
     **settings: Any,
 ) -> int:
-    """Find out whether two models, or a model and recorded outputs, are the same.
+    """Compare two models, or a model with recorded outputs.
 
     MODEL and OTHER are models of any format, precision and operator set, in either order. Instead of a model one of them can be
     recorded outputs: an .npz of `run --all -o`, the arrays that MXNet gave by their names, or a folder of ONNX's test data.

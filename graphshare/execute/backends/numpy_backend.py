@@ -49,7 +49,7 @@ def choose_executor(
     graph: Graph, engine: str | None, others: Mapping[str, bool], where: str, **options: Any
 ) -> Executor | None:
     """Return the executor of an engine. Raises UsageError for an engine that is not known or not installed."""
-    return create_executor(engine or REFERENCE, **options)
+    return create_executor(REFERENCE if engine is None else engine, **options)
 
 
 def list_unsupported(nodes: Sequence[Node]) -> list[Fault]:

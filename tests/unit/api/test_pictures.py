@@ -1,4 +1,4 @@
-"""Two models in one page: what ``diff`` found, and what ``verify`` found."""
+"""Two models in one page: what ``diff`` found, and what ``compare`` found."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_model_of_mxnet_and_its_export_in_one_page() -> None:
     assert "changed" in marks(drawn).values()
     proof = gs.draw_proof(gs.compare(source, exported, shapes={"data": (1, 1, 28, 28)}), source, exported)
     assert next(iter(sections(proof))).startswith("EQUAL")
-    assert marks(proof) == {}
+    assert set(marks(proof).values()) == {"near"}
 
 
 def test_names_of_both_models_stay_data(tmp_path: Path) -> None:
@@ -217,8 +217,18 @@ def test_the_worst_of_several_runs_is_told(tmp_path: Path) -> None:
         assert len(sections(drawn)["1 region"]) == 1
 
 
-def test_an_output_that_differs_is_marked_where_there_are_no_regions(tmp_path: Path) -> None:
+def test_an_output_that_differs_is_marked_where_no_region_is_judged(tmp_path: Path) -> None:
+    """A model that cannot be computed has no regions."""
     source = gs.load(LENET)
+    content = json.loads(Path(f"{LENET}-symbol.json").read_text())
+    next(node for node in content["nodes"] if node["name"] == "conv2")["attrs"]["num_filter"] = "9"
+    broken = gs.load(write_json(tmp_path / "broken.json", content), params=f"{LENET}-0000.params")
+    report = gs.compare(source, broken, shapes={"data": (1, 1, 28, 28)})
+    assert (report.outcome, report.branches[0].regions) == ("not equal", ())
+    assert marks(gs.draw_proof(report, source, broken)) == {"softmax": "apart"}
+
+
+def test_the_region_that_departs_is_marked_and_not_what_follows(tmp_path: Path) -> None:
     left = write_json(tmp_path / "a.json", document([variable("x"), operator("relu", "y", [0])], [1]))
     right = write_json(tmp_path / "b.json", document([variable("x"), operator("sigmoid", "y", [0])], [1]))
     report = gs.compare(gs.load(left), gs.load(right), shapes={"x": (2, 3)})
@@ -229,8 +239,8 @@ def test_an_output_that_differs_is_marked_where_there_are_no_regions(tmp_path: P
         for op in ("relu", "sigmoid")
     ]
     report = gs.compare(gs.load(chains[0]), gs.load(chains[1]), layers=True, shapes={"x": (2, 3)})
-    assert marks(gs.draw_proof(report, *map(gs.load, chains))) == {"h": "apart", "y": "apart"}
-    shapes = {"data": (1, 1, 28, 28)}
+    assert marks(gs.draw_proof(report, *map(gs.load, chains))) == {"h": "apart"}
+    source, shapes = gs.load(LENET), {"data": (1, 1, 28, 28)}
     assert marks(gs.draw_proof(gs.compare(source, source, shapes=shapes), source, source)) == {}
 
 

@@ -30,12 +30,13 @@ _FACTS = "has the shape .*, which does not fit .*|does not exist$|No such file"
 #: The arguments of a call of each function that is right; those that are not here need none but a model.
 RIGHT: dict[str, dict[str, Any]] = {
     "check": {"models": "lenet"},
+    "compare": {**MODEL, "other": "lenet"},
     "check_rules": {"path": "rules.json"},
     "convert": {"source": "lenet", "target": "out.npz"},
     "diff": {"left": "lenet", "right": "lenet"},
     "diff_params": {"left": "lenet", "right": "lenet"},
     "draw_difference": {"difference": Difference(GraphDiff()), "left": "lenet", "right": "lenet"},
-    "draw_proof": {**MODEL, "report": Report(()), "against": "lenet"},
+    "draw_proof": {**MODEL, "report": Report(()), "other": "lenet"},
     "duplicate": {**MODEL, "prefixes": "b-"},
     "explain": {"name": "conv1_weight", "rules": "rules.json"},
     "export": {**MODEL, "shapes": {"data": (1, 1, 28, 28)}, "verify": False},
@@ -92,7 +93,10 @@ WRONG: dict[str, list[Any]] = {
     "names": [{"nothing": "a"}, {"conv1": 3}, {"conv1": "fc1"}, {"conv1": ""}],
     "outputs": [{"scores": None}, {"scores": "text"}, {"scores": np.ones(3)}, {}],
     "overrides": [{"a": 3}, {3: "a"}],
-    "recorded": [{"fc1_output": None}],
+    "inputs": [gs.Inputs(rounds=0), gs.Inputs(rounds="2"), gs.Inputs(sets=[]), gs.Inputs(sets="missing"), gs.Inputs(seed=-1)],
+    "tolerance": [gs.Tolerance(atol=-1), gs.Tolerance(rtol="1e-5")],
+    "other": [{"fc1_output": None}],
+    "resources": [gs.Resources(max_memory="lots"), gs.Resources(time_limit=0), gs.Resources(time_limit="soon")],
     "to": ["npx", ""],
     "data": ["a/b", "..", "x.onnx", "w.npz"],
     "dtype": ["float23", ""],
@@ -156,7 +160,7 @@ def list_wrong_values(function: str, keyword: str, hint: Any, default: Any) -> I
             yield from ("yes", 1)
     if str in leaves and default != "":
         yield ""
-    if os.PathLike in leaves and keyword not in ("out", "target", "manifest", "models", "model"):
+    if os.PathLike in leaves and keyword not in ("out", "target", "manifest", "models", "model", "reduce"):
         yield from ("nul\0byte", 3)
         yield from () if function == "save" else ("lenet-0000.parms",)
     if hint == str | Iterable[str]:

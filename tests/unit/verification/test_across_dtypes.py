@@ -1,4 +1,4 @@
-"""``verify --across-dtypes``: a float32 model and its float16 twin, in either format and order."""
+"""A float32 model and its float16 twin, in either format and order, are compared by value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import graphshare
-from graphshare.errors import UsageError
 from tests.processes import ROOT
 
 onnx = pytest.importorskip("onnx")
@@ -54,16 +53,15 @@ def test_a_model_equals_its_float16_twin_within_the_tolerance_of_float16(models,
     left, right = (half, one) if swapped else (one, half)
     report = graphshare.compare(models[left], models[right], shapes=SHAPES)
     assert report, report.verdict
-    assert report.verdict.startswith("EQUAL")
-    assert "within the tolerance of float16" in report.verdict
-    assert any("0.01 of the largest in their output: the tolerance of float16" in note for note in report.notes)
+    start = "EQUAL: the other model and the original, within the tolerance of float16 on 1 input; 0 of 13 operators exact, "
+    assert report.verdict.startswith(start)
+    tolerance = report.branches[0].tolerance
+    assert (tolerance.dtype, tolerance.of_largest) == ("float16", 1e-2)
     (output,) = report.branches[0].rounds[0].outputs
     assert not output.comparison.identical
     assert 0 < output.of_largest < 1e-2
-    without = graphshare.compare(models[left], models[right], shapes=SHAPES)
-    assert not without
-    assert "types float" in without.branches[0].stages[-1].details[0]
-    assert any("`across_dtypes` compares by value" in note for note in without.notes)
+    strict = graphshare.compare(models[left], models[right], shapes=SHAPES, exact=True)
+    assert (strict.outcome, strict.branches[0].stages[-1].name) == ("not proved", "exact")
 
 
 @pytest.mark.parametrize("format_", ["mxnet", "onnx"])
@@ -73,16 +71,22 @@ def test_another_weight_is_found_across_dtypes(models, tmp_path: Path, format_: 
     weight = np.array(model.params[name])
     weight[0] += 0.5
     report = graphshare.compare(model.with_params({name: weight}), models[f"{format_}16"], shapes=SHAPES)  # fmt: skip
-    assert not report
-    assert "values differ" in report.branches[0].stages[-1].details[0]
+    assert report.outcome == "not equal"
+    stages = {stage.name: stage for stage in report.branches[0].stages}
+    assert "values differ" in stages["values"].details[0]
+    assert stages["regions"].details[0].startswith("first at fc1")
 
 
-def test_equal_models_are_bit_for_bit_in_the_tolerance_of_their_own(models) -> None:
-    report = graphshare.compare(models["mxnet32"], models["mxnet32"], shapes=SHAPES)
-    assert "bit for bit" in report.verdict
-    assert report.branches[0].tolerance.dtype == "float32"
+@pytest.mark.parametrize("name", ["mxnet32", "mxnet16", "onnx32", "onnx16"])
+def test_equal_models_are_exact_in_the_tolerance_of_their_own(models, name: str) -> None:
+    report = graphshare.compare(models[name], models[name], shapes=SHAPES)
+    assert report.verdict == "EQUAL: the other model and the original, exact for every input"
+    assert report.branches[0].rounds[0].outputs[0].comparison.identical
+    assert report.branches[0].tolerance.of_largest == 1e-5
 
 
-def test_it_needs_a_model_to_compare_with(models) -> None:
-    with pytest.raises(UsageError, match="`across_dtypes` needs `against`"):
-        graphshare.verify(models["mxnet32"])
+@pytest.mark.parametrize(("left", "right"), [("mxnet16", "onnx16"), ("onnx16", "mxnet16")])
+def test_two_programs_of_float16_are_as_far_apart_as_either_is_from_itself(models, left: str, right: str) -> None:
+    report = graphshare.compare(models[left], models[right], shapes=SHAPES)
+    assert report.outcome == "equal"
+    assert any(" apart, and a model from itself " in note for note in report.notes)

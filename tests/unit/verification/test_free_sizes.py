@@ -187,10 +187,10 @@ def test_shapes_are_not_measured_beyond_a_limit(tmp_path: Path, monkeypatch: pyt
     with resource_limits("4 GB", None):
         assert measure_shapes(model, model.graph.heads, {"x": (1, 5)}) == {}
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise MemoryLimitError(Fault("too large"))
 
-    monkeypatch.setattr("graphshare.verification.free_sizes.SessionPart", refuse)
+    monkeypatch.setattr("graphshare.verification.free_sizes.open_computation", refuse)
     assert measure_shapes(model, model.graph.heads, {"x": (1, 6)}) == {}
     with resource_limits("4 GB", None), pytest.raises(MemoryLimitError):
         measure_shapes(model, model.graph.heads, {"x": (1, 6)})

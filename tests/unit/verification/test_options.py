@@ -1,15 +1,18 @@
-"""Options of ``verify`` that exclude each other are refused, and options beside them are not."""
+"""Options of proofs that exclude each other are refused, and options beside them are not."""
 
 from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import graphshare as gs
+from graphshare.errors import UsageError
 from graphshare.verification import onnx_checker
 from tests.processes import ROOT
 
@@ -21,53 +24,81 @@ def lenet(tmp_path: Path) -> gs.Checkpoint:
     return gs.load(tmp_path / "lenet")
 
 
-SIDES = {
-    "alone": lambda model: (gs.duplicate(model, "sha-"), {}),
-    "branches": lambda model: (gs.duplicate(model, "sha-"), {"prefixes": ["sha-"]}),
-    "files": lambda model: (model, {"against": model}),
-}
+def compare_twins(model: gs.Checkpoint, **options: Any) -> gs.Report:
+    return gs.compare(model, model, **options)
+
+
+def compare_record(model: gs.Checkpoint, **options: Any) -> gs.Report:
+    feeds = {"data": np.ones((1, 1, 28, 28), "float32")}
+    return gs.compare(model, {**gs.run(model, feeds=feeds).outputs, **feeds}, **options)
+
+
+def verify_branches(model: gs.Checkpoint, **options: Any) -> gs.Report:
+    return gs.verify(gs.duplicate(model, "sha-"), prefixes=["sha-"], **options)
+
+
+def verify_rewrite(model: gs.Checkpoint, **options: Any) -> gs.Report:
+    return gs.verify(gs.duplicate(model, "sha-"), **options)
+
+
+TWO, NONE = gs.Inputs(rounds=2), gs.Inputs(sets=[])
 
 
 @pytest.mark.parametrize(
-    ("side", "options", "message"),
+    ("prove", "options", "message"),
     [
-        (
-            "files",
-            {"values_only": True, "rounds": 2},
-            "`values_only` of two models by the names of outputs has one set of inputs",
-        ),
-        ("files", {"values_only": True, "layers": True, "rounds": 2}, "`layers` of two models by the names of outputs has one"),
-        ("files", {"reduce": "part", "layers": True}, "`reduce` looks for the region that departs, and `layers` for an inner"),
-        ("files", {"reduce": "https://host/part"}, "`reduce` writes to a folder on this machine"),
-        ("files", {"prefixes": ["sha-"]}, "`against` compares two files; `prefixes` and `map` are for branches in one"),
-        ("files", {"map": "m.json"}, "`against` compares two files; `prefixes` and `map` are for branches in one"),
-        ("branches", {"reduce": "part"}, "`reduce` needs `against`"),
-        ("alone", {"reduce": "part"}, "`reduce` needs `against`"),
+        (compare_twins, {"reduce": "https://host/part"}, "`reduce` writes to a folder on this machine"),
+        (compare_twins, {"inputs": gs.Inputs(sets=[{}], rounds=2)}, "each set of `sets` is a round: `rounds` and `train_step`"),
+        (compare_twins, {"inputs": NONE}, "`sets` contains no set"),
+        (compare_record, {"inputs": TWO}, "a record has inputs of its own: leave `sets` and `rounds` out"),
+        (compare_record, {"inputs": gs.Inputs(sets=[{}])}, "a record has inputs of its own: leave `sets` and `rounds` out"),
+        (compare_record, {"reduce": "part"}, "`reduce` needs two models: a record has no operators"),
+        (verify_branches, {"inputs": gs.Inputs(sets=[{}]), "train_step": True}, "each set of `sets` is a round: `rounds` and"),
+        (verify_branches, {"inputs": NONE}, "`sets` contains no set"),
+        (verify_branches, {"expect_tied": True}, "`expect_tied` needs `train_step`"),
+        (verify_rewrite, {"expect_tied": True}, "`expect_tied` needs `train_step`"),
     ],
 )
 def test_options_that_exclude_each_other_are_refused(
-    side: str, options: dict[str, Any], message: str, lenet: gs.Checkpoint, tmp_path: Path
+    prove: Callable[..., gs.Report], options: dict[str, Any], message: str, lenet: gs.Checkpoint
 ) -> None:
-    model, more = SIDES[side](lenet)
-    with pytest.raises(gs.GraphshareError, match=re.escape(message)):
-        gs.verify(model, **{**more, **options})
+    with pytest.raises(UsageError, match=re.escape(message)):
+        prove(lenet, **options)
 
 
 @pytest.mark.parametrize(
-    ("side", "options"),
+    ("prove", "options"),
     [
-        ("files", {"values_only": True, "rounds": 1}),
-        ("files", {"rounds": 2}),
-        ("files", {"layers": True}),
-        ("files", {"engine": ["numpy", "auto"]}),
-        ("branches", {"layers": True, "rounds": 2}),
-        ("branches", {"engine": "numpy,auto"}),
-        ("alone", {"rounds": 2}),
+        (compare_twins, {"inputs": TWO}),
+        (compare_twins, {"layers": True}),
+        (compare_twins, {"layers": True, "inputs": TWO}),
+        (compare_twins, {"engine": ["numpy", "auto"]}),
+        (compare_record, {"layers": True}),
+        (compare_record, {"engine": ["numpy", "auto"]}),
+        (verify_branches, {"layers": True, "inputs": TWO}),
+        (verify_branches, {"engine": "numpy,auto"}),
+        (verify_rewrite, {"inputs": TWO}),
     ],
 )
-def test_options_that_go_together_are_not(side: str, options: dict[str, Any], lenet: gs.Checkpoint) -> None:
-    model, more = SIDES[side](lenet)
-    assert gs.verify(model, **{**more, **options})
+def test_options_that_go_together_are_not(
+    prove: Callable[..., gs.Report], options: dict[str, Any], lenet: gs.Checkpoint
+) -> None:
+    assert prove(lenet, **options)
+
+
+@pytest.mark.parametrize("option", ["against", "values_only", "across_dtypes", "recorded", "reduce"])
+def test_options_for_two_models_are_not_those_of_verify(option: str, lenet: gs.Checkpoint) -> None:
+    with pytest.raises(TypeError, match=option):
+        gs.verify(lenet, **{option: "x"})
+
+
+def test_layers_beside_parts_that_show_a_difference(lenet: gs.Checkpoint, tmp_path: Path) -> None:
+    """Parts are looked for where a region departs, whether inner outputs are shown or not."""
+    other = lenet.with_params({"fc2_bias": np.full_like(lenet.params["fc2_bias"], 3)})
+    report = gs.compare(lenet, other, layers=True, reduce=tmp_path / "part")
+    assert report.outcome == "not equal"
+    assert report.reduced is not None
+    assert [stage.verdict for stage in report.branches[0].stages if stage.name == "layers"] == ["fails"]
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,11 @@ from graphshare.errors import GraphshareError, InputError, RefusedError
 from graphshare.ir.graph import Graph
 from graphshare.ops.kernel import Array
 from graphshare.verification.pairing import (
+    ModelPairs,
     find_changes,
-    find_exchanged,
-    order_heads,
     pair_branches,
     pair_by_rewrite,
-    pair_heads,
-    pair_names,
+    pair_models,
 )
 from tests.symbols import document, operator, variable
 
@@ -162,32 +160,73 @@ def test_prefixes_are_found_unless_they_are_told(tmp_path: Path) -> None:
         pair_branches(graph, ["x-"], None)
 
 
-def test_names_pair_in_their_order_unless_they_are_the_same(tmp_path: Path) -> None:
-    assert pair_names(["a", "b"], ["b", "a"], "output") == {"a": "a", "b": "b"}
-    assert pair_names(["a", "b"], ["b", "c"], "output") == {"a": "b", "b": "c"}
+def pair_both(left: gs.Checkpoint, right: gs.Checkpoint, **names: str) -> ModelPairs:
+    return pair_models(left, right, (), names)
+
+
+def test_outputs_pair_in_their_order_unless_they_have_the_same_names(tmp_path: Path) -> None:
+    left = load(tmp_path, "a", "b")
+    pairs = pair_both(left, load(tmp_path, "b", "a"))
+    assert pairs.names == [("a_output", "a_output"), ("b_output", "b_output")]
+    assert [head.node.name for head in pairs.right.graph.heads] == ["a", "b"]
+    assert pairs.notes == []
+    pairs = pair_both(left, load(tmp_path, "b", "c"))
+    assert pairs.names == [("a_output", "b_output"), ("b_output", "c_output")]
+    text = "a_output with b_output, b_output with c_output"
+    assert pairs.notes == [f"the outputs have other names, and are compared in their order: {text}"]
     with pytest.raises(RefusedError) as caught:
-        pair_names(list("abcde"), list("bcdefg"), "output")
-    assert caught.value.faults[0].message == "the models have 5 outputs (a, b, c, d and 1 more) and 6 (b, c, d, e and 2 more)"
-    left, right = load(tmp_path, "a", "b"), load(tmp_path, "b", "a")
-    names, heads = pair_heads(left, right)
-    assert names == {"a_output": "a_output", "b_output": "b_output"}
-    assert [head.node.name for head in heads] == ["a", "b"]
-    assert [head.node.name for head in order_heads(right.graph, ["b_output"])] == ["b"]
+        pair_both(load(tmp_path, *"abcde"), load(tmp_path, *"bcdefg"))
+    counts = "5 outputs (a_output, b_output, c_output, d_output and 1 more) and 6 (b_output, c_output, d_output, e_output"
+    assert caught.value.faults[0].message == f"the models have {counts} and 2 more)"
     with pytest.raises(GraphshareError, match="the models have 2 outputs"):
-        pair_heads(left, load(tmp_path, "c"))
+        pair_both(left, load(tmp_path, "c"))
 
 
-@pytest.mark.parametrize(
-    ("pairs", "exchanged"),
-    [
-        ([("a", "a"), ("b", "b")], []),
-        ([("a", "c"), ("b", "d")], []),
-        ([("a", "b"), ("b", "a"), ("c", "c")], ["input a is input b of the other", "input b is input a of the other"]),
-        ([("a", "b"), ("b", "c")], ["input a is input b of the other"]),
-    ],
-)
-def test_exchanged_names_are_told(pairs: list[tuple[str, str]], exchanged: list[str]) -> None:
-    assert list(find_exchanged(pairs, "input")) == exchanged
+def test_outputs_pair_by_the_names_that_a_rewrite_gave(tmp_path: Path) -> None:
+    pairs = pair_both(load(tmp_path, "a", "b"), load(tmp_path, "q", "p"), a="p", b="q")
+    assert [(x.node.name, y.node.name) for x, y in pairs.outputs] == [("a", "p"), ("b", "q")]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_outputs_of_one_model_may_be_inside_of_the_other(tmp_path: Path, *, swapped: bool) -> None:
+    nodes = [variable("data"), operator("relu", "a", [0]), operator("tanh", "b", [1])]
+    for name, heads in (("inner", [1]), ("whole", [2])):
+        text = json.dumps(document(nodes[: heads[0] + 1], heads))
+        (tmp_path / f"{name}-symbol.json").write_text(text)
+    models = [gs.load(tmp_path / f"{name}-symbol.json") for name in ("inner", "whole")]
+    pairs = pair_both(*models[:: -1 if swapped else 1])
+    assert pairs.names == [("a_output", "a_output")]
+    title = "the one model" if swapped else "the other"
+    assert pairs.notes == [f"outputs of {title} that are not compared: b_output"]
+
+
+def load_sum(folder: Path, *names: str, order: Sequence[int]) -> gs.Checkpoint:
+    """A model of inputs whose difference is taken in an order."""
+    nodes = [*map(variable, names), operator("elemwise_sub", "y", order)]
+    path = folder / f"{'-'.join(names)}-symbol.json"
+    path.write_text(json.dumps(document(nodes, [len(names)])))
+    return gs.load(path)
+
+
+def test_inputs_pair_by_their_names_and_the_rest_in_its_order(tmp_path: Path) -> None:
+    left = load_sum(tmp_path, "a", "b", order=[0, 1])
+    for names, order, wanted in ((("b", "a"), [1, 0], "ab"), (("a", "x"), [0, 1], "ax"), (("x", "y"), [0, 1], "xy")):
+        pairs = pair_both(left, load_sum(tmp_path, *names, order=order))
+        assert [(a.name, b.name) for a, b in pairs.inputs] == [("a", wanted[0]), ("b", wanted[1])]
+        others = [f"{a} with {b}" for a, b in zip("ab", wanted, strict=True) if a != b]
+        notes = [f"inputs have other names, and are paired in their order: {', '.join(others)}"]
+        assert pairs.notes == (notes if others else [])
+
+
+def test_exchanged_inputs_are_a_change(tmp_path: Path) -> None:
+    """Structure pairs variables by their use, and callers feed them by name."""
+    left = load_sum(tmp_path, "a", "b", order=[0, 1])
+    assert find_changes(pair_both(left, load_sum(tmp_path, "b", "a", order=[1, 0])), across_dtypes=False)[1] == ()
+    _, changes = find_changes(pair_both(left, load_sum(tmp_path, "b", "a", order=[0, 1])), across_dtypes=False)
+    assert changes == (
+        "input 'a' takes the place of input 'b' of the other",
+        "input 'b' takes the place of input 'a' of the other",
+    )
 
 
 def weighted(folder: Path, *, weight: Array, mean: Array | None = None, momentum: str = "0.9") -> gs.Checkpoint:
@@ -213,9 +252,9 @@ def test_changes_are_those_of_nodes_and_of_parameters(tmp_path: Path) -> None:
         (weighted(tmp_path, weight=one, momentum="0.5"), False, ["momentum"]),
     ]
     for other, across_dtypes, expected in cases:
-        _, changes = find_changes(model, other, across_dtypes=across_dtypes)
+        _, changes = find_changes(pair_both(model, other), across_dtypes=across_dtypes)
         assert len(changes) == len(expected), changes
         for change, part in zip(changes, expected, strict=True):
             assert part in change
     bare = gs.load(tmp_path / "n-symbol.json")
-    assert find_changes(bare, bare, across_dtypes=False)[1] == ()
+    assert find_changes(pair_both(bare, bare), across_dtypes=False)[1] == ()

@@ -21,8 +21,9 @@ from graphshare.verification.comparison import (
     tolerate_dtype,
 )
 from graphshare.verification.onnx_export import ExportReport
-from graphshare.verification.regions import Operator, Region, RegionReport
+from graphshare.verification.region import Operator, Region, RegionReport
 from graphshare.verification.report import (
+    OTHER_MODEL,
     BranchReport,
     Report,
     Stage,
@@ -74,7 +75,7 @@ STRUCTURE_SKIPPED = (Stage("structure", "skipped", "", ("one", "two")), *HOLDS[1
 @pytest.mark.parametrize(
     ("branches", "verdict"),
     [
-        ((), "NOT VERIFIED: nothing was compared"),
+        ((), "NOT JUDGED: nothing was compared"),
         ((branch(),), "EQUAL: b- and the original, bit for bit"),
         ((branch(), branch(name="c-", comparison=NEAR)), "EQUAL: b-, c- and the original, within the tolerance"),
         ((branch(comparison=NEAR, tolerance=Tolerance(0, 0)),), "EQUAL: b- and the original, within the tolerance"),
@@ -116,10 +117,31 @@ STRUCTURE_SKIPPED = (Stage("structure", "skipped", "", ("one", "two")), *HOLDS[1
         ((failing("values", "training", training=trained("drifts")),), "NOT EQUAL: values of b-, training of b-"),
         ((failing("values"), branch(name="c-")), "NOT EQUAL: values of b-"),
         (
-            (failing("regions", regions=regions(region(None), region(None, "s"))),),
-            "NOT PROVED: the values are equal, and 2 regions could not be judged",
+            (branch(*HOLDS, Stage("regions", "unknown", "", ("first at r: not judged: why", "more"))),),
+            "NOT JUDGED: first at r: not judged: why",
         ),
-        ((failing("regions", regions=regions(region(None), region(APART, "s"))),), "NOT EQUAL: regions of b-"),
+        ((branch(*HOLDS, Stage("values", "unknown", "")),), "NOT JUDGED: nothing was compared"),
+        (
+            (failing("regions", regions=regions(region(None), region(APART, "s"))),),
+            "NOT PROVED: the outputs are equal, but 1 region differs, first at s",
+        ),
+        (
+            (failing("regions", regions=regions(region(APART), region(APART, "s"))),),
+            "NOT PROVED: the outputs are equal, but 2 regions differ, first at r",
+        ),
+        ((failing("regions", "values", regions=regions(region(APART))),), "NOT EQUAL: regions of b-, values of b-"),
+        # A difference is an answer, whatever else could not be judged.
+        ((branch(*HOLDS, Stage("regions", "unknown", ""), Stage("values", "fails", "")),), "NOT EQUAL: values of b-"),
+        ((failing("exact"),), "NOT PROVED: the values are equal, but not exact for every input"),
+        ((failing("layers"),), "EQUAL: b- and the original, bit for bit"),
+        (
+            (branch(name=OTHER_MODEL, is_exact=True),),
+            "EQUAL: the other model and the original, exact for every input",
+        ),
+        (
+            (branch(name=OTHER_MODEL, comparison=NEAR),),
+            "EQUAL: the other model and the original, within the tolerance on 1 input",
+        ),
         (
             (failing("changes"),),
             "NOT PROVED: the values are equal, but none of them shows the differences between the models",
@@ -189,7 +211,7 @@ def operators(count: int) -> tuple[Operator, ...]:
 _FIRST, _LAST = (", ".join(f"Add 'n{number}'" for number in numbers) for numbers in (range(8), range(1, 9)))
 
 STAGES = {
-    "no outputs": (value_stage([run()]), "fails", "there are no outputs to compare", ()),
+    "no outputs": (value_stage([run()]), "unknown", "there are no outputs to compare", ("there are no outputs to compare",)),
     "equal outputs": (value_stage([run(EXACT, NEAR)]), "holds", "2 outputs compared, 1 bit for bit, max abs 1e-07", ()),
     "equal outputs in runs": (
         value_stage([run(EXACT, EXACT, sizes_of=""), run(NEAR, EXACT, sizes_of="b-")]),
@@ -278,7 +300,7 @@ STAGES = {
     ),
     "a region that was not judged": (
         region_stage(regions(region(None, reason="too large"))),
-        "fails",
+        "unknown",
         "3 of 5 operators exact, 1 region not judged",
         ("first at r: not judged: too large", "the original computes it by nothing", "the other model computes it by nothing"),
     ),
@@ -350,7 +372,6 @@ _CHANGES = "differences in 1 place changed no value that was computed"
         ((regions(region(EXACT, hidden="differ")), regions(region(EXACT))), ()),
         ((regions(region(EXACT, hidden="differ")), regions(region(OFF, hidden="differ"))), ()),
         ((regions(region(EXACT, hidden="differ", place="body")),) * 2, ("r in body: differ",)),
-        ((regions(region(EXACT, switches=("s",))),), ("'s': one of its bodies was compared with nothing",)),
     ],
 )
 def test_what_equal_values_hide_is_a_stage_of_its_own(
@@ -367,6 +388,34 @@ def test_what_equal_values_hide_is_a_stage_of_its_own(
     if hidden:
         assert stages[-1] == Stage("changes", "fails", _CHANGES, hidden)
     assert add_regions(stages, [report for each in rounds for report in each]) == stages
+
+
+def test_a_body_that_was_compared_with_nothing_leaves_a_model_not_judged() -> None:
+    stage = add_regions(HOLDS, regions(region(EXACT, switches=("s",))))[-1]
+    summary = "1 If with a body that was not reached; `feeds` gives other inputs"
+    assert stage == Stage("changes", "unknown", summary, ("'s': one of its bodies was compared with nothing",))
+    report = Report((branch(*HOLDS, stage),))
+    assert (report.outcome, report.rung) == ("not judged", "not judged")
+
+
+@pytest.mark.parametrize(
+    ("branches", "outcome", "rung"),
+    [
+        ((), "not judged", "not judged"),
+        ((branch(),), "equal", "on 1 input"),
+        ((branch(is_exact=True),), "equal", "exact"),
+        ((branch(is_exact=True), branch()), "equal", "on 1 input"),
+        ((branch(*HOLDS, Stage("values", "unknown", "")),), "not judged", "not judged"),
+        ((failing("regions"),), "not proved", "not judged"),
+        ((failing("changes", "exact"),), "not proved", "not judged"),
+        ((failing("regions", "values"),), "not equal", "differs"),
+        ((branch(), failing("structure")), "not equal", "differs"),
+        ((failing("layers"),), "equal", "on 1 input"),
+    ],
+)
+def test_the_worst_of_all_branches_is_the_outcome(branches: tuple[BranchReport, ...], outcome: str, rung: str) -> None:
+    report = Report(branches)
+    assert (report.outcome, report.rung, bool(report)) == (outcome, rung, outcome == "equal")
 
 
 @pytest.mark.parametrize(
