@@ -14,8 +14,7 @@ from graphshare.checkpoint.load import Model, Names, Shapes, StrPath, as_checkpo
 from graphshare.checkpoint.map_file import read_map
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, GraphshareError, InputError, MemoryLimitError, RefusedError, UsageError, locate_refusals
-from graphshare.execute.backends.backend import Computation, list_unsupported, open_computation, warm_up
-from graphshare.execute.plan import UnsupportedError
+from graphshare.execute.backends.backend import Computation, open_computation, warm_up
 from graphshare.execute.prepare.fed_values import as_values
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params.records import find_coarsest
@@ -43,6 +42,7 @@ from graphshare.verification.flow import (
     compare_rounds,
     describe_engines,
     find_drawing,
+    find_obstacles,
     leave_drawn,
     leave_drawn_regions,
     refuse_options,
@@ -219,11 +219,11 @@ class _ModelComparison:
     def run(self) -> Report:
         """Return the report of all stages."""
         structure, is_exact = self._compare_structure()
-        unsupported = self._list_unsupported()
-        if unsupported:
-            if not self._options.allow_unsupported or not is_exact:
-                raise UnsupportedError(unsupported)
-            skipped = Stage("values", "skipped", "not run", tuple(sorted({fault.message for fault in unsupported})))
+        graphs = [model.graph for model in (self._pairs.left, self._pairs.right)]
+        is_allowed = self._options.allow_unsupported and is_exact
+        obstacles = find_obstacles([(graph, graph.nodes) for graph in graphs], is_allowed=is_allowed)
+        if obstacles:
+            skipped = Stage("values", "skipped", "not run", obstacles)
             branch = BranchReport("", OTHER_MODEL, (structure, skipped), is_exact=True)
             return Report((branch,), tuple(self._notes))
         exact = RegionReport(0, 0, {}) if is_exact else self._judge.find_exact()
@@ -270,10 +270,6 @@ class _ModelComparison:
             return structure_stage(pairing), True
         summary = f"{format_count(len(changes), 'difference')}, so identities and values decide"
         return Stage("structure", "skipped", summary, changes), False
-
-    def _list_unsupported(self) -> list[Fault]:
-        models = (self._pairs.left, self._pairs.right)
-        return [fault for model in models for fault in list_unsupported(model.graph, model.graph.nodes)]
 
     def _open(self) -> tuple[Computation, Computation]:
         """Open both models, in the first engine where there is a choice of engines."""

@@ -134,7 +134,9 @@ class Drawer:
         Raises:
             RefusedError: inputs cannot be drawn, or both sides fix other sizes.
         """
-        feeds, shapes = self._to_leader(feeds), self._unify(self._to_leader(shapes))
+        feeds = self._to_leader(feeds)
+        fed = {node: array.shape for node, array in feeds.items() if isinstance(array, np.ndarray)}
+        shapes = self._unify({**self._to_leader(shapes), **fed})
         first, is_open = self._draw(feeds, shapes, branch, 0)
         yield first
         if count is None and is_open:

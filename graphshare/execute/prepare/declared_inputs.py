@@ -120,6 +120,8 @@ def unify_sizes(
 ) -> dict[str, GivenShape]:
     """Return ``shapes`` with the sizes that the second graph fixes of inputs; ``names`` has its name of each of the first's.
 
+    Sizes that have one name in the second graph are the same.
+
     Raises RefusedError where both fix other sizes; all such inputs are listed, with the ``titles`` of both.
     """
     unified, faults = dict(shapes), list[Fault]()
@@ -137,6 +139,17 @@ def unify_sizes(
             unified[name] = tuple(next((size for size in pair if isinstance(size, int)), None) for pair in pairs)
     if faults:
         raise RefusedError(faults)
+    # A name of a size that the second graph has in several inputs is one size, also where the first graph knows no names.
+    named = {name: sizes for name, twin in names.items() if name in unified and (sizes := right.get(twin, _UNKNOWN)[1])}
+    bound = {
+        text: size
+        for name, sizes in named.items()
+        for text, size in zip(sizes, unified[name], strict=False)
+        if isinstance(text, str) and isinstance(size, int)
+    }
+    for name, sizes in named.items():
+        known = zip(unified[name], sizes, strict=False)
+        unified[name] = tuple(bound.get(str(text)) if size is None else size for size, text in known)
     return unified
 
 
