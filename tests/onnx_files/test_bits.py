@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 import graphshare as gs
-from graphshare.verification.inputs import _is_same
+from graphshare.verification.branches import _is_same
 from tests.onnx_files.mutable import build, declare, node
 from tests.processes import graphshare
 
