@@ -120,9 +120,10 @@ def unify_sizes(
 ) -> dict[str, GivenShape]:
     """Return ``shapes`` with the sizes that the second graph fixes of inputs; ``names`` has its name of each of the first's.
 
-    Sizes that have one name in the second graph are the same.
+    Sizes that have one name in the second graph are the same. ``shapes`` are those that are given or fed.
 
-    Raises RefusedError where both fix other sizes; all such inputs are listed, with the ``titles`` of both.
+    Raises RefusedError where both fix other sizes, or the second other ones than ``shapes``; all such inputs are listed, with
+    the ``titles`` of both.
     """
     unified, faults = dict(shapes), list[Fault]()
     left, right = map(list_declared, graphs)
@@ -132,6 +133,9 @@ def unify_sizes(
             both = zip((sizes, others), titles, strict=True)
             text = ", and ".join(f"{format_declared(own)} in {title}" for own, title in both)
             faults.append(Fault(f"input {name!r} is {text}", node=name))
+        elif name in shapes and others is not None and not fits_sizes(shapes[name], others):
+            own_text, text = format_shape(shapes[name]), format_declared(others)
+            faults.append(Fault(f"input {name!r} is given as {own_text}, but it is {text} in {titles[1]}", node=name))
         elif others is not None:
             # A graph that states no sizes infers them from what the other one fixes.
             own = shapes.get(name, (None,) * len(others) if sizes is None else sizes)
@@ -177,6 +181,8 @@ def convert_inputs(session: OnnxSession, values: Mapping[str, Any]) -> dict[str,
 
 def draw_as(array: Array, dtype: str) -> Array:
     """Return drawn numbers as some that ``dtype``, which a model states of the same input, holds too."""
+    if dtype == "string" or " of " in dtype:  # texts, sequences and optional values are no numbers of one dtype
+        return array
     if is_narrow(own := np.dtype(dtype or "f")) and is_floating(own) and array.dtype.kind == "f":
         return array.astype(own).astype(array.dtype)
     if is_floating(own) or array.dtype.kind != "f":
