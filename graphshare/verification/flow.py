@@ -63,8 +63,8 @@ class ProofOptions(msgspec.Struct, frozen=True):
         if sets is None:
             return [self.feeds]
         is_folder = isinstance(sets, str | os.PathLike)
-        read = read_sets(os.fspath(sets), graph) if is_folder else [as_values(each, graph) for each in sets]  # type: ignore[arg-type,union-attr]
-        return [{**each, **self.feeds} for each in read]
+        read = read_sets(os.fspath(sets), graph) if is_folder else sets  # type: ignore[arg-type]
+        return [{**as_values(each, graph), **self.feeds} for each in read]  # type: ignore[union-attr,arg-type]
 
 
 def check_options(options: ProofOptions) -> list[Fault]:

@@ -95,8 +95,10 @@ class _Part:
             value, like = given.values.get(term), own.values.get(term)
             if value is None or like is None:
                 raise RefusedError(Fault(f"value {output_name(Entry(*place))!r} was not computed"))
-            values[place] = value if value.dtype == like.dtype else value.astype(like.dtype)
-        key = tuple((value.ndim, value.dtype) for value in values.values())
+            is_other = _is_array(value) and _is_array(like) and value.dtype != like.dtype
+            values[place] = value.astype(like.dtype) if is_other else value
+        # Sequences and optional values have no rank.
+        key = tuple((value.ndim, value.dtype) if _is_array(value) else type(value) for value in values.values())
         if key not in self._opened:
             self._opened[key] = open_part(self._model, self._targets, values, has_sizes=self._has_sizes)
         outputs: list[Any] = self._opened[key](values)
