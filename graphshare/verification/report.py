@@ -158,7 +158,7 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
     @property
     def rung(self) -> str:
         """Return the weakest that is known of any output, in the words of the ladder."""
-        if self.branches and all(branch.is_exact for branch in self.branches):
+        if self.outcome == "equal" and all(branch.is_exact for branch in self.branches):
             return "exact"
         if self.outcome == "equal":
             return f"on {format_count(max(len(branch.rounds) for branch in self.branches), 'input')}"
