@@ -203,6 +203,7 @@ class _ModelComparison:
         self, left: Checkpoint, right: Checkpoint, options: ProofOptions, names: Mapping[str, str], *, exact: bool = False
     ) -> None:
         self.departures: list[Departure] = []
+        self._nodes: list[tuple[Node, Node]] = []
         self._options, self._is_exact_wanted = options, exact
         self._sources = (left, right)
         self._pairs = pair_models(left, right, options.as_input, names)
@@ -267,6 +268,7 @@ class _ModelComparison:
             return Stage("structure", "skipped", f"{left.title} and {right.title} have other nodes"), False
         pairing, changes = find_changes(self._pairs, across_dtypes=bool(self._dtype))
         if not changes and not self._dtype:
+            self._nodes = [(a, b) for a, b in pairing.pairs if a.op]
             return structure_stage(pairing), True
         summary = f"{format_count(len(changes), 'difference')}, so identities and values decide"
         return Stage("structure", "skipped", summary, changes), False
@@ -337,7 +339,7 @@ class _ModelComparison:
                     raise
                 except (InputError, RefusedError) as error:
                     errors[side, number] = error
-                    own.append(Refused(error.faults[0].message))
+                    own.append(Refused(str(error.faults[0])))
             results.append(own)
             computation.close()  # one of them is in memory at a time
         for number in range(len(draws)):
@@ -368,7 +370,9 @@ class _ModelComparison:
         return values
 
     def _pair_nodes(self) -> list[tuple[Node, Node]]:
-        """Return the nodes of both models whose first outputs have one name, which no other has."""
+        """Return the nodes of one graph, else those of both models whose first outputs have one name, which no other has."""
+        if self._nodes:
+            return self._nodes
         named = [_index_names(model.graph) for model in (self._pairs.left, self._pairs.right)]
         return [(node, named[1][name]) for name, node in named[0].items() if name in named[1]]
 

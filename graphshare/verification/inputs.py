@@ -83,7 +83,7 @@ class _Attempt:
             except MemoryLimitError:
                 raise
             except (InputError, RefusedError) as error:
-                outputs[side] = Refused(error.faults[0].message)
+                outputs[side] = Refused(str(error.faults[0]))
                 refusals.append(error)
         if not refusals:
             self.outputs = outputs
