@@ -172,11 +172,14 @@ def _list_names(graph: Graph, names: Mapping[str, str] = EMPTY) -> list[str]:
 
 
 def _find_inner(graph: Graph, wanted: Collection[str]) -> dict[str, Entry] | None:
-    """Return the values of these names in a graph; None where one is no value, or the name of several."""
+    """Return the values of these names in a graph; None where one is no value, the name of several, or that of an input.
+
+    What one model computes is not the input of the other that happens to have its name.
+    """
     own = {output_name(entry): entry for entry in graph.heads}
     found: dict[str, list[Entry]] = {}
     for name, entry in internals(graph.nodes):
-        if name in wanted and name not in own:
+        if name in wanted and name not in own and entry.node.op:
             found.setdefault(name, []).append(entry)
     inner = {name: entries[0] for name, entries in found.items() if len(entries) == 1}
     return {name: own.get(name) or inner[name] for name in wanted} if all(n in own or n in inner for n in wanted) else None
