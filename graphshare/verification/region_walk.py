@@ -381,9 +381,12 @@ class RegionWalk:
         for number, side in enumerate(self.planner.sides):
             for node in self._list_read(plan, step, number):
                 name = node.name if number == 0 else self.planner.name_input(node)
-                if (node, 0) in (left, right)[number].inputs:
+                own_value = (left, right)[number].inputs.get((node, 0))
+                if own_value is not None:
                     inputs[number][node, 0] = name
-                    values[name] = (left, right)[number].inputs[node, 0]
+                    # What is an integer on one side is a whole number on the other.
+                    is_integer = _is_array(own_value) and own_value.dtype.kind in "biu"
+                    values[name] = own_value if name not in values or is_integer else values[name]
         if not values:
             return ""
         if not all(map(_is_array, values.values())):
@@ -395,10 +398,10 @@ class RegionWalk:
         targets = [[end[side] for end in step.cone.ends] for side in (0, 1)]
         results: list[list[list[Any]]] = []
         try:
-            for side, own, ends in zip(self.planner.sides, places, targets, strict=True):
-                start = {place: values[key] for place, key in own.items()}
+            for side, own, ends, like in zip(self.planner.sides, places, targets, (left.inputs, right.inputs), strict=True):
+                start = {place: _cast_as(values[key], like.get(place)) for place, key in own.items()}
                 compute = open_part(side.model, ends, start, has_sizes=False)
-                given = ({place: each[key] for place, key in own.items()} for each in draw(values, sizes))
+                given = ({p: _cast_as(each[key], like.get(p)) for p, key in own.items()} for each in draw(values, sizes))
                 results.append([_compute(compute, each) for each in given])
                 del compute  # one of them is in memory at a time
         except (InputError, RefusedError) as error:
@@ -546,6 +549,11 @@ def _compute(compute: Callable[[Mapping[Place, Array]], list[Any]], values: Mapp
         return compute(values)
     except (InputError, RefusedError):
         return []
+
+
+def _cast_as(value: Array, like: Array | None) -> Array:
+    """Return an array in the dtype of another one, if there is one."""
+    return value if like is None or value.dtype == like.dtype else value.astype(like.dtype)
 
 
 def _is_finite(value: Any) -> bool:
