@@ -296,8 +296,8 @@ def add_regions(stages: Sequence[Stage], rounds: Sequence[RegionReport]) -> tupl
     if any(stage.verdict == "fails" and stage.name not in _SHOWS_MORE for stage in result):
         return tuple(result)
     if merged.hidden:
-        place = format_count(len(merged.hidden), "place")
-        summary = f"differences in {place} changed no value that was computed; `feeds` gives inputs that may show them"
+        count = format_count(len(merged.hidden), "place")
+        summary = f"differences in {count} changed no value that was computed; `feeds` gives inputs that may show them"
         result.append(Stage("changes", "fails", summary, (*merged.hidden, *merged.unreached)))
     elif merged.unreached:
         summary = f"{format_count(len(merged.unreached), 'If')} with a body that was not reached; `feeds` gives other inputs"
