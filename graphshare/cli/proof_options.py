@@ -137,8 +137,8 @@ def _lines(report: Report) -> Iterator[str]:
     for branch in report.branches:
         yield f"{branch.reference or '(original)'} and {branch.branch}" if branch.branch != OTHER_MODEL else "both models"
         for stage in branch.stages:
-            yield f"  {_MARKS[stage.verdict]:4} {stage.name:11} {stage.summary}"
-            yield from (f"       {escape_control(detail)}" for detail in stage.details)
+            yield f"  {_MARKS[stage.verdict]:4} {stage.name:11} {name_options(stage.summary)}"
+            yield from (f"       {escape_control(name_options(detail))}" for detail in stage.details)
     if (reduced := report.reduced) is not None:
         counts = (format_count(len(reduced.operators), "operator"), str(len(reduced.other_operators)))
         yield f"reduced to {' and '.join(counts)}: {escape_control(reduced.command)}"

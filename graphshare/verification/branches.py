@@ -10,10 +10,9 @@ import msgspec
 from graphshare.analysis.branches import Counterparts, HeadPairs, NodePair
 from graphshare.analysis.name_lists import list_implied_variables, output_name
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import Fault, InputError, RefusedError, UsageError
-from graphshare.execute.backends.backend import Computation, find_obstacle, list_unsupported, open_computation
+from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.execute.backends.backend import Computation, open_computation
 from graphshare.execute.engines.executor import Executor
-from graphshare.execute.plan import UnsupportedError
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.lookup import ParameterPair, compare_parameters
@@ -24,7 +23,14 @@ from graphshare.text.format import format_bytes, format_count, format_shape
 from graphshare.text.names import did_you_mean
 from graphshare.verification.comparison import tolerate_by_element
 from graphshare.verification.coverage import BodyCoverage
-from graphshare.verification.flow import ProofOptions, compare_rounds, describe_engines, find_drawing, leave_drawn
+from graphshare.verification.flow import (
+    ProofOptions,
+    compare_rounds,
+    describe_engines,
+    find_drawing,
+    find_obstacles,
+    leave_drawn,
+)
 from graphshare.verification.inputs import Draw, Drawer, name_branch
 from graphshare.verification.pairing import Side, pair_nodes, upgrade_model
 from graphshare.verification.report import (
@@ -141,7 +147,9 @@ class _Branch:
         parameters = tuple(ParameterResult(p.left.name, p.right.name, p.how, p.detail) for p in self.parameters)
         differs = stages[-1].verdict == "fails"
         tolerance = tolerate_by_element(options.tolerance.atol, options.tolerance.rtol)
-        reasons = self._find_obstacles(differs=differs)
+        # Parameters that differ are an answer without values.
+        allowed, nodes = options.allow_unsupported, [a for a, _ in self.pairing.pairs]
+        reasons = find_obstacles([(self.side.model.graph, nodes)], is_allowed=allowed, is_needed=not differs)
         try:
             computations = [] if reasons else self._open()
             names = [(output_name(a), output_name(b)) for a, b in zip(pair.left, pair.right, strict=True)]
@@ -157,9 +165,9 @@ class _Branch:
         except (RefusedError, InputError) as error:
             if not differs and not (options.allow_unsupported and isinstance(error, InputError)):
                 raise
-            reasons = [str(fault) for fault in error.faults]
+            reasons = tuple(str(fault) for fault in error.faults)
         if reasons:
-            stages.append(Stage("values", "skipped", "not run", tuple(reasons)))
+            stages.append(Stage("values", "skipped", "not run", reasons))
             return BranchReport(pair.reference, pair.label, tuple(stages), parameters=parameters)
         drawing = find_drawing(computations[0][0]) | find_drawing(computations[0][1])
         rounds = tuple(leave_drawn(values, drawing) for values in rounds)
@@ -201,24 +209,6 @@ class _Branch:
         sizes = f"{format_bytes(size)} of {format_bytes(max(size, whole))}"
         more = f" ({len(inside)} of them in functions)" if inside else ""
         return (f"tied: {len(tied)} of {format_count(len(self.parameters) + len(inside), 'parameter')}{more}, {sizes}",)
-
-    def _find_obstacles(self, *, differs: bool) -> list[str]:
-        """Return why values cannot be compared, where that is allowed, or where parameters differ anyway.
-
-        Raises:
-            UnsupportedError: operators without a kernel, unless that is allowed.
-            UsageError: what computes the graph is not installed, unless that is allowed.
-        """
-        graph, allowed = self.side.model.graph, self.options.allow_unsupported
-        if obstacle := find_obstacle(graph):
-            if not (differs or allowed):
-                message, _, hint = obstacle.partition(": ")
-                raise UsageError(Fault(message, hint=f"{hint}; --allow-unsupported accepts structure and parameters alone"))
-            return [obstacle]
-        faults = list_unsupported(graph, [a for a, _ in self.pairing.pairs])
-        if faults and not allowed:
-            raise UnsupportedError(faults)
-        return sorted({fault.message for fault in faults})
 
     def _open(self) -> list[tuple[Computation, Computation]]:
         """Return the reference and the branch, opened in each engine."""

@@ -15,8 +15,7 @@ from graphshare.checkpoint.map_file import read_map
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, GraphshareError, InputError, MemoryLimitError, RefusedError, UsageError, locate_refusals
-from graphshare.execute.backends.backend import Computation, list_unsupported, open_computation, warm_up
-from graphshare.execute.plan import UnsupportedError
+from graphshare.execute.backends.backend import Computation, open_computation, warm_up
 from graphshare.execute.prepare.fed_values import as_values
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params.records import find_coarsest
@@ -42,6 +41,7 @@ from graphshare.verification.flow import (
     compare_rounds,
     describe_engines,
     find_drawing,
+    find_obstacles,
     leave_drawn,
     leave_drawn_regions,
     refuse_options,
@@ -203,6 +203,7 @@ class _ModelComparison:
         self, left: Checkpoint, right: Checkpoint, options: ProofOptions, names: Mapping[str, str], *, exact: bool = False
     ) -> None:
         self.departures: list[Departure] = []
+        self._nodes: list[tuple[Node, Node]] = []
         self._options, self._is_exact_wanted = options, exact
         self._sources = (left, right)
         self._pairs = pair_models(left, right, options.as_input, names)
@@ -221,11 +222,10 @@ class _ModelComparison:
     def run(self) -> Report:
         """Return the report of all stages."""
         structure, is_exact = self._compare_structure()
-        unsupported = self._list_unsupported()
-        if unsupported:
-            if not self._options.allow_unsupported:
-                raise UnsupportedError(unsupported)
-            return self._judge_structure(structure, is_exact, unsupported)
+        graphs = [model.graph for model in (self._pairs.left, self._pairs.right)]
+        obstacles = find_obstacles([(graph, graph.nodes) for graph in graphs], is_allowed=self._options.allow_unsupported)
+        if obstacles:
+            return self._judge_structure(structure, is_exact, obstacles)
         exact = RegionReport(0, 0, {}) if is_exact else self._judge.find_exact()
         if exact is not None and not is_exact:
             structure = exact_stage(exact)
@@ -234,7 +234,7 @@ class _ModelComparison:
         except InputError as error:
             if not self._options.allow_unsupported:
                 raise
-            return self._judge_structure(structure, exact is not None, error.faults)
+            return self._judge_structure(structure, exact is not None, [fault.message for fault in error.faults])
         draws = self._draw(sides)
         outputs = self._run(sides, draws)
         drawing = {**find_drawing(sides[1]), **find_drawing(sides[0])}
@@ -270,10 +270,10 @@ class _ModelComparison:
         self._notes.update({**describe_engines(self._executors[0]), **describe_engines(self._executors[1])})
         return Report((branch,), (*self._notes, *self._coverage.describe()))
 
-    def _judge_structure(self, structure: Stage, is_exact: bool, faults: Sequence[Fault]) -> Report:
+    def _judge_structure(self, structure: Stage, is_exact: bool, reasons: Sequence[str]) -> Report:
         """Return the report of models that are not computed: without values the structure decides."""
         own = structure if is_exact else msgspec.structs.replace(structure, verdict="fails")
-        skipped = Stage("values", "skipped", "not run", tuple(sorted({fault.message for fault in faults})))
+        skipped = Stage("values", "skipped", "not run", tuple(sorted({*reasons})))
         return Report((BranchReport("", OTHER_MODEL, (own, skipped), is_exact=is_exact),), tuple(self._notes))
 
     def _compare_structure(self) -> tuple[Stage, bool]:
@@ -284,14 +284,11 @@ class _ModelComparison:
         pairing, changes = find_changes(self._pairs, across_dtypes=bool(self._dtype))
         self._pairing = pairing
         if not changes and not self._dtype:
+            self._nodes = [(a, b) for a, b in pairing.pairs if a.op]
             return structure_stage(pairing), True
         places = format_count(len(changes), "difference") if changes else "parameters of other dtypes"
         summary = f"{places}, so identities and values decide"
         return Stage("structure", "skipped", summary, changes), False
-
-    def _list_unsupported(self) -> list[Fault]:
-        models = (self._pairs.left, self._pairs.right)
-        return [fault for model in models for fault in list_unsupported(model.graph, model.graph.nodes)]
 
     def _open(self) -> tuple[Computation, Computation]:
         """Open both models, in the first engine where there is a choice of engines."""
@@ -384,7 +381,7 @@ class _ModelComparison:
                     raise
                 except (InputError, RefusedError) as error:
                     errors[side, number] = error
-                    own.append(Refused(error.faults[0].message))
+                    own.append(Refused(str(error.faults[0])))
             results.append(own)
             computation.close()  # one of them is in memory at a time
         for number in range(len(draws)):

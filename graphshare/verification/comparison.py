@@ -185,10 +185,12 @@ def compare_runs(
     all inner outputs are compared. Raises InputError or RefusedError where these cannot be computed and the outputs are equal.
     """
     pairs = list(zip(names, reference.run(), runner.run(), strict=True))
+    is_refused = any(isinstance(value, Refused) for _, *both in pairs for value in both)
     outputs = tuple(_compare_output(a, b, value, wanted, tolerance, reference.title) for (a, b), wanted, value in pairs)
     first: InnerComparison | None = None
     inner: list[InnerComparison] = []
-    if layers or not all(output.comparison for output in outputs):
+    # What one side refuses as a whole has no inner values.
+    if not is_refused and (layers or not all(output.comparison for output in outputs)):
         first = next(_find_variables(nodes, reference, runner, tolerance), None)
         try:
             inner = _compare_inner(reference, runner, {b: a for a, b in nodes}, tolerance, to_first=not layers)

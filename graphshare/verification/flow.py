@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from graphshare.errors import Fault, UsageError
-from graphshare.execute.backends.backend import Computation, choose_executor
+from graphshare.execute.backends.backend import Computation, choose_executor, find_obstacle, list_unsupported
 from graphshare.execute.engines.executor import Executor
+from graphshare.execute.plan import UnsupportedError
 from graphshare.execute.prepare.fed_values import as_values
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.formats.model_format import find_format
@@ -62,8 +63,8 @@ class ProofOptions(msgspec.Struct, frozen=True):
         if sets is None:
             return [self.feeds]
         is_folder = isinstance(sets, str | os.PathLike)
-        read = read_sets(os.fspath(sets), graph) if is_folder else [as_values(each, graph) for each in sets]  # type: ignore[arg-type,union-attr]
-        return [{**each, **self.feeds} for each in read]
+        read = read_sets(os.fspath(sets), graph) if is_folder else sets  # type: ignore[arg-type]
+        return [{**as_values(each, graph), **self.feeds} for each in read]  # type: ignore[union-attr,arg-type]
 
 
 def check_options(options: ProofOptions) -> list[Fault]:
@@ -77,6 +78,25 @@ def check_options(options: ProofOptions) -> list[Fault]:
     if options.expect_tied and not options.train_step:
         faults.append(Fault("`expect_tied` needs `train_step`"))
     return faults
+
+
+def find_obstacles(
+    parts: Sequence[tuple[Graph, Sequence[Node]]], *, is_allowed: bool, is_needed: bool = True
+) -> tuple[str, ...]:
+    """Return why nodes of some graphs cannot be computed here.
+
+    Raises:
+        UnsupportedError: operators without a kernel, unless that is allowed; all are listed.
+        UsageError: what computes a graph is not installed, unless that is allowed or no value is needed.
+    """
+    obstacles = [obstacle for graph, _ in parts if (obstacle := find_obstacle(graph))]
+    if obstacles and is_needed and not is_allowed:
+        message, _, hint = obstacles[0].partition(": ")
+        raise UsageError(Fault(message, hint=f"{hint}; --allow-unsupported accepts structure and parameters alone"))
+    faults = [fault for graph, nodes in parts for fault in list_unsupported(graph, nodes)]
+    if faults and not is_allowed:
+        raise UnsupportedError(faults)
+    return tuple(sorted({*obstacles, *(fault.message for fault in faults)}))
 
 
 def refuse_options(faults: Sequence[Fault]) -> None:

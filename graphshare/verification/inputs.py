@@ -84,7 +84,7 @@ class _Attempt:
             except MemoryLimitError:
                 raise
             except (InputError, RefusedError) as error:
-                outputs[side] = Refused(error.faults[0].message)
+                outputs[side] = Refused(str(error.faults[0]))
                 refusals.append(error)
         if not refusals:
             self.outputs = outputs
@@ -139,7 +139,9 @@ class Drawer:
         Raises:
             RefusedError: inputs cannot be drawn, or both sides fix other sizes.
         """
-        feeds, shapes = self._to_leader(feeds), self._unify(self._to_leader(shapes))
+        feeds = self._to_leader(feeds)
+        fed = {node: array.shape for node, array in feeds.items() if isinstance(array, np.ndarray)}
+        shapes = self._unify({**self._to_leader(shapes), **fed})
         first, is_open = self._draw(feeds, shapes, branch, 0)
         yield first
         if count is None and is_open:
@@ -156,8 +158,8 @@ class Drawer:
         twins = [(pair[leader], pair[1 - leader]) for pair in self._pairs]
         others: Mapping[Node, Array] = {b: values[a] for a, b in twins if a in values}
         if self._has_more:  # what the other side alone has
-            seeds = {"seed": self._inputs.seed, "params_seed": self._inputs.params_seed}
-            others = self.sides[1 - leader].draw(others, **seeds).values
+            other = self.sides[1 - leader]
+            others = other.draw(others, seed=self._inputs.seed, params_seed=self._inputs.params_seed).values
         return [values, others] if leader == 0 else [others, values]
 
     def _to_leader(self, by_node: Mapping[Node, Any]) -> dict[Node, Any]:

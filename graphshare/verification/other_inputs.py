@@ -75,13 +75,14 @@ def _differ_in_values(plan: RegionPlan, a: Node, b: Node) -> bool:
 class Start(Struct, frozen=True, eq=False):
     """What both sides of a region start from: ``touched`` places with their terms, and inputs of the models.
 
-    ``names`` has the name of each input by place, which is one on both sides, ``values`` the inputs by name; ``read`` returns
-    the value of a term.
+    ``names`` has the name of each input by place, which is one on both sides, ``values`` the inputs by name, and ``inputs``
+    those of each side in the dtypes that they have there; ``read`` returns the value of a term.
     """
 
     touched: tuple[dict[Place, int], dict[Place, int]]
     names: Sequence[Mapping[Place, str]]
     values: Mapping[str, Any]
+    inputs: Sequence[Mapping[Place, Any]]
     read: Callable[[int], Any]
 
 
@@ -118,11 +119,12 @@ def try_other_inputs(
     results: list[list[list[Any]]] = []
     try:
         for side, (model, own) in enumerate(zip(models, places, strict=True)):
-            known = {place: values[key] for place, key in own.items()}
+            like = start.inputs[side]
+            known = {place: _cast_as(values[key], like.get(place)) for place, key in own.items()}
             # With free sizes, as later inputs are longer than those that reached the region.
             compute = open_part(model, [end[side] for end in cone.ends], known, has_sizes=False)
-            inputs = ({place: each[key] for place, key in own.items()} for each in draw(values, sizes))
-            results.append([_compute(compute, each) for each in inputs])
+            for_side = ({p: _cast_as(each[key], like.get(p)) for p, key in own.items()} for each in draw(values, sizes))
+            results.append([_compute(compute, each) for each in for_side])
             del compute  # one of them is in memory at a time
     except (InputError, RefusedError) as error:
         return error.faults[0].message if is_strict else ""
@@ -147,6 +149,11 @@ def _compute(compute: Callable[[Mapping[Place, Array]], list[Any]], values: Mapp
         return compute(values)
     except (InputError, RefusedError):
         return []
+
+
+def _cast_as(value: Array, like: Array | None) -> Array:
+    """Return an array in the dtype of another one, if there is one."""
+    return value if like is None or value.dtype == like.dtype else value.astype(like.dtype)
 
 
 def _is_finite(value: Any) -> bool:

@@ -189,11 +189,14 @@ def _rename(name: str, node: str, names: Mapping[str, str]) -> str:
 
 
 def _find_inner(graph: Graph, wanted: Collection[str]) -> dict[str, Entry] | None:
-    """Return the values of these names in a graph; None where one is missing, or the name of several."""
+    """Return the values of these names in a graph; None where one is missing, the name of several, or that of an input.
+
+    What one model computes is not the input of the other that happens to have its name.
+    """
     own = {output_name(entry): entry for entry in graph.heads}
     entries: dict[str, list[Entry]] = {}
     for name, entry in internals(graph.nodes):
-        if name in wanted and name not in own:
+        if name in wanted and name not in own and entry.node.op:
             entries.setdefault(name, []).append(entry)
     inner = {name: same[0] for name, same in entries.items() if len(same) == 1}
     return {name: own.get(name) or inner[name] for name in wanted} if all(n in own or n in inner for n in wanted) else None

@@ -101,8 +101,10 @@ class _Part:
             value, like = source.values.get(term), own.values.get(term)
             if value is None or like is None:
                 raise RefusedError(Fault(f"value {output_name(Entry(*place))!r} was not computed"))
-            values[place] = value if value.dtype == like.dtype else value.astype(like.dtype)
-        key = tuple((value.ndim, value.dtype) for value in values.values())
+            is_other = _is_array(value) and _is_array(like) and value.dtype != like.dtype
+            values[place] = value.astype(like.dtype) if is_other else value
+        # Sequences and optional values have no rank.
+        key = tuple((value.ndim, value.dtype) if _is_array(value) else type(value) for value in values.values())
         if key not in self._opened:
             self._opened[key] = open_part(self._model, self._targets, values, has_sizes=self._has_sizes)
         outputs: list[Any] = self._opened[key](values)
@@ -363,8 +365,14 @@ class RegionWalk:
             {place: place[0].name for place in inputs[0]},
             {place: self.planner.name_input(place[0]) for place in inputs[1]},
         ]
-        values = {names[side][place]: array for side, own in enumerate(inputs) for place, array in own.items()}
-        start = Start(step.touched, names, values, lambda term: self._read_term(plan, term))
+        values: dict[str, Any] = {}
+        for side, own in enumerate(inputs):
+            for place, array in own.items():
+                # What is an integer on one side is a whole number on the other.
+                is_integer = _is_array(array) and array.dtype.kind in "biu"
+                name = names[side][place]
+                values[name] = array if name not in values or is_integer else values[name]
+        start = Start(step.touched, names, values, inputs, lambda term: self._read_term(plan, term))
 
         def find_sizes(term: int) -> Sequence[object]:
             return self.planner.sides[0].find_parts(plan.entries[0][term])[1] or ()

@@ -158,7 +158,7 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
     @property
     def rung(self) -> str:
         """Return the weakest that is known of any output, in the words of the ladder."""
-        if self.branches and all(branch.is_exact for branch in self.branches):
+        if self.outcome == "equal" and all(branch.is_exact for branch in self.branches):
             return "exact"
         if self.outcome == "equal":
             return f"on {format_count(max(len(branch.rounds) for branch in self.branches), 'input')}"
@@ -296,7 +296,8 @@ def add_regions(stages: Sequence[Stage], rounds: Sequence[RegionReport]) -> tupl
     if any(stage.verdict == "fails" and stage.name not in _SHOWS_MORE for stage in result):
         return tuple(result)
     if merged.hidden:
-        summary = f"differences in {format_count(len(merged.hidden), 'place')} changed no value that was computed"
+        count = format_count(len(merged.hidden), "place")
+        summary = f"differences in {count} changed no value that was computed; `feeds` gives inputs that may show them"
         result.append(Stage("changes", "fails", summary, (*merged.hidden, *merged.unreached)))
     elif merged.unreached:
         summary = f"{format_count(len(merged.unreached), 'If')} with a body that was not reached; `feeds` gives other inputs"

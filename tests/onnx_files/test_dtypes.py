@@ -103,8 +103,9 @@ def test_numbers_of_few_bits_are_drawn_fed_and_compared(dtype: str, tmp_path: Pa
     shown = done(in_process("run", path, "--feed", f"x={tmp_path / 'x.pb'}"))
     assert f"5      {dtype}" in shown.stdout.decode()
     report = gs.compare(path, path, feeds={"x": array})
-    assert "bit for bit" in report.verdict
-    assert report.branches[0].rounds[0].outputs[0].dtype == dtype
+    assert report.rung == "exact"
+    (output,) = report.branches[0].rounds[0].outputs
+    assert (output.dtype, output.comparison.identical) == (dtype, True)
     for file, name in (("x.npy", "x.npy"), ("bits.npy", "x.npy"), ("x.pb", "input_0.pb")):
         folder = tmp_path / file.replace(".", "_")
         folder.mkdir()
@@ -137,13 +138,16 @@ def test_a_record_of_few_bits_is_in_a_dtype_of_numpy(dtype: str, tmp_path: Path)
     assert not gs.compare(path, {"x": numbers(dtype), "y": numbers(dtype) * 0})
 
 
-def test_the_option_for_unlike_dtypes_is_named(tmp_path: Path) -> None:
+def test_an_output_in_another_dtype_is_a_difference(tmp_path: Path) -> None:
     cast = [helper.make_node("Cast", ["x"], ["y"], to=to) for to in (TensorProto.BFLOAT16, FLOAT)]
     kinds = zip("ab", cast, (TensorProto.BFLOAT16, FLOAT), strict=True)
     path, other = (save(tmp_path / name, [node], [tensor("x")], [tensor("y", kind)]) for name, node, kind in kinds)
     for one, two in ((path, other), (other, path)):
         report = gs.compare(one, two)
-        assert any("`across_dtypes` compares by value" in note for note in report.notes)
+        assert report.outcome == "not equal"
+        (values,) = (stage for stage in report.branches[0].stages if stage.name == "values")
+        assert "types " in values.details[0]
+        assert all(dtype in values.details[0] for dtype in ("bfloat16", "float32"))
 
 
 def test_floats_of_few_bits_are_compared_by_value() -> None:
@@ -255,7 +259,7 @@ def test_sequences_are_drawn_fed_and_compared(tmp_path: Path) -> None:
     shown = done(in_process("run", path, "--feed", f"s={folder / 'input_0.pb'}"))
     assert "t       3      sequence" in shown.stdout.decode()
     assert gs.compare(path, path, inputs=gs.Inputs(sets=folder))
-    for options in ({}, {"values_only": True}, {"values_only": True, "layers": True}):
+    for options in ({}, {"layers": True}, {"exact": True}):
         assert gs.compare(path, path, **options)
         assert not gs.compare(path, other, **options)
 
@@ -284,7 +288,7 @@ def test_an_output_that_is_listed_twice(tmp_path: Path) -> None:
     ends = [tensor("x"), tensor("y"), tensor("y")]
     path = save(tmp_path / "m.onnx", [helper.make_node("Neg", ["x"], ["y"])], ends[:1], ends[1:])
     other = save(tmp_path / "other.onnx", [helper.make_node("Abs", ["x"], ["y"])], ends[:1], ends[1:])
-    for options in ({}, {"values_only": True}, {"values_only": True, "layers": True}):
+    for options in ({}, {"layers": True}, {"exact": True}):
         assert gs.compare(path, path, **options)
         assert not gs.compare(path, other, **options)
     assert list(gs.run(path, seed=0).outputs) == ["y", "y#1"]

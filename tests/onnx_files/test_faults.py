@@ -1,4 +1,4 @@
-"""Faults planted in rewritten models: ``verify`` finds each that moves an output, and names the region that has it."""
+"""Faults planted in rewritten models: ``compare`` finds each that moves an output, and names the region that has it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 import pytest
-from graphshare.execute.engines.session_model import SessionPart
 
 import graphshare as gs
+from graphshare.execute.backends.backend import open_computation
 from graphshare.execute.backends.confined_session import ConfinedSession
-from graphshare.execute.prepare.declared_inputs import draw_values
 from graphshare.formats.onnx.identities import OnnxForm
 from graphshare.ir.graph import Node
 from graphshare.verification.region_plan import Planner
@@ -30,7 +29,7 @@ _OF_EACH = 12  # faults of a rewritten model
 
 
 class Case(NamedTuple):
-    """A rewritten model in files, and what the original computes of the inputs that ``verify`` draws."""
+    """A rewritten model in files, and what the original computes of the inputs that ``compare`` draws."""
 
     rewrite: Rewrite
     model: gs.Checkpoint
@@ -43,8 +42,9 @@ def make_case(seed: int, folder: Path) -> Case:
     rewrite = make_rewrite(Random(seed), folder)
     onnx.save(rewrite.original, folder / "original.onnx")
     model = gs.load(folder / "original.onnx")
-    part = SessionPart(model.graph, model.graph.heads, model.parameter_file, model.where)
-    feeds = [dict(draw_values(part, {}, {}, number).values) for number in range(_ROUNDS)]
+    part = open_computation(model.graph, model.parameter_file, model.where)
+    drawn = [part.draw(seed=number).values for number in range(_ROUNDS)]
+    feeds = [{node.name: value for node, value in each.items()} for each in drawn]
     session = Session(rewrite.original.SerializeToString())
     return Case(rewrite, model, folder, feeds, [session.run(each) for each in feeds])
 

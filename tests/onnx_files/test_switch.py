@@ -110,7 +110,9 @@ def test_models_of_every_kind(name: str, prefix: str, tmp_path: Path) -> None:
         taken = tmp_path / "taken.onnx"
         gs.save(gs.extract(out, branch=("which", value)), taken)
         report = gs.compare(taken, source)
-        assert report, report.verdict
+        assert report.branches[0].stages[0].verdict == "holds"
+        # One graph is not enough where it draws numbers without a seed.
+        assert report.outcome == ("not judged" if name == "randomness" else "equal"), report.verdict
 
 
 def test_the_same_bytes_on_every_run(decoders: tuple[Path, Path], tmp_path: Path) -> None:

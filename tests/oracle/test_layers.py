@@ -1,4 +1,4 @@
-"""``verify --layers`` against what MXNet gives for ``get_internals()``: real models agree, and a fault is located."""
+"""``compare --layers`` with a record of what MXNet gives for ``get_internals()``: real models agree, a fault is located."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_every_inner_output_is_that_of_mxnet(corpus: Path, oracle: Oracle, tmp_p
     values = [str(model.params), str(tmp_path / "feed.npz")]
     record = str(tmp_path / "mxnet.npz")
     names = oracle.known("forward", path=str(model.graph), values=values, keep=record, internals=True)["names"]
-    arguments = ["verify", str(model.graph), "--params", str(model.params), "--recorded", record, "--layers"]
+    arguments = ["compare", str(model.graph), record, "--params", str(model.params), "--layers"]
     with np.load(record) as found:
         np.savez(record, **model.feed, **found)
     run = done(graphshare(*arguments, "--rtol", MODELS[stem], "--format", "json"))

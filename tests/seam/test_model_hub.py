@@ -63,7 +63,7 @@ def untouched(snapshot: Path) -> Iterator[None]:
         "inspect MODEL --names",
         "check MODEL",
         "diff MODEL plain/model.onnx",
-        "verify MODEL --against plain/model.onnx",
+        "compare MODEL plain/model.onnx",
         "run MODEL --seed 0 -o out.npz",
         "params list MODEL",
         "params stats MODEL",

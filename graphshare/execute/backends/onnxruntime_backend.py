@@ -13,7 +13,7 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import assign_roles
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
 from graphshare.execute.backends.backend import Attempt, Computation, Encode, Look
-from graphshare.execute.backends.onnx_session import EXTRA, OnnxSession, has_runtime, require_runtime
+from graphshare.execute.backends.onnx_session import EXTRA, OnnxSession, has_runtime
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.interpreter import Run
 from graphshare.execute.prepare.assignment import Assignment, refuse_missing
@@ -54,12 +54,11 @@ def open_graph(
 def choose_executor(
     graph: Graph, engine: str | None, others: Mapping[str, bool], where: str, *, strict: bool, **_: Any
 ) -> None:
-    """Refuse what onnxruntime, which computes a graph as a whole, has no choice of. Raises RefusedError or UsageError."""
+    """Refuse what onnxruntime, which computes a graph as a whole, has no choice of. Raises RefusedError."""
     chosen = {f"`engine={engine!r}`": engine not in (None, "onnxruntime", "auto"), "`strict_engine`": strict, **others}
     options = [what for what, is_chosen in chosen.items() if is_chosen]
     if faults := find_format(graph).find_lacks(Capability.KERNELS, options, where=where):
         raise RefusedError(faults)
-    require_runtime()
 
 
 def list_unsupported(nodes: Sequence[Node]) -> list[Fault]:

@@ -62,16 +62,26 @@ def unify_sizes(
 ) -> dict[str, GivenShape]:
     """Return ``shapes`` with the sizes that the second graph fixes of inputs; ``names`` has its name of each of the first's.
 
-    Raises RefusedError where both fix other sizes; all such inputs are listed, with the ``titles`` of both.
+    Sizes that have one name in the second graph are the same. ``shapes`` are those that are given or fed.
+
+    Raises RefusedError where both fix other sizes, or the second other ones than ``shapes``; all such inputs are listed, with
+    the ``titles`` of both.
     """
     unified, faults = dict(shapes), list[Fault]()
     left, right = map(list_declared, graphs)
+    held = {node.name for node in graphs[0].variables()}
+    names = {name: twin for name, twin in names.items() if name in held}  # a body need not read all that the other one reads
     for name, twin in names.items():
         sizes, others = left.get(name, _UNKNOWN)[1], right.get(twin, _UNKNOWN)[1]
         if sizes is not None and others is not None and not fits_sizes(sizes, others):
             both = zip((sizes, others), titles, strict=True)
             text = ", and ".join(f"{format_declared(own)} in {title}" for own, title in both)
             faults.append(Fault(f"input {name!r} is {text}", node=name))
+        elif sizes is not None and name in shapes and not fits_sizes(shapes[name], sizes):
+            continue  # who draws values for the first graph says so
+        elif name in shapes and others is not None and not fits_sizes(shapes[name], others):
+            own_text, text = format_shape(shapes[name]), format_declared(others)
+            faults.append(Fault(f"input {name!r} is given as {own_text}, but it is {text} in {titles[1]}", node=name))
         elif others is not None:
             # A graph that states no sizes infers them from what the other one fixes.
             own = shapes.get(name, (None,) * len(others) if sizes is None else sizes)
@@ -79,6 +89,17 @@ def unify_sizes(
             unified[name] = tuple(next((size for size in pair if isinstance(size, int)), None) for pair in pairs)
     if faults:
         raise RefusedError(faults)
+    # A name of a size that the second graph has in several inputs is one size, also where the first graph knows no names.
+    named = {name: sizes for name, twin in names.items() if name in unified and (sizes := right.get(twin, _UNKNOWN)[1])}
+    bound = {
+        text: size
+        for name, sizes in named.items()
+        for text, size in zip(sizes, unified[name], strict=False)
+        if isinstance(text, str) and isinstance(size, int)
+    }
+    for name, sizes in named.items():
+        known = zip(unified[name], sizes, strict=False)
+        unified[name] = tuple(bound.get(str(text)) if size is None else size for size, text in known)
     return unified
 
 
@@ -106,6 +127,8 @@ def convert_inputs(session: OnnxSession, values: Mapping[str, Any]) -> dict[str,
 
 def draw_as(array: Array, dtype: str) -> Array:
     """Return drawn numbers as some that ``dtype``, which a model states of the same input, holds too."""
+    if dtype == "string" or " of " in dtype:  # texts, sequences and optional values are no numbers of one dtype
+        return array
     if is_narrow(own := np.dtype(dtype or "f")) and is_floating(own) and array.dtype.kind == "f":
         return array.astype(own).astype(array.dtype)
     if is_floating(own) or array.dtype.kind != "f":
