@@ -15,12 +15,12 @@ import sys
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from queue import SimpleQueue
 from threading import Event, Lock, Thread, Timer
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import msgspec
 
@@ -31,9 +31,6 @@ from graphshare.text.format import format_bytes
 
 if sys.platform != "win32":
     import resource
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _OPEN_FILE = "/proc/self/fd/{}"
 _LENGTH = 8
