@@ -100,7 +100,7 @@ class ConfinedProcess:
         left = find_time_left()
         # An error of the user's limit comes first.
         seconds = None if self._seconds is None else self._seconds if left is None else left + _GRACE
-        with self._lock:
+        with self._lock if self.owner == os.getpid() else Lock():  # a fork has no thread that would release it
             if not self.goes_on:
                 raise GoneError(Fault("the process of the model's session has ended", hint="load the model again"))
             if self._waiting is not None:
@@ -216,9 +216,9 @@ def find_process(module: str, name: str, *, seconds: float | None = None, idle: 
 
 
 def _end(process: subprocess.Popen[bytes], model: IO[bytes] | None, owner: int) -> None:
-    if model is not None:
-        model.close()
-    if os.getpid() == owner:
+    if os.getpid() == owner:  # a fork would write what is left of a model into the file that both have
+        if model is not None:
+            model.close()
         process.kill()
         process.wait()
         for stream in (process.stdin, process.stdout):
