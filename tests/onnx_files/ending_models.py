@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from onnx import FunctionProto, helper
 
 
-def encode(nodes: list[object], outputs: list[object], opset: int = 17, functions: list[FunctionProto] | None = None) -> bytes:
+def encode(
+    nodes: Sequence[object], outputs: Sequence[object], opset: int = 17, functions: Sequence[FunctionProto] = ()
+) -> bytes:
     """Return a model of these nodes, with the input ``x``, in bytes."""
     graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", 1, [2, 3])], outputs)
     imports = [helper.make_opsetid("", opset), helper.make_opsetid("own", 1)]
-    return bytes(helper.make_model(graph, opset_imports=imports, functions=functions or [], ir_version=8).SerializeToString())
+    return bytes(helper.make_model(graph, opset_imports=imports, functions=functions, ir_version=8).SerializeToString())
 
 
 def crashing() -> bytes:
