@@ -14,6 +14,9 @@ import graphshare as gs
 from graphshare.checks.engine import RULES
 from graphshare.errors import RefusedError
 from graphshare.files.atomic import OutputTransaction, refuse_links, refusing_links
+from graphshare.files.staged_file import StagedFile
+from graphshare.formats.onnx.pool import WeightPool
+from tests.fuzz.faults import write_models
 from tests.processes import ROOT, done, files_in, graphshare, in_process, refused
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="symbolic links need a privilege")
@@ -146,6 +149,25 @@ def test_a_pool_follows_no_link_that_comes_while_it_runs(folder: Path, monkeypat
     monkeypatch.setattr("graphshare.api.pool.refuse_links", look)
     with pytest.raises(RefusedError, match=r"small\.onnx: is a link"):
         gs.pool([ROOT / "fixtures" / "small.onnx"], folder / "out")
+    assert (folder / "outside" / "lenet-symbol.json").read_bytes() == b"mine"
+
+
+def test_a_pool_replaces_a_link_that_comes_in_place_of_weights_that_are_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The models point into that file: a link out of the folder is no fault of theirs."""
+    pytest.importorskip("onnxruntime", reason="onnxruntime is of the onnx extra")
+    write_models(folder / "models")
+    write = WeightPool.write
+
+    def write_late(pool: WeightPool, out: StagedFile) -> None:
+        write(pool, out)
+        (folder / "out" / "weights.data").symlink_to("../outside/lenet-symbol.json")
+
+    monkeypatch.setattr(WeightPool, "write", write_late)
+    result = gs.pool([folder / "models" / f"{name}.onnx" for name in ("one", "two")], folder / "out")
+    assert [model.proof for model in result.models] == ["1 output equal bit for bit"] * 2
+    assert not (folder / "out" / "weights.data").is_symlink()
     assert (folder / "outside" / "lenet-symbol.json").read_bytes() == b"mine"
 
 
