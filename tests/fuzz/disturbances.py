@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.fuzz.faults import write_model_params, write_models
-from tests.onnx_files.ending_models import crashing
+from tests.onnx_files.ending_models import crashing, doubling, swelling
 from tests.processes import is_running, write_json
 from tests.symbols import two_layers
 
@@ -133,4 +133,5 @@ def make_folder(folder: Path) -> None:
     for name in ("four.onnx", "old.data"):
         shutil.copy(folder / MODELS / name, folder / MODELS / "sub" / name)
     (folder / OUTSIDE / "net-symbol.json").write_bytes(b"mine")
-    (folder / "odd" / "crashing.onnx").write_bytes(crashing())
+    for make in (crashing, doubling, swelling):
+        (folder / "odd" / f"{make.__name__}.onnx").write_bytes(make())

@@ -59,8 +59,14 @@ READING = (
     f"diff {MODELS}/one.onnx {MODELS}/two.onnx --format html",
     f"check {MODELS} --jobs 2 -o {OUT}/report.txt",
 )
-ODD = ("check odd/crashing.onnx --format json", "inspect odd/crashing.onnx --shape x=2,3")
-"""Commands on a model that ends ONNX's inference."""
+ODD = (
+    "check odd/crashing.onnx --format json",
+    "inspect odd/crashing.onnx --shape x=2,3",
+    "inspect odd/doubling.onnx --shape x=2,3 --time-limit 2",
+    "inspect odd/swelling.onnx --shape x=2,3 --max-memory 200M",
+    "run odd/doubling.onnx --seed 0 --time-limit 2",
+)
+"""Commands on models that end ONNX's inference, keep it or onnxruntime busy, or take gigabytes."""
 SECONDS = 90.0
 """How long a command may take, beside others too."""
 _MARK = "GRAPHSHARE_RACE"
