@@ -130,8 +130,9 @@ def make_folder(folder: Path) -> None:
     for place in (folder / MODELS, folder / MODELS / "sub"):
         write_json(place / "net-symbol.json", found)
         write_model_params(place / "net-0000.params", keys, {"fc1_weight": (4, 3), "fc2_weight": (2, 4)})
-    for name in ("four.onnx", "old.data"):
-        shutil.copy(folder / MODELS / name, folder / MODELS / "sub" / name)
+    # Two models with one file of data may see it before and after a change, one each.
+    shutil.move(folder / MODELS / "four.onnx", folder / MODELS / "sub")
+    shutil.copy(folder / MODELS / "old.data", folder / MODELS / "sub")
     (folder / OUTSIDE / "net-symbol.json").write_bytes(b"mine")
     for make in (crashing, doubling, swelling):
         (folder / "odd" / f"{make.__name__}.onnx").write_bytes(make())

@@ -57,7 +57,7 @@ READING = (
     f"verify {MODELS}/one.onnx --against {MODELS}/two.onnx",
     f"diff {MODELS}/net {MODELS}/sub/net",
     f"diff {MODELS}/one.onnx {MODELS}/two.onnx --format html",
-    f"check {MODELS} --jobs 2 -o {OUT}/report.txt",
+    f"check {MODELS} --jobs 2",
 )
 ODD = (
     "check odd/crashing.onnx --format json",
