@@ -15,12 +15,12 @@ import sys
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from queue import SimpleQueue
 from threading import Event, Lock, Thread, Timer
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import msgspec
 
@@ -31,9 +31,6 @@ from graphshare.text.format import format_bytes
 
 if sys.platform != "win32":
     import resource
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _OPEN_FILE = "/proc/self/fd/{}"
 _LENGTH = 8
@@ -103,7 +100,7 @@ class ConfinedProcess:
         left = find_time_left()
         # An error of the user's limit comes first.
         seconds = None if self._seconds is None else self._seconds if left is None else left + _GRACE
-        with self._lock:
+        with self._lock if self.owner == os.getpid() else Lock():  # a fork has no thread that would release it
             if not self.goes_on:
                 raise GoneError(Fault("the process of the model's session has ended", hint="load the model again"))
             if self._waiting is not None:
@@ -219,9 +216,9 @@ def find_process(module: str, name: str, *, seconds: float | None = None, idle: 
 
 
 def _end(process: subprocess.Popen[bytes], model: IO[bytes] | None, owner: int) -> None:
-    if model is not None:
-        model.close()
-    if os.getpid() == owner:
+    if os.getpid() == owner:  # a fork would write what is left of a model into the file that both have
+        if model is not None:
+            model.close()
         process.kill()
         process.wait()
         for stream in (process.stdin, process.stdout):

@@ -13,7 +13,7 @@ from graphshare.checkpoint.load import Model, StrPath, as_checkpoint
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.save import input_files
 from graphshare.errors import Fault, InputError, RefusedError, UsageError, locate_refusals
-from graphshare.files.atomic import OutputTransaction, make_folder, refuse_links
+from graphshare.files.atomic import OutputTransaction, make_folder, refuse_links, refusing_links
 from graphshare.files.leftovers import TEMPORARY_START, hold_folder
 from graphshare.files.open_source import describe_file
 from graphshare.files.paths import UsedFile, base_name, exists, find_identity, is_folder, is_snapshot, refuse_inputs_as_outputs
@@ -113,7 +113,7 @@ def pool(
     if faults := [fault for source in sources for fault in find_changed_pools(source.graph)]:
         raise InputError(faults)
     before = _count_bytes(sources)
-    with make_folder(folder), hold_folder(folder), OutputTransaction() as stage:
+    with make_folder(folder), hold_folder(folder), refusing_links(folder), OutputTransaction() as stage:
         members = [
             PoolMember(source.graph, source.parameter_file, target, embeds=embed)
             for source, target in zip(sources, targets, strict=True)

@@ -6,7 +6,6 @@ One session contains one growing graph. There is always a default session; ``wit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from threading import Lock
 from typing import overload
 
 from graphshare.analysis.roles import Kind
@@ -281,17 +280,13 @@ class Session:
         return var
 
 
-_lock = Lock()
-
-
 _default: list[Session] = []
 
 
 def default_session() -> Session:
     """Return the session of everything that is authored outside ``with session:``; there is one per process."""
-    with _lock:
-        if not _default:
-            _default.append(Session())
+    if not _default:
+        _default.append(Session())  # without a lock, which a fork might find locked: of two threads' the first one is taken
     return _default[0]
 
 
@@ -304,9 +299,9 @@ def current_session() -> Session:
 
 def reset_default_session(session: Session | None = None) -> Session:
     """Make ``session``, or a new one, the default session; the old session keeps its graph."""
-    with _lock:
-        _default[:] = [session or Session()]
-    return _default[0]
+    session = session or Session()
+    _default[:] = [session]
+    return session
 
 
 register_default_scope(lambda: default_session().root)

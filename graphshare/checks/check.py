@@ -20,7 +20,7 @@ from graphshare.checks.engine import RULES, run_rules, select_codes
 from graphshare.checks.fix import drop_repeated, plan_fixes, stage_fix
 from graphshare.checks.targets import Target, find_targets, read_context
 from graphshare.errors import Fault, GraphshareError, InputError, UsageError
-from graphshare.files.atomic import OutputTransaction, refuse_links
+from graphshare.files.atomic import OutputTransaction, refuse_links, refusing_links
 from graphshare.files.paths import STDIN
 from graphshare.formats.model_format import find_format
 from graphshare.progress import task
@@ -119,7 +119,8 @@ def _fix_files(targets: Sequence[Target], options: CheckOptions, stage: OutputTr
         if folder:  # what an argument names may be a link
             refuse_links(folder, paths)
     for fix in fixes:
-        stage_fix(fix, stage)
+        with refusing_links(fix.target.folder):
+            stage_fix(fix, stage)
     stage.place()
 
 

@@ -101,7 +101,7 @@ def finish(
     out: str | None = None,
     sources: Sequence[UsedFile] = (),
 ) -> int:
-    """Print a report, or write it to the file ``out``, which is none of ``sources``; return the exit code."""
+    """Print a report, or write it to the file ``out``, other than those of ``sources``; return the exit code."""
     for note in describe_images(values):
         say(note)
     format_ = format_ or default_format()

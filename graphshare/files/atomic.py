@@ -19,6 +19,7 @@ import signal
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +98,7 @@ class OutputTransaction:
         if os.path.islink(target) and is_snapshot(os.path.dirname(target) or "."):
             hint = "write it elsewhere with `out`"
             raise RefusedError(Fault("is a link into a model hub's cache, which is not written to", where=target, hint=hint))
-        place = os.path.realpath(target)
+        place = find_place(target)
         self._remove_leftovers(place)
         status = _status(target)
         _refuse_name(target, is_folder=target.endswith(os.sep) or (status is not None and stat.S_ISDIR(status.st_mode)))
@@ -423,10 +424,42 @@ def refuse_links(folder: str, paths: Iterable[str]) -> None:
             if has_links[parent] and os.path.islink(path):
                 links[path] = None
             path = parent
-    message = f"is a link, which is not followed: only {folder} is named as the place of the outputs"
-    hint = "remove the link, or name another folder"
     if links:
-        raise RefusedError([Fault(message, where=link, hint=hint) for link in list(links)[:_LISTED]])
+        raise RefusedError([_describe_link(folder, link) for link in list(links)[:_LISTED]])
+
+
+def _describe_link(folder: str, link: str) -> Fault:
+    message = f"is a link, which is not followed: only {folder} is named as the place of the outputs"
+    return Fault(message, where=link, hint="remove the link, or name another folder")
+
+
+_FOLDER: ContextVar[str] = ContextVar("folder_without_links", default="")
+
+
+@contextmanager
+def refusing_links(folder: str) -> Iterator[None]:
+    """Let transactions inside the block refuse what :func:`refuse_links` does when they open it: a link may come at any time.
+
+    An empty folder, and one inside of another such block, changes nothing.
+    """
+    token = _FOLDER.set(_FOLDER.get() or folder)
+    try:
+        yield
+    finally:
+        _FOLDER.reset(token)
+
+
+def find_place(target: str) -> str:
+    """Return where an output goes, links followed. Raises RefusedError for a link that is refused here."""
+    folder, path = _FOLDER.get(), os.path.abspath(target)
+    top = os.path.abspath(folder)
+    if not folder or not path.startswith(os.path.join(top, "")):
+        return os.path.realpath(target)
+    parts = os.path.relpath(path, top).split(os.sep)
+    for count in range(1, len(parts) + 1):
+        if os.path.islink(os.path.join(top, *parts[:count])):
+            raise RefusedError(_describe_link(folder, os.path.join(folder, *parts[:count])))
+    return os.path.join(os.path.realpath(top), *parts)  # a link that comes now is replaced, not followed
 
 
 def _has_links(folder: str) -> bool:

@@ -44,14 +44,15 @@ class FleetModel(msgspec.Struct, frozen=True, gc=False):
 class Task(msgspec.Struct, frozen=True):
     """One command for one model, ready to run in any process: its words, its ``outputs`` and its limits.
 
-    With ``folder`` relative paths start there. ``command`` is the command as the user wrote it. With ``has_report`` stdout is
-    JSON. ``overwrite`` allows to replace what is at the URL of an output.
+    The outputs are below ``out``. With ``folder`` relative paths start there. ``command`` is the command as the user wrote it.
+    With ``has_report`` stdout is JSON. ``overwrite`` allows to replace what is at the URL of an output.
     """
 
     model: FleetModel
     words: tuple[str, ...]
     outputs: tuple[str, ...]
     command: tuple[str, ...]
+    out: str = ""
     has_report: bool = False
     time_limit: float | None = None
     max_memory: int | None = None

@@ -64,7 +64,7 @@ def make_task(template: Template, model: FleetModel, out: str) -> Task:
         *(_fill_word(word, values) for word in template.words[at:]),
     ]
     outputs = tuple(place for _, place in places)
-    return Task(model, tuple(words), outputs, template.words, template.has_report)
+    return Task(model, tuple(words), outputs, template.words, out, template.has_report)
 
 
 def _fill_word(word: str, values: dict[str, str]) -> str:

@@ -14,6 +14,7 @@ from types import FrameType
 import msgspec
 
 from graphshare.errors import Fault, GraphshareError, InputError
+from graphshare.files.atomic import find_place, refusing_links
 from graphshare.files.byte_source import ListedFile, hash_pieces
 from graphshare.files.leftovers import FolderMemory, remember_folders
 from graphshare.files.open_source import describe_file
@@ -26,7 +27,7 @@ from graphshare.text.urls import is_url, redact
 if sys.platform != "win32":
     import resource
 
-_FOLDERS = FolderMemory()
+_FOLDERS = FolderMemory()  # one of 100,000 outputs takes 30 ms to list for left-overs: that is done once a minute
 _LONGEST_ERROR = 2000  # characters
 _MOST_ERRORS = 3
 _MOST_FIGURES = 32  # an object of more numbers is a list by name, not a count of something
@@ -42,10 +43,9 @@ def work(run: Run, task: Task) -> Result:
         with _limits(task):
             graph = _describe_state(task.model.graph, task.model.listed)
             params = _describe_state(task.model.params, task.model.listed_params) if task.model.params else None
-            for folder in {os.path.dirname(path) for path in task.outputs if not is_url(path)}:
-                os.makedirs(folder or ".", exist_ok=True)
-            # A folder of 100,000 outputs takes 30 ms to list for left-overs, so that is done once a minute.
-            with overwriting(task.overwrite), remember_folders(_FOLDERS):
+            with refusing_links(task.out), overwriting(task.overwrite), remember_folders(_FOLDERS):
+                for folder in {os.path.dirname(find_place(path)) for path in task.outputs if not is_url(path)}:
+                    os.makedirs(folder, exist_ok=True)
                 captured = run(task.words)
     except GraphshareError as error:  # a file that is gone, or a limit
         captured = Captured(2, b"", "".join(f"error: {fault}\n" for fault in error.faults))

@@ -172,3 +172,9 @@ def _open_body(
     heads = tuple(links.get(get_place(head)) or relink(head, images) for head in body.graph.heads)
     nodes = tuple(post_order(head.node for head in heads))
     return msgspec.structs.replace(side.model, graph=Graph(nodes, heads, graph.attrs, graph.source, graph.extra))
+
+
+def chooses_bodies(node: Node) -> bool:
+    """Whether an operator computes one of its bodies alone, or has one inside that does."""
+    inner = (each for body in list_bodies(node).values() for each in body.graph.nodes if each.subgraphs)
+    return node.op == "If" or any(map(chooses_bodies, inner))

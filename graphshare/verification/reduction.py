@@ -24,7 +24,7 @@ from graphshare.checkpoint.save import input_files, save
 from graphshare.errors import Fault, GraphshareError, RefusedError
 from graphshare.execute.prepare.prepare import unique_names
 from graphshare.execute.run import is_recordable
-from graphshare.files.atomic import OutputTransaction, make_folder, refuse_links
+from graphshare.files.atomic import OutputTransaction, make_folder, refuse_links, refusing_links
 from graphshare.files.leftovers import list_temporaries
 from graphshare.files.paths import UsedFile, is_folder, join, list_names, refuse_inputs_as_outputs
 from graphshare.files.staged_file import output_error
@@ -288,7 +288,7 @@ def _write_reduction(
         refuse_inputs_as_outputs([UsedFile(path, "graph") for path in files], sources)
         # Files are about to be put in place: a limit that strikes now would lose the answer.
         end_time_limit()
-        with make_folder(folder), OutputTransaction() as stage:
+        with make_folder(folder), refusing_links(folder), OutputTransaction() as stage:
             # The page is the last of `files`, and not among those that were run.
             for name, path in zip(sorted(os.listdir(scratch)), files, strict=False):
                 with open(os.path.join(scratch, name), "rb") as file:

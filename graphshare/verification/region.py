@@ -62,6 +62,11 @@ class Region(msgspec.Struct, frozen=True):
     def __bool__(self) -> bool:
         return bool(self.comparison)
 
+    @property
+    def error(self) -> float:
+        """The difference as a part of the largest number; infinity where that is not known."""
+        return float("inf") if self.of_largest is None else self.of_largest
+
 
 class RegionReport(msgspec.Struct, frozen=True):
     """How many operators of the original are exact in the other model, by which identities, and the regions that are not.

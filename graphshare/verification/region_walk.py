@@ -21,9 +21,8 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.errors import Fault, GraphshareError, InputError, MemoryLimitError, RefusedError
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.terms import Place
-from graphshare.ir.walk import list_bodies
 from graphshare.ops.kernel import Array
-from graphshare.verification.bodies import open_bodies, pair_owners
+from graphshare.verification.bodies import chooses_bodies, open_bodies, pair_owners
 from graphshare.verification.comparison import Tolerance, Tolerate, compare_values, find_largest
 from graphshare.verification.other_inputs import (
     Draw,
@@ -288,7 +287,7 @@ class RegionWalk:
                     is_same = is_same and region.comparison is not None and region.comparison.identical
         if is_judged:
             return None
-        region, number = max(compared, key=lambda each: (not each[0], _measure(each[0])))
+        region, number = max(compared, key=lambda each: (not each[0], each[0].error))
         return self._look_deeper(plan, step, region, number, is_same=is_same)
 
     def _keep(self, plan: RegionPlan, step: _Step, left: tuple[_Side, list[Any]], right: tuple[_Side, list[Any]]) -> None:
@@ -343,7 +342,7 @@ class RegionWalk:
         switches = tuple(dict.fromkeys(node.name for node in unentered if node.op == "If"))
         hidden = ""
         # A body that its operator always computes had its chance to show a difference.
-        chosen = [node for node in unentered if _chooses_bodies(node)]
+        chosen = [node for node in unentered if chooses_bodies(node)]
         if is_same and is_alike(rest) and (chosen or has_other_values(plan, rest)):
             hidden = "attributes, constants, functions or bodies differ"
         elif region and not entered and not chosen:
@@ -473,12 +472,6 @@ class RegionWalk:
         return best[1]
 
 
-def _chooses_bodies(node: Node) -> bool:
-    """Whether an operator computes one of its bodies alone, or has one inside that does."""
-    inner = (each for body in list_bodies(node).values() for each in body.graph.nodes if each.subgraphs)
-    return node.op == "If" or any(map(_chooses_bodies, inner))
-
-
 def _is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray)
 
@@ -486,10 +479,6 @@ def _is_array(value: Any) -> bool:
 def _have_same_bits(a: Array, b: Array) -> bool:
     """Return whether two arrays are equal bit for bit."""
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-
-
-def _measure(region: Region) -> float:
-    return float("inf") if region.of_largest is None else region.of_largest
 
 
 def _are_unlike_sizes(wanted: Array, value: Array) -> bool:

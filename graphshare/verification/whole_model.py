@@ -10,6 +10,7 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import DisprovedError, Fault, GraphshareError
 from graphshare.execute.backends.backend import open_computation
+from graphshare.files.open_source import reopen_source
 from graphshare.ir.graph import Entry, Graph
 from graphshare.resources import is_chosen_limit
 from graphshare.rewrite.fold.fold import Folding, FoldingProof
@@ -32,6 +33,7 @@ def compare_bits(model: Checkpoint, read: ModelContent, where: str) -> str:
     Raises:
         DisprovedError: an output has other bits in the copy, or the copy cannot be computed.
         MemoryLimitError: a limit is chosen, and the computation would pass it.
+        InputError: a file of the model is not what it was, from which nothing follows.
     """
     try:
         source = open_computation(model.graph, model.parameter_file, model.where, whole=True)
@@ -40,12 +42,14 @@ def compare_bits(model: Checkpoint, read: ModelContent, where: str) -> str:
     except GraphshareError as error:
         if is_chosen_limit(error):
             raise
+        _refuse_changed(model)
         return f"not computed: {error.faults[0].message}"
     hint = "nothing was written; please report it"
     try:
         copy = open_computation(model.graph, model.parameter_file, model.where, encode=lambda graph: read(), whole=True)
         values = copy.run(drawn.values).outputs
     except GraphshareError as error:
+        _refuse_changed(model)
         message = f"cannot be computed as its source can: {error.faults[0].message}"
         raise DisprovedError(Fault(message, where=where, hint=hint)) from None
     names = [output_name(head) for head in model.graph.heads]
@@ -56,6 +60,7 @@ def compare_bits(model: Checkpoint, read: ModelContent, where: str) -> str:
     again = source.run(drawn.values).outputs
     if any(not compare_values(a, b, EXACT).identical for a, b in zip(again, wanted, strict=True)):
         return "not compared: two runs of the model itself differ"
+    _refuse_changed(model)
     raise DisprovedError(Fault(f"computes different bits from its source: {format_names(other)}", where=where, hint=hint))
 
 
@@ -86,14 +91,24 @@ def prove_folding(
     except GraphshareError as error:
         if is_chosen_limit(error):
             raise
+        _refuse_changed(source)
         reason = error.faults[0].message
         return replace(folded, notes=(*folded.notes, f"not proved, as the models were not computed: {reason}"))
     if not values:
+        _refuse_changed(source)
         hint = "nothing was written; `tolerance` allows a larger difference"
         raise DisprovedError([Fault(text, where=source.where, hint=hint) for text in value_stage([values]).details])
     relative = [output.of_largest for output in values.outputs if output.reference in norms and output.of_largest is not None]
     largest = max(output.comparison.max_abs for output in values.outputs[:count])
     return replace(folded, report=replace(report, proof=FoldingProof(count, largest, len(norms), max(relative, default=None))))
+
+
+def _refuse_changed(model: Checkpoint) -> None:
+    """Raise InputError where a file of a model is not what it was: onnxruntime reads external data itself."""
+    file = model.parameter_file
+    files = [] if file is None else [file, *(record.origin.file for record in file.records if record.origin is not None)]
+    for each in {each.path: each for each in files if each is not None and each.identity}.values():
+        reopen_source(each.path, each.identity, each.held).close()
 
 
 def _find_inner(graph: Graph, names: Mapping[str, object]) -> list[Entry]:

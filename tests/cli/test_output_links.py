@@ -6,14 +6,18 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import graphshare as gs
 from graphshare.checks.engine import RULES
 from graphshare.errors import RefusedError
-from graphshare.files.atomic import refuse_links
-from tests.processes import ROOT, done, files_in, graphshare, refused
+from graphshare.files.atomic import OutputTransaction, refuse_links, refusing_links
+from graphshare.files.staged_file import StagedFile
+from graphshare.formats.onnx.pool import WeightPool
+from tests.fuzz.faults import write_models
+from tests.processes import ROOT, done, files_in, graphshare, in_process, refused
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="symbolic links need a privilege")
 FOREACH = ("foreach", "models/**/*.json", "-o", "out", "--", "rename", "{}", "--prefix", "b-")
@@ -119,6 +123,71 @@ def test_a_pool_follows_no_link_in_its_folder(name: str, folder: Path) -> None:
     assert (folder / "real" / "small.onnx").is_file()
 
 
+@pytest.mark.parametrize("link", [link_file, link_nothing, link_folder, link_folder_to_nothing])
+def test_foreach_follows_no_link_that_comes_while_it_runs(
+    link: Callable[[Path], str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    with gs.foreach("models/**/*.json", ["rename", "{}", "--prefix", "b-"], out="out") as run:
+        path = link(folder / "out")  # after the names were looked at, before the first model
+        before = files_in(folder / "outside")
+        results = list(run)
+    assert sorted(result.result for result in results) == ["done", "failed"]
+    assert [f"{path}: is a link, which is not followed" in result.error for result in results if not result] == [True]
+    assert files_in(folder / "outside") == before
+    assert (folder / "outside" / "lenet-symbol.json").read_bytes() == b"mine"
+    assert not (folder / "new").exists()
+
+
+def test_a_pool_follows_no_link_that_comes_while_it_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime", reason="onnxruntime is of the onnx extra")
+
+    def look(*arguments: Any) -> None:
+        refuse_links(*arguments)
+        (folder / "out" / "small.onnx").symlink_to("../outside/lenet-symbol.json")
+
+    monkeypatch.setattr("graphshare.api.pool.refuse_links", look)
+    with pytest.raises(RefusedError, match=r"small\.onnx: is a link"):
+        gs.pool([ROOT / "fixtures" / "small.onnx"], folder / "out")
+    assert (folder / "outside" / "lenet-symbol.json").read_bytes() == b"mine"
+
+
+def test_a_pool_replaces_a_link_that_comes_in_place_of_weights_that_are_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The models point into that file: a link out of the folder is no fault of theirs."""
+    pytest.importorskip("onnxruntime", reason="onnxruntime is of the onnx extra")
+    write_models(folder / "models")
+    write = WeightPool.write
+
+    def write_late(pool: WeightPool, out: StagedFile) -> None:
+        write(pool, out)
+        (folder / "out" / "weights.data").symlink_to("../outside/lenet-symbol.json")
+
+    monkeypatch.setattr(WeightPool, "write", write_late)
+    result = gs.pool([folder / "models" / f"{name}.onnx" for name in ("one", "two")], folder / "out")
+    assert [model.proof for model in result.models] == ["1 output equal bit for bit"] * 2
+    assert not (folder / "out" / "weights.data").is_symlink()
+    assert (folder / "outside" / "lenet-symbol.json").read_bytes() == b"mine"
+
+
+def test_a_link_that_comes_after_an_output_is_opened_is_replaced(folder: Path) -> None:
+    out, theirs = folder / "out", folder / "outside" / "lenet-symbol.json"
+    with refusing_links(str(out)), refusing_links(str(out / "sub")), OutputTransaction() as stage:
+        stage.open(out / "lenet-symbol.json").write(b"new")
+        (out / "lenet-symbol.json").symlink_to(theirs)
+        stage.commit()
+        (out / "sub").symlink_to(folder / "outside")
+        with pytest.raises(RefusedError, match=r"sub: is a link.* only .*/out is named"):
+            stage.open(out / "sub" / "lenet-symbol.json")
+        (folder / "named").symlink_to(theirs)  # no name of a list: it is beside the folder
+        stage.open(folder / "named").write(b"of the command line")
+        stage.commit()
+    assert (out / "lenet-symbol.json").read_bytes() == b"new"
+    assert not (out / "lenet-symbol.json").is_symlink()
+    assert theirs.read_bytes() == b"of the command line"
+
+
 @pytest.mark.parametrize("top", ["a", "a/", "./a", "a/../a", "."])
 def test_which_links_are_refused(top: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
@@ -150,3 +219,25 @@ def test_a_fix_follows_links_that_are_named_alone(argument: str, folder: Path) -
     graphshare("check", "models/c-symbol.json", "--fix", "--isolated", cwd=folder)
     assert (folder / "outside" / "theirs.json").read_text() != faulty
     assert (folder / "models" / "c-symbol.json").is_symlink()
+
+
+def test_a_fix_follows_no_link_that_comes_while_it_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    faulty = str(RULES["GS104"].fails.graph)
+    (folder / "outside" / "lenet-symbol.json").write_text(faulty)
+    for path in (folder / "models").rglob("*.params"):
+        path.unlink()
+
+    def look(*arguments: Any) -> None:
+        refuse_links(*arguments)
+        (folder / "models" / "lenet-symbol.json").unlink()
+        (folder / "models" / "lenet-symbol.json").symlink_to("../outside/lenet-symbol.json")
+
+    for path in (folder / "models").rglob("*.json"):
+        path.write_text(faulty)
+    monkeypatch.setattr("graphshare.checks.check.refuse_links", look)
+    monkeypatch.chdir(folder)
+    run = in_process("check", "models", "--fix", "--isolated")
+    assert "models/lenet-symbol.json: is a link, which is not followed" in run.stderr.decode()
+    assert {path.read_text() for path in [*(folder / "models").rglob("*.json"), folder / "outside" / "lenet-symbol.json"]} == {
+        faulty
+    }

@@ -31,6 +31,7 @@ CAMPAIGNS: dict[str, str] = {
     "onnx_models": "changed ONNX models for every command, with onnxruntime behind it, under limits",
     "servers": "servers that lie, pages of links and manifests, for every command that takes a URL",
     "faults": "errors, short writes and signals at every call of every command that writes",
+    "races": "signals, changed files, links, full disks and other commands in the middle of a command, and sessions in threads",
     "messages": "one message of an ONNX model changed at a time, for every rewrite: nothing is lost without a word",
     "operators": "attributes, shapes, dtypes and values for every kernel",
 }

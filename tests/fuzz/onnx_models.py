@@ -47,7 +47,7 @@ COMMANDS = tuple(
     draw GRAPH --to mermaid --parameters
     duplicate GRAPH --prefix x_ --mode tie -o out.onnx --map-out map.json
     duplicate GRAPH --prefix x_ -o out.onnx --external-data copy
-    duplicate GRAPH --prefix x_ --mode tie -o out.onnx --verify
+    duplicate GRAPH --prefix x_ --mode tie -o out.onnx --verify {LIMITS}
     duplicate GRAPH --prefix x_ --mode batch -o out.onnx
     rename GRAPH --prefix y_ -o out.onnx --map-out map.json
     rename GRAPH --match * --to z* -o -

@@ -10,6 +10,8 @@ import pytest
 from tests.processes import graphshare
 
 onnx = pytest.importorskip("onnx", reason="onnx is of the onnx extra")
+from tests.onnx_files.ending_models import nest_functions  # noqa: E402 (it needs onnx)
+
 helper, TensorProto = onnx.helper, onnx.TensorProto
 
 SECONDS = 2
@@ -24,14 +26,7 @@ def write(path: Path, nodes: list[object], functions: list[object] | None = None
 
 
 def write_endless(path: Path, depth: int = 40) -> None:
-    """Functions that call the one before twice: inference follows each call."""
-    imports = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
-    functions = []
-    for number in range(depth):
-        inner, domain = (f"F{number - 1}", "own") if number else ("Neg", "")
-        calls = [helper.make_node(inner, [a], [b], domain=domain) for a, b in ("ac", "cb")]
-        functions.append(helper.make_function("own", f"F{number}", ["a"], ["b"], calls, imports))
-    write(path, [helper.make_node(f"F{depth - 1}", ["x"], ["z"], "first", domain="own")], functions)
+    write(path, [helper.make_node(f"F{depth - 1}", ["x"], ["z"], "first", domain="own")], nest_functions(depth))
 
 
 def write_crashing(path: Path) -> None:

@@ -144,6 +144,26 @@ def test_a_fork_does_not_wait_for_a_thread_that_it_has_not() -> None:
     assert os.waitpid(pid, 0)[1] == 0
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no forks")
+def test_a_fork_neither_waits_for_an_answer_of_its_parent_nor_writes_into_its_model(process: ConfinedProcess) -> None:
+    """A thread of the parent is in the middle of a message."""
+    process.ask("echo", 1)
+    with process._lock:
+        if process._model is not None:
+            process._model.write(b"part of a model")
+        pid = os.fork()
+        if not pid:
+            signal.alarm(20)
+            try:
+                process.ask("echo", 1)
+            except GoneError:
+                process._end()
+                os._exit(0)
+            os._exit(1)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert process._model is None or os.fstat(process._model.fileno()).st_size == 0
+
+
 SPINNING = """
 import os, threading
 from graphshare.confined_process import ConfinedProcess

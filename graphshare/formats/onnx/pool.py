@@ -457,7 +457,7 @@ def _compare(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, p
     faults, compared = [], set()
     nodes = set(member.graph.nodes)
     with open_source(path) as source:
-        read = {node.name: find_stored(node.details) for node in decode_model(OnnxFile(source, seeks_data=False)).nodes}
+        read = {node.name: find_stored(node.details) for node in decode_model(OnnxFile(source, is_own=True)).nodes}
         for weight in [*member.contents, *(weight for weight in member.embedded if weight.key in nodes)]:
             stored, old, content = read.get(weight.name, Stored()), weight.place, member.contents.get(weight)
             new = stored.place

@@ -76,7 +76,7 @@ def _find_differences(source: ByteSource, graph: Graph, changed: Collection[str]
 
     Initializers ``changed`` may have other shapes and dtypes. External data is not looked for: it may be in place later.
     """
-    file = OnnxFile(source, seeks_data=False)
+    file = OnnxFile(source, is_own=True)
     if reads_back(file, graph, changed):
         return
     read = decode_model(file)

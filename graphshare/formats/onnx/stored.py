@@ -26,15 +26,16 @@ class OnnxFile:
     """The bytes of an ONNX file. A small file is in memory; of a large one only the parts that are read.
 
     ``held`` are the bytes of a file that cannot be opened again: of a pipe, or unpacked by gzip.
-    ``folder`` is the directory in which external data lies; without ``seeks_data`` it need not be there. ``sizes``
-    has the bytes of the files in it, by path. ``disorder`` is the first fault of nodes that were sorted, in memory.
+    ``folder`` is the directory in which external data lies; without ``seeks_data`` it need not be there. A file ``is_own`` that
+    this program writes: its data is put in place later, instead of whatever is there. ``sizes`` has the bytes of the files in
+    the folder, by path. ``disorder`` is the first fault of nodes that were sorted, in memory.
     """
 
     disorder: Fault | None = None
 
-    def __init__(self, source: ByteSource, *, seeks_data: bool = True) -> None:
+    def __init__(self, source: ByteSource, *, seeks_data: bool = True, is_own: bool = False) -> None:
         self.folder = split(source.name)[0] or "."
-        self.seeks_data = seeks_data
+        self.seeks_data, self.is_own = seeks_data and not is_own, is_own
         self.sizes: dict[str, int] = {}
         self.path = source.name
         self.size = source.size
@@ -74,7 +75,7 @@ class MemoryFile(OnnxFile):
     """The bytes of a message that no file has."""
 
     folder = path = ""
-    seeks_data = False
+    seeks_data = is_own = False
     identity = ()
 
     def __init__(self, data: bytes) -> None:

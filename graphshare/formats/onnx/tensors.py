@@ -236,7 +236,7 @@ def check_location(file: OnnxFile, location: str, at: int) -> str:
     if is_url(folder):
         path = join(folder, location)
         outside = outside or leaves_folder(location) or any(mark in location for mark in ("?", "#", "::"))
-    elif not outside:
+    elif not outside and not file.is_own:
         outside = not is_inside(path, folder) and not is_inside(path, file.real_folder)
     if outside:
         raise WireError(f"external data is in {location!r}, which is not in the model's directory", at)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 
 import pytest
@@ -25,6 +27,7 @@ from graphshare.builder import (
     variable,
     variable_scope,
 )
+from graphshare.builder import session as session_module
 from graphshare.builder.var import ReuseLike, Settings
 from graphshare.errors import RefusedError
 
@@ -180,3 +183,23 @@ def test_threads_do_not_see_each_others_scopes() -> None:
     for thread in threads:
         thread.join()
     assert sorted(names) == ["t0/w", "t1/w", "t2/w", "t3/w"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no forks")
+def test_a_fork_in_the_middle_of_the_first_use_has_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where another thread uses the default session for the first time."""
+    codes = []
+
+    def make() -> Session:
+        pid = os.fork()
+        if not pid:
+            signal.alarm(20)
+            monkeypatch.setattr(session_module, "Session", Session)
+            os._exit(int(not isinstance(default_session(), Session)))
+        codes.append(os.waitpid(pid, 0)[1])
+        return Session()
+
+    monkeypatch.setattr(session_module, "_default", [])
+    monkeypatch.setattr(session_module, "Session", make)
+    assert isinstance(default_session(), Session)
+    assert codes == [0]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import graphshare as gs
-from graphshare.errors import DisprovedError, Fault, MemoryLimitError
+from graphshare.errors import DisprovedError, Fault, InputError, MemoryLimitError
 from graphshare.resources import resource_limits
 from graphshare.rewrite.fold.fold import Folded, Folding, FoldingProof
 from graphshare.verification.whole_model import compare_bits, prove_folding
@@ -94,11 +95,35 @@ def test_a_limit_that_is_chosen_ends_a_proof_and_no_other(
 
 def test_another_refusal_leaves_a_model_unproved_under_a_limit(tmp_path: Path) -> None:
     text = "(float[4] x) => (float[K] y) <int64[1] k = {3}> { y = Reshape(x, k) }"
-    model = load(tmp_path, "source", text)
     with resource_limits("4 GB", None):
         assert compare(tmp_path, text, text).startswith("not computed: ")
+        model = gs.load(tmp_path / "source.onnx")
         note = prove_folding(model, Folding((), ()), model, {"float32"}, None).notes[-1]
     assert note.startswith("not proved, as the models were not computed: onnxruntime")
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"), [(None, "does not exist"), (b"", "changed since"), (bytes(4096), "changed since")]
+)
+@pytest.mark.parametrize("proof", ["of a copy", "of folding"])
+def test_nothing_follows_from_external_data_that_changes(proof: str, changed: bytes | None, words: str, tmp_path: Path) -> None:
+    """onnxruntime reads it itself: the model seems to compute something else, or not to be computed at all."""
+    head = '<ir_version: 8, opset_import: ["" : 17]> g'
+    made = onnx.parser.parse_model(head + " (float[1024] x) => (float[1024] y) { y = Add(x, c) }")
+    made.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(1024, np.float32), "c"))
+    onnx.save(made, tmp_path / "copy.onnx")
+    onnx.save(made, tmp_path / "source.onnx", save_as_external_data=True, location="data", size_threshold=0)
+    copy, model = (gs.load(tmp_path / f"{name}.onnx") for name in ("copy", "source"))
+    (tmp_path / "data").unlink()
+    if changed is not None:
+        (tmp_path / "data").write_bytes(changed)
+        os.utime(tmp_path / "data", (1, 1))
+    ways: dict[str, Callable[[], object]] = {
+        "of a copy": lambda: compare_bits(model, lambda: ((tmp_path / "copy.onnx").read_bytes(), ""), "copy.onnx"),
+        "of folding": lambda: prove_folding(copy, Folding((), ()), model, {"float32"}, None),
+    }
+    with pytest.raises(InputError, match=words):
+        ways[proof]()
 
 
 def fold(
