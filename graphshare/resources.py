@@ -17,7 +17,6 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import NoReturn
 
-
 from graphshare.arguments import Natural, Options, Seconds
 from graphshare.errors import Fault, MemoryLimitError, RefusedError, UsageError
 

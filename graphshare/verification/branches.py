@@ -18,7 +18,7 @@ from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.lookup import ParameterPair, compare_parameters
 from graphshare.ir.compare import Pairing
-from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.graph import Graph, Node
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_bytes, format_count, format_shape
 from graphshare.text.names import did_you_mean

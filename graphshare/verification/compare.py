@@ -49,6 +49,7 @@ from graphshare.verification.flow import (
     leave_drawn_regions,
     refuse_options,
 )
+from graphshare.verification.given_values import pair_parameters
 from graphshare.verification.inputs import Draw, Drawer, Inputs, choose_by_name
 from graphshare.verification.pairing import ModelPairs, find_changes, pair_models
 from graphshare.verification.records import Record, compare_record, find_record
@@ -216,7 +217,8 @@ class _ModelComparison:
         self._tolerance = tolerate_dtype(self._dtype, atol, rtol) if self._dtype else tolerate_other_program(atol, rtol)
         self.tolerate = tolerate_region(self._dtype, atol, rtol)
         self._pairing: Pairing | None = None
-        self._held = [list_parameter_names(side.parameter_file) or () for side in self._sources]
+        # The names of the parameters whose values are those of the files.
+        self._held: list[Collection[str]] = [list_parameter_names(side.parameter_file) or () for side in self._sources]
         self._coverage = BodyCoverage()
         self._judge = _open_judge(self._pairs)
 
@@ -322,26 +324,20 @@ class _ModelComparison:
 
     def _draw(self, sides: tuple[Computation, Computation]) -> list[Draw]:
         """Return the sets of inputs."""
-        pairs, left = [*self._pairs.inputs, *self._pair_missing()], self._pairs.left
+        left = self._pairs.left
+        sets = self._options.list_feeds(left.graph)
+        seed = self._options.inputs.params_seed
+        parameters = pair_parameters(sides, self._pairs, self._pairing, self._held, sets, seed)
+        for side, own in enumerate(zip(*parameters, strict=True)):
+            self._held[side] = frozenset(self._held[side]) - {node.name for node in own}
+        pairs = [*self._pairs.inputs, *parameters]
         titles = (left.where or "the one model", self._pairs.right.where or OTHER_MODEL)
         drawer = Drawer(sides, pairs, self._options.inputs, titles)
         count = 1 if self._options.inputs.sets is not None else None
         shapes = choose_by_name(self._options.shapes, pairs)
-        draws = [
-            draw
-            for feeds in self._options.list_feeds(left.graph)
-            for draw in drawer.draw(choose_by_name(feeds, pairs), shapes, count=count)
-        ]
+        draws = [draw for feeds in sets for draw in drawer.draw(choose_by_name(feeds, pairs), shapes, count=count)]
         self._notes.update(drawer.notes)
         return draws
-
-    def _pair_missing(self) -> list[tuple[Node, Node]]:
-        """Return the parameters of graphs of one structure that neither file holds: one value is drawn for both."""
-        if self._options.inputs.params_seed is None or not self._pairing:
-            return []
-        pairs, inputs = self._pairing.variables, dict(self._pairs.inputs)
-        left, right = self._held
-        return [(a, b) for a, b in pairs if a not in inputs and a.name not in left and b.name not in right]
 
     def _run(self, sides: tuple[Computation, Computation], draws: Sequence[Draw]) -> list[tuple[Any, Any]]:
         """Return the outputs of both models for each set of inputs. Raises what the first model does where both refuse one."""
@@ -371,7 +367,9 @@ class _ModelComparison:
         """Return the comparison of all outputs."""
         rounds = []
         for draw, own in zip(draws, outputs, strict=True):
-            runners = [ComputationRunner(*each, seed=draw.seed, by_output=True) for each in zip(sides, draw.values, own, strict=True)]
+            runners = [
+                ComputationRunner(*each, seed=draw.seed, by_output=True) for each in zip(sides, draw.values, own, strict=True)
+            ]
             engines = {sides[0].engine: (runners[0], runners[1])}
             for left, right in self._others:
                 others = [

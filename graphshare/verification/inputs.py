@@ -153,8 +153,8 @@ class Drawer:
         twins = [(pair[leader], pair[1 - leader]) for pair in self._pairs]
         others: Mapping[Node, Array] = {b: values[a] for a, b in twins if a in values}
         if self._has_more:  # what the other side alone has
-            seeds = {"seed": self._inputs.seed, "params_seed": self._inputs.params_seed}
-            others = self.sides[1 - leader].draw(others, **seeds).values
+            own = self._inputs
+            others = self.sides[1 - leader].draw(others, seed=own.seed, params_seed=own.params_seed).values
         return [values, others] if leader == 0 else [others, values]
 
     def _to_leader(self, by_node: Mapping[Node, Any]) -> dict[Node, Any]:

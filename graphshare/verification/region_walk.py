@@ -500,7 +500,7 @@ class RegionWalk:
     def _compute_near(
         self, plan: RegionPlan | None, side: int, entries: Sequence[Entry], number: int, unknown: Collection[Node] = frozenset()
     ) -> list[Any]:
-        """Return values of a side on the values of the left model, from those that are kept of nodes that are not ``unknown``."""
+        """Return values of a side on those of the left model that are kept, but for those of ``unknown`` nodes."""
         left, own = self._sides[number][0], self._sides[number][side]
         known: dict[Place, Any] = dict(own.inputs)
         if plan is not None:
