@@ -46,6 +46,7 @@ from graphshare.verification.flow import (
     leave_drawn_regions,
     refuse_options,
 )
+from graphshare.verification.given_values import pair_parameters
 from graphshare.verification.inputs import Draw, Drawer, Inputs, choose_by_name
 from graphshare.verification.noise import allow_noise
 from graphshare.verification.pairing import ModelPairs, find_changes, pair_models
@@ -215,7 +216,8 @@ class _ModelComparison:
         self._tolerance = tolerate_dtype(self._dtype, atol, rtol) if self._dtype else tolerate_other_program(atol, rtol)
         self.tolerate = tolerate_region(self._dtype, atol, rtol)
         self._pairing: Pairing | None = None
-        self._held = [list_parameter_names(side.parameter_file) or () for side in self._sources]
+        # The names of the parameters whose values are those of the files.
+        self._held: list[Collection[str]] = [list_parameter_names(side.parameter_file) or () for side in self._sources]
         self._coverage = BodyCoverage()
         self._judge = _open_judge(self._pairs)
 
@@ -329,43 +331,20 @@ class _ModelComparison:
 
     def _draw(self, sides: tuple[Computation, Computation]) -> list[Draw]:
         """Return the sets of inputs."""
-        left, right = self._pairs.left, self._pairs.right
+        left = self._pairs.left
         sets = self._options.list_feeds(left.graph)
-        names = dict.fromkeys(name for each in (*sets, self._options.shapes) for name in each)
-        pairs = [*self._pairs.inputs, *self._pair_missing(), *self._pair_others(list(names))]
-        titles = (left.where or "the one model", right.where or OTHER_MODEL)
+        seed = self._options.inputs.params_seed
+        parameters = pair_parameters(sides, self._pairs, self._pairing, self._held, sets, seed)
+        for side, own in enumerate(zip(*parameters, strict=True)):
+            self._held[side] = frozenset(self._held[side]) - {node.name for node in own}
+        pairs = [*self._pairs.inputs, *parameters]
+        titles = (left.where or "the one model", self._pairs.right.where or OTHER_MODEL)
         drawer = Drawer(sides, pairs, self._options.inputs, titles)
         count = 1 if self._options.inputs.sets is not None else None
         shapes = choose_by_name(self._options.shapes, pairs)
         draws = [draw for feeds in sets for draw in drawer.draw(choose_by_name(feeds, pairs), shapes, count=count)]
         self._notes.update(drawer.notes)
         return draws
-
-    def _pair_missing(self) -> list[tuple[Node, Node]]:
-        """Return the parameters of graphs of one structure that neither file holds: one value is drawn for both."""
-        if self._options.inputs.params_seed is None or not self._pairing:
-            return []
-        pairs, inputs = self._pairing.variables, dict(self._pairs.inputs)
-        left, right = self._held
-        return [(a, b) for a, b in pairs if a not in inputs and a.name not in left and b.name not in right]
-
-    def _pair_others(self, names: Sequence[str]) -> list[tuple[Node, Node]]:
-        """Return the variables of both models that are fed although they are no paired inputs, such as parameters.
-
-        Raises RefusedError for those that one model alone has.
-        """
-        paired = {node.name for pair in self._pairs.inputs for node in pair}
-        models = (self._pairs.left, self._pairs.right)
-        left, right = ({node.name: node for node in model.graph.variables()} for model in models)
-        wanted = [name for name in names if name not in paired and (name in left or name in right)]
-        faults = [
-            Fault(f"{name!r} is a variable of one model alone, so no value can be given for both")
-            for name in wanted
-            if name not in left or name not in right
-        ]
-        if faults:
-            raise RefusedError(faults)
-        return [(left[name], right[name]) for name in wanted]
 
     def _run(self, sides: tuple[Computation, Computation], draws: Sequence[Draw]) -> list[tuple[Any, Any]]:
         """Return the outputs of both models for each set of inputs. Raises what the first model does where both refuse one."""

@@ -13,7 +13,7 @@ from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.checkpoint.map_file import NodeFinder, read_map
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import list_parameter_names
-from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.errors import Fault, InputError, RefusedError, locate_refusals
 from graphshare.execute.prepare.prepare import describe_upgrade, unique_names, upgrade_part
 from graphshare.formats.model_format import Capability, find_format, find_statement_changes
 from graphshare.formats.params.lookup import RecordsByName, compare_parameters
@@ -139,18 +139,28 @@ def pair_models(left: Checkpoint, right: Checkpoint, as_input: Collection[str], 
     notes: list[str] = []
     heads = _pair_outputs(left.graph, right.graph, names, notes)
     upgrades: dict[str, None] = {}
+    faults: list[Fault] = []
     sides = []
     for model, entries in zip((left, right), zip(*heads, strict=True), strict=True):
-        if find_format(model.graph).supports(Capability.UPGRADE):
-            sides.append(upgrade_model(model, entries, upgrades)[0])
-        else:
-            part = msgspec.structs.replace(model.graph, heads=tuple(entries))
-            sides.append(msgspec.structs.replace(model, graph=part))
+        try:
+            with locate_refusals(model):
+                sides.append(_cut(model, entries, upgrades))
+        except RefusedError as error:
+            faults += error.faults
+    if faults:
+        raise RefusedError(faults)
     notes += upgrades
     outputs = list(zip(sides[0].graph.heads, sides[1].graph.heads, strict=True))
     own = [unique_names(list(map(output_name, entries))) for entries in zip(*heads, strict=True)]
     inputs = _pair_inputs(sides, as_input, names, notes)
     return ModelPairs(sides[0], sides[1], outputs, list(zip(*own, strict=True)), inputs, notes)
+
+
+def _cut(model: Checkpoint, heads: Sequence[Entry], notes: dict[str, None]) -> Checkpoint:
+    """Return a model of these heads, upgraded where its format has older generations."""
+    if find_format(model.graph).supports(Capability.UPGRADE):
+        return upgrade_model(model, heads, notes)[0]
+    return msgspec.structs.replace(model, graph=msgspec.structs.replace(model.graph, heads=tuple(heads)))
 
 
 def _pair_outputs(left: Graph, right: Graph, names: Mapping[str, str], notes: list[str]) -> list[tuple[Entry, Entry]]:

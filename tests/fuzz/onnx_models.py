@@ -65,10 +65,10 @@ COMMANDS = tuple(
     run GRAPH --seed 1 {LIMITS}
     run GRAPH --feed {FEEDS} --all -o out.npz {LIMITS}
     run GRAPH --seed 1 --profile --engine onnxruntime {LIMITS}
-    verify GRAPH --against GRAPH {LIMITS}
-    verify GRAPH --against OTHER --feed {FEEDS} {LIMITS}
-    verify OTHER --against GRAPH --feed {FEEDS} --values-only {LIMITS}
-    verify GRAPH --against OTHER --feed {FEEDS} --layers {LIMITS}
+    compare GRAPH GRAPH {LIMITS}
+    compare GRAPH OTHER --feed {FEEDS} {LIMITS}
+    compare OTHER GRAPH --feed {FEEDS} --exact {LIMITS}
+    compare GRAPH OTHER --feed {FEEDS} --layers {LIMITS}
     verify GRAPH --prefix x_ {LIMITS}
     params list GRAPH
     params stats GRAPH
@@ -139,10 +139,10 @@ class Cases(graphs.Cases):
         if any(word in files[MODEL] + files[OTHER] for word in _UNSTABLE):
             return ""
         others = [word for word in words[1:] if word in (MODEL, OTHER)]
-        if words[0] in ("diff", "verify") and len(others) == 2:
+        if words[0] in ("diff", "compare") and len(others) == 2:
             if others[0] == others[1]:
                 return "a model is not equal to itself" if code == 1 else ""
-            return compare(*others, by_name="--values-only" in words) if code == 0 else ""
+            return compare(*others, by_name=words[0] == "compare") if code == 0 else ""
         return compare(MODEL, "out.onnx", written=True) if code == 0 and tuple(words[:1] + words[2:3]) in KEEPING else ""
 
 
@@ -186,7 +186,7 @@ def _read_peak(pid: int) -> int:
 
 
 def compare(first: str, second: str, *, written: bool = False, by_name: bool = False) -> str:
-    """Return how two models differ in onnxruntime, in the order of their outputs or ``by_name``.
+    """Return how two models differ in onnxruntime, in the order of their outputs or ``by_name`` where the names are the same.
 
     One that was ``written`` has the outputs of the first.
     """
@@ -200,8 +200,9 @@ def compare(first: str, second: str, *, written: bool = False, by_name: bool = F
         return ""
     except GraphshareError as error:
         return f"onnxruntime does not compute what was written: {error}" if written else ""
-    same = len(a) <= len(b) if written else a.keys() == b.keys() if by_name else len(a) == len(b)
-    pairs = [(a[name], b[name]) for name in a] if same and by_name else zip(a.values(), b.values(), strict=False)
+    by_name = by_name and a.keys() == b.keys()
+    same = len(a) <= len(b) if written else len(a) == len(b)
+    pairs = [(a[name], b[name]) for name in a] if by_name else zip(a.values(), b.values(), strict=False)
     if same and all(_are_near(x, y) for x, y in pairs):
         return ""
     return f"onnxruntime computes {a} of {first} and {b} of {second}"

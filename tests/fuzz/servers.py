@@ -56,7 +56,7 @@ COMMANDS = tuple(
     duplicate URL/lenet --prefix x- -o out/out.json
     rename URL/ext.onnx --prefix y_ -o out/out.onnx
     rename URL/lenet --map URL/map.json -o out/out.json
-    verify URL/ext.onnx --against URL/ext.onnx --time-limit 5
+    compare URL/ext.onnx URL/ext.onnx --time-limit 5
     run URL/ext.onnx --seed 1 --time-limit 5 --max-memory 200M
     run URL/lenet --shape data=1,1,28,28 --seed 1 --feed data=URL/feed.npy
     params list URL/lenet-0000.params

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import graphshare as gs
 from graphshare.checks.config import read_config
 from graphshare.errors import GraphshareError
 from graphshare.formats.params.arrays import ArrayReader
@@ -54,7 +55,7 @@ def test_outputs_that_are_not_there_are_refused_before_models_of_other_operators
     index: int, tmp_path: Path
 ) -> None:
     (tmp_path / "other.json").write_text(json.dumps(one("tanh", {}, head=index)))
-    code, errors = ask(tmp_path, one("relu", {}, head=index), "verify", "--against", str(tmp_path / "other.json"))
+    code, errors = ask(tmp_path, one("relu", {}, head=index), "compare", str(tmp_path / "other.json"))
     assert code == 2
     assert f'graph.json (node "n"): relu has 1 output, and output {index} is used' in errors
     assert f'other.json (node "n"): tanh has 1 output, and output {index} is used' in errors
@@ -64,7 +65,12 @@ def test_outputs_of_an_unknown_operator_are_those_that_are_used(tmp_path: Path) 
     documents = [document([variable("x"), operator("Mine", "m", [0]), operator(op, "n", [(1, 2, 0)])], [2], row_ptr=False)
                  for op in ("relu", "tanh")]  # fmt: skip
     (tmp_path / "other.json").write_text(json.dumps(documents[1]))
-    assert ask(tmp_path, documents[0], "verify", "--against", str(tmp_path / "other.json"))[0] == 1
+    code, errors = ask(tmp_path, documents[0], "compare", str(tmp_path / "other.json"))
+    assert code == 2
+    assert "operator Mine cannot be run" in errors
+    report = gs.compare(tmp_path / "graph.json", tmp_path / "other.json", allow_unsupported=True)
+    assert report.outcome == "not judged"
+    assert "relu and tanh" in report.branches[0].stages[0].details[0]
 
 
 @pytest.mark.parametrize("words", [("run", *RANDOM), ("export", "--no-verify", "-o", "out.onnx"), ("export", "-o", "out.onnx")])
@@ -89,7 +95,7 @@ def test_a_graph_without_outputs_has_nothing_to_compute(
 def test_shapes_that_no_array_has(shape: str, message: str, tmp_path: Path) -> None:
     found = one("relu", {})
     found["nodes"][0]["attrs"] = {"__shape__": shape}
-    for command in (["run", *RANDOM], ["verify", "--against", str(tmp_path / "graph.json")]):
+    for command in (["run", *RANDOM], ["compare", str(tmp_path / "graph.json")]):
         code, errors = ask(tmp_path, found, *command)
         assert code == 2
         assert message in errors

@@ -17,7 +17,7 @@ from onnx import TensorProto, defs, helper, numpy_helper
 
 import graphshare as gs
 from graphshare import confined_process
-from graphshare.execute.engines import session_model
+from graphshare.execute.backends import onnxruntime_backend
 from graphshare.formats.onnx import inference
 from tests.fuzz.readers import READERS
 from tests.fuzz.reads import change
@@ -303,7 +303,7 @@ def squares(side: int | str, *, says: int = 0) -> onnx.ModelProto:
 def test_where_a_process_has_no_limit_inferred_sizes_are_compared(
     says: int, side: int | str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_model, "can_limit_process", lambda: False)
+    monkeypatch.setattr(onnxruntime_backend, "can_limit_process", lambda: False)
     monkeypatch.setattr(confined_process, "can_limit_process", lambda: False)
     path = tmp_path / "squares.onnx"
     path.write_bytes(squares(side, says=says).SerializeToString())
@@ -313,7 +313,7 @@ def test_where_a_process_has_no_limit_inferred_sizes_are_compared(
     assert gs.run(path, feeds={"x": np.ones(30, "float32")}, max_memory="500M").outputs["y"] == 900
 
 
-@pytest.mark.parametrize("command", ["run", "verify", "fold"])
+@pytest.mark.parametrize("command", ["run", "compare", "fold"])
 def test_inputs_are_not_drawn_beyond_the_limit(command: str, tmp_path: Path) -> None:
     """A model states the sizes of its inputs; these are drawn in this process."""
     value = helper.make_tensor_value_info
@@ -324,14 +324,16 @@ def test_inputs_are_not_drawn_beyond_the_limit(command: str, tmp_path: Path) -> 
     path = tmp_path / "model.onnx"
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     path.write_bytes(model.SerializeToString())
-    options: dict[str, Any] = {"run": {"seed": 0}, "verify": {"against": path}}.get(command, {})
+    limit: dict[str, Any] = {"max_memory": "500M"}
+    compared = {"other": path, "resources": gs.Resources(**limit)}
+    options = {"run": {"seed": 0, **limit}, "compare": compared, "fold": limit}[command]
     with pytest.raises(gs.RefusedError, match=r"\(node \"x\"\): the values \(1,1,40000,40000\) take 12\.8 GB to be drawn"):
-        getattr(gs, command)(path, **options, max_memory="500M")
+        getattr(gs, command)(path, **options)
 
 
 def test_where_a_process_has_no_limit_drawn_sizes_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a model leaves open has a size as soon as its inputs are drawn."""
-    monkeypatch.setattr(session_model, "can_limit_process", lambda: False)
+    monkeypatch.setattr(onnxruntime_backend, "can_limit_process", lambda: False)
     path = tmp_path / "model.onnx"
     sides = helper.make_tensor("sides", TensorProto.INT64, [3], [20_000, 20_000, 1])
     value = helper.make_tensor_value_info

@@ -71,12 +71,12 @@ def test_external_weights_at_a_url(
     here = gs.load(tmp_path / "net.onnx")
     assert there.params["conv2_weight"].tobytes() == here.params["conv2_weight"].tobytes()
     assert sum(path == "/net.onnx.data" for _, path, _ in site.requests) <= 5
-    against = ["--against", str(FIXTURES / "lenet")]
-    assert main.run(["verify", f"{site.url}/net.onnx", *against]) == 0
+    source = str(FIXTURES / "lenet")
+    assert main.run(["compare", f"{site.url}/net.onnx", source]) == 0
     assert (
         main.run(["rename", f"{site.url}/net.onnx", "--match", "conv2_weight", "--to", "w", "-o", f"{tmp_path}/new.onnx"]) == 0
     )
-    assert main.run(["verify", f"{tmp_path}/new.onnx", *against]) == 0
+    assert main.run(["compare", f"{tmp_path}/new.onnx", source]) == 0
     assert main.run(["compare", f"{site.url}/net.onnx", f"{tmp_path}/net.onnx"]) == 0
     assert main.run(["check", f"{site.url}/net.onnx"]) == 0
     monkeypatch.chdir(tmp_path)  # a URL is not below the directory of the output

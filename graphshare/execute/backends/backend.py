@@ -81,6 +81,10 @@ class Computation(ABC):
             MemoryLimitError: the values, or the run, pass the limit of memory.
         """
 
+    def list_lacks(self, fed: Collection[str] = (), params_seed: int | None = None) -> Sequence[Fault]:
+        """Return the faults of what no draw makes up: outputs that are not there, parameters without a value."""
+        return ()
+
     @abstractmethod
     def run(self, values: Mapping[Node, Array], *, seed: int | None = None, profile: bool = False) -> Run:
         """Return the outputs for values of inputs; those that no output needs are left out. ``seed`` is that of operators.

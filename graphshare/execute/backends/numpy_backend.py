@@ -9,13 +9,13 @@ import numpy as np
 
 from graphshare.analysis.roles import Kind, assign_roles
 from graphshare.checkpoint.parameters import list_parameter_names
-from graphshare.errors import Fault
+from graphshare.errors import Fault, RefusedError, locate_refusals
 from graphshare.execute.backends.backend import REFERENCE, Attempt, Computation, Encode, Look
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import create_executor
 from graphshare.execute.interpreter import Run, run_plan
 from graphshare.execute.plan import find_unsupported_operators, make_plan
-from graphshare.execute.prepare.assignment import Assignment, assign_values
+from graphshare.execute.prepare.assignment import Assignment, assign_values, refuse_missing
 from graphshare.execute.prepare.feeds import GivenShape, parameter_values
 from graphshare.execute.prepare.memory import check_memory
 from graphshare.execute.prepare.variable_values import convert_feed, random_stream
@@ -128,6 +128,17 @@ class KernelComputation(Computation):
             assigned = assign({**shapes, **{node: (batch, *shape[1:]) for node, shape in sizes.items() if shape}})
         self._keep(assigned.values, assigned)
         return assigned
+
+    def list_lacks(self, fed: Collection[str] = (), params_seed: int | None = None) -> Sequence[Fault]:
+        known = {*fed, *(list_parameter_names(self.parameters) or ())}
+        missing = [node for node in self._variables if self.roles[node].is_parameter and node.name not in known]
+        try:
+            with locate_refusals(self):
+                make_plan(self.graph.heads)
+                refuse_missing(missing, self.roles, 0, params_seed, self.parameters)
+        except RefusedError as error:
+            return error.faults
+        return ()
 
     def is_parameter(self, node: Node) -> bool:
         return self.roles[node].is_parameter

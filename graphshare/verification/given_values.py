@@ -1,0 +1,63 @@
+"""Which parameters of two models a user feeds or a seed draws: both models get one value; and what has no value at all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from graphshare.errors import Fault, RefusedError
+from graphshare.execute.backends.backend import Computation
+from graphshare.ir.compare import Pairing
+from graphshare.ir.graph import Node
+from graphshare.verification.pairing import ModelPairs
+
+_HELD = "is not an input of both: a model contains its value"
+
+
+def pair_parameters(
+    sides: tuple[Computation, Computation],
+    pairs: ModelPairs,
+    structure: Pairing | None,
+    held: Sequence[Collection[str]],
+    sets: Sequence[Mapping[str, Any]],
+    params_seed: int | None,
+) -> list[tuple[Node, Node]]:
+    """Return the parameters that are fed in ``sets``, and those that are drawn as neither file holds them.
+
+    They have one place in graphs of one ``structure``, or else one name. ``held`` are the names that each file holds. Raises
+    RefusedError with all that has no value, or has one and is fed.
+    """
+    fed = {name for feeds in sets for name in feeds}
+    chosen = list(_choose(sides, pairs, structure, held, fed, is_drawn=params_seed is not None))
+    names = [[pair[side].name for pair in chosen] for side in (0, 1)]
+    faults = [fault for side, own in zip(sides, names, strict=True) for fault in side.list_lacks(own, params_seed)]
+    given = {node.name for pair in (*chosen, *pairs.inputs) for node in pair}
+    others = {node.name for side in sides for node in side.graph.variables() if side.is_parameter(node)} - given
+    faults += [Fault(f"`feeds` {name!r} {_HELD}") for name in sorted(fed & others)]
+    if faults:
+        raise RefusedError(faults)
+    return chosen
+
+
+def _choose(
+    sides: tuple[Computation, Computation],
+    pairs: ModelPairs,
+    structure: Pairing | None,
+    held: Sequence[Collection[str]],
+    fed: Collection[str],
+    *,
+    is_drawn: bool,
+) -> Iterator[tuple[Node, Node]]:
+    left, right = ([*side.graph.variables()] for side in sides)
+    # A session has to be open for its defaults, so they are looked up only where they matter.
+    is_open = any(node.name in fed and node.details.holds_value for node in (*left, *right))
+    defaults = {name for side in sides for name in side.list_defaults()} if is_open else set()
+    twins = {node.name: node for node in right}
+    named = [(node, twins[node.name]) for node in left if node.name in twins]
+    inputs = dict(pairs.inputs)
+    for a, b in structure.variables if structure else named:
+        is_fed = a.name in fed or b.name in fed
+        is_missing = a.name not in held[0] and b.name not in held[1]
+        is_inside = any(node.details.holds_value and node.name not in defaults for node in (a, b))
+        if a not in inputs and not is_inside and (is_fed or (is_drawn and is_missing)):
+            yield a, b
