@@ -23,7 +23,7 @@ from graphshare import confined_process
 from graphshare.formats.onnx import inference
 from tests.audit import log_events
 from tests.meta.test_docs import GENERATE
-from tests.processes import ROOT, in_process
+from tests.processes import ROOT, done, in_process
 
 TABLE = GENERATE.security_table
 MODELS: dict[str, dict[str, str]] = {
@@ -33,6 +33,7 @@ MODELS: dict[str, dict[str, str]] = {
         "tables": "models/lenet", "outside": "models/lenet", "untyped": "models/lenet", "many": "models/many-symbols",
         "inputs": "models/lenet-inputs", "shape": "data=1,1,28,28", "input": "data", "inner": "pool1_output", "last": "fc2",
         "head": "softmax_output", "tie": "--alias=bn1_gamma=bn1_beta", "params_out": "--params-out=made/new.params",
+        "siam": "models/siam",
     },
     "onnx": {
         "model": "models/small.onnx", "file": "models/small.onnx", "params": "models/small.onnx",
@@ -40,6 +41,7 @@ MODELS: dict[str, dict[str, str]] = {
         "folded": "models/folded.onnx", "tables": "models/tables.onnx", "outside": "models/outside.onnx",
         "untyped": "models/untyped.onnx", "many": "models/many-onnx", "inputs": "models/small-inputs", "shape": "x=2",
         "input": "x", "inner": "h", "last": "y", "head": "y", "tie": "--untie=*", "params_out": "",
+        "siam": "models/siam.onnx",
     },
 }  # fmt: skip
 """By format the words that stand in lines: files of :func:`make_models`, names and shapes; what a format lacks is empty."""
@@ -153,6 +155,8 @@ def make_models(folder: Path) -> None:
         (folder / f"{name}-inputs").mkdir()
         np.savez(folder / f"{name}-inputs" / "first.npz", **sample)
     _make_onnx_models(folder)
+    for model, out in (("lenet", "siam"), ("small.onnx", "siam.onnx")):
+        done(in_process("duplicate", model, "--prefix", "b_", "-o", out, cwd=folder))
 
 
 def _make_onnx_models(folder: Path) -> None:

@@ -150,7 +150,7 @@ def find_prefixes(graph: Graph) -> list[str]:
         ]
         if prefixes and sorted(wanted) == sorted(names):
             return list(dict.fromkeys(prefixes))
-    hint = "name them with `prefixes`, or give the map file with `map`; `against` compares with another file"
+    hint = "name them with `prefixes`, or give the map file with `map`; `graphshare compare` compares with another model"
     raise RefusedError(Fault("the names of the outputs do not show which branches there are", hint=hint))
 
 

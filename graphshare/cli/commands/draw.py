@@ -72,7 +72,7 @@ def command(
 
     html is one file that needs nothing else: search by name, fold scopes, click a node for its attributes, shapes and
     the statistics of its parameters, with a histogram. png and pdf need Graphviz. `graphshare diff` and
-    `graphshare verify --against` draw two models in one page with --format html.
+    `graphshare compare` draw two models in one page with --format html.
     """
     suffix = os.path.splitext(base_name(out or ""))[1].lower()
     if to is None and out not in (None, "-") and suffix not in _LANGUAGES and not is_directory(out or ""):

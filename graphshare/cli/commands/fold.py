@@ -19,7 +19,7 @@ from graphshare.text.format import format_count
 EXAMPLES = {
     "fold": [
         ("a network for inference", "graphshare fold lenet -o folded"),
-        ("the proof", "graphshare verify folded --against lenet --values-only"),
+        ("the proof", "graphshare compare folded lenet"),
         ("what would be folded, and what not", "graphshare fold lenet --dry-run --format json"),
     ],
 }

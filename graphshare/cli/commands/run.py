@@ -129,7 +129,7 @@ EXAMPLES = {
     "run": [
         ("random data", "graphshare run lenet --seed 0 --shape data=1,1,28,28"),
         ("an inner output", "graphshare run lenet --seed 0 --shape data=1,1,28,28 --target fc1_output -o out.npz"),
-        ("every output, for `verify --recorded`", "graphshare run lenet --seed 0 --shape data=1,1,28,28 --all -o dump.npz"),
+        ("every output, for `compare`", "graphshare run lenet --seed 0 --shape data=1,1,28,28 --all -o dump.npz"),
     ],
 }
 
