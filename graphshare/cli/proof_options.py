@@ -8,15 +8,17 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from graphshare.checkpoint.save import write_text
 from graphshare.cli import options
 from graphshare.cli.console import name_options, put, put_json, say
 from graphshare.cli.report import put_report
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
+from graphshare.files.paths import UsedFile
 from graphshare.formats.images.images import describe_images
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.reports.formats import default_format
-from graphshare.text.format import escape_control, format_count
+from graphshare.text.format import encode_json, escape_control, format_count
 from graphshare.verification.comparison import BY_ELEMENT, Tolerance
 from graphshare.verification.inputs import Inputs
 from graphshare.verification.report import OTHER_MODEL, Report, make_report
@@ -90,11 +92,20 @@ def load_values(feeds: Sequence[str], images: ImageSettings | None) -> dict[str,
     return load_feeds(parse_feeds(feeds), images)
 
 
-def finish(report: Report, values: dict[str, Any], format_: str | None, where: str, command: str) -> int:
-    """Print a report, and return the exit code."""
+def finish(
+    report: Report,
+    values: dict[str, Any],
+    format_: str | None,
+    where: str,
+    command: str,
+    *,
+    out: str | None = None,
+    inputs: Sequence[UsedFile] = (),
+) -> int:
+    """Print a report, or write it to the file ``out``, which is none of ``inputs``; return the exit code."""
     for note in describe_images(values):
         say(note)
-    _print(report, format_ or default_format(), where, command)
+    _print(report, format_ or default_format(), where, command, None if out == "-" else out, inputs)
     return find_exit_code(report)
 
 
@@ -103,20 +114,32 @@ def find_exit_code(report: Report) -> int:
     return _EXIT_CODES[report.outcome]
 
 
-def _print(report: Report, format_: str, where: str, command: str) -> None:
+def _print(report: Report, format_: str, where: str, command: str, out: str | None, inputs: Sequence[UsedFile]) -> None:
     if format_ == "json":
         notes = list(map(name_options, report.notes))
         facts: dict[str, Any] = {"equal": bool(report), "verdict": report.verdict}
         if command == "compare":
             facts = {"version": _VERSION, **facts, "outcome": report.outcome, "rung": report.rung}
-        put_json({**facts, **msgspec.to_builtins(report), "notes": notes})
+        facts = {**facts, **msgspec.to_builtins(report), "notes": notes}
+        if out is None:
+            put_json(facts)
+        else:
+            _write(msgspec.json.format(encode_json(facts), indent=2) + b"\n", out, inputs)
         return
     if format_ != "text":
-        put_report(make_report(report, where, command), format_)
+        put_report(make_report(report, where, command), format_, out=out, inputs=inputs)
         return
     for note in report.notes:
         say(note)
-    put(_lines(report))
+    if out is None:
+        put(_lines(report))
+    else:
+        _write("".join(f"{line}\n" for line in _lines(report)).encode("utf-8", "backslashreplace"), out, inputs)
+
+
+def _write(data: bytes, out: str, inputs: Sequence[UsedFile]) -> None:
+    write_text(out, data, inputs=inputs)
+    say(f"wrote {out}")
 
 
 def _lines(report: Report) -> Iterator[str]:

@@ -7,9 +7,12 @@ from typing import Any
 import click
 
 from graphshare.checkpoint.load import load
-from graphshare.checkpoint.save import write_stdout
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.checkpoint.save import input_files, write_stdout, write_text
 from graphshare.cli import image_options, options, proof_options
 from graphshare.cli.command import Command
+from graphshare.cli.console import say
+from graphshare.cli.output import list_inputs
 from graphshare.cli.report import report_format
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.images.settings import ImageSettings
@@ -90,6 +93,8 @@ def command(
         raise UsageError(Fault("--against-params is for a model, and OTHER is a record"))
     second: Any = load(other, params=other_params) if record is None else record
     first: Any = swapped if source is None else source
+    inputs = [used for each in (first, second) if isinstance(each, Checkpoint) for used in input_files(each)]
+    inputs += list_inputs("arrays", model if swapped is not None else None, other if record is not None else None)
     values = proof_options.load_values(feeds, images)
     report = compare(first, second, feeds=values, **settings)
     if format_ == "html":
@@ -97,6 +102,11 @@ def command(
             raise UsageError(Fault("--format html needs two models", hint="--format text compares with a record"))
         from graphshare.api.pictures import draw_proof  # start-up: few proofs are drawn
 
-        write_stdout([draw_proof(report, source, second).data])
+        drawn = draw_proof(report, source, second).data
+        if out is None or out == "-":
+            write_stdout([drawn])
+        else:
+            write_text(out, drawn, content="picture", inputs=inputs)
+            say(f"wrote {out}")
         return proof_options.find_exit_code(report)
-    return proof_options.finish(report, values, format_, getattr(first, "where", model), "compare")
+    return proof_options.finish(report, values, format_, getattr(first, "where", model), "compare", out=out, inputs=inputs)
