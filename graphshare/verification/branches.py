@@ -25,7 +25,14 @@ from graphshare.text.format import format_bytes, format_count, format_shape
 from graphshare.text.names import did_you_mean
 from graphshare.verification.comparison import tolerate_by_element
 from graphshare.verification.coverage import BodyCoverage
-from graphshare.verification.flow import ProofOptions, compare_rounds, describe_engines, find_drawing, find_obstacles, leave_drawn
+from graphshare.verification.flow import (
+    ProofOptions,
+    compare_rounds,
+    describe_engines,
+    find_drawing,
+    find_obstacles,
+    leave_drawn,
+)
 from graphshare.verification.inputs import Draw, Drawer, name_branch
 from graphshare.verification.pairing import Side, pair_nodes
 from graphshare.verification.report import (

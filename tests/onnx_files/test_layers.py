@@ -91,7 +91,9 @@ def test_an_output_that_no_record_has_is_no_difference(tmp_path: Path) -> None:
     path = write(tmp_path, "pair", model)
     done(in_process("run", path, "--seed", "0", "--all", "-o", "dump.npz", cwd=tmp_path))
     message = "outputs cannot be recorded because they are not arrays of numbers: s"
-    refused(in_process("compare", path, "dump.npz", cwd=tmp_path), message, "`graphshare compare` with another model compares them")
+    refused(
+        in_process("compare", path, "dump.npz", cwd=tmp_path), message, "`graphshare compare` with another model compares them"
+    )
     with pytest.raises(gs.GraphshareError, match=message):
         gs.compare(path, {"x": np.ones(2, np.float32), "y": np.ones(2, np.float32)})
 
@@ -142,7 +144,7 @@ def test_an_error_names_the_file_that_it_is_about(tmp_path: Path) -> None:
             run = in_process("compare", *pair, *feed, *options, cwd=tmp_path)
             text = run.stdout.decode()
             assert run.returncode == 1
-            assert 'one model alone does not compute it: ' in text
+            assert "one model alone does not compute it: " in text
             assert 'bad.onnx (node "product"): onnxruntime' in text
             assert "good.onnx" not in text
         for pair in ((good, broken), (broken, good)):
