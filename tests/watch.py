@@ -31,10 +31,10 @@ MODELS: dict[str, dict[str, str]] = {
     "mxnet": {
         "model": "models/lenet", "file": "models/lenet-symbol.json", "params": "models/lenet-0000.params",
         "other": "models/copy", "changed": "models/changed", "faulty": "models/faulty-symbol.json", "folded": "models/lenet",
-        "siam": "models/siam",
         "tables": "models/lenet", "outside": "models/lenet", "untyped": "models/lenet", "many": "models/many-symbols",
         "inputs": "models/lenet-inputs", "shape": "data=1,1,28,28", "input": "data", "inner": "pool1_output", "last": "fc2",
         "head": "softmax_output", "tie": "--alias=bn1_gamma=bn1_beta", "params_out": "--params-out=made/new.params",
+        "siam": "models/siam",
     },
     "onnx": {
         "model": "models/small.onnx", "file": "models/small.onnx", "params": "models/small.onnx",

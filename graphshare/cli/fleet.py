@@ -57,7 +57,8 @@ def make_template(words: Sequence[str]) -> Template:
     }
     is_aggregated = name in _AGGREGATED
     # With these options a command prints and writes nothing; check writes only what --fix changes, which is refused.
-    writes = name != "check" and not used & {"--dry-run", "--check", "--detect"}
+    # The one output of compare is its report.
+    writes = name not in ("check", "compare") and not used & {"--dry-run", "--check", "--detect"}
     outputs = [flag for flag in _OUTPUTS if flag in options] if writes else []
     if name == "run" and "--sgd-steps" not in used:
         outputs.remove("--params-out")  # only training has parameters to write

@@ -241,3 +241,20 @@ def test_branches_of_an_exported_model_have_one_shape(tmp_path: Path) -> None:
     with pytest.raises(gs.GraphshareError, match="is computed by one engine"):
         gs.compare(siam, model, shapes=one, engine="numpy,onnxruntime")
     assert gs.compare(siam, model, shapes=one, engine="onnxruntime")
+
+
+@pytest.mark.parametrize(
+    ("format_", "start"), [("text", "both models"), ("json", "{"), ("html", "<!doctype"), ("junit", "<?xml")]
+)
+def test_a_report_of_two_models_is_written_to_a_file(format_: str, start: str, tmp_path: Path) -> None:
+    path = write(tmp_path, "dense")
+    gs.save(gs.rename(gs.load(path), prefix="q_"), tmp_path / "renamed.onnx")
+    command = ("compare", path, tmp_path / "renamed.onnx", "--format", format_, "--report")
+    run = done(in_process(*command, tmp_path / "report"))
+    assert run.stdout == b""
+    assert (tmp_path / "report").read_text(encoding="utf-8").startswith(start)
+    before = path.read_bytes()
+    run = in_process(*command, path)
+    assert (run.returncode, run.stdout) == (2, b"")
+    assert b"is also an input: the " in run.stderr
+    assert path.read_bytes() == before

@@ -1,4 +1,4 @@
-"""``compare --layers`` with a record of what MXNet gives for ``get_internals()``: real models agree, a fault is located."""
+"""``compare --layers`` with a record of MXNet's ``get_internals()``: real models agree, and a fault is located."""
 
 from __future__ import annotations
 

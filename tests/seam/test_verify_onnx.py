@@ -1,4 +1,7 @@
-"""``compare`` and ``verify`` of ONNX compare what is written, not only what drawn inputs reach: bodies, functions."""
+"""``compare`` of ONNX models, and ``verify`` of their branches, compare what is written, not only what drawn inputs reach.
+
+That is what is in bodies, functions and operator sets.
+"""
 
 from __future__ import annotations
 

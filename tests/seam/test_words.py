@@ -55,7 +55,7 @@ def test_an_option_of_the_proof_of_a_fold_is_refused_for_mxnet(option: tuple[str
     run = in_process("fold", "lenet", "-o", "out", *option, cwd=lenet)
     message = refused(run, option[0])
     assert "is for ONNX models" in message
-    assert "graphshare verify" in message
+    assert "graphshare compare" in message
 
 
 @pytest.mark.parametrize("command", ["upgrade"])

@@ -11,6 +11,8 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.save import input_files, write_stdout, write_text
 from graphshare.cli import image_options, options, proof_options
 from graphshare.cli.command import Command
+from graphshare.cli.console import say
+from graphshare.cli.output import list_inputs
 from graphshare.cli.report import report_format
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.images.settings import ImageSettings
@@ -91,9 +93,10 @@ def command(
         raise UsageError(Fault("--against-params is for a model, and OTHER is a record"))
     second: Any = load(other, params=other_params) if record is None else record
     first: Any = swapped if source is None else source
+    sources = [used for each in (first, second) if isinstance(each, Checkpoint) for used in input_files(each)]
+    sources += list_inputs("arrays", model if swapped is not None else None, other if record is not None else None)
     values = proof_options.load_values(feeds, images)
     report = compare(first, second, feeds=values, **settings)
-    sources = [used for each in (first, second) if isinstance(each, Checkpoint) for used in input_files(each)]
     if format_ != "html":
         return proof_options.finish(report, values, format_, getattr(first, "where", model), "compare", out, sources)
     if source is None or record is not None:
@@ -105,4 +108,5 @@ def command(
         write_stdout([page])
     else:
         write_text(out, page, content="picture", inputs=sources)
+        say(f"wrote {out}")
     return proof_options.find_exit_code(report)
