@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.load import Model, Names, Shapes, StrPath, as_checkpoint, as_names, as_path, as_shapes
@@ -211,13 +212,11 @@ class _ModelComparison:
         self._notes: dict[str, None] = dict.fromkeys(self._pairs.notes)
         graphs = [left.graph, right.graph]
         check_names([self._pairs.left.graph, self._pairs.right.graph], graphs, options, self._notes)
-        self._dtype = _find_dtype(left, right)
-        atol, rtol = options.tolerance.atol, options.tolerance.rtol
-        self._tolerance = tolerate_dtype(self._dtype, atol, rtol) if self._dtype else tolerate_other_program(atol, rtol)
-        self.tolerate = tolerate_region(self._dtype, atol, rtol)
+        self._tolerate(_find_dtype(left, right))
         self._pairing: Pairing | None = None
         # The names of the parameters whose values are those of the files.
         self._held: list[Collection[str]] = [list_parameter_names(side.parameter_file) or () for side in self._sources]
+        self._unheld: Collection[str] = ()
         self._coverage = BodyCoverage()
         self._judge = _open_judge(self._pairs)
 
@@ -239,6 +238,9 @@ class _ModelComparison:
             return self._judge_structure(structure, exact is not None, [fault.message for fault in error.faults])
         draws = self._draw(sides)
         outputs = self._run(sides, draws)
+        if not self._dtype and find_format(sides[0].graph) is not find_format(sides[1].graph):
+            # A format without types of inputs computes in the types that it is fed.
+            self._tolerate(_find_output_dtype(outputs))
         drawing = {**find_drawing(sides[1]), **find_drawing(sides[0])}
         self._drawing = [*drawing.values()]
         rounds = self._compare(sides, draws, outputs)
@@ -254,7 +256,9 @@ class _ModelComparison:
             rounds, notes = allow_noise(sides, [draw.values for draw in draws], outputs, rounds, self._tolerance)
             self._notes.update(dict.fromkeys(notes))
         rounds = tuple(leave_drawn(values, drawing) for values in rounds)
-        stages = [structure, value_stage(rounds)]
+        drawn = format_count(len(self._unheld), "parameter")
+        unheld = Stage("parameters", "skipped", f"{drawn} not compared: no file has values, so they were made up for both")
+        stages = [structure, *([unheld] if self._unheld else ()), value_stage(rounds)]
         stages += [layer_stage(rounds)] if self._options.layers else []
         stages += [engine_stage(self._engines)] if self._engines else []
         branch = BranchReport(
@@ -271,6 +275,13 @@ class _ModelComparison:
             branch = msgspec.structs.replace(branch, stages=(*branch.stages, more))
         self._notes.update({**describe_engines(self._executors[0]), **describe_engines(self._executors[1])})
         return Report((branch,), (*self._notes, *self._coverage.describe()))
+
+    def _tolerate(self, dtype: str) -> None:
+        """Set the tolerances of outputs and of regions: those of a dtype, or of another program where it is empty."""
+        atol, rtol = self._options.tolerance.atol, self._options.tolerance.rtol
+        self._dtype = dtype
+        self._tolerance = tolerate_dtype(dtype, atol, rtol) if dtype else tolerate_other_program(atol, rtol)
+        self.tolerate = tolerate_region(dtype, atol, rtol)
 
     def _judge_structure(self, structure: Stage, is_exact: bool, reasons: Sequence[str]) -> Report:
         """Return the report of models that are not computed: without values the structure decides."""
@@ -335,9 +346,13 @@ class _ModelComparison:
         sets = self._options.list_feeds(left.graph)
         seed = self._options.inputs.params_seed
         parameters = pair_parameters(sides, self._pairs, self._pairing, self._held, sets, seed)
+        fed = {name for feeds in sets for name in feeds}
+        self._unheld = [a.name for a, b in parameters if fed.isdisjoint((a.name, b.name))]
         for side, own in enumerate(zip(*parameters, strict=True)):
             self._held[side] = frozenset(self._held[side]) - {node.name for node in own}
         pairs = [*self._pairs.inputs, *parameters]
+        for name in sorted(fed - {node.name for pair in pairs for node in pair}):
+            self._notes[f"the value of {name!r} was not used: it is an input of one model alone"] = None
         titles = (left.where or "the one model", self._pairs.right.where or OTHER_MODEL)
         drawer = Drawer(sides, pairs, self._options.inputs, titles)
         count = 1 if self._options.inputs.sets is not None else None
@@ -453,4 +468,11 @@ def _find_dtype(left: Checkpoint, right: Checkpoint) -> str:
         for model in (left, right)
     ]
     known = [dtype for dtype in coarsest if dtype is not None]
-    return (find_coarsest(known) or "") if len(set(known)) > 1 else ""
+    return find_coarsest(known) if len(set(known)) > 1 else ""
+
+
+def _find_output_dtype(outputs: Sequence[tuple[Any, Any]]) -> str:
+    """Return the least precise dtype of outputs that have another one in each model, else an empty text."""
+    pairs = [pair for own in outputs if not any(isinstance(each, Refused) for each in own) for pair in zip(*own, strict=False)]
+    dtypes = [{str(value.dtype) for value in pair if isinstance(value, np.ndarray)} for pair in pairs]
+    return find_coarsest(name for names in dtypes if len(names) > 1 for name in names)

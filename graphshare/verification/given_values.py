@@ -31,8 +31,8 @@ def pair_parameters(
     chosen = list(_choose(sides, pairs, structure, held, fed, is_drawn=params_seed is not None))
     names = [[pair[side].name for pair in chosen] for side in (0, 1)]
     faults = [fault for side, own in zip(sides, names, strict=True) for fault in side.list_lacks(own, params_seed)]
-    given = {node.name for pair in (*chosen, *pairs.inputs) for node in pair}
-    others = {node.name for side in sides for node in side.graph.variables() if side.is_parameter(node)} - given
+    known = {node.name for pair in (*chosen, *pairs.inputs) for node in pair}
+    others = {node.name for side in sides for node in side.graph.variables() if side.is_parameter(node)} - known
     faults += [Fault(f"`feeds` {name!r} {_HELD}") for name in sorted(fed & others)]
     if faults:
         raise RefusedError(faults)

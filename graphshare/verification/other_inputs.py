@@ -32,6 +32,8 @@ _OPEN = frozenset(
 )
 """Operators whose results differ where operands do, up to a factor of zero."""
 _SCALES = (1.0, 8.0, 0.125, 1000.0)
+_FEW, _MORE = 4096, 32
+"""Of few numbers more sets are drawn, up to so many: few of them are near a threshold, where a small difference shows."""
 _LARGE = 1000
 # Powers of ten on either side of 1, within the range of a float32; what a float16 cannot hold becomes 0 or infinite.
 _DECADES = 30.0
@@ -213,7 +215,9 @@ def draw_scaled(values: Values, known: Sizes) -> Iterator[dict[Hashable, Array]]
     # Each number with the other sign: what a Relu has hidden passes it.
     yield {key: _negate(array) for key, array in values.items()}
     rng = np.random.default_rng(0)
-    for scale in _SCALES:
+    count = sum(np.size(array) for array in values.values() if isinstance(array, np.ndarray))
+    more = 10.0 ** rng.uniform(-1, 2, min(_MORE, _FEW // max(count, 1)))
+    for scale in (*_SCALES, *more):
         yield {key: _scale(rng, array, scale) for key, array in values.items()}
 
 

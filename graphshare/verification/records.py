@@ -100,7 +100,7 @@ def compare_record(model: Checkpoint, record: Record, options: ProofOptions, tol
         if options.layers:
             stages.append(layer_stage(compared, missing=missing))
         this = THIS if len(executors) == 1 else f"{THIS} in {name}"
-        branches.append(BranchReport(record.title, this, tuple(stages), tuple(compared), tolerance=rule))
+        branches.append(BranchReport(record.title, this, tuple(stages), tuple(compared), tolerance=rule, is_record=True))
     return Report(tuple(branches), tuple(notes))
 
 

@@ -287,6 +287,7 @@ class RegionWalk:
                     is_same = is_same and region.comparison is not None and region.comparison.identical
         if is_judged:
             return None
+        del parts  # the next ones are opened beside no other
         region, number = max(compared, key=lambda each: (not each[0], each[0].error))
         return self._look_deeper(plan, step, region, number, is_same=is_same)
 

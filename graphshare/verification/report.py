@@ -77,6 +77,7 @@ class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
     Each engine has rounds of its own; ``engines`` compares the outputs of all with those of the first. ``tolerance`` is
     the rule by which values were compared, None where they were not. ``regions`` has, for each run of two models that are not
     one graph, what is exact in them and what became of the rest; with ``is_exact`` all of it is, for every input.
+    With ``is_record`` the reference is recorded outputs, whose inner ones count as much.
     """
 
     reference: str
@@ -89,13 +90,15 @@ class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
     tolerance: Tolerance | None = None
     regions: tuple[RegionReport, ...] = ()
     is_exact: bool = False
+    is_record: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.stages) and not self.list_stages("fails", "unknown")
 
     def list_stages(self, *verdicts: Verdict) -> list[Stage]:
         """Return the stages with these verdicts that count for that of the branch."""
-        return [stage for stage in self.stages if stage.verdict in verdicts and stage.name not in _SHOWS_MORE]
+        shows_more = () if self.is_record else _SHOWS_MORE
+        return [stage for stage in self.stages if stage.verdict in verdicts and stage.name not in shows_more]
 
 
 class Reduction(ShortRepr, msgspec.Struct, frozen=True):
@@ -160,9 +163,10 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         """Return the weakest that is known of any output, in the words of the ladder."""
         if self.outcome == "equal" and all(branch.is_exact for branch in self.branches):
             return "exact"
-        if self.outcome == "equal":
+        failed = {stage.name for branch in self.branches for stage in branch.list_stages("fails")}
+        if self.outcome == "equal" or (self.outcome == "not proved" and "regions" not in failed):
             return f"on {format_count(max(len(branch.rounds) for branch in self.branches), 'input')}"
-        return "differs" if self.outcome == "not equal" else "not judged"
+        return "not judged" if self.outcome == "not judged" else "differs"
 
     def _describe_failure(self) -> str:
         """Return what failed, or was not judged, in one line."""
@@ -462,8 +466,7 @@ def list_failures(report: Report) -> list[Fault]:
     return [
         Fault(f"{stage.name} of {branch.branch}: {detail}")
         for branch in report.branches
-        for stage in branch.stages
-        if stage.verdict in ("fails", "unknown") and stage.name not in _SHOWS_MORE
+        for stage in branch.list_stages("fails", "unknown")
         for detail in stage.details or (stage.summary,)
     ] or [Fault(report.verdict)]
 

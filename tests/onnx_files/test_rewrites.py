@@ -240,7 +240,7 @@ def test_regions_of_the_same_operators_are_tried_on_other_inputs(operands: str, 
     report = gs.compare(paths[0], paths[1], feeds=feeds)
     assert report.verdict.startswith(verdict), report.verdict
     hidden = [region.hidden for region in report.branches[0].regions[0].regions]
-    assert hidden == (["different inputs give different values"] if verdict == "NOT PROVED" else [""])
+    assert hidden[-1] == ("different inputs give different values" if verdict == "NOT PROVED" else "")
 
 
 # The rewrite drops an Add, and calls the value before it by the name of its result; the Adds behind that are joined.

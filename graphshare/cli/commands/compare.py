@@ -39,7 +39,7 @@ EXAMPLES = {
 @proof_options.inputs
 @proof_options.tolerance
 @click.option("--exact", is_flag=True, help="Accept only what holds for every input, bit for bit.")
-@click.option("--layers", is_flag=True, help="Compare inner outputs of one name too; they change no verdict.")
+@click.option("--layers", is_flag=True, help="Compare inner outputs too; of two models they change no verdict.")
 @click.option("--allow-unsupported", is_flag=True, help="Accept one graph with equal parameters if an operator cannot run.")
 @click.option("--reduce", metavar="OUT", help="Write the smallest parts that show a difference to the folder OUT.")
 @options.engines
