@@ -284,10 +284,13 @@ class _ModelComparison:
         self.tolerate = tolerate_region(dtype, atol, rtol)
 
     def _judge_structure(self, structure: Stage, is_exact: bool, reasons: Sequence[str]) -> Report:
-        """Return the report of models that are not computed: without values the structure decides."""
-        own = structure if is_exact else msgspec.structs.replace(structure, verdict="fails")
-        skipped = Stage("values", "skipped", "not run", tuple(sorted({*reasons})))
-        return Report((BranchReport("", OTHER_MODEL, (own, skipped), is_exact=is_exact),), tuple(self._notes))
+        """Return the report of models that are not computed: without values, models that are not exact are not proved."""
+        stages = [structure, Stage("values", "skipped", "not run", tuple(sorted({*reasons})))]
+        if not is_exact:
+            stages.append(
+                Stage("changes", "fails", "no values were computed, which may show the differences", structure.details)
+            )
+        return Report((BranchReport("", OTHER_MODEL, tuple(stages), is_exact=is_exact),), tuple(self._notes))
 
     def _compare_structure(self) -> tuple[Stage, bool]:
         """Return the stage of the structure, and whether both models are one graph with equal parameters."""

@@ -164,9 +164,10 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         if self.outcome == "equal" and all(branch.is_exact for branch in self.branches):
             return "exact"
         failed = {stage.name for branch in self.branches for stage in branch.list_stages("fails")}
-        if self.outcome == "equal" or (self.outcome == "not proved" and "regions" not in failed):
-            return f"on {format_count(max(len(branch.rounds) for branch in self.branches), 'input')}"
-        return "not judged" if self.outcome == "not judged" else "differs"
+        if self.outcome == "not equal" or "regions" in failed:
+            return "differs"
+        count = max((len(branch.rounds) for branch in self.branches), default=0)
+        return f"on {format_count(count, 'input')}" if count and self.outcome != "not judged" else "not judged"
 
     def _describe_failure(self) -> str:
         """Return what failed, or was not judged, in one line."""
@@ -186,8 +187,10 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
             count = len(merged.departed)
             text = f"{format_count(count, 'region')} {'differs' if count == 1 else 'differ'}, first at {places}"
             return f"NOT PROVED: the outputs are equal, but {text}"
-        if "changes" in names:
+        if "changes" in names and any(branch.rounds for branch in self.branches):
             return "NOT PROVED: the values are equal, but none of them shows the differences between the models"
+        if "changes" in names:
+            return "NOT PROVED: the models differ, and their values were not computed"
         return "NOT PROVED: the values are equal, but not exact for every input"
 
     def _repr_html_(self) -> str:

@@ -38,7 +38,8 @@ def test_options_are_in_sections(path: str, command: click.Command) -> None:
     listed = [option for options in sections.values() for option in options]
     assert len(listed) == len(set(listed)) == len(shown)
     assert listed[-1].opts == ["-h", "--help"]
-    text = done(graphshare(*path.split(), "--help")).stdout.decode()
+    whole = "--help-all" if any("--help-all" in option.opts for option in listed) else "--help"
+    text = done(graphshare(*path.split(), whole)).stdout.decode()
     places = [text.index(f"\n{title}:\n") for title in sections]
     assert places == sorted(places)
     assert "\nOptions:\n" not in text

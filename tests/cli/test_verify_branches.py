@@ -227,9 +227,9 @@ def test_casts_of_an_older_generation_are_part_of_what_is_compared(tmp_path: Pat
     assert same[1] == "  ok   structure   8 pairs of nodes, 3 operators, the same but for names"
     assert same[-1] == "STRUCTURE EQUAL: the other model and the original, values not compared"
     other = graphshare(*arguments, "float32.json", cwd=tmp_path)
-    assert other.returncode == 2
+    assert other.returncode == 1
     assert "'cast' and 'cast': attributes dtype 'float16' and 'float32'" in other.stdout.decode()
-    assert other.stdout.decode().splitlines()[-1] == "NOT JUDGED: operator _contrib_fft cannot be run"
+    assert other.stdout.decode().splitlines()[-1] == "NOT PROVED: the models differ, and their values were not computed"
 
 
 def test_a_map_of_a_file_that_implies_variables_pairs_the_heads(tmp_path: Path) -> None:
