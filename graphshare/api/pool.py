@@ -113,6 +113,7 @@ def pool(
     if faults := [fault for source in sources for fault in find_changed_pools(source.graph)]:
         raise InputError(faults)
     before = _count_bytes(sources)
+    sizes = [describe_file(source.where).size for source in sources]
     with make_folder(folder), hold_folder(folder), refusing_links(folder), OutputTransaction() as stage:
         members = [
             PoolMember(source.graph, source.parameter_file, target, embeds=embed)
@@ -126,7 +127,7 @@ def pool(
         staged = stage_pool(members, joint, stage)
         proofs = [_prove(*pair) for pair in zip(sources, staged, strict=True)] if verify else [""] * len(staged)
         stage.commit()
-        return _report(sources, staged, proofs, joint, before)
+        return _report(sources, sizes, staged, proofs, joint, before)
 
 
 def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
@@ -187,28 +188,33 @@ def _prove(source: Checkpoint, staged: StagedMember) -> str:
 
 
 def _report(
-    sources: Sequence[Checkpoint], staged: Sequence[StagedMember], proofs: Sequence[str], joint: WeightPool | None, before: int
+    sources: Sequence[Checkpoint],
+    sizes: Sequence[int],
+    staged: Sequence[StagedMember],
+    proofs: Sequence[str],
+    joint: WeightPool | None,
+    before: int,
 ) -> Pooling:
+    """Return the result when all files are in place. No source is read: it may be gone, or replaced by its pooled self."""
     models = [
         PooledModel(
             source.where,
             one.member.target,
-            describe_file(source.where).size,
+            size,
             one.size,
             len(one.member.contents),
             sum(content.size for content in one.member.contents.values()),
             one.member.kept,
             proof,
         )
-        for source, one, proof in zip(sources, staged, proofs, strict=True)
+        for source, size, one, proof in zip(sources, sizes, staged, proofs, strict=True)
     ]
     contents = {content for one in staged for content in one.member.contents.values()}
     data = "" if joint is None or not contents else joint.path
-    size = describe_file(data).size if data else 0
     return Pooling(
         tuple(models),
         data,
-        size,
+        joint.size if joint is not None and data else 0,
         list_orphans(data) if data else 0,
         before,
         sum(content.size for content in contents) + sum(model.after for model in models),

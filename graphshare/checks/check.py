@@ -105,12 +105,7 @@ def _check_chunk(targets: Sequence[Target], options: CheckOptions) -> list[Targe
     return [check_target(target, options) for target in targets]
 
 
-def _fix_files(targets: Sequence[Target], options: CheckOptions, stage: OutputTransaction | None) -> None:
-    if stage is None:
-        with OutputTransaction() as own:
-            _fix_files(targets, options, own)
-            own.commit()
-        return
+def _fix_files(targets: Sequence[Target], options: CheckOptions, stage: OutputTransaction) -> None:
     fixes = drop_repeated(plan_fixes(targets, options))
     changed: dict[str, list[str]] = {}  # by the folder in which the files were found
     for fix in fixes:
@@ -160,8 +155,14 @@ def check_files(
         OutputError: a fix cannot be written; all files are unchanged.
         RefusedError: a fix would change a file behind a link that no argument names.
     """
+    if fix and stage is None:
+        # The fixed files are checked before the commit: an error puts them back.
+        with OutputTransaction() as stage:
+            report = check_files(targets, options, models=models, jobs=jobs, fix=fix, baseline=baseline, stage=stage)
+            stage.commit()
+        return report
     before = 0
-    if fix:
+    if fix and stage is not None:
         before = len(_merge_findings(check_targets(targets, options, jobs=jobs)))
         _fix_files(targets, options, stage)
     results = check_targets(targets, options, jobs=jobs)

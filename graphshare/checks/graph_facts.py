@@ -103,7 +103,7 @@ def _attribute_steps(steps: Steps, node: Node, key: str) -> Steps:
         return steps
     keys = node.form.keys if node.form is not None else ()
     maps = [name for name in keys if name in ("attrs", "attr")] or ["param"]
-    in_param = node.form is not None and node.form.param is not None and key in node.form.param
+    in_param = node.form is not None and key in (node.form.param or ()) and key not in node.extra.get("param", ())
     return (*steps, "param" if in_param else maps[-1], key)
 
 

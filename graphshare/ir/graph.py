@@ -62,7 +62,10 @@ class Entry(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class NodeForm(msgspec.Struct, frozen=True):
-    """How a node was written: its keys in file order, and which attributes stood under ``param`` beside an ``attr`` map."""
+    """How a node was written: its keys in file order, and the names under ``param`` beside an ``attr`` map.
+
+    What ``attr`` overrides there is under ``param`` in the extra keys of the node.
+    """
 
     keys: tuple[str, ...]
     param: tuple[str, ...] | None = None

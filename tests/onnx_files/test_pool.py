@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from onnx import ModelProto, TensorProto, numpy_helper
 
 import graphshare as gs
 from graphshare.errors import Fault
+from graphshare.files.atomic import OutputTransaction
 from graphshare.files.leftovers import temporary_path
 from graphshare.formats.onnx import pool as pooling
 from graphshare.formats.params.arrays import have_equal_bytes
@@ -556,6 +558,46 @@ def test_the_result_counts_bytes_before_and_after(pair: list[Path], tmp_path: Pa
     assert [(model.before, model.arrays, model.weights) for model in result.models] == [
         (path.stat().st_size, count, 1024 * count) for path, count in zip(pair, (2, 3), strict=True)
     ]
+
+
+@pytest.mark.parametrize("data", ["weights.data", "weights.safetensors"])
+def test_after_the_commit_a_source_may_be_gone(
+    data: str, pair: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes, commit = [path.stat().st_size for path in pair], OutputTransaction.commit
+
+    def commit_and_remove(stage: OutputTransaction) -> None:
+        commit(stage)
+        for path in pair:
+            path.unlink()
+
+    monkeypatch.setattr(OutputTransaction, "commit", commit_and_remove)
+    result = gs.pool(pair, tmp_path / "out", data=data)
+    assert [model.before for model in result.models] == sizes
+    assert result.size == (tmp_path / "out" / data).stat().st_size
+
+
+@pytest.mark.parametrize("lost", ["weights.data", "a.onnx", ""])
+def test_after_the_commit_an_output_may_be_gone(
+    lost: str, pair: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, out = OutputTransaction.commit, tmp_path / "out"
+
+    def commit_and_remove(stage: OutputTransaction) -> None:
+        commit(stage)
+        if lost:
+            (out / lost).unlink()
+        else:
+            shutil.rmtree(out)
+
+    monkeypatch.setattr(OutputTransaction, "commit", commit_and_remove)
+    result = gs.pool(pair, out)
+    assert (result.size, len(result.models)) == (3 * 1024, 2)
+
+
+def test_in_place_the_sizes_before_are_those_of_the_originals(pair: list[Path], tmp_path: Path) -> None:
+    sizes = [path.stat().st_size for path in pair]
+    assert [model.before for model in gs.pool(pair, tmp_path, in_place=True).models] == sizes
 
 
 def test_models_of_small_arrays_need_no_file_of_weights(tmp_path: Path) -> None:

@@ -103,6 +103,8 @@ class MxnetFormat(ModelFormat):
             for key in lost:
                 if image.form is None and node.form is not None:
                     yield RemovedMessage("key", key, _UPGRADED, "")
+                elif image.op != node.op:
+                    yield RemovedMessage("key", key, f"{node.op} {node.name!r} was folded into {image.op}", "")
                 else:
                     yield Fault(f"the key {key!r} is lost", node=node.name)
 

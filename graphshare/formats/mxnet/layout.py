@@ -345,6 +345,7 @@ class NodeTexts:
         texts, level = self._texts, self._level + 1
         pairs: list[tuple[str, str]] = []
         param = node.form.param if node.form is not None else None
+        hidden = node.extra.get("param", EMPTY) if param is not None else EMPTY
         for key in _keys(node, self._default):
             if key == "op":
                 text = texts.quote(node.operator_text)
@@ -352,6 +353,9 @@ class NodeTexts:
                 text = texts.quote(node.name)
             elif key == "inputs":
                 text = inputs
+            elif param is not None and key == "param":
+                names = param if hidden else [k for k in node.attrs if k in param]
+                text = texts.map({k: hidden[k] if k in hidden else node.attrs[k] for k in names}, level)
             elif key in node.extra:
                 text = texts.value(node.extra[key], level)
             elif key == "control_deps":
@@ -360,8 +364,7 @@ class NodeTexts:
                 graphs = [self._subgraph_text(graph, level + 1) for graph in node.subgraphs]
                 text = texts.array(graphs, level, texts.break_record)
             elif param is not None:  # attributes stand in two maps
-                in_param = key == "param"
-                text = texts.map({k: v for k, v in node.attrs.items() if (k in param) == in_param}, level)
+                text = texts.map({k: v for k, v in node.attrs.items() if k not in param or k in hidden}, level)
             else:
                 text = texts.map(node.attrs, level)
             pairs.append((key, text))

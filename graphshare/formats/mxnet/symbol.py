@@ -80,9 +80,9 @@ class _NodeReader:
         form, extra = shape.form, self._extra(record, shape)
         if shape.param:
             param = record["param"]
-            if attrs.keys() & param.keys():  # an attribute that ``attr`` overrides: keep what it hides
-                extra = freeze({**extra, "param": freeze(param)})
-            form = NodeForm(form.keys, tuple([key for key in param if key not in attrs]))
+            if hidden := {key: value for key, value in param.items() if key in attrs}:
+                extra = freeze({**extra, "param": freeze(hidden)})
+            form = NodeForm(form.keys, tuple(param))
             attrs = self.intern({**attrs, **{key: value for key, value in param.items() if key not in attrs}})
         subgraphs = tuple(self._read_graph(graph) for graph in record.get("subgraphs", ()))
         op = self.texts.setdefault(record["op"], record["op"])
@@ -314,11 +314,17 @@ def _output_counts(row_ptr: list[int] | None) -> list[int] | None:
 
 
 def _usual_form(nodes: list[Node]) -> NodeForm:
-    """Return the form for nodes that a transform adds: that of the first operator with attributes, else of the first node."""
-    for node in nodes:
-        if node.op and node.attrs and node.form is not None:
-            return node.form
-    return nodes[0].form if nodes and nodes[0].form is not None else MxnetSource().form
+    """Return the form for nodes that a transform adds: that of the first operator with attributes, else of the first node.
+
+    It has one attribute map. The others of a node that has several are unused, or hold only some of its attributes.
+    """
+    forms = (node.form for node in chain((node for node in nodes if node.op and node.attrs), nodes[:1]))
+    form = next((form for form in forms if form is not None), MxnetSource().form)
+    maps = [key for key in form.keys if key in ("attrs", "attr", "param")]
+    if len(maps) < 2:
+        return form
+    used = _Shape(form.keys).attr_key
+    return NodeForm(tuple([key for key in form.keys if key == used or key not in maps]))
 
 
 def check_ids(graph: Mapping[str, Any], records: Records) -> None:

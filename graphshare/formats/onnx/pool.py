@@ -213,6 +213,7 @@ class WeightPool:
         )
         out.flush()
         with open_source(out.name) as source:
+            self.size = source.size
             for record in format_.index(source).records:
                 self.places[named[record.key or ""]] = record.data_offset or 0
 
@@ -489,11 +490,11 @@ def list_orphans(path: str) -> int:
         return 0
     try:
         ranges = list_ranges(path)
-    except GraphshareError:
+        size = os.stat(path).st_size
+    except (GraphshareError, OSError):  # one of them is gone, or may not be read
         return 0
-    with open_source(path) as source:
-        for start, stop in [*ranges, (source.size, source.size)]:
-            gap = max(0, start - end)
-            orphans += 0 if gap < start & -start and start < source.size else gap  # less is padding
-            end = max(end, stop)
+    for start, stop in [*ranges, (size, size)]:
+        gap = max(0, start - end)
+        orphans += 0 if gap < start & -start and start < size else gap  # less is padding
+        end = max(end, stop)
     return orphans

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
 import graphshare as gs
+from graphshare.checks import check as checking
 from graphshare.checks import fix
 from graphshare.checks.baseline import format_baseline
 from graphshare.checks.check import check_targets
@@ -18,7 +19,7 @@ from graphshare.checks.context import CheckContext
 from graphshare.checks.engine import RULES
 from graphshare.checks.rule import dense, operator, symbol, variable
 from graphshare.checks.targets import Target, _normalize
-from graphshare.errors import SelfCheckError
+from graphshare.errors import InputError, SelfCheckError
 from graphshare.progress import progress_listener
 from tests.listener import Recorder
 from tests.processes import write_json
@@ -109,3 +110,31 @@ def test_each_of_several_files_is_a_step(tmp_path: Path) -> None:
     with progress_listener(recorder := Recorder()):
         check_targets([Target(str(path)) for path in paths], CheckOptions())
     assert recorder.calls == [("checking", 3, "files"), (1,), (1,), (1,), ("end",)]
+
+
+def test_a_file_that_is_gone_after_the_fixes_leaves_the_others_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fixable, other = tmp_path / "fixable-symbol.json", tmp_path / "other-symbol.json"
+    write_json(other, siamese())
+    before = b"\xef\xbb\xbf" + other.read_bytes()
+    fixable.write_bytes(before)
+    stage_fix = checking.stage_fix
+
+    def stage_and_remove(*arguments: Any) -> None:
+        stage_fix(*arguments)
+        other.unlink()
+
+    monkeypatch.setattr(checking, "stage_fix", stage_and_remove)
+    with pytest.raises(InputError, match=r"other-symbol\.json"):
+        gs.check(tmp_path, fix=True, isolated=True)
+    assert fixable.read_bytes() == before
+
+
+def test_fixed_files_are_counted_and_written(tmp_path: Path) -> None:
+    path = tmp_path / "fixable-symbol.json"
+    write_json(path, siamese())
+    data = path.read_bytes()
+    path.write_bytes(b"\xef\xbb\xbf" + data)
+    assert gs.check(path, fix=True, isolated=True).fixed
+    assert path.read_bytes() == data

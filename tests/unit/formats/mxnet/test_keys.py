@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -12,7 +15,7 @@ from graphshare.errors import Fault, SelfCheckError
 from graphshare.formats.model_format import RemovedMessage, find_format
 from graphshare.formats.mxnet.layout import reuse_text, write_symbol
 from graphshare.formats.mxnet.staging import check_written
-from graphshare.ir.graph import EMPTY, Graph
+from graphshare.ir.graph import EMPTY, Graph, freeze
 from graphshare.ir.rebuild import rebuild_graph
 from tests.surroundings import ROOT
 
@@ -73,3 +76,71 @@ def test_a_group_has_the_keys_of_all_graphs(tmp_path: Path) -> None:
     assert grouped.removed == ()
     gs.save(grouped, tmp_path / "out-symbol.json")
     assert gs.load(tmp_path / "out-symbol.json").graph.extra == {"note": [1]}
+
+
+_LAYER = {"no_bias": "True", "num_hidden": "3"}
+_MAPS: list[dict[str, Any]] = [
+    {"attr": {}, "attrs": _LAYER},
+    {"attrs": {}, "attr": _LAYER},
+    {"attr": {"old": "1"}, "attrs": _LAYER},
+    {"param": {}, "attrs": _LAYER},
+    {"param": _LAYER, "attrs": {}},
+    {"param": {"num_hidden": "3", "no_bias": "False"}, "attr": {"no_bias": "True"}},
+    {"param": {"no_bias": "False", "num_hidden": "3"}, "attr": {"old": "1"}, "attrs": {"no_bias": "True"}},
+]
+"""A layer's attributes in two maps or three: the later of ``attr`` and ``attrs`` counts, and ``param`` fills in the rest."""
+
+
+def write_layer(folder: Path, maps: dict[str, Any], norm: dict[str, Any] | None = None) -> Path:
+    """Write a layer with these attribute maps, and with ``norm`` a BatchNorm after it with those."""
+    names = ["data", "w", "gamma", "beta", "mean", "var"][: 6 if norm else 2]
+    nodes = [{"op": "null", "name": name, "inputs": []} for name in names]
+    nodes.append({"op": "FullyConnected", "name": "fc", "inputs": [[0, 0, 0], [1, 0, 0]], **maps})
+    if norm:
+        nodes.append({"op": "BatchNorm", "name": "bn", "inputs": [[i, 0, 0] for i in (6, 2, 3, 4, 5)], **norm})
+    found = {"nodes": nodes, "arg_nodes": [*range(len(names))], "heads": [[len(nodes) - 1, 0, 0]]}
+    path = folder / "layer-symbol.json"
+    path.write_text(json.dumps({**found, "attrs": {"mxnet_version": ["int", 10901]}}))
+    return path
+
+
+@pytest.mark.parametrize("maps", _MAPS)
+def test_new_nodes_have_one_attribute_map(maps: dict[str, Any], tmp_path: Path) -> None:
+    batched = gs.duplicate(write_layer(tmp_path, maps), ["x_"], mode="batch")
+    gs.save(batched, tmp_path / "out-symbol.json")
+    records = json.loads((tmp_path / "out-symbol.json").read_text())["nodes"]
+    counts = {record["op"]: sum(key in record for key in ("attr", "attrs", "param")) for record in records}
+    assert counts == {"null": 0, "Concat": 1, "FullyConnected": len(maps), "SliceChannel": 1, "_copy": counts["_copy"]}
+    read, made = (
+        {node.name: dict(node.attrs) for node in graph.nodes}
+        for graph in (gs.load(tmp_path / "out-symbol.json").graph, batched.graph)
+    )
+    assert read == made
+    assert read["fc_batch"].items() >= _LAYER.items()
+
+
+@pytest.mark.parametrize("maps", _MAPS)
+def test_an_attribute_can_be_changed_in_either_map(maps: dict[str, Any], tmp_path: Path) -> None:
+    graph = gs.load(write_layer(tmp_path, maps)).graph
+    for key in ("num_hidden", "no_bias", "flatten"):
+        changed, _ = rebuild_graph(
+            graph, lambda node, key=key: replace(node, attrs=freeze({**node.attrs, key: "7"})) if node.op else node
+        )
+        check_written(encode(changed), changed, where="out")
+
+
+@pytest.mark.parametrize("maps", _MAPS)
+@pytest.mark.parametrize("norm", [
+    {"attrs": {"fix_gamma": "False"}}, {"param": {"fix_gamma": "True"}, "attrs": {"fix_gamma": "False"}},
+    {"attrs": {"fix_gamma": "False"}, "note": 1},
+])  # fmt: skip
+def test_a_folded_layer_keeps_its_own_maps(maps: dict[str, Any], norm: dict[str, Any], tmp_path: Path) -> None:
+    path = write_layer(tmp_path, maps, norm)
+    sizes = {"arg:w": (3, 2), "arg:gamma": (3,), "arg:beta": (3,), "aux:mean": (3,), "aux:var": (3,)}
+    np.savez(tmp_path / "p.npz", **{key: np.ones(shape, np.float32) for key, shape in sizes.items()})
+    folded = gs.fold(gs.load(path, params=tmp_path / "p.npz"))
+    gs.save(folded, tmp_path / "out-symbol.json", params=tmp_path / "out.npz")
+    (layer,) = (node for node in gs.load(tmp_path / "out-symbol.json").graph.nodes if node.op)
+    assert layer.attrs.items() >= {"no_bias": "False", "num_hidden": "3"}.items()
+    lost = {"note", "param"} & norm.keys() - layer.extra.keys()
+    assert {part.name for part in folded.removed} == lost
