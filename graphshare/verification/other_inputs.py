@@ -31,6 +31,7 @@ _OPEN = frozenset(
     """.split()
 )
 """Operators whose results differ where operands do, up to a factor of zero."""
+_GRID = frozenset(("DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"))
 _SCALES = (1.0, 8.0, 0.125, 1000.0)
 _FEW, _MORE = 4096, 32
 """Of few numbers more sets are drawn, up to so many: few of them are near a threshold, where a small difference shows."""
@@ -44,6 +45,11 @@ _LENGTHENED = 4
 def may_hide(cone: Cone) -> bool:
     """Whether an operator of a region may give one result for unlike operands, as a Relu does for negative numbers."""
     return any(node.op not in _OPEN for nodes in (cone.left, cone.right) for node in nodes)
+
+
+def is_on_grid(cone: Cone) -> bool:
+    """Whether one side of a region rounds to a grid: numbers beside the grid may not reach it, so others show nothing."""
+    return any(node.op in _GRID for nodes in (cone.left, cone.right) for node in nodes) and not is_alike(cone)
 
 
 def is_alike(cone: Cone) -> bool:
@@ -106,7 +112,12 @@ def try_other_inputs(
     touched = _find_frontier(plan, cone, start)
     if touched is None:
         return "different inputs cannot be drawn" if is_strict else ""
-    read = [_list_read(cone, touched[side], side) for side in (0, 1)]
+    nodes = [_list_computed(cone, touched[side], side) for side in (0, 1)]
+    others = {node for each in plan.cones if each is not cone for node in (*each.left, *each.right)}
+    # Numbers of any magnitude would show, too, what other regions round in another way.
+    if draw is draw_other_inputs and not is_strict and not others.isdisjoint((*nodes[0], *nodes[1])):
+        return ""
+    read = [[node for node in own if not node.op] for own in nodes]
     places: list[dict[Place, Hashable]] = [
         {**touched[side], **{(node, 0): start.names[side][node, 0] for node in read[side] if (node, 0) in start.names[side]}}
         for side in (0, 1)
@@ -198,8 +209,8 @@ def _find_frontier(plan: RegionPlan, cone: Cone, start: Start) -> tuple[dict[Pla
         known = both
 
 
-def _list_read(cone: Cone, stops: Collection[Place], side: int) -> list[Node]:
-    """Return the variables that a side of a region reads beyond some places."""
+def _list_computed(cone: Cone, stops: Collection[Place], side: int) -> list[Node]:
+    """Return what a side of a region is computed by beyond some places: operators, and variables that they read."""
     done: dict[Node, None] = {}
     pending = [end[side].node for end in cone.ends]
     while pending:
@@ -207,7 +218,7 @@ def _list_read(cone: Cone, stops: Collection[Place], side: int) -> list[Node]:
         if node not in done:
             done[node] = None
             pending += [entry.node for entry in node.inputs if get_place(entry) not in stops]
-    return [node for node in done if not node.op]
+    return [*done]
 
 
 def draw_scaled(values: Values, known: Sizes) -> Iterator[dict[Hashable, Array]]:
@@ -261,7 +272,9 @@ def _change(rng: np.random.Generator, array: Array, number: int) -> Array:
     if is_narrow(array.dtype):
         return _change(rng, widen(array), number).astype(array.dtype)
     result: Array = rng.permutation(array.reshape(-1)).reshape(array.shape)
-    if array.dtype.kind in "biu":
+    if array.dtype.kind == "b":
+        return (result, ~result, result & False)[number]
+    if array.dtype.kind in "iu":
         # Integers stay small: most are indices or sizes, and large ones would be refused.
         result = np.array((result, result + 1, result * 0)[number]).astype(array.dtype)
     if array.dtype.kind != "f":

@@ -32,6 +32,7 @@ from graphshare.verification.other_inputs import (
     find_touched,
     has_other_values,
     is_alike,
+    is_on_grid,
     may_hide,
     try_other_inputs,
 )
@@ -189,8 +190,9 @@ class RegionWalk:
         for cone in plan.cones:
             start = _describe_start(plan, cone)
             for key in map(_key, cone.ends):
-                # A start that the plan before took for one value may be two: then the region begins earlier.
-                if (judged := self._judged.get(key)) and judged.start == start:
+                # A start that the plan before took for one value may be two, and a value that it lacked may be there.
+                judged = self._judged.get(key)
+                if judged and judged.start == start and not judged.region.reason:
                     yield key, judged
 
     def _follow(self, plan: RegionPlan) -> PlanChanges:
@@ -346,7 +348,7 @@ class RegionWalk:
         chosen = [node for node in unentered if chooses_bodies(node)]
         if is_same and is_alike(rest) and (chosen or has_other_values(plan, rest)):
             hidden = "attributes, constants, functions or bodies differ"
-        elif region and not entered and not chosen:
+        elif region and not entered and not chosen and not is_on_grid(rest):
             is_like = is_same and is_alike(rest)
             # What hides a difference of numbers, such as a Relu, lets it pass for other signs; sizes take other sizes.
             draws: tuple[Draw, ...] = (draw_scaled,) if may_hide(rest) and not is_like else ()
