@@ -99,8 +99,8 @@ class GraphTerms:
     def of(self, entry: Entry) -> int:
         """Return the term of an output of a node that was added."""
         place = entry.node, entry.index
-        # An unknown operator has the outputs that the graph uses.
-        if place not in self.terms and entry.node.num_outputs is None:
+        # An unknown operator has the outputs that the graph uses, and a constant may name more than its value.
+        if place not in self.terms:
             self.terms[place] = self.form.table.number("output", self.terms[entry.node, 0], entry.index)
         return self.terms[place]
 

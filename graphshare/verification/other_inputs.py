@@ -273,7 +273,7 @@ def _change(rng: np.random.Generator, array: Array, number: int) -> Array:
         return _change(rng, widen(array), number).astype(array.dtype)
     result: Array = rng.permutation(array.reshape(-1)).reshape(array.shape)
     if array.dtype.kind == "b":
-        return (result, ~result, result & False)[number]
+        return np.asarray((result, ~result, result & False)[number])
     if array.dtype.kind in "iu":
         # Integers stay small: most are indices or sizes, and large ones would be refused.
         result = np.array((result, result + 1, result * 0)[number]).astype(array.dtype)

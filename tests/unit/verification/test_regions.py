@@ -427,7 +427,7 @@ CASES = {
         turn("p = Neg(s)"),
         turn("p = Neg(s)", operands="n, , x"),
         "0 of 1",
-        ("y=y: Loop / Loop: same, differ",),
+        ("y=y: Loop / Loop: same, different inputs give different values",),
     ),
     "a Scan": Case(
         "(float[4] x, float[2,4] x2) => (float[4] y, float[2,4] z)",
