@@ -4,7 +4,7 @@
     python -m benchmarks.rewrites --large 1024
 
 Models come from packages on PyPI and from onnx's wheel; the tools get an environment of their own in DIR. Each tool rewrites
-each model in a process of its own, and `verify --against --values-only` judges the pair in both orders, which must not differ.
+each model in a process of its own, and `compare` judges the pair in both orders, which must not differ.
 Each pair is also measured without graphshare, on other inputs (``rewrite_side.py``): the largest difference of an output
 relative to its range. DIR keeps models, rewrites, measures and verdicts; with --again those of some kinds, or all, are judged
 anew.

@@ -273,10 +273,10 @@ COUNTS = {
 
 @pytest.mark.large
 @pytest.mark.parametrize("op", COUNTS)
-@pytest.mark.parametrize("command", ["check", "inspect", "run", "verify"])
+@pytest.mark.parametrize("command", ["check", "inspect", "run", "compare"])
 def test_counts_of_outputs_make_no_lists(tmp_path: Path, op: str, command: str) -> None:
     write_json(tmp_path / "g.json", document([variable("x"), operator(op, "many", [0], attrs=COUNTS[op])], [1]))
-    options = {"run": ["--seed", "0"], "verify": ["--against", "g.json"]}.get(command, [])
+    options = {"run": ["--seed", "0"], "compare": ["g.json"]}.get(command, [])
     done = run_bounded(command, "g.json", "--shape", "x=4,6", *options, cwd=tmp_path, timeout=10)
     said = (done.stdout + done.stderr).decode()
     assert done.returncode in ((1, 2) if command != "check" else (1,)), said

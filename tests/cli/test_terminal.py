@@ -316,6 +316,9 @@ def test_examples_run(path: str, folder: Path) -> None:
         done(graphshare("export", "lenet", "--shape", "data=1,1,28,28", "-o", "lenet.onnx", cwd=folder))
         done(graphshare("fold", "lenet.onnx", "-o", "folded.onnx", cwd=folder))
         done(graphshare("group", "lenet.onnx", "folded.onnx", "--switch", "exact", "-o", "both.onnx", cwd=folder))
+    if path == "compare":
+        done(graphshare("export", "lenet", "--shape", "data=1,1,28,28", "-o", "model.onnx", cwd=folder))
+        done(graphshare("fold", "model.onnx", "-o", "optimized.onnx", cwd=folder))
     for _, line in list_command_examples(path):
         if ".svg" in line and not shutil.which("dot"):
             continue

@@ -54,7 +54,7 @@ READING = (
     f"params convert {MODELS}/net-0000.params {OUT}/new.npz",
     f"run {MODELS}/net --seed 0 --shape data=2,3 -o {OUT}/new.npz",
     f"run {MODELS}/three.onnx -o {OUT}/new.npz",
-    f"verify {MODELS}/one.onnx --against {MODELS}/two.onnx",
+    f"compare {MODELS}/one.onnx {MODELS}/two.onnx",
     f"diff {MODELS}/net {MODELS}/sub/net",
     f"diff {MODELS}/one.onnx {MODELS}/two.onnx --format html",
     f"check {MODELS} --jobs 2",
