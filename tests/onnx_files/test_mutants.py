@@ -207,12 +207,13 @@ def check(mutant: Mutant, folder: Path) -> None:
     """Check what is said of one change."""
     original, source = load_original(mutant.source, folder), mutant.build()
     path = write(source, folder / "mutant")
-    can_run = original.outputs is not None and not is_endless(source)
+    ends = not is_endless(source)
+    can_run = original.outputs is not None and ends
     others = compute(path, original.inputs) if can_run else []
     is_seen = not is_same(original.outputs, others) if can_run else None
     check_effect(mutant, is_seen)
     check_differences(mutant, find_differences(original, path))
-    report = compare(original, path)
+    report = compare(original, path, resources=gs.Resources(time_limit=None if ends else 2))
     check_report(mutant, report, is_seen)
     if can_run and is_seen:
         check_distance(report, original.outputs or [], others)
