@@ -109,6 +109,8 @@ def find_differences(original: Original, path: Path, **options: Any) -> Differen
         return str(error)
 
 
+_RARE = r"labels-.*attribute0-dropped"
+"""What a number that is none of 20 keys becomes: no input that is drawn for a proof has one."""
 _UNSEEN = {
     r"opset.*": "no operator of the model has another meaning in this version",
     r"names of outputs.*": "outputs are computed in their order, and have each other's names",
@@ -147,9 +149,9 @@ def is_exact(report: Report) -> bool:
 
 
 def may_hide(mutant: Mutant, is_seen: bool | None) -> bool:
-    """Whether what is computed may not show a change: one of a function or a value, and one in a body that a run shows."""
+    """Whether what is computed may not show a change: one of a value, and one in a function or a body that a run shows."""
     is_value = mutant.place.startswith(("initializer", "sparse_initializer", "attribute", "Constant"))
-    is_inside = mutant.scope == "function" or (mutant.scope != "graph" and is_seen is not False)
+    is_inside = mutant.scope != "graph" and is_seen is not False
     return is_inside or (is_value and mutant.what not in ("dropped", "another name"))
 
 
@@ -215,7 +217,8 @@ def check(mutant: Mutant, folder: Path) -> None:
     check_differences(mutant, find_differences(original, path))
     report = compare(original, path, resources=gs.Resources(time_limit=None if ends else 2))
     check_report(mutant, report, is_seen)
-    if can_run and is_seen:
+    is_size = mutant.what.startswith("size ")  # both were compared at a size that these inputs need not have
+    if can_run and is_seen and not is_size and not re.fullmatch(_RARE, mutant.name):
         check_distance(report, original.outputs or [], others)
 
 
