@@ -236,7 +236,15 @@ def _pair_inputs(
         if twins:
             pairs.append((node, twins.pop(0)))
     taken = {*(a for a, _ in pairs), *(b for _, b in pairs)}
-    rest = [[node for node in own if node not in taken] for own in (left, right)]
+    alone = [[node for node in own if node not in taken] for own in (left, right)]
+    # What both models declare and one reads is that input, and no other one.
+    unread = [{node.name: node for node in _list_inputs(side, as_input, unread=True)} for side in sides]
+    back = {new: old for old, new in names.items()}
+    known = [(node, unread[1].get(names.get(node.name, node.name))) for node in alone[0]]
+    known += [(unread[0].get(back.get(node.name, node.name)), node) for node in alone[1]]  # type: ignore[misc]
+    pairs += [(a, b) for a, b in known if a is not None and b is not None]
+    taken.update(node for pair in pairs for node in pair)
+    alone = rest = [[node for node in own if node not in taken] for own in (left, right)]
     if rest[0] and rest[1] and len(rest[0]) != len(rest[1]):
         rest = [[node for node in own if not roles[node]] for own, roles in zip(rest, (left, right), strict=True)]
     if rest[0] and rest[1] and len(rest[0]) != len(rest[1]):
@@ -244,19 +252,24 @@ def _pair_inputs(
     if rest[0] and rest[1]:
         text = ", ".join(f"{a.name} with {b.name}" for a, b in zip(*rest, strict=True))
         notes.append(f"inputs have other names, and are paired in their order: {text}")
-        return [*pairs, *zip(*rest, strict=True)]
+        pairs += zip(*rest, strict=True)
+        alone = [[node for node in own if node not in paired] for own, paired in zip(alone, rest, strict=True)]
     # An input that one model alone reads has a value of its own: where it matters, outputs differ.
-    for title, nodes, roles in zip(_TITLES, rest, (left, right), strict=True):
+    for title, nodes, roles in zip(_TITLES, alone, (left, right), strict=True):
         if own := [repr(node.name) for node in nodes if not roles[node]]:
             notes.append(f"{format_names(own, _NAMED)}: an input of {title} alone")
     return pairs
 
 
-def _list_inputs(model: Checkpoint, as_input: Collection[str]) -> dict[Node, bool]:
-    """Return the inputs that a model needs, each with whether it is a label or a state, which default to zeros."""
+def _list_inputs(model: Checkpoint, as_input: Collection[str], *, unread: bool = False) -> dict[Node, bool]:
+    """Return the inputs that a model needs, each with whether it is a label or a state, which default to zeros.
+
+    With ``unread`` they are those that no output needs.
+    """
     roles = assign_roles(model.graph, held=list_parameter_names(model.parameter_file), as_input=as_input)
     needed = post_order(head.node for head in model.graph.heads)
-    inputs = (node for node in needed if node.is_variable and not roles[node].is_parameter)
+    nodes = set(model.graph.variables()).difference(needed) if unread else needed
+    inputs = (node for node in nodes if node.is_variable and node in roles and not roles[node].is_parameter)
     return {node: roles[node].is_label or roles[node].is_state for node in inputs}
 
 
