@@ -186,6 +186,8 @@ class Bench:
         run = in_process(*words, cwd=self.folder)
         text, messages = run.stdout.decode(), run.stderr.decode()
         demand("Traceback" not in messages and "internal error" not in messages.lower(), f"a bug: {messages[-300:]}")
+        if run.returncode == 2 and "NOT JUDGED: " in text:
+            raise Refusal(text[text.index("NOT JUDGED: ") :])
         if run.returncode == 2:
             demand("error: " in messages, f"ends with 2 and says {messages[-200:]!r}")
             raise Refusal(messages[messages.index("error: ") + 7 :])

@@ -81,6 +81,7 @@ def _has_odd_weights(bench: Bench) -> bool:
 REASONS: dict[str, list[Reason]] = {
     "": [_says_truth("is for MXNet graphs, and this is an ONNX model")],
     "verify": [
+        _says_truth("NOT JUDGED: .*random", _is_unrunnable),
         _says_truth("onnxruntime [0-9.]+ (refuses the model|fails)", _is_unrunnable),
         _says_truth("outputs cannot be recorded", _has_texts),
         _says_truth("which cannot be drawn", _has_other_inputs),
