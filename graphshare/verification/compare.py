@@ -354,13 +354,14 @@ class _ModelComparison:
         for side, own in enumerate(zip(*parameters, strict=True)):
             self._held[side] = frozenset(self._held[side]) - {node.name for node in own}
         pairs = [*self._pairs.inputs, *parameters]
-        for name in sorted(fed - {node.name for pair in pairs for node in pair}):
-            self._notes[f"the value of {name!r} was not used: it is an input of one model alone"] = None
+        alone = self._pairs.alone
+        for name in sorted(fed - {node.name for pair in (*pairs, alone) for node in pair}):
+            self._notes[f"the value of {name!r} was not used: neither model reads it"] = None
         titles = (left.where or "the one model", self._pairs.right.where or OTHER_MODEL)
         drawer = Drawer(sides, pairs, self._options.inputs, titles)
         count = 1 if self._options.inputs.sets is not None else None
-        shapes = choose_by_name(self._options.shapes, pairs)
-        draws = [draw for feeds in sets for draw in drawer.draw(choose_by_name(feeds, pairs), shapes, count=count)]
+        shapes = choose_by_name(self._options.shapes, pairs, alone)
+        draws = [draw for feeds in sets for draw in drawer.draw(choose_by_name(feeds, pairs, alone), shapes, count=count)]
         self._notes.update(drawer.notes)
         return draws
 

@@ -35,6 +35,7 @@ _MORE = 3
 _SEEDS = 64
 """How many seeds are tried for one of these sets."""
 _APART = 1000  # from the seeds of other sets
+_ALONE = 1_000_000  # from the seeds of what both sides have
 NodePair = tuple[Node, Node]
 
 
@@ -118,6 +119,7 @@ class Drawer:
         # A side that infers sizes from its weights knows more than one that declares them.
         self._leader = int(sides[1].infers_sizes and not sides[0].infers_sizes)
         self._drawn: list[Mapping[Node, Array]] = []
+        self._alone: tuple[Mapping[Node, Array], Mapping[Node, GivenShape]] = (EMPTY, EMPTY)
         follower = sides[1 - self._leader]
         paired = {pair[1 - self._leader] for pair in pairs}
         own = [node for node in follower.graph.variables() if node not in paired and not follower.is_constant(node)]
@@ -132,13 +134,15 @@ class Drawer:
         *,
         count: int | None = None,
     ) -> Iterator[Draw]:
-        """Yield sets of inputs with these feeds and shapes of left variables.
+        """Yield sets of inputs with these feeds and shapes of left variables, and of right ones that are in no pair.
 
         ``count`` is how many, by default as many as needed.
 
         Raises:
             RefusedError: inputs cannot be drawn, or both sides fix other sizes.
         """
+        follower = set(self.sides[1 - self._leader].graph.variables()).difference(*map(set, self._pairs))
+        self._alone = _choose_nodes(feeds, follower), _choose_nodes(shapes, follower)
         feeds = self._to_leader(feeds)
         fed = {node: array.shape for node, array in feeds.items() if isinstance(array, np.ndarray)}
         shapes = self._unify({**self._to_leader(shapes), **fed})
@@ -159,14 +163,16 @@ class Drawer:
         others: Mapping[Node, Array] = {b: values[a] for a, b in twins if a in values}
         if self._has_more:  # what the other side alone has
             other = self.sides[1 - leader]
-            others = other.draw(others, seed=self._inputs.seed, params_seed=self._inputs.params_seed).values
+            # With the numbers of another input they would seem to be that input.
+            seeds = self._inputs.seed + _ALONE, self._inputs.params_seed
+            feeds, shapes = self._alone
+            others = other.draw({**others, **feeds}, shapes, seed=seeds[0], params_seed=seeds[1]).values
         return [values, others] if leader == 0 else [others, values]
 
     def _to_leader(self, by_node: Mapping[Node, Any]) -> dict[Node, Any]:
-        if self._leader == 0:
-            return dict(by_node)
-        twins = dict(self._pairs)
-        return {twins[node]: value for node, value in by_node.items() if node in twins}
+        twins = dict(self._pairs) if self._leader else {}
+        by_node = {twins.get(node, node): value for node, value in by_node.items()}
+        return _choose_nodes(by_node, set(self.sides[self._leader].graph.variables()))
 
     def _unify(self, shapes: Mapping[Node, GivenShape]) -> dict[Node, GivenShape]:
         """Return shapes of the leading side with the sizes that either side fixes."""
@@ -281,6 +287,10 @@ class Drawer:
         return {**values, **{node: draw_as(values[node], dtype) for node, dtype in made_up.items() if dtype}}
 
 
+def _choose_nodes(by_node: Mapping[Node, Any], nodes: Collection[Node]) -> dict[Node, Any]:
+    return {node: value for node, value in by_node.items() if node in nodes}
+
+
 def _read_bits(value: Any) -> Any:
     if not isinstance(value, np.ndarray):
         return ("sequence", *map(_read_bits, value)) if isinstance(value, list) else ("other", repr(value))
@@ -291,7 +301,7 @@ def _read_bits(value: Any) -> Any:
 def choose_by_name(values: Mapping[str, Any], pairs: Sequence[NodePair], nodes: Collection[Node] = ()) -> dict[Node, Any]:
     """Return values by left variable; each name is that of a left variable or, where none has it, of a right one.
 
-    ``nodes`` are left variables without a counterpart.
+    ``nodes`` are variables of either side without a counterpart.
     """
     chosen = {a: values[b.name] for a, b in pairs if b.name in values}
     return {**chosen, **{node: values[node.name] for node in (*(a for a, _ in pairs), *nodes) if node.name in values}}

@@ -117,7 +117,8 @@ class ModelPairs(msgspec.Struct, frozen=True, eq=False):
     """Two models of which outputs and inputs belong together.
 
     Both graphs are upgraded, and their heads are the ``outputs`` in their order, with their ``names`` on both sides; ``inputs``
-    are pairs of variables. ``notes`` say what was paired by its place, or left out.
+    are pairs of variables, and ``alone`` are inputs that one model alone reads. ``notes`` say what was paired by its place, or
+    left out.
     """
 
     left: Checkpoint
@@ -125,6 +126,7 @@ class ModelPairs(msgspec.Struct, frozen=True, eq=False):
     outputs: list[tuple[Entry, Entry]]
     names: list[tuple[str, str]]
     inputs: list[tuple[Node, Node]]
+    alone: frozenset[Node]
     notes: list[str]
 
 
@@ -152,8 +154,8 @@ def pair_models(left: Checkpoint, right: Checkpoint, as_input: Collection[str], 
     notes += upgrades
     outputs = list(zip(sides[0].graph.heads, sides[1].graph.heads, strict=True))
     own = [unique_names(list(map(output_name, entries))) for entries in zip(*heads, strict=True)]
-    inputs = _pair_inputs(sides, as_input, names, notes)
-    return ModelPairs(sides[0], sides[1], outputs, list(zip(*own, strict=True)), inputs, notes)
+    inputs, alone = _pair_inputs(sides, as_input, names, notes)
+    return ModelPairs(sides[0], sides[1], outputs, list(zip(*own, strict=True)), inputs, alone, notes)
 
 
 def _cut(model: Checkpoint, heads: Sequence[Entry], notes: dict[str, None]) -> Checkpoint:
@@ -224,8 +226,8 @@ def _refuse_counts(left: Sequence[str], right: Sequence[str], noun: str) -> Refu
 
 def _pair_inputs(
     sides: Sequence[Checkpoint], as_input: Collection[str], names: Mapping[str, str], notes: list[str]
-) -> list[tuple[Node, Node]]:
-    """Return the inputs of two models that belong together; labels and states that one alone has are left out."""
+) -> tuple[list[tuple[Node, Node]], frozenset[Node]]:
+    """Return the inputs of two models that belong together, and those that one alone reads, labels and states aside."""
     left, right = (_list_inputs(side, as_input) for side in sides)
     others: dict[str, list[Node]] = {}
     for node in right:
@@ -237,14 +239,13 @@ def _pair_inputs(
             pairs.append((node, twins.pop(0)))
     taken = {*(a for a, _ in pairs), *(b for _, b in pairs)}
     alone = [[node for node in own if node not in taken] for own in (left, right)]
-    # What both models declare and one reads is that input, and no other one.
-    unread = [{node.name: node for node in _list_inputs(side, as_input, unread=True)} for side in sides]
+    # An input that the other model declares and does not read has not got another name there.
+    unread = [{node.name for node in _list_inputs(side, as_input, unread=True)} for side in sides]
     back = {new: old for old, new in names.items()}
-    known = [(node, unread[1].get(names.get(node.name, node.name))) for node in alone[0]]
-    known += [(unread[0].get(back.get(node.name, node.name)), node) for node in alone[1]]  # type: ignore[misc]
-    pairs += [(a, b) for a, b in known if a is not None and b is not None]
-    taken.update(node for pair in pairs for node in pair)
-    alone = rest = [[node for node in own if node not in taken] for own in (left, right)]
+    rest = [
+        [node for node in alone[0] if names.get(node.name, node.name) not in unread[1]],
+        [node for node in alone[1] if back.get(node.name, node.name) not in unread[0]],
+    ]
     if rest[0] and rest[1] and len(rest[0]) != len(rest[1]):
         rest = [[node for node in own if not roles[node]] for own, roles in zip(rest, (left, right), strict=True)]
     if rest[0] and rest[1] and len(rest[0]) != len(rest[1]):
@@ -255,10 +256,11 @@ def _pair_inputs(
         pairs += zip(*rest, strict=True)
         alone = [[node for node in own if node not in paired] for own, paired in zip(alone, rest, strict=True)]
     # An input that one model alone reads has a value of its own: where it matters, outputs differ.
-    for title, nodes, roles in zip(_TITLES, alone, (left, right), strict=True):
-        if own := [repr(node.name) for node in nodes if not roles[node]]:
-            notes.append(f"{format_names(own, _NAMED)}: an input of {title} alone")
-    return pairs
+    alone = [[node for node in nodes if not roles[node]] for nodes, roles in zip(alone, (left, right), strict=True)]
+    for title, nodes in zip(_TITLES, alone, strict=True):
+        if nodes:
+            notes.append(f"{format_names([repr(node.name) for node in nodes], _NAMED)}: an input of {title} alone")
+    return pairs, frozenset((*alone[0], *alone[1]))
 
 
 def _list_inputs(model: Checkpoint, as_input: Collection[str], *, unread: bool = False) -> dict[Node, bool]:
@@ -305,7 +307,7 @@ def find_changes(pairs: ModelPairs, *, across_dtypes: bool) -> tuple[Pairing, tu
     one, two = Side(left), Side(right)
     # Structure pairs inputs by their use, so exchanged names go unseen; but callers feed by name.
     twins = dict(pairs.inputs)
-    exchanged = [(a, b) for a, b in pairing.variables if a in twins and twins[a] is not b]
+    exchanged = [(a, b) for a, b in pairing.variables if twins.get(a, b) is not b or not pairs.alone.isdisjoint((a, b))]
     pairing.statements += [f"input {a.name!r} takes the place of input {b.name!r} of the other" for a, b in exchanged]
     parameters = [(a, b) for a, b in pairing.variables if one.is_parameter(a) or two.is_parameter(b)]
     compared = compare_parameters(parameters, one.is_auxiliary, one.records, two.records)

@@ -410,6 +410,16 @@ def unread_input() -> Models:
     return _model(nodes, [_value("x"), _value("u")], [_value("y")]), _plain(nodes)
 
 
+def read_other_input(*more: str) -> Models:
+    """One reads an input, the other reads another one; both declare the second, and with ``more`` the first, too."""
+    inputs = {name: _value(name) for name in ("a", "b")}
+    declared = [inputs[name] for name in dict.fromkeys((*more, "b"))]
+    return (
+        _model([_node("Neg", "a", "y")], [*inputs.values()], [_value("y")]),
+        _model([_node("Neg", "b", "y")], declared, [_value("y")]),
+    )
+
+
 def unread_output() -> Models:
     """Indices of a MaxPool that nothing reads, and their absence."""
 
