@@ -127,7 +127,7 @@ def find_exit_code(report: Report) -> int:
 
 def _describe(report: Report, command: str) -> dict[str, Any]:
     """Return a report as an object for JSON."""
-    facts: dict[str, Any] = {"equal": bool(report), "verdict": report.verdict}
+    facts: dict[str, Any] = {"equal": bool(report), "verdict": name_options(report.verdict)}
     if command == "compare":
         facts = {"version": _VERSION, **facts, "outcome": report.outcome, "rung": report.rung}
     return {**facts, **msgspec.to_builtins(report), "notes": list(map(name_options, report.notes))}
@@ -142,4 +142,4 @@ def _lines(report: Report) -> Iterator[str]:
     if (reduced := report.reduced) is not None:
         counts = (format_count(len(reduced.operators), "operator"), str(len(reduced.other_operators)))
         yield f"reduced to {' and '.join(counts)}: {escape_control(reduced.command)}"
-    yield report.verdict
+    yield name_options(report.verdict)

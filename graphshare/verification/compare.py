@@ -25,7 +25,7 @@ from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.resources import Resources
-from graphshare.text.format import format_count
+from graphshare.text.format import format_count, format_names
 from graphshare.text.urls import is_url, local_path
 from graphshare.verification.branches import Executors, check_names
 from graphshare.verification.comparison import (
@@ -79,6 +79,7 @@ def compare(
     map: StrPath | None = None,
     feeds: Mapping[str, Any] | None = None,
     shapes: Shapes | None = None,
+    targets: Names = (),
     inputs: Inputs | None = None,
     tolerance: Tolerance | None = None,
     exact: bool = False,
@@ -92,10 +93,12 @@ def compare(
     """Find out whether two models compute the same, whatever their formats, dtypes and operators; or a model and a record.
 
     Outputs and inputs are paired by their names, in their order where the names differ, or by the ``map`` of a rewrite that
-    made ``other`` of ``model``. First the structure is compared, then what is exact by identities, for every input and bit for
-    bit. What is left is divided into regions, which are judged on drawn inputs, as the outputs are: each on the values that
-    either model has there. The order of the two models does not matter. A record is a file or a mapping of arrays by name, such
-    as ``run`` with ``all_outputs`` gives, or a folder of ONNX's test data: its outputs are compared for its inputs.
+    made ``other`` of ``model``. An output that one model alone has is not judged; ``targets`` are the names of outputs or inner
+    values that are compared instead of all. First the structure is compared, then what is exact by identities, for every input
+    and bit for bit. What is left is divided into regions, which are judged on drawn inputs, as the outputs are: each on the
+    values that either model has there. The order of the two models does not matter. A record is a file or a mapping of arrays
+    by name, such as ``run`` with ``all_outputs`` gives, or a folder of ONNX's test data: its outputs are compared for its
+    inputs.
 
     The report names the weakest that is known of an output or region: exact, on so many inputs, different, not judged. With
     ``exact`` anything but the first is a failure. Numbers may differ by ``tolerance``, by default 1e-5 of themselves or of the
@@ -123,6 +126,7 @@ def compare(
         tolerance=tolerance or BY_ELEMENT,
         feeds=EMPTY,
         shapes=EMPTY,
+        targets=tuple(as_names(targets)),
         as_input=tuple(as_names(own.as_input)),
         layers=layers,
         allow_unsupported=allow_unsupported,
@@ -164,7 +168,9 @@ def compare(
 
 def _confirm(left: Checkpoint, right: Checkpoint, feeds: Mapping[str, Array], options: ProofOptions) -> Report:
     """Compare two models on inputs by name."""
-    own = msgspec.structs.replace(options, feeds=feeds, shapes={}, inputs=Inputs(seed=options.inputs.seed), layers=False)
+    own = msgspec.structs.replace(
+        options, feeds=feeds, shapes={}, targets=(), inputs=Inputs(seed=options.inputs.seed), layers=False
+    )
     return _ModelComparison(left, right, own, {}).run()
 
 
@@ -208,7 +214,8 @@ class _ModelComparison:
         self._nodes: list[tuple[Node, Node]] = []
         self._options, self._is_exact_wanted = options, exact
         self._sources = (left, right)
-        self._pairs = pair_models(left, right, options.as_input, names)
+        self._pairs = pair_models(left, right, options.as_input, names, options.targets)
+        self._missing = [_state_missing(self._pairs.missing)] if self._pairs.missing else []
         self._notes: dict[str, None] = dict.fromkeys(self._pairs.notes)
         graphs = [left.graph, right.graph]
         check_names([self._pairs.left.graph, self._pairs.right.graph], graphs, options, self._notes)
@@ -258,7 +265,7 @@ class _ModelComparison:
         rounds = tuple(leave_drawn(values, drawing) for values in rounds)
         drawn = format_count(len(self._unheld), "parameter")
         unheld = Stage("parameters", "skipped", f"{drawn} not compared: no file has values, so they were made up for both")
-        stages = [structure, *([unheld] if self._unheld else ()), value_stage(rounds)]
+        stages = [structure, *self._missing, *([unheld] if self._unheld else ()), value_stage(rounds)]
         stages += [layer_stage(rounds)] if self._options.layers else []
         stages += [engine_stage(self._engines)] if self._engines else []
         branch = BranchReport(
@@ -285,7 +292,7 @@ class _ModelComparison:
 
     def _judge_structure(self, structure: Stage, is_exact: bool, reasons: Sequence[str]) -> Report:
         """Return the report of models that are not computed: without values, models that are not exact are not proved."""
-        stages = [structure, Stage("values", "skipped", "not run", tuple(sorted({*reasons})))]
+        stages = [structure, *self._missing, Stage("values", "skipped", "not run", tuple(sorted({*reasons})))]
         if not is_exact:
             stages.append(
                 Stage("changes", "fails", "no values were computed, which may show the differences", structure.details)
@@ -456,6 +463,17 @@ def make_judge(left: Checkpoint, right: Checkpoint) -> Judge:
 
 def _open_judge(pairs: ModelPairs) -> Judge:
     return Judge(pairs.left, pairs.right, pairs.outputs, {a.name: b.name for a, b in pairs.inputs})
+
+
+def _state_missing(missing: Mapping[str, Sequence[str]]) -> Stage:
+    """Return the stage of outputs that one of two models alone lists, by its title."""
+    details = [
+        f"{title} alone has the output {format_names(list(map(repr, names)))}; `targets` chooses what is compared"
+        for title, names in missing.items()
+    ]
+    return Stage(
+        "outputs", "unknown", f"{format_count(sum(map(len, missing.values())), 'output')} of one model alone", tuple(details)
+    )
 
 
 def _index_names(graph: Graph) -> dict[str, Node]:

@@ -41,6 +41,7 @@ class ProofOptions(msgspec.Struct, frozen=True):
     tolerance: Tolerance
     feeds: Mapping[str, Array]
     shapes: Mapping[str, GivenShape]
+    targets: tuple[str, ...] = ()
     as_input: tuple[str, ...] = ()
     layers: bool = False
     train_step: bool = False

@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from graphshare.analysis.branches import HeadPairs, find_prefixes, pair_by_prefix
-from graphshare.analysis.name_lists import internals, list_implied_variables, output_name
+from graphshare.analysis.name_lists import internals, list_implied_variables, output_name, resolve_targets
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.checkpoint.map_file import NodeFinder, read_map
 from graphshare.checkpoint.model import Checkpoint
@@ -117,8 +117,8 @@ class ModelPairs(msgspec.Struct, frozen=True, eq=False):
     """Two models of which outputs and inputs belong together.
 
     Both graphs are upgraded, and their heads are the ``outputs`` in their order, with their ``names`` on both sides; ``inputs``
-    are pairs of variables, and ``alone`` are inputs that one model alone reads. ``notes`` say what was paired by its place, or
-    left out.
+    are pairs of variables. ``missing`` are the names of outputs that one model alone lists, by its title, and ``alone`` are
+    inputs that one model alone reads. ``notes`` say what was paired by its place.
     """
 
     left: Checkpoint
@@ -126,24 +126,34 @@ class ModelPairs(msgspec.Struct, frozen=True, eq=False):
     outputs: list[tuple[Entry, Entry]]
     names: list[tuple[str, str]]
     inputs: list[tuple[Node, Node]]
+    missing: dict[str, list[str]]
     alone: frozenset[Node]
     notes: list[str]
 
 
-def pair_models(left: Checkpoint, right: Checkpoint, as_input: Collection[str], names: Mapping[str, str]) -> ModelPairs:
+def pair_models(
+    left: Checkpoint, right: Checkpoint, as_input: Collection[str], names: Mapping[str, str], targets: Sequence[str] = ()
+) -> ModelPairs:
     """Pair the outputs and inputs of two models by name, or in their order where the names differ.
 
-    Outputs of one model may be inner values of the other. ``names`` are those on the right for names on the left.
+    Outputs of one model may be inner values of the other; with ``targets`` the outputs are these values of both. ``names`` are
+    those on the right for names on the left.
 
     Raises:
-        RefusedError: the models have other numbers of outputs or inputs, and names do not tell which belong together.
+        RefusedError: the models have other numbers of outputs or inputs, and names do not tell which belong together; a model
+            lacks a target, or has several of its name.
     """
     notes: list[str] = []
-    heads = _pair_outputs(left.graph, right.graph, names, notes)
+    missing: dict[str, list[str]] = {}
+    if targets:
+        outputs = _choose_outputs(left, right, names, targets)
+    else:
+        outputs = _pair_outputs(left.graph, right.graph, names, missing, notes)
+    heads = list(zip(*outputs, strict=True))
     upgrades: dict[str, None] = {}
     faults: list[Fault] = []
     sides = []
-    for model, entries in zip((left, right), zip(*heads, strict=True), strict=True):
+    for model, entries in zip((left, right), heads, strict=True):
         try:
             with locate_refusals(model):
                 sides.append(_cut(model, entries, upgrades))
@@ -152,10 +162,10 @@ def pair_models(left: Checkpoint, right: Checkpoint, as_input: Collection[str], 
     if faults:
         raise RefusedError(faults)
     notes += upgrades
+    own = [unique_names(list(map(output_name, entries))) for entries in heads]
     outputs = list(zip(sides[0].graph.heads, sides[1].graph.heads, strict=True))
-    own = [unique_names(list(map(output_name, entries))) for entries in zip(*heads, strict=True)]
     inputs, alone = _pair_inputs(sides, as_input, names, notes)
-    return ModelPairs(sides[0], sides[1], outputs, list(zip(*own, strict=True)), inputs, alone, notes)
+    return ModelPairs(sides[0], sides[1], outputs, list(zip(*own, strict=True)), inputs, missing, alone, notes)
 
 
 def _cut(model: Checkpoint, heads: Sequence[Entry], notes: dict[str, None]) -> Checkpoint:
@@ -165,30 +175,52 @@ def _cut(model: Checkpoint, heads: Sequence[Entry], notes: dict[str, None]) -> C
     return msgspec.structs.replace(model, graph=msgspec.structs.replace(model.graph, heads=tuple(heads)))
 
 
-def _pair_outputs(left: Graph, right: Graph, names: Mapping[str, str], notes: list[str]) -> list[tuple[Entry, Entry]]:
-    heads = dict(zip(_list_names(left, names), left.heads, strict=True))
-    others = dict(zip(_list_names(right), right.heads, strict=True))
-    if not heads or not others:
-        empty = left if not heads else right
-        message = "the graph has no outputs, so there is nothing to compare"
-        raise RefusedError(Fault(message, where=empty.source.format, hint="list the outputs in the heads of the graph"))
-    if heads.keys() == others.keys():
-        return [(entry, others[name]) for name, entry in heads.items()]
-    inner = [_find_inner(graph, wanted) for graph, wanted in ((left, others), (right, heads))]
-    if inner[0] is not None:
-        _note_rest([name for name in heads if name not in others], "the one model", notes)
-        return [(inner[0][name], entry) for name, entry in others.items()]
-    if inner[1] is not None:
-        _note_rest([name for name in others if name not in heads], "the other", notes)
-        return [(entry, inner[1][name]) for name, entry in heads.items()]
-    if len(heads) == len(others):
-        pairs = ", ".join(f"{a} with {b}" for a, b in zip(heads, others, strict=True) if a != b)
-        notes.append(f"the outputs have other names, and are compared in their order: {pairs}")
-        return list(zip(heads.values(), others.values(), strict=True))
-    raise _refuse_counts(list(heads), list(others), "output")
+def _choose_outputs(
+    left: Checkpoint, right: Checkpoint, names: Mapping[str, str], targets: Sequence[str]
+) -> list[tuple[Entry, Entry]]:
+    """Return the targets in the left model, with the values of the right one that have their names."""
+    with locate_refusals(left):
+        chosen = resolve_targets(targets, left.graph.nodes, option="`targets`")
+    wanted = [_rename(output_name(entry), entry.node.name, names) for entry in chosen]
+    values = _find_values(right.graph, wanted)
+    faults = [
+        Fault(
+            f"{format_count(len(values.get(name, ())), 'value')} named {name!r}, and `targets` compares one", where=right.where
+        )
+        for name in wanted
+        if len(values.get(name, ())) != 1
+    ]
+    if faults:
+        raise RefusedError(faults)
+    return [(entry, values[name][0]) for entry, name in zip(chosen, wanted, strict=True)]
 
 
-def _list_names(graph: Graph, names: Mapping[str, str] = EMPTY) -> list[str]:
+def _pair_outputs(
+    left: Graph, right: Graph, names: Mapping[str, str], missing: dict[str, list[str]], notes: list[str]
+) -> list[tuple[Entry, Entry]]:
+    heads = [
+        dict(zip(_list_names(graph, own), graph.heads, strict=True))
+        for graph, own in zip((left, right), (names, EMPTY), strict=True)
+    ]
+    for graph, own in zip((left, right), heads, strict=True):
+        if not own:
+            message = "the graph has no outputs, so there is nothing to compare"
+            raise RefusedError(Fault(message, where=graph.source.format, hint="list the outputs in the heads of the graph"))
+    rest = [[name for name in own if name not in other] for own, other in zip(heads, reversed(heads), strict=True)]
+    # What one model lists may be inside of the other: then it is compared, but the other has not the output.
+    inner = [_find_inner(graph, wanted) for graph, wanted in zip((left, right), reversed(rest), strict=True)]
+    in_order = [] if any(inner) else _pair_in_order("output", heads, rest)
+    if in_order:
+        text = ", ".join(f"{a} with {b}" for a, b in in_order)
+        notes.append(f"the outputs have other names, and are compared in their order: {text}")
+    else:
+        missing.update({title: lost for title, lost in zip(_TITLES, rest, strict=True) if lost})
+    values = [{**own, **more} for own, more in zip(heads, inner, strict=True)]
+    pairs = [(entry, values[1][name]) for name, entry in values[0].items() if name in values[1]]
+    return pairs + [(heads[0][a], heads[1][b]) for a, b in in_order]
+
+
+def _list_names(graph: Graph, names: Mapping[str, str]) -> list[str]:
     """Return the names of the outputs of a graph, each once, as the other model has them."""
     return unique_names([_rename(output_name(head), head.node.name, names) for head in graph.heads])
 
@@ -200,79 +232,91 @@ def _rename(name: str, node: str, names: Mapping[str, str]) -> str:
     return names[node] + name.removeprefix(node)
 
 
-def _find_inner(graph: Graph, wanted: Collection[str]) -> dict[str, Entry] | None:
-    """Return the values of these names in a graph; None where one is missing, the name of several, or that of an input.
+def _find_inner(graph: Graph, wanted: Collection[str]) -> dict[str, Entry]:
+    """Return the inner values of these names in a graph; none where one is missing, the name of several, or that of an input.
 
     What one model computes is not the input of the other that happens to have its name.
     """
-    own = {output_name(entry): entry for entry in graph.heads}
+    entries = {name: [e for e in same if e.node.op] for name, same in _find_values(graph, wanted).items()}
+    inner = {name: same[0] for name, same in entries.items() if len(same) == 1}
+    return inner if len(inner) == len(wanted) else {}
+
+
+def _find_values(graph: Graph, wanted: Collection[str]) -> dict[str, list[Entry]]:
+    """Return the inputs, inner values and outputs of these names."""
     entries: dict[str, list[Entry]] = {}
     for name, entry in internals(graph.nodes):
-        if name in wanted and name not in own and entry.node.op:
+        if name in wanted:
             entries.setdefault(name, []).append(entry)
-    inner = {name: same[0] for name, same in entries.items() if len(same) == 1}
-    return {name: own.get(name) or inner[name] for name in wanted} if all(n in own or n in inner for n in wanted) else None
+    return entries
 
 
-def _note_rest(names: Sequence[str], title: str, notes: list[str]) -> None:
-    if names:
-        notes.append(f"outputs of {title} that are not compared: {format_names(names, _NAMED)}")
+Paired = TypeVar("Paired")
 
 
-def _refuse_counts(left: Sequence[str], right: Sequence[str], noun: str) -> RefusedError:
-    counts = f"{format_count(len(left), noun)} ({format_names(left, 4)}) and {len(right)} ({format_names(right, 4)})"
-    return RefusedError(Fault(f"the models have {counts}", hint="`graphshare extract` cuts out what both have"))
+def _pair_in_order(
+    noun: str, names: Sequence[Collection[str]], *choices: Sequence[Sequence[Paired]]
+) -> list[tuple[Paired, Paired]]:
+    """Pair what names do not pair: the first of the choices of which both models have as many, or one has none.
+
+    Raises RefusedError, with all names, where neither is so.
+    """
+    for left, right in choices:
+        if len(left) == len(right) or not left or not right:
+            return list(zip(left, right, strict=False))
+    own, other = ([*each] for each in names)
+    counts = f"{format_count(len(own), noun)} ({format_names(own, 4)}) and {len(other)} ({format_names(other, 4)})"
+    raise RefusedError(Fault(f"the models have {counts}", hint="`graphshare extract` cuts out what both have"))
+
+
+class _Inputs(msgspec.Struct, frozen=True):
+    """The inputs that a model reads, by the names that the other model has for them.
+
+    Names of ``unread`` are of inputs that no output needs; those of ``optional`` are labels and states, which default to zeros.
+    """
+
+    nodes: dict[str, Node]
+    unread: frozenset[str]
+    optional: frozenset[str]
 
 
 def _pair_inputs(
     sides: Sequence[Checkpoint], as_input: Collection[str], names: Mapping[str, str], notes: list[str]
 ) -> tuple[list[tuple[Node, Node]], frozenset[Node]]:
     """Return the inputs of two models that belong together, and those that one alone reads, labels and states aside."""
-    left, right = (_list_inputs(side, as_input) for side in sides)
-    others: dict[str, list[Node]] = {}
-    for node in right:
-        others.setdefault(node.name, []).append(node)
-    pairs = []
-    for node in left:
-        twins = others.get(names.get(node.name, node.name))
-        if twins:
-            pairs.append((node, twins.pop(0)))
-    taken = {*(a for a, _ in pairs), *(b for _, b in pairs)}
-    alone = [[node for node in own if node not in taken] for own in (left, right)]
+    left, right = (_list_inputs(side, as_input, own) for side, own in zip(sides, (names, EMPTY), strict=True))
+    both = ((left, right), (right, left))
+    pairs = [(node, right.nodes[name]) for name, node in left.nodes.items() if name in right.nodes]
     # An input that the other model declares and does not read has not got another name there.
-    unread = [{node.name for node in _list_inputs(side, as_input, unread=True)} for side in sides]
-    back = {new: old for old, new in names.items()}
-    rest = [
-        [node for node in alone[0] if names.get(node.name, node.name) not in unread[1]],
-        [node for node in alone[1] if back.get(node.name, node.name) not in unread[0]],
-    ]
-    if rest[0] and rest[1] and len(rest[0]) != len(rest[1]):
-        rest = [[node for node in own if not roles[node]] for own, roles in zip(rest, (left, right), strict=True)]
-    if rest[0] and rest[1] and len(rest[0]) != len(rest[1]):
-        raise _refuse_counts([node.name for node in left], [node.name for node in right], "input")
-    if rest[0] and rest[1]:
-        text = ", ".join(f"{a.name} with {b.name}" for a, b in zip(*rest, strict=True))
+    rest = [[n for n in own.nodes if n not in other.nodes and n not in other.unread] for own, other in both]
+    required = [[name for name in lost if name not in own.optional] for lost, (own, _) in zip(rest, both, strict=True)]
+    in_order = _pair_in_order("input", (left.nodes, right.nodes), rest, required)
+    if in_order:
+        more = [(left.nodes[a], right.nodes[b]) for a, b in in_order]
+        text = ", ".join(f"{a.name} with {b.name}" for a, b in more)
         notes.append(f"inputs have other names, and are paired in their order: {text}")
-        pairs += zip(*rest, strict=True)
-        alone = [[node for node in own if node not in paired] for own, paired in zip(alone, rest, strict=True)]
+        pairs += more
+    paired = {node for pair in pairs for node in pair}
     # An input that one model alone reads has a value of its own: where it matters, outputs differ.
-    alone = [[node for node in nodes if not roles[node]] for nodes, roles in zip(alone, (left, right), strict=True)]
+    alone = [
+        [node for name, node in own.nodes.items() if node not in paired and name not in own.optional] for own in (left, right)
+    ]
     for title, nodes in zip(_TITLES, alone, strict=True):
         if nodes:
             notes.append(f"{format_names([repr(node.name) for node in nodes], _NAMED)}: an input of {title} alone")
     return pairs, frozenset((*alone[0], *alone[1]))
 
 
-def _list_inputs(model: Checkpoint, as_input: Collection[str], *, unread: bool = False) -> dict[Node, bool]:
-    """Return the inputs that a model needs, each with whether it is a label or a state, which default to zeros.
-
-    With ``unread`` they are those that no output needs.
-    """
+def _list_inputs(model: Checkpoint, as_input: Collection[str], names: Mapping[str, str]) -> _Inputs:
     roles = assign_roles(model.graph, held=list_parameter_names(model.parameter_file), as_input=as_input)
-    needed = post_order(head.node for head in model.graph.heads)
-    nodes = set(model.graph.variables()).difference(needed) if unread else needed
-    inputs = (node for node in nodes if node.is_variable and node in roles and not roles[node].is_parameter)
-    return {node: roles[node].is_label or roles[node].is_state for node in inputs}
+    needed = list(post_order(head.node for head in model.graph.heads))
+    unread = set(model.graph.variables()).difference(needed)
+    inputs, others = (
+        [n for n in nodes if n.is_variable and n in roles and not roles[n].is_parameter] for nodes in (needed, unread)
+    )
+    nodes = dict(zip(unique_names([names.get(node.name, node.name) for node in inputs]), inputs, strict=True))
+    optional = frozenset(name for name, node in nodes.items() if roles[node].is_label or roles[node].is_state)
+    return _Inputs(nodes, frozenset(names.get(node.name, node.name) for node in others), optional)
 
 
 class Side:

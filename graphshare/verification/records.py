@@ -176,7 +176,7 @@ def _prepare(
             params=model.parameter_file,
             feeds=feeds,
             shapes=shapes,
-            targets=(),
+            targets=options.targets,
             seed=options.inputs.seed,
             params_seed=options.inputs.params_seed,
             all_outputs=options.layers,

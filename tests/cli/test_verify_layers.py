@@ -287,12 +287,14 @@ def test_outputs_alone_are_compared_whatever_the_structure(folder: Path) -> None
 
 def test_a_cut_model_has_the_outputs_of_its_source(folder: Path) -> None:
     done(graphshare("extract", "lenet", "--target", "tanh3", "-o", "features", cwd=folder))
-    branch = compared(folder, "features", "lenet", *SHAPE, equal=True)
+    branch = compared(folder, "features", "lenet", *SHAPE, "--target", "tanh3", equal=True)
     assert branch["rounds"][0]["outputs"][0]["comparison"]["identical"]
-    assert "outputs of the other that are not compared: softmax_output" in branch["notes"]
-    branch = compared(folder, "lenet", "features", *SHAPE, "--rounds", "2", equal=True)
+    branch = compared(folder, "lenet", "features", *SHAPE, "--rounds", "2", "--target", "tanh3", equal=True)
     assert [values["outputs"][0]["output"] for values in branch["rounds"]] == ["tanh3_output"] * 2
-    assert "outputs of the one model that are not compared: softmax_output" in branch["notes"]
+    for models, title in ((("features", "lenet"), "the other model"), (("lenet", "features"), "the original")):
+        lost = graphshare("compare", *models, *SHAPE, cwd=folder)
+        assert lost.returncode == 2
+        assert f"{title} alone has the output 'softmax_output'; --target chooses what is compared" in lost.stdout.decode()
     unknown = graphshare("compare", "features", "lenet", "--shape", "dat=1", cwd=folder)
     refused(unknown, "'dat' names no variable")
 
@@ -301,7 +303,7 @@ def test_outputs_of_another_number_are_compared_by_name(folder: Path) -> None:
     done(graphshare("extract", "lenet", "--target", "tanh3", "--target", "pool2", "-o", "two", cwd=folder))
     done(graphshare("rename", "two", "--prefix", "x_", "-o", "renamed", cwd=folder))
     refused(graphshare("compare", "renamed", "lenet", cwd=folder), "the models have 2 outputs", "graphshare extract")
-    branch = compared(folder, "two", "lenet", *SHAPE, equal=True)
+    branch = compared(folder, "two", "lenet", *SHAPE, "--target", "tanh3", "--target", "pool2", equal=True)
     assert [output["output"] for output in branch["rounds"][0]["outputs"]] == ["tanh3_output", "pool2_output"]
 
 
@@ -309,4 +311,4 @@ def test_drawn_parameters_are_equal_by_name(folder: Path) -> None:
     done(graphshare("extract", "lenet-symbol.json", "--target", "tanh3", "-o", "features.json", cwd=folder))
     done(graphshare("extract", "lenet-symbol.json", "--target", "tanh3", "--target", "conv2", "-o", "two.json", cwd=folder))
     words = ("two.json", "--random-params", "0")
-    compared(folder, "features.json", *words, *SHAPE, equal=True)
+    compared(folder, "features.json", *words, *SHAPE, "--target", "tanh3", equal=True)

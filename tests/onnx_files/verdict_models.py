@@ -430,6 +430,15 @@ def unread_output() -> Models:
     return make("y indices"), make("y")
 
 
+def lost_output(*, is_computed: bool) -> Models:
+    """Two outputs, and the first alone, where the second is an inner value or is not computed."""
+    nodes = [_node("Neg", "x", "z"), _node("Abs", "z" if is_computed else "x", "y")]
+    return (
+        _model(nodes, [_value("x")], [_value("y"), _value("z")]),
+        _plain(nodes if is_computed else nodes[1:]),
+    )
+
+
 def unread_node() -> Models:
     """An operator whose output nothing reads, and its absence."""
     return _plain([_node("Neg", "x", "y"), _node("Exp", "x", "z")]), _plain([_node("Neg", "x", "y")])

@@ -36,6 +36,7 @@ EXAMPLES = {
 @click.option("--map", metavar="FILE", help="Map file of the rewrite that made OTHER of MODEL, which pairs names.")
 @options.feeds
 @options.shapes
+@click.option("--target", "targets", metavar="NAME", multiple=True, help="Judge this output or inner value [all outputs].")
 @proof_options.inputs
 @proof_options.tolerance
 @click.option("--exact", is_flag=True, help="Accept only what holds for every input, bit for bit.")
@@ -71,7 +72,8 @@ def command(
     code 0. NOT EQUAL, and NOT PROVED, where a part differs and no output shows it, are exit code 1. What could not be judged,
     such as random numbers without a seed, is exit code 2.
 
-    Outputs and inputs are paired by name, in their order where names differ. What is not exact is divided into regions between
+    Outputs and inputs are paired by name, in their order where names differ. An output that one model alone has is not judged:
+    --target names what is compared then. What is not exact is divided into regions between
     values that both models have, and both sides compute each region from the values of either model; the first that differs is
     named. Equal names are a hint: where a name stands for another value of the other model, that is found.
 

@@ -171,8 +171,11 @@ def test_outputs_pair_in_their_order_unless_they_have_the_same_names(tmp_path: P
     assert [head.node.name for head in pairs.right.graph.heads] == ["a", "b"]
     assert pairs.notes == []
     pairs = pair_both(left, load(tmp_path, "b", "c"))
-    assert pairs.names == [("a_output", "b_output"), ("b_output", "c_output")]
-    text = "a_output with b_output, b_output with c_output"
+    assert pairs.names == [("b_output", "b_output"), ("a_output", "c_output")]
+    assert pairs.notes == ["the outputs have other names, and are compared in their order: a_output with c_output"]
+    pairs = pair_both(left, load(tmp_path, "c", "d"))
+    assert pairs.names == [("a_output", "c_output"), ("b_output", "d_output")]
+    text = "a_output with c_output, b_output with d_output"
     assert pairs.notes == [f"the outputs have other names, and are compared in their order: {text}"]
     with pytest.raises(RefusedError) as caught:
         pair_both(load(tmp_path, *"abcde"), load(tmp_path, *"bcdefg"))
@@ -196,8 +199,31 @@ def test_outputs_of_one_model_may_be_inside_of_the_other(tmp_path: Path, *, swap
     models = [gs.load(tmp_path / f"{name}-symbol.json") for name in ("inner", "whole")]
     pairs = pair_both(*models[:: -1 if swapped else 1])
     assert pairs.names == [("a_output", "a_output")]
-    title = "the one model" if swapped else "the other"
-    assert pairs.notes == [f"outputs of {title} that are not compared: b_output"]
+    titles = ("the original", "the other model")[:: -1 if swapped else 1]
+    assert pairs.missing == dict(zip(titles, (["a_output"], ["b_output"]), strict=True))
+    assert not pair_models(*models, (), {}, ["a"]).missing
+
+
+def test_each_model_may_list_an_inner_value_of_the_other(tmp_path: Path) -> None:
+    """The values of both lists are compared, whichever model comes first, and each lacks an output of the other."""
+    nodes = [variable("data"), operator("relu", "a", [0]), operator("tanh", "b", [0])]
+    for name, head in (("one", 1), ("two", 2)):
+        (tmp_path / f"{name}-symbol.json").write_text(json.dumps(document(nodes, [head])))
+    models = [gs.load(tmp_path / f"{name}-symbol.json") for name in ("one", "two")]
+    for swapped in (1, -1):
+        pairs = pair_both(*models[::swapped])
+        assert sorted(pairs.names) == [("a_output", "a_output"), ("b_output", "b_output")]
+        assert [*pairs.missing.values()] == [["a_output"], ["b_output"]][::swapped]
+
+
+def test_targets_are_outputs_of_both_models(tmp_path: Path) -> None:
+    left, right = load(tmp_path, "a", "b"), load(tmp_path, "c", "a")
+    assert pair_models(left, right, (), {"b": "c"}, ["b"]).names == [("b_output", "c_output")]
+    assert pair_models(left, right, (), {}, ["a_*"]).names == [("a_output", "a_output")]
+    with pytest.raises(RefusedError, match="0 values named 'b_output', and `targets` compares one"):
+        pair_models(left, right, (), {}, ["b"])
+    with pytest.raises(RefusedError, match="'c' names no output"):
+        pair_models(left, right, (), {}, ["c"])
 
 
 def load_sum(folder: Path, *names: str, order: Sequence[int]) -> gs.Checkpoint:
