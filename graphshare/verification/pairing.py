@@ -198,14 +198,7 @@ def _choose_outputs(
 def _pair_outputs(
     left: Graph, right: Graph, names: Mapping[str, str], missing: dict[str, list[str]], notes: list[str]
 ) -> list[tuple[Entry, Entry]]:
-    heads = [
-        dict(zip(_list_names(graph, own), graph.heads, strict=True))
-        for graph, own in zip((left, right), (names, EMPTY), strict=True)
-    ]
-    for graph, own in zip((left, right), heads, strict=True):
-        if not own:
-            message = "the graph has no outputs, so there is nothing to compare"
-            raise RefusedError(Fault(message, where=graph.source.format, hint="list the outputs in the heads of the graph"))
+    heads = [_list_heads(left, names), _list_heads(right, EMPTY)]
     rest = [[name for name in own if name not in other] for own, other in zip(heads, reversed(heads), strict=True)]
     # What one model lists may be inside of the other: then it is compared, but the other has not the output.
     inner = [_find_inner(graph, wanted) for graph, wanted in zip((left, right), reversed(rest), strict=True)]
@@ -220,9 +213,13 @@ def _pair_outputs(
     return pairs + [(heads[0][a], heads[1][b]) for a, b in in_order]
 
 
-def _list_names(graph: Graph, names: Mapping[str, str]) -> list[str]:
-    """Return the names of the outputs of a graph, each once, as the other model has them."""
-    return unique_names([_rename(output_name(head), head.node.name, names) for head in graph.heads])
+def _list_heads(graph: Graph, names: Mapping[str, str]) -> dict[str, Entry]:
+    """Return the outputs of a graph by the names that the other model has for them. Raises RefusedError where it has none."""
+    if not graph.heads:
+        message = "the graph has no outputs, so there is nothing to compare"
+        raise RefusedError(Fault(message, where=graph.source.format, hint="list the outputs in the heads of the graph"))
+    own = unique_names([_rename(output_name(head), head.node.name, names) for head in graph.heads])
+    return dict(zip(own, graph.heads, strict=True))
 
 
 def _rename(name: str, node: str, names: Mapping[str, str]) -> str:
@@ -279,17 +276,24 @@ class _Inputs(msgspec.Struct, frozen=True):
     unread: frozenset[str]
     optional: frozenset[str]
 
+    def list_others(self, other: _Inputs) -> list[str]:
+        """Return the inputs that the other model does not have, or has under another name."""
+        # An input that the other model declares and does not read has not got another name there.
+        return [name for name in self.nodes if name not in other.nodes and name not in other.unread]
+
+    def list_alone(self, paired: Collection[Node]) -> list[Node]:
+        """Return the inputs that are in no pair and need a value."""
+        return [node for name, node in self.nodes.items() if node not in paired and name not in self.optional]
+
 
 def _pair_inputs(
     sides: Sequence[Checkpoint], as_input: Collection[str], names: Mapping[str, str], notes: list[str]
 ) -> tuple[list[tuple[Node, Node]], frozenset[Node]]:
     """Return the inputs of two models that belong together, and those that one alone reads, labels and states aside."""
     left, right = (_list_inputs(side, as_input, own) for side, own in zip(sides, (names, EMPTY), strict=True))
-    both = ((left, right), (right, left))
     pairs = [(node, right.nodes[name]) for name, node in left.nodes.items() if name in right.nodes]
-    # An input that the other model declares and does not read has not got another name there.
-    rest = [[n for n in own.nodes if n not in other.nodes and n not in other.unread] for own, other in both]
-    required = [[name for name in lost if name not in own.optional] for lost, (own, _) in zip(rest, both, strict=True)]
+    rest = [left.list_others(right), right.list_others(left)]
+    required = [[name for name in own if name not in side.optional] for own, side in zip(rest, (left, right), strict=True)]
     in_order = _pair_in_order("input", (left.nodes, right.nodes), rest, required)
     if in_order:
         more = [(left.nodes[a], right.nodes[b]) for a, b in in_order]
@@ -298,9 +302,7 @@ def _pair_inputs(
         pairs += more
     paired = {node for pair in pairs for node in pair}
     # An input that one model alone reads has a value of its own: where it matters, outputs differ.
-    alone = [
-        [node for name, node in own.nodes.items() if node not in paired and name not in own.optional] for own in (left, right)
-    ]
+    alone = [left.list_alone(paired), right.list_alone(paired)]
     for title, nodes in zip(_TITLES, alone, strict=True):
         if nodes:
             notes.append(f"{format_names([repr(node.name) for node in nodes], _NAMED)}: an input of {title} alone")

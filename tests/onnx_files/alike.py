@@ -10,7 +10,8 @@ import onnx
 from onnx import parser
 
 import graphshare as gs
-from graphshare.verification.compare import make_judge
+from graphshare.verification.model_comparison import make_judge
+from graphshare.verification.pairing import pair_models
 from graphshare.verification.regions import RegionReport
 from tests.onnx_files.running import Session, Unrunnable, are_same
 
@@ -58,7 +59,7 @@ def find_exact(pair: Pair, folder: Path, *, reverse: bool = False) -> RegionRepo
     for name, model in zip(("left", "right"), built[::-1] if reverse else built, strict=True):
         onnx.save(model, folder / f"{name}.onnx")
         models.append(gs.load(folder / f"{name}.onnx"))
-    return make_judge(*models).find_exact()
+    return make_judge(pair_models(*models, (), {})).find_exact()
 
 
 def run(model: onnx.ModelProto, size: int) -> list[Any] | None:

@@ -15,7 +15,8 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import graphshare as gs
-from graphshare.verification.compare import make_judge
+from graphshare.verification.model_comparison import make_judge
+from graphshare.verification.pairing import pair_models
 from tests.onnx_files.pairs import Recipe, build, change, make_recipe
 from tests.onnx_files.running import Session, Unrunnable, are_same
 
@@ -97,7 +98,7 @@ def is_exact(models: list[onnx.ModelProto], folder: Path) -> bool:
         path = folder / f"{number}.onnx"
         path.write_bytes(model.SerializeToString())
         sides.append(gs.load(path))
-    report = make_judge(*sides).find_exact()
+    report = make_judge(pair_models(*sides, (), {})).find_exact()
     return report is not None
 
 

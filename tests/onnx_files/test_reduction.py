@@ -200,7 +200,7 @@ def test_all_files_are_written_or_none(tmp_path: Path) -> None:
         gs.compare(left.rename(out / "original.onnx"), right, reduce=out)
     with pytest.raises(OutputError, match="right"):
         gs.compare(out / "original.onnx", right, reduce=right)
-    with pytest.raises(UsageError, match="`reduce` needs two models: a record has no operators"):
+    with pytest.raises(UsageError, match="`reduce` needs two models, and one is a record"):
         gs.compare(out / "original.onnx", {"y": np.zeros((2, 4), np.float32)}, reduce=out)
     with pytest.raises(UsageError, match="on this machine"):
         gs.compare(out / "original.onnx", right, reduce="s3://bucket/out")

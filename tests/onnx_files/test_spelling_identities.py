@@ -10,7 +10,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import graphshare as gs
-from graphshare.verification.compare import make_judge
+from graphshare.verification.model_comparison import make_judge
+from graphshare.verification.pairing import pair_models
 from tests.onnx_files.alike import Pair, assert_exact, assert_unlike
 
 pytest.importorskip("onnxruntime")
@@ -388,7 +389,7 @@ OTHER_SPARSE = {
 
 
 def _is_exact(left: gs.Checkpoint, right: gs.Checkpoint) -> bool:
-    return make_judge(left, right).find_exact() is not None
+    return make_judge(pair_models(left, right, (), {})).find_exact() is not None
 
 
 @pytest.mark.parametrize("is_constant", [False, True], ids=["initializer", "Constant"])

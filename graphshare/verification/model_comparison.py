@@ -1,0 +1,367 @@
+"""The comparison of two models: structure, identities, outputs and regions on the same inputs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from graphshare.analysis.name_lists import output_name
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.checkpoint.parameters import list_parameter_names
+from graphshare.errors import Fault, GraphshareError, InputError, MemoryLimitError, RefusedError, UsageError
+from graphshare.execute.backends.backend import Computation, open_computation
+from graphshare.formats.model_format import find_format
+from graphshare.formats.params.records import find_coarsest
+from graphshare.ir.compare import Pairing
+from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.walk import post_order
+from graphshare.ops.kernel import Array
+from graphshare.text.format import format_count, format_names
+from graphshare.verification.branches import Executors, check_names
+from graphshare.verification.comparison import (
+    Values,
+    tolerate_dtype,
+    tolerate_other_program,
+)
+from graphshare.verification.coverage import BodyCoverage
+from graphshare.verification.flow import (
+    ProofOptions,
+    compare_rounds,
+    describe_engines,
+    find_drawing,
+    find_obstacles,
+    leave_drawn,
+    leave_drawn_regions,
+)
+from graphshare.verification.given_values import pair_parameters
+from graphshare.verification.inputs import Draw, Drawer, NodePair, choose_by_name
+from graphshare.verification.noise import allow_noise
+from graphshare.verification.pairing import ModelPairs, find_changes, pair_models
+from graphshare.verification.region import RegionReport
+from graphshare.verification.regions import Departure, Judge, tolerate_region
+from graphshare.verification.report import (
+    OTHER_MODEL,
+    BranchReport,
+    Report,
+    Stage,
+    add_regions,
+    engine_stage,
+    exact_stage,
+    layer_stage,
+    structure_stage,
+    value_stage,
+)
+from graphshare.verification.runners import ComputationRunner, Refused, Round
+
+_TOGETHER = 4
+"""Sets of inputs whose regions are judged in one walk: their values are in memory at once."""
+
+
+class ModelComparison:
+    """The comparison of two models. ``departures`` are the regions that depart, ``tolerate`` the tolerance of regions."""
+
+    def __init__(
+        self, left: Checkpoint, right: Checkpoint, options: ProofOptions, names: Mapping[str, str], *, exact: bool = False
+    ) -> None:
+        self.departures: list[Departure] = []
+        self._options, self._is_exact_wanted = options, exact
+        self._sources = (left, right)
+        self._pairs = pair_models(left, right, options.as_input, names, options.targets)
+        self._sides = (self._pairs.left, self._pairs.right)
+        self._notes: dict[str, None] = dict.fromkeys(self._pairs.notes)
+        graphs = [left.graph, right.graph]
+        check_names([side.graph for side in self._sides], graphs, options, self._notes)
+        self._tolerate(_find_dtype(left, right))
+        self._pairing: Pairing | None = None
+        # The names of the parameters whose values are those of the files.
+        self._held: list[Collection[str]] = [list_parameter_names(side.parameter_file) or () for side in self._sources]
+        self._gaps = [_state_missing(self._pairs.missing)] if self._pairs.missing else []
+        self._is_exact = False
+        self._regions: list[RegionReport] = []
+        self._coverage = BodyCoverage()
+        self._judge = make_judge(self._pairs)
+
+    def run(self) -> Report:
+        """Return the report of all stages."""
+        self._compare_structure()
+        graphs = [side.graph for side in self._sides]
+        reasons = find_obstacles([(graph, graph.nodes) for graph in graphs], is_allowed=self._options.allow_unsupported)
+        if reasons:
+            return self._judge_structure(reasons)
+        if not self._is_exact:
+            self._set_exact(self._judge.find_exact())
+        try:
+            sides = self._open()
+        except InputError as error:
+            if not self._options.allow_unsupported:
+                raise
+            return self._judge_structure([fault.message for fault in error.faults])
+        draws = self._draw(sides)
+        outputs = self._run(sides, draws)
+        self._adapt_tolerance(outputs)
+        drawing = {**find_drawing(sides[1]), **find_drawing(sides[0])}
+        rounds = self._compare(sides, draws, outputs)
+        if not self._is_exact:
+            for side in sides:
+                side.close()
+            self._judge_regions(sides, draws, outputs, [*drawing.values()])
+        if not self._dtype and all(self._regions):  # no noise excuses a region
+            rounds, notes = allow_noise(sides, [draw.values for draw in draws], outputs, rounds, self._tolerance)
+            self._notes.update(dict.fromkeys(notes))
+        return self._report(tuple(leave_drawn(values, drawing) for values in rounds))
+
+    def _report(self, rounds: tuple[Values, ...]) -> Report:
+        """Return the report of both structures and of all sets of inputs."""
+        stages = [self._structure, *self._gaps, value_stage(rounds)]
+        if self._options.layers:
+            stages.append(layer_stage(rounds))
+        if self._engines:
+            stages.append(engine_stage(self._engines))
+        branch = BranchReport(
+            "",
+            OTHER_MODEL,
+            add_regions(stages, self._regions),
+            rounds,
+            tolerance=self._tolerance,
+            regions=tuple(self._regions),
+            is_exact=self._is_exact,
+        )
+        if self._is_exact_wanted and not self._is_exact and branch:
+            more = Stage("exact", "fails", "equal on the inputs that were tried, and not exact for every input")
+            branch = msgspec.structs.replace(branch, stages=(*branch.stages, more))
+        self._notes.update({**describe_engines(self._executors[0]), **describe_engines(self._executors[1])})
+        return Report((branch,), (*self._notes, *self._coverage.describe()))
+
+    def _tolerate(self, dtype: str) -> None:
+        """Set the tolerances of outputs and of regions: those of a dtype, or of another program where it is empty."""
+        atol, rtol = self._options.tolerance.atol, self._options.tolerance.rtol
+        self._dtype = dtype
+        self._tolerance = tolerate_dtype(dtype, atol, rtol) if dtype else tolerate_other_program(atol, rtol)
+        self.tolerate = tolerate_region(dtype, atol, rtol)
+
+    def _adapt_tolerance(self, outputs: Sequence[tuple[Any, Any]]) -> None:
+        """Take the dtypes of outputs where formats differ: one without types of inputs computes in the types that it is fed."""
+        if not self._dtype and find_format(self._sides[0].graph) is not find_format(self._sides[1].graph):
+            self._tolerate(_find_output_dtype(outputs))
+
+    def _judge_structure(self, reasons: Sequence[str]) -> Report:
+        """Return the report of models that are not computed: without values, models that are not exact are not proved."""
+        stages = [self._structure, *self._gaps, Stage("values", "skipped", "not run", tuple(sorted({*reasons})))]
+        if not self._is_exact:
+            summary = "no values were computed, which may show the differences"
+            stages.append(Stage("changes", "fails", summary, self._structure.details))
+        return Report((BranchReport("", OTHER_MODEL, tuple(stages), is_exact=self._is_exact),), tuple(self._notes))
+
+    def _compare_structure(self) -> None:
+        """Find out whether both models are one graph with equal parameters."""
+        left, right = (find_format(model.graph) for model in self._sources)
+        if left is not right:
+            self._structure = Stage("structure", "skipped", f"{left.title} and {right.title} have other nodes")
+            return
+        self._pairing, changes = find_changes(self._pairs, across_dtypes=bool(self._dtype))
+        self._is_exact = not changes and not self._dtype
+        places = format_count(len(changes), "difference") if changes else "parameters of other dtypes"
+        skipped = Stage("structure", "skipped", f"{places}, so identities and values decide", changes)
+        self._structure = structure_stage(self._pairing) if self._is_exact else skipped
+
+    def _set_exact(self, report: RegionReport | None) -> None:
+        """Take the models for equal by identities, as a report says; None says that they are not."""
+        if report is not None:
+            self._is_exact, self._structure = True, exact_stage(report)
+            self._regions = self._regions or [report]
+
+    def _open(self) -> tuple[Computation, Computation]:
+        """Open both models, in the first engine where there is a choice of engines."""
+        self._executors = self._choose_executors()
+        opened = [
+            [
+                open_computation(model.graph, model.parameter_file, model.where, executor, as_input=self._options.as_input)
+                for executor in executors.values()
+            ]
+            for model, executors in zip(self._sides, self._executors, strict=True)
+        ]
+        # With several engines both models are computed in each, and engines are compared with the first.
+        self._others = list(zip(opened[0][1:], opened[1][1:], strict=True))
+        return opened[0][0], opened[1][0]
+
+    def _choose_executors(self) -> list[Executors]:
+        """Return what computes each model; an engine is for a model that has a choice of engines."""
+        chosen: list[Executors | None] = []
+        refusals: list[RefusedError] = []
+        for model in self._sides:
+            try:
+                chosen.append(self._options.choose_executors(model.graph, model.where))
+            except RefusedError as error:
+                refusals.append(error)
+                chosen.append(None)
+        if len(refusals) == len(self._sides):
+            raise refusals[0]
+        if refusals and len(self._options.engines) > 1:
+            message = "a graph that is compared with a model of another format is computed by one engine"
+            raise UsageError(Fault(message, hint="give `engine` one name"))
+        default = msgspec.structs.replace(self._options, engines=(None,), strict_engine=False)
+        return [
+            default.choose_executors(model.graph, model.where) if own is None else own
+            for model, own in zip(self._sides, chosen, strict=True)
+        ]
+
+    def _draw(self, sides: tuple[Computation, Computation]) -> list[Draw]:
+        """Return the sets of inputs."""
+        sets = self._options.list_feeds(self._sides[0].graph)
+        fed = {name for feeds in sets for name in feeds}
+        pairs, alone = [*self._pairs.inputs, *self._pair_parameters(sides, sets, fed)], self._pairs.alone
+        for name in sorted(fed - {node.name for pair in (*pairs, alone) for node in pair}):
+            self._notes[f"the value of {name!r} was not used: neither model reads it"] = None
+        titles = (self._sides[0].where or "the one model", self._sides[1].where or OTHER_MODEL)
+        drawer = Drawer(sides, pairs, self._options.inputs, titles)
+        count = 1 if self._options.inputs.sets is not None else None
+        shapes = choose_by_name(self._options.shapes, pairs, alone)
+        draws = [draw for feeds in sets for draw in drawer.draw(choose_by_name(feeds, pairs, alone), shapes, count=count)]
+        self._notes.update(drawer.notes)
+        return draws
+
+    def _pair_parameters(
+        self, sides: tuple[Computation, Computation], sets: Sequence[Mapping[str, Array]], fed: Collection[str]
+    ) -> list[NodePair]:
+        """Return the parameters whose values are fed or made up; those of the files need no pairs."""
+        seed = self._options.inputs.params_seed
+        parameters = pair_parameters(sides, self._pairs, self._pairing, self._held, sets, seed)
+        drawn = [a for a, b in parameters if a.name not in fed and b.name not in fed]
+        if drawn:
+            summary = f"{format_count(len(drawn), 'parameter')} not compared: no file has values, so they were made up for both"
+            self._gaps.append(Stage("parameters", "skipped", summary))
+        for side, own in enumerate(zip(*parameters, strict=True)):
+            self._held[side] = frozenset(self._held[side]) - {node.name for node in own}
+        return parameters
+
+    def _run(self, sides: tuple[Computation, Computation], draws: Sequence[Draw]) -> list[tuple[Any, Any]]:
+        """Return the outputs of both models for each set of inputs. Raises what the first model does where both refuse one."""
+        results: list[list[Any]] = []
+        errors: dict[tuple[int, int], GraphshareError] = {}
+        for side, computation in enumerate(sides):
+            own: list[Any] = []
+            for number, draw in enumerate(draws):
+                try:
+                    known = draw.outputs[side]
+                    own.append(computation.run(draw.values[side], seed=draw.seed).outputs if known is None else known)
+                except MemoryLimitError:
+                    raise
+                except (InputError, RefusedError) as error:
+                    errors[side, number] = error
+                    own.append(Refused(str(error.faults[0])))
+            results.append(own)
+            computation.close()  # one of them is in memory at a time
+        for number in range(len(draws)):
+            if (0, number) in errors and (1, number) in errors:
+                raise errors[0, number]
+        return list(zip(*results, strict=True))
+
+    def _compare(
+        self, sides: tuple[Computation, Computation], draws: Sequence[Draw], outputs: Sequence[tuple[Any, Any]]
+    ) -> tuple[Values, ...]:
+        """Return the comparison of all outputs."""
+        rounds = []
+        for draw, own in zip(draws, outputs, strict=True):
+            runners = [
+                ComputationRunner(*each, seed=draw.seed, by_output=True) for each in zip(sides, draw.values, own, strict=True)
+            ]
+            engines = {sides[0].engine: (runners[0], runners[1])}
+            for left, right in self._others:
+                others = [
+                    ComputationRunner(side, values, seed=draw.seed)
+                    for side, values in zip((left, right), draw.values, strict=True)
+                ]
+                engines[left.engine] = (others[0], others[1])
+            rounds.append(Round(engines))
+        nodes = self._pair_nodes() if self._options.layers else ()
+        heads = (self._sides[0].graph.heads, self._sides[1].graph.heads)
+        values, self._engines = compare_rounds(
+            self._pairs.names, rounds, self._tolerance, nodes=nodes, heads=heads, layers=self._options.layers
+        )
+        return values
+
+    def _pair_nodes(self) -> list[tuple[Node, Node]]:
+        """Return the nodes that have one place in graphs of one structure, or else those whose first outputs have one name."""
+        if self._pairing:
+            return self._pairing.pairs
+        named = [_index_names(side.graph) for side in self._sides]
+        return [(node, named[1][name]) for name, node in named[0].items() if name in named[1]]
+
+    def _judge_regions(
+        self,
+        sides: tuple[Computation, Computation],
+        draws: Sequence[Draw],
+        outputs: Sequence[tuple[Any, Any]],
+        drawing: Sequence[Node],
+    ) -> None:
+        """Judge the regions on the sets of inputs that both models compute, a few sets together."""
+        computed = [
+            draw for draw, own in zip(draws, outputs, strict=True) if not any(isinstance(each, Refused) for each in own)
+        ]
+        for start in range(0, len(computed), _TOGETHER):
+            together = computed[start : start + _TOGETHER]
+            taken = [self._coverage.look(sides[0], draw.values[0]) for draw in together]
+            judged = self._judge.judge([_name_values(sides, draw, self._held) for draw in together], self.tolerate)
+            if judged is None:
+                self._regions = []
+                return
+            self.departures = self.departures or list(self._judge.departures)
+            judged = leave_drawn_regions(judged, drawing)
+            self._regions += [msgspec.structs.replace(judged, taken=each) for each in taken]
+        if self._regions and not any(each.regions for each in self._regions):
+            self._set_exact(self._regions[0])  # ranks that a run showed made all of them exact
+
+
+def _name_values(
+    sides: tuple[Computation, Computation], draw: Draw, held: Sequence[Collection[str]]
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Return the inputs of both models by name, in the dtypes that they have there, and parameters that are not ``held``."""
+    left, right = (
+        {n.name: array for n, array in side.complete(values)[0].items() if not (side.is_parameter(n) and n.name in own)}
+        for side, values, own in zip(sides, draw.values, held, strict=True)
+    )
+    return left, right
+
+
+def make_judge(pairs: ModelPairs) -> Judge:
+    """Return what judges the regions of two models."""
+    return Judge(pairs.left, pairs.right, pairs.outputs, {a.name: b.name for a, b in pairs.inputs})
+
+
+def _state_missing(missing: Mapping[str, Sequence[str]]) -> Stage:
+    """Return the stage of outputs that one of two models alone lists, by its title."""
+    details = [
+        f"{title} alone has the output {format_names(list(map(repr, names)))}; `targets` chooses what is compared"
+        for title, names in missing.items()
+    ]
+    return Stage(
+        "outputs", "unknown", f"{format_count(sum(map(len, missing.values())), 'output')} of one model alone", tuple(details)
+    )
+
+
+def _index_names(graph: Graph) -> dict[str, Node]:
+    """Return the operators of a graph by the names of their first outputs, as far as these are unique."""
+    names = [(output_name(Entry(node)), node) for node in post_order(head.node for head in graph.heads) if node.op]
+    counts = Counter(name for name, _ in names)
+    return {name: node for name, node in names if counts[name] == 1}
+
+
+def _find_dtype(left: Checkpoint, right: Checkpoint) -> str:
+    """Return the least precise dtype of parameters where it is another in each model, else an empty text."""
+    coarsest = [
+        None if model.parameter_file is None else find_coarsest(record.dtype for record in model.parameter_file.records)
+        for model in (left, right)
+    ]
+    known = [dtype for dtype in coarsest if dtype is not None]
+    return find_coarsest(known) if len(set(known)) > 1 else ""
+
+
+def _find_output_dtype(outputs: Sequence[tuple[Any, Any]]) -> str:
+    """Return the least precise dtype of outputs that have another one in each model, else an empty text."""
+    pairs = [pair for own in outputs if not any(isinstance(each, Refused) for each in own) for pair in zip(*own, strict=False)]
+    dtypes = [{str(value.dtype) for value in pair if isinstance(value, np.ndarray)} for pair in pairs]
+    return find_coarsest(name for names in dtypes if len(names) > 1 for name in names)
