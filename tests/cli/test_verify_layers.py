@@ -167,6 +167,13 @@ def test_a_record_does_not_go_with_everything(folder: Path) -> None:
     assert "--reduce needs two models" in said
     words = ("dump.npz", "--against-params", "lenet-0000.params")
     refused(graphshare("compare", "lenet", *words, cwd=folder), "--against-params is for a model")
+    for words in (("--params", "lenet-0000.params"), ("--epoch", "0")):
+        said = refused(graphshare("compare", "dump.npz", "lenet", *words, cwd=folder), "MODEL is a record")
+        assert "--against-params names those of OTHER" in said
+    for words in (("--exact",), ("--map", "names.json"), ("--allow-unsupported",)):
+        refused(
+            graphshare("compare", "lenet", "dump.npz", *words, cwd=folder), f"{words[0]} needs two models, and one is a record"
+        )
     refused(graphshare("compare", "lenet", "none.npz", cwd=folder), "none.npz")
     (folder / "bad.npz").write_bytes(b"PK\x03\x04 no more")
     refused(graphshare("compare", "lenet", "bad.npz", cwd=folder), "bad.npz")

@@ -350,6 +350,13 @@ def random_normal() -> onnx.ModelProto:
     return _plain([_node("RandomNormalLike", "x", "n", name="noise"), _node("Add", "x n", "y")])
 
 
+def narrow_input(dtype: str) -> onnx.ModelProto:
+    """Numbers of few bits that become float32."""
+    model = _model([_node("Cast", "x", "y", to=FLOAT)], [_value("x", getattr(TensorProto, dtype))], [_value("y")])
+    model.opset_import[0].version = 21
+    return model
+
+
 def bfloat16_output(weight: float) -> onnx.ModelProto:
     """An output that numpy has no dtype for."""
     nodes = [_node("Mul", "x w", "h"), _node("Cast", "h", "y", to=BFLOAT16)]
@@ -485,15 +492,15 @@ MASKS: dict[str, tuple[float, Sequence[tuple[str, str, str, Mapping[str, Any]]]]
 """The bias of the first column, and operators after a value that hide this column for any number of a usual size."""
 
 
+def hide(mask: str, weight: Any, bias: Any, fused: str = "") -> onnx.ModelProto:
+    """A linear layer and a mask: in two operators, or in one whose value has the name ``fused``."""
+    nodes = [_node("Gemm", "x w b", fused)] if fused else [_node("MatMul", "x w", "m"), _node("Add", "m b", "h")]
+    end = nodes[-1].output[0]
+    last = [_node(op, inputs.format(end), outputs.format(end), **more) for op, inputs, outputs, more in MASKS[mask][1]]
+    return _plain([*nodes, *last], {"w": weight, "b": bias, "low": -100.0, "high": 100.0, "one": [1]}, len(weight))
+
+
 def masked(mask: str, moved: float, fused: str = "") -> Models:
-    """A weight of a hidden column that is moved: as it stands, or in a fusion whose value has the name ``fused``."""
-    bias, tail = MASKS[mask]
-
-    def make(weight: float, nodes: Sequence[onnx.NodeProto]) -> onnx.ModelProto:
-        weights = {"w": [[weight, 1.5], [0.25, -2.0]], "b": [bias, 0.5], "low": -100.0, "high": 100.0, "one": [1]}
-        end = nodes[-1].output[0]
-        last = [_node(op, inputs.format(end), outputs.format(end), **more) for op, inputs, outputs, more in tail]
-        return _plain([*nodes, *last], weights)
-
-    parts = [_node("MatMul", "x w", "m"), _node("Add", "m b", "h")]
-    return make(0.5, parts), make(moved, [_node("Gemm", "x w b", fused)] if fused else parts)
+    """A weight of a hidden column that is moved."""
+    bias = [MASKS[mask][0], 0.5]
+    return hide(mask, [[0.5, 1.5], [0.25, -2.0]], bias), hide(mask, [[moved, 1.5], [0.25, -2.0]], bias, fused)

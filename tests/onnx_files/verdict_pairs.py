@@ -38,6 +38,7 @@ from tests.onnx_files.verdict_models import (
     masked,
     moved_axis,
     moved_name,
+    narrow_input,
     nested,
     over_batch,
     padding,
@@ -56,6 +57,7 @@ from tests.onnx_files.verdict_models import (
     unread_output,
 )
 
+NARROW = ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "INT4", "UINT4", "BFLOAT16")
 SAME = ("exact", "EQUAL")
 DIFFERENT = ("NOT EQUAL",)
 UNSEEN = ("NOT EQUAL", "NOT PROVED")
@@ -168,7 +170,7 @@ PAIRS = [
     Pair("read-other-input-alone", *read_other_input(), DIFFERENT),
     Pair("unread-output", *unread_output(), ("exact",)),
     Pair("lost-output", *lost_output(is_computed=False), ("not judged",), "z"),
-    Pair("lost-output-chosen", *lost_output(is_computed=False), ("exact",), options={"targets": ["y"]}),
+    Pair("lost-output-chosen", *lost_output(is_computed=False), ("exact",), options={"targets": "y"}),
     Pair("unlisted-output", *lost_output(is_computed=True), ("not judged",), "z"),
     Pair("unread-node", *unread_node(), ("exact",)),
     Pair("padding-stated", padding(auto_pad="NOTSET"), padding(), ("exact",)),
@@ -177,6 +179,7 @@ PAIRS = [
     Pair("idle-dropout", *idle_dropout(), ("exact",)),
     Pair("sparse-indices", sparse(np.int64, 2.0), sparse(np.int32, 2.0), ("exact",)),
     Pair("sparse-values", sparse(np.int64, 2.0), sparse(np.int64, 3.0), DIFFERENT),
+    *(Pair(f"narrow-{dtype}", narrow_input(dtype), narrow_input(dtype), ("exact",)) for dtype in NARROW),
     Pair("bfloat16", bfloat16_output(2.0), bfloat16_output(2.0), ("exact",)),
     Pair("bfloat16-wrong", bfloat16_output(2.0), bfloat16_output(2.5), DIFFERENT),
     Pair("unknown", unknown("abc"), unknown("pqr"), ("exact",), options={"allow_unsupported": True}),

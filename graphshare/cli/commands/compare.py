@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -15,9 +16,11 @@ from graphshare.cli.console import say
 from graphshare.cli.output import list_inputs
 from graphshare.cli.report import report_format
 from graphshare.errors import Fault, UsageError
+from graphshare.files.paths import UsedFile
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.verification.compare import compare
 from graphshare.verification.records import find_record
+from graphshare.verification.report import Report
 
 EXAMPLES = {
     "compare": [
@@ -93,6 +96,9 @@ def command(
     source = load(model, epoch=epoch, params=params) if swapped is None else None
     if record is not None and other_params is not None:
         raise UsageError(Fault("--against-params is for a model, and OTHER is a record"))
+    if swapped is not None and (epoch is not None or params is not None):
+        hint = "--against-params names those of OTHER"
+        raise UsageError(Fault("--params and --epoch are for a model, and MODEL is a record", hint=hint))
     second: Any = load(other, params=other_params) if record is None else record
     first: Any = swapped if source is None else source
     sources = [used for each in (first, second) if isinstance(each, Checkpoint) for used in input_files(each)]
@@ -103,6 +109,11 @@ def command(
         return proof_options.finish(report, values, format_, getattr(first, "where", model), "compare", out, sources)
     if source is None or record is not None:
         raise UsageError(Fault("--format html needs two models", hint="--format text compares with a record"))
+    _write_page(report, source, second, out, sources)
+    return proof_options.find_exit_code(report)
+
+
+def _write_page(report: Report, source: Checkpoint, second: Checkpoint, out: str | None, sources: Sequence[UsedFile]) -> None:
     from graphshare.api.pictures import draw_proof  # start-up: few proofs are drawn
 
     page = draw_proof(report, source, second).data
@@ -111,4 +122,3 @@ def command(
     else:
         write_text(out, page, content="picture", inputs=sources)
         say(f"wrote {out}")
-    return proof_options.find_exit_code(report)

@@ -129,11 +129,12 @@ def draw_as(array: Array, dtype: str) -> Array:
     """Return drawn numbers as some that ``dtype``, which a model states of the same input, holds too."""
     if dtype == "string" or " of " in dtype:  # texts, sequences and optional values are no numbers of one dtype
         return array
-    if is_narrow(own := np.dtype(dtype or "f")) and is_floating(own) and array.dtype.kind == "f":
+    own = find_numpy_dtype(dtype) if dtype in NARROW else np.dtype(dtype or "f")
+    if is_narrow(own) and is_floating(own) and array.dtype.kind == "f":
         return array.astype(own).astype(array.dtype)
     if is_floating(own) or array.dtype.kind != "f":
         return array
-    return np.rint(np.abs(array)).astype(dtype).astype(array.dtype)
+    return np.rint(np.abs(array)).astype(own).astype(array.dtype)
 
 
 class InputDrawer:
