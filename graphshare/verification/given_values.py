@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from graphshare.errors import Fault, RefusedError
@@ -48,16 +49,25 @@ def _choose(
     *,
     is_drawn: bool,
 ) -> Iterator[tuple[Node, Node]]:
-    left, right = ([*side.graph.variables()] for side in sides)
-    # A session has to be open for its defaults, so they are looked up only where they matter.
-    is_open = any(node.name in fed and node.details.holds_value for node in (*left, *right))
-    defaults = {name for side in sides for name in side.list_defaults()} if is_open else set()
-    twins = {node.name: node for node in right}
-    named = [(node, twins[node.name]) for node in left if node.name in twins]
+    @cache
+    def find_defaults() -> set[str]:
+        # A session has to be open for its defaults, so they are looked up only where they matter.
+        return {name for side in sides for name in side.list_defaults()}
+
     inputs = dict(pairs.inputs)
-    for a, b in structure.variables if structure else named:
-        is_fed = a.name in fed or b.name in fed
-        is_missing = a.name not in held[0] and b.name not in held[1]
-        is_inside = any(node.details.holds_value and node.name not in defaults for node in (a, b))
-        if a not in inputs and not is_inside and (is_fed or (is_drawn and is_missing)):
+    for a, b in structure.variables if structure else _pair_names(sides):
+        if a in inputs:
+            continue
+        values = {node.name for node in (a, b) if node.details.holds_value}
+        if a.name in fed or b.name in fed:
+            is_chosen = not values or values <= find_defaults()
+        else:
+            is_chosen = is_drawn and not values and a.name not in held[0] and b.name not in held[1]
+        if is_chosen:
             yield a, b
+
+
+def _pair_names(sides: tuple[Computation, Computation]) -> list[tuple[Node, Node]]:
+    """Return the variables of both models that have one name."""
+    twins = {node.name: node for node in sides[1].graph.variables()}
+    return [(node, twins[node.name]) for node in sides[0].graph.variables() if node.name in twins]
