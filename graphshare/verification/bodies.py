@@ -16,7 +16,7 @@ from graphshare.ir.rebuild import keep, rebuild, relink
 from graphshare.ir.terms import GraphTerms, Place
 from graphshare.ir.walk import Body, list_bodies, list_operands, own_inputs, post_order
 from graphshare.ops.kernel import Array
-from graphshare.verification.region_plan import Cone, Pair, RegionPlan, Side, get_place, name_dtype
+from graphshare.verification.region_plan import AnalyzedModel, Cone, Pair, RegionPlan, find_term, get_place, name_dtype
 
 Read = Callable[[Entry], Any]
 """Returns a value of the original."""
@@ -32,7 +32,7 @@ class BodyPair(msgspec.Struct, eq=False):
     feeds: dict[str, Array]
 
 
-def find_decided(side: Side, terms: GraphTerms) -> dict[Node, Body]:
+def find_decided(side: AnalyzedModel, terms: GraphTerms) -> dict[Node, Body]:
     """Return the Ifs of a constant, each with the body that it computes."""
     format_, decided = find_format(side.model.graph), dict[Node, Body]()
     for node in side.nodes:
@@ -43,9 +43,8 @@ def find_decided(side: Side, terms: GraphTerms) -> dict[Node, Body]:
     return decided
 
 
-def choose_bodies(side: Side, decided: Mapping[Node, Body]) -> tuple[Checkpoint, tuple[Entry, ...]] | None:
-    """Return a model with bodies in the places of their Ifs, and its heads; None where names would clash, or there are none."""
-    graph = side.model.graph
+def choose_bodies(side: AnalyzedModel, decided: Mapping[Node, Body]) -> Checkpoint | None:
+    """Return a model with bodies in the places of their Ifs; None where names would clash, or there are none."""
     links: dict[Place, Entry] = {}
     order: list[Node] = []
     for node in side.nodes:
@@ -59,7 +58,16 @@ def choose_bodies(side: Side, decided: Mapping[Node, Body]) -> tuple[Checkpoint,
     names = [name for node in order for name in node.details.outputs if name]
     if not links or len(set(names)) < len(names):
         return None
-    images: dict[Node, Node] = {}
+    return _substitute(side.model, order, side.heads, links, {})
+
+
+def _substitute(
+    model: Checkpoint, order: Sequence[Node], heads: Sequence[Entry], links: Mapping[Place, Entry], images: dict[Node, Node]
+) -> Checkpoint:
+    """Return a model of ``heads`` and the nodes in ``order``, in which values of ``links`` take the places of others.
+
+    ``images`` has nodes outside ``order`` that stay as they are.
+    """
 
     def redirect(entry: Entry, _: Node | None = None) -> Entry:
         # A body may return what it captures, and that may come from another If that gave way.
@@ -68,18 +76,18 @@ def choose_bodies(side: Side, decided: Mapping[Node, Body]) -> tuple[Checkpoint,
         return relink(entry, images)
 
     rebuild(order, keep, redirect=redirect, images=images)
-    heads = tuple(map(redirect, side.heads))
+    graph, heads = model.graph, tuple(map(redirect, heads))
     nodes = tuple(post_order(head.node for head in heads))
-    return msgspec.structs.replace(side.model, graph=Graph(nodes, heads, graph.attrs, graph.source, graph.extra)), heads
+    return msgspec.structs.replace(model, graph=Graph(nodes, heads, graph.attrs, graph.source, graph.extra))
 
 
 def pair_owners(plan: RegionPlan, cone: Cone) -> Iterator[tuple[Node, Node, dict[int, int]]]:
     """Yield the operators of a region whose bodies can be compared one by one, with the outputs that belong together."""
-    lefts, rights = ([node for node in side if node.subgraphs] for side in (cone.left, cone.right))
+    lefts, rights = ([node for node in side if node.subgraphs] for side in cone.sides)
     for a, b in zip(lefts, rights, strict=True) if len(lefts) == len(rights) else ():
         # Only operators of one meaning on equal operands give their bodies the same arguments.
         if a.op == b.op and a.details.values == b.details.values and list_bodies(a).keys() == list_bodies(b).keys():
-            operands = [[plan.find_term(terms, e) for e in own_inputs(n)] for terms, n in ((plan.left, a), (plan.right, b))]
+            operands = [[find_term(terms, e) for e in own_inputs(n)] for terms, n in zip(plan.terms, (a, b), strict=True)]
             outputs = _pair_outputs(plan, a, b)
             if operands[0] == operands[1] and outputs:
                 yield a, b, outputs
@@ -107,71 +115,86 @@ def _find_output(plan: RegionPlan, terms: GraphTerms, node: Node, end: Entry) ->
 
 
 def open_bodies(
-    sides: Sequence[Side], plan: RegionPlan, owners: tuple[Node, Node], outputs: Mapping[int, int], read: Read
+    sides: Sequence[AnalyzedModel], plan: RegionPlan, owners: tuple[Node, Node], outputs: Mapping[int, int], read: Read
 ) -> list[BodyPair]:
     """Return the bodies of two operators as models; none where what they are given is not known, or not an array."""
 
     def read_source(entry: Entry) -> Any:
-        source = plan.sources.get(plan.find_term(plan.right, entry))
+        source = plan.sources.get(find_term(plan.right, entry))
         return None if source is None else read(source)
 
     node = owners[0]
     operands = [None if entry is None else read(entry) for entry in list_operands(node)]
-    arguments = find_format(sides[0].model.graph).start_body(node, operands, _COUNTERS)
-    others = list_bodies(owners[1])
+    values = find_format(sides[0].model.graph).start_body(node, operands, _COUNTERS)
+    if values is None:
+        return []
+    arguments = {f"argument {number}": value for number, value in enumerate(values)}
+    bodies = list(map(list_bodies, owners))
     pairs = []
-    for key, body in list_bodies(node).items() if arguments is not None else ():
-        feeds = {f"argument {number}": value for number, value in enumerate(arguments or ())}
-        scalars = list(feeds)[: len(_COUNTERS)] if node.op == "Loop" else []
-        left = _open_body(sides[0], plan, plan.left, body, scalars, feeds, read)
-        right = _open_body(sides[1], plan, plan.right, others[key], scalars, feeds, read_source)
-        if left is None or right is None:
-            return []
-        heads = left.graph.heads, right.graph.heads
+    for key in bodies[0]:
+        captured: dict[str, Array] = {}
+        models = []
+        for side, own, terms, find in zip(sides, bodies, plan.terms, (read, read_source), strict=True):
+            model = _open_body(side, terms, own[key], arguments, captured, find, has_counters=node.op == "Loop")
+            if model is None:
+                return []
+            models.append(model)
+        heads = [model.graph.heads for model in models]
         # The body of a Loop also returns its condition, so its heads are not the outputs of the operator.
         matched = outputs if node.op == "If" else {number: number for number in range(len(heads[0]))}
         place = f"{key} of {output_name(Entry(node, 0))!r}"
-        pairs.append(BodyPair(place, (left, right), [(heads[0][i], heads[1][j]) for i, j in matched.items()], feeds))
+        matched_heads = [(heads[0][i], heads[1][j]) for i, j in matched.items()]
+        pairs.append(BodyPair(place, (models[0], models[1]), matched_heads, {**arguments, **captured}))
     return pairs
 
 
 def _open_body(
-    side: Side, plan: RegionPlan, terms: GraphTerms, body: Body, scalars: Sequence[str], feeds: dict[str, Array], read: Read
+    side: AnalyzedModel,
+    terms: GraphTerms,
+    body: Body,
+    arguments: Mapping[str, Array],
+    captured: dict[str, Array],
+    read: Read,
+    *,
+    has_counters: bool,
 ) -> Checkpoint | None:
-    """Return a body as a model, and add the values of what it captures to ``feeds``; None where one is not known.
+    """Return a body as a model, and add what it captures to ``captured``; None where a value is not known.
 
-    Constants that it captures are constants of the model. ``feeds`` has its arguments, of which ``scalars`` have no axes.
+    Constants that it captures are constants of the model. With ``has_counters`` the first arguments are those of a Loop.
     """
-    format_, graph = find_format(side.model.graph), side.model.graph
+    inputs = [node for node in body.graph.nodes if node.details.holds_value is False and node not in body.captured]
+    if len(inputs) != len(arguments):
+        return None
+    make_input = find_format(side.model.graph).make_input
     links: dict[Place, Entry] = {}
-    outer: dict[Node, Node] = {}
+    constants: list[Node] = []
     for variable, entry in body.captured.items():
         # Constants stay constants of the body's model: identities and axes need their values, not an input.
-        needed = post_order([entry.node]) if terms.key(entry)[0] == "constant" else []
-        if needed and all(node.op or node.details.holds_value for node in needed):
-            outer.update({node: node for node in needed})
+        if needed := _list_constants(terms, entry):
+            constants += needed
             links[variable, 0] = entry
             continue
-        name = f"captured {plan.find_term(terms, entry)}"
-        value = feeds[name] if name in feeds else read(entry)
+        name = f"captured {find_term(terms, entry)}"
+        value = captured[name] if name in captured else read(entry)
         if not isinstance(value, np.ndarray):
             return None
-        feeds[name] = value
+        captured[name] = value
         dtype, shape = side.find_parts(entry)
-        links[variable, 0] = Entry(format_.make_input(name, dtype or name_dtype(value), shape))
-    arguments = [name for name in feeds if name.startswith("argument ")]
-    body_inputs = [node for node in body.graph.nodes if node.details.holds_value is False and node not in body.captured]
-    if len(body_inputs) != len(arguments):
-        return None
-    for node, name in zip(sorted(body_inputs, key=lambda node: node.details.values["position"]), arguments, strict=True):
+        links[variable, 0] = Entry(make_input(name, dtype or name_dtype(value), shape))
+    scalars = len(_COUNTERS) if has_counters else 0
+    inputs.sort(key=lambda node: node.details.values["position"])
+    for number, (node, (name, value)) in enumerate(zip(inputs, arguments.items(), strict=True)):
         # The sizes of other arguments may change from one pass to the next.
-        shape = () if name in scalars else None
-        links[node, 0] = Entry(format_.make_input(name, name_dtype(feeds[name]), shape))
-    own = [node for node in post_order(head.node for head in body.graph.heads) if get_place(Entry(node)) not in links]
-    images = rebuild(own, keep, redirect=lambda entry, _: links.get(get_place(entry)), images=outer)
-    heads = tuple(links.get(get_place(head)) or relink(head, images) for head in body.graph.heads)
-    nodes = tuple(post_order(head.node for head in heads))
-    return msgspec.structs.replace(side.model, graph=Graph(nodes, heads, graph.attrs, graph.source, graph.extra))
+        links[node, 0] = Entry(make_input(name, name_dtype(value), () if number < scalars else None))
+    order = [node for node in post_order(head.node for head in body.graph.heads) if (node, 0) not in links]
+    outside = (*constants, *(entry.node for entry in links.values()))
+    return _substitute(side.model, order, body.graph.heads, links, {node: node for node in outside})
+
+
+def _list_constants(terms: GraphTerms, entry: Entry) -> list[Node]:
+    """Return the nodes that compute a constant; none where they need an input, or where it is another value."""
+    nodes = post_order([entry.node]) if terms.key(entry)[0] == "constant" else []
+    return nodes if all(node.op or node.details.holds_value for node in nodes) else []
 
 
 def chooses_bodies(node: Node) -> bool:
