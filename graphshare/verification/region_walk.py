@@ -157,6 +157,8 @@ class RegionWalk:
             known.add(changes)
             if has_other_pairs:
                 # Bodies were compared, and values proved, on the word of pairs that may be none in the next plan.
+                owners = {owner for owner, _ in self._inner}
+                self._judged = {key: each for key, each in self._judged.items() if owners.isdisjoint(each.start[0])}
                 known.proved.clear()
                 self._inner.clear()
                 self._bodies.clear()
