@@ -126,7 +126,7 @@ def open_bodies(
     node = owners[0]
     operands = [None if entry is None else read(entry) for entry in list_operands(node)]
     values = find_format(sides[0].model.graph).start_body(node, operands, _COUNTERS)
-    if values is None:
+    if values is None or not all(isinstance(value, np.ndarray) for value in values):
         return []
     arguments = {f"argument {number}": value for number, value in enumerate(values)}
     bodies = list(map(list_bodies, owners))
