@@ -129,13 +129,14 @@ def open_bodies(
     if values is None or not all(isinstance(value, np.ndarray) for value in values):
         return []
     arguments = {f"argument {number}": value for number, value in enumerate(values)}
+    scalars = len(_COUNTERS) if node.op == "Loop" else 0
     bodies = list(map(list_bodies, owners))
     pairs = []
     for key in bodies[0]:
         captured: dict[str, Array] = {}
         models = []
         for side, own, terms, find in zip(sides, bodies, plan.terms, (read, read_source), strict=True):
-            model = _open_body(side, terms, own[key], arguments, captured, find, has_counters=node.op == "Loop")
+            model = _open_body(side, terms, own[key], arguments, scalars, captured, find)
             if model is None:
                 return []
             models.append(model)
@@ -153,25 +154,28 @@ def _open_body(
     terms: GraphTerms,
     body: Body,
     arguments: Mapping[str, Array],
+    scalars: int,
     captured: dict[str, Array],
     read: Read,
-    *,
-    has_counters: bool,
 ) -> Checkpoint | None:
     """Return a body as a model, and add what it captures to ``captured``; None where a value is not known.
 
-    Constants that it captures are constants of the model. With ``has_counters`` the first arguments are those of a Loop.
+    Constants that it captures are constants of the model. The first arguments, as many as ``scalars``, have no axes.
     """
     inputs = [node for node in body.graph.nodes if node.details.holds_value is False and node not in body.captured]
     if len(inputs) != len(arguments):
         return None
-    make_input = find_format(side.model.graph).make_input
     links: dict[Place, Entry] = {}
-    constants: list[Node] = []
+    images: dict[Node, Node] = {}
+
+    def link_input(variable: Node, name: str, dtype: str, shape: Sequence[Any] | None) -> None:
+        node = find_format(side.model.graph).make_input(name, dtype, shape)
+        links[variable, 0], images[node] = Entry(node), node
+
     for variable, entry in body.captured.items():
         # Constants stay constants of the body's model: identities and axes need their values, not an input.
         if needed := _list_constants(terms, entry):
-            constants += needed
+            images.update(zip(needed, needed, strict=True))
             links[variable, 0] = entry
             continue
         name = f"captured {find_term(terms, entry)}"
@@ -180,15 +184,13 @@ def _open_body(
             return None
         captured[name] = value
         dtype, shape = side.find_parts(entry)
-        links[variable, 0] = Entry(make_input(name, dtype or name_dtype(value), shape))
-    scalars = len(_COUNTERS) if has_counters else 0
+        link_input(variable, name, dtype or name_dtype(value), shape)
     inputs.sort(key=lambda node: node.details.values["position"])
     for number, (node, (name, value)) in enumerate(zip(inputs, arguments.items(), strict=True)):
         # The sizes of other arguments may change from one pass to the next.
-        links[node, 0] = Entry(make_input(name, name_dtype(value), () if number < scalars else None))
+        link_input(node, name, name_dtype(value), () if number < scalars else None)
     order = [node for node in post_order(head.node for head in body.graph.heads) if (node, 0) not in links]
-    outside = (*constants, *(entry.node for entry in links.values()))
-    return _substitute(side.model, order, body.graph.heads, links, {node: node for node in outside})
+    return _substitute(side.model, order, body.graph.heads, links, images)
 
 
 def _list_constants(terms: GraphTerms, entry: Entry) -> list[Node]:

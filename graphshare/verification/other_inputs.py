@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -10,13 +10,13 @@ import numpy as np
 from msgspec import Struct
 
 from graphshare.errors import Fault, InputError, RefusedError
-from graphshare.formats.params.narrow_dtypes import is_floating, is_narrow, widen
+from graphshare.formats.params.narrow_dtypes import is_floating, widen
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.terms import Place
 from graphshare.ir.walk import list_operands
 from graphshare.ops.kernel import Array
 from graphshare.verification.comparison import Tolerate, compare_values
-from graphshare.verification.region_plan import AnalyzedModel, Cone, RegionPlan, get_place, open_part
+from graphshare.verification.region_plan import AnalyzedModel, Cone, RegionPlan, open_part
 
 Key = int | str
 """A term, or the name of an input."""
@@ -79,85 +79,101 @@ def _differ_in_values(plan: RegionPlan, a: Node, b: Node) -> bool:
 class Trial(Struct, frozen=True, eq=False):
     """A region of two models that is computed on different inputs, and what these are made of.
 
-    ``touched`` are the places that each side is computed from, with their terms, and ``inputs`` those of the models by place;
-    ``read`` returns the value of a term.
+    ``touched`` are terms that a side is computed from, ``inputs`` those of both models by place; ``read`` returns the value of
+    a term.
     """
 
     sides: Sequence[AnalyzedModel]
     plan: RegionPlan
     cone: Cone
-    touched: tuple[dict[Place, int], dict[Place, int]]
+    touched: set[int]
     inputs: Sequence[Mapping[Place, Any]]
     read: Callable[[int], Any]
     tolerate: Tolerate
 
-    def list_targets(self, side: int) -> list[Entry]:
-        """Return the ends of the region on a side."""
+    def find_hidden(self, *, is_same: bool, is_like: bool) -> str:
+        """Return how the sides, which agree on some inputs, differ on others; empty where they do not.
+
+        With ``is_same`` they agree bit for bit. With ``is_like`` they also have the same operators, so that other inputs have
+        to show whether they differ: the text says, too, why these could not be computed.
+        """
+        try:
+            frontier = self._find_frontier()
+            draws = self._choose_draws(chain(*(nodes for _, nodes in frontier)), is_same=is_same, is_like=is_like)
+            places = [self._name_starts(side, *each) for side, each in enumerate(frontier)]
+            values = self._read_values(places) if draws else {}
+            texts = (self._try(places, values, draw, is_strict=is_like) for draw in draws if values)
+            return next(filter(None, texts), "")
+        except (InputError, RefusedError) as error:
+            return error.faults[0].message if is_like else ""
+
+    def _find_frontier(self) -> list[tuple[dict[Place, int], list[Node]]]:
+        """Return for each side the places of terms that both are computed from, and the nodes that compute it from them.
+
+        A term that one side alone starts from follows from others of the other side, so that both could not be chosen freely.
+
+        Raises:
+            RefusedError: there are none.
+        """
+        known = self.touched
+        while True:
+            traced = [self.plan.trace(side, self._list_targets(side), known) for side in (0, 1)]
+            left, right = (set(touched.values()) for touched, _ in traced)
+            if left == right:
+                return traced
+            if known == left & right:
+                raise RefusedError(Fault("different inputs cannot be drawn"))
+            known = left & right
+
+    def _list_targets(self, side: int) -> list[Entry]:
         return [end[side] for end in self.cone.ends]
 
-
-def find_hidden(trial: Trial, *, is_same: bool, is_like: bool) -> str:
-    """Return how the sides of a region, which agree on some inputs, differ on others; empty where they do not.
-
-    With ``is_same`` they agree bit for bit. With ``is_like`` they also have the same operators, so that other inputs have to
-    show whether they differ: the text says, too, why these could not be computed.
-    """
-    try:
-        touched = _find_frontier(trial)
-        nodes = [_list_computed(trial, side, touched[side]) for side in (0, 1)]
-        places = [_name_starts(trial, side, touched[side], nodes[side]) for side in (0, 1)]
+    def _choose_draws(self, nodes: Iterable[Node], *, is_same: bool, is_like: bool) -> list[Draw]:
+        """Return the draws that may show a difference of a region, which is computed by these nodes."""
         draws: list[Draw] = []
-        # An operator that gives one result for unlike operands, as a Relu does for negative numbers, may pass other signs.
-        if not is_like and any(node.op not in _OPEN for node in chain(*trial.cone.sides)):
+        # An operator may give one result for unlike operands, as a Relu does for negative numbers; other signs pass it.
+        if not is_like and any(node.op not in _OPEN for node in chain(*self.cone.sides)):
             draws.append(draw_scaled)
-        others = {node for cone in trial.plan.cones if cone is not trial.cone for node in chain(*cone.sides)}
+        others = {node for cone in self.plan.cones if cone is not self.cone for node in chain(*cone.sides)}
         # Numbers of any magnitude would show, too, what other regions round in another way.
-        if is_same and (is_like or others.isdisjoint(chain(*nodes))):
+        if is_same and (is_like or others.isdisjoint(nodes)):
             draws.append(draw_other_inputs)
-        values = _read_values(trial, places) if draws else {}
-        texts = (_try_draw(trial, places, values, draw, is_strict=is_like) for draw in draws if values)
-        return next(filter(None, texts), "")
-    except (InputError, RefusedError) as error:
-        return error.faults[0].message if is_like else ""
+        return draws
 
+    def _name_starts(self, side: int, touched: Mapping[Place, int], nodes: Sequence[Node]) -> dict[Place, Key]:
+        """Return the term, or the name of an input, which is one on both sides, of each place that a side is computed from."""
+        read = [node for node in nodes if (node, 0) in self.inputs[side]]
+        return {**touched, **{(node, 0): self.sides[side].name_input(node) for node in read}}
 
-def _name_starts(trial: Trial, side: int, touched: Mapping[Place, int], nodes: Sequence[Node]) -> dict[Place, Key]:
-    """Return the term or the name of each place that a side is computed from: an input has one name on both sides."""
-    read = [node for node in nodes if (node, 0) in trial.inputs[side]]
-    return {**touched, **{(node, 0): trial.sides[side].name_input(node) for node in read}}
+    def _read_values(self, places: Sequence[Mapping[Place, Key]]) -> dict[Key, Array]:
+        """Return the values that both sides start from. Raises RefusedError where one is not an array."""
+        named: dict[str, Any] = {}
+        for side, own in zip(self.sides, self.inputs, strict=True):
+            for (node, _), array in own.items():
+                # What is an integer on one side is a whole number on the other.
+                is_integer = isinstance(array, np.ndarray) and array.dtype.kind in "biu"
+                name = side.name_input(node)
+                named[name] = array if is_integer else named.get(name, array)
+        keys = dict.fromkeys(key for own in places for key in own.values())
+        values = {key: named[key] if isinstance(key, str) else self.read(key) for key in keys}
+        if not all(isinstance(value, np.ndarray) for value in values.values()):
+            raise RefusedError(Fault("different inputs cannot be drawn"))
+        return values
 
-
-def _read_values(trial: Trial, places: Sequence[Mapping[Place, Key]]) -> dict[Key, Array]:
-    """Return the values that a region starts from. Raises RefusedError where one is not an array."""
-    named: dict[str, Any] = {}
-    for side, own in zip(trial.sides, trial.inputs, strict=True):
-        for (node, _), array in own.items():
-            # What is an integer on one side is a whole number on the other.
-            is_integer = isinstance(array, np.ndarray) and array.dtype.kind in "biu"
-            name = side.name_input(node)
-            named[name] = array if is_integer else named.get(name, array)
-    keys = dict.fromkeys(key for own in places for key in own.values())
-    values = {key: named[key] if isinstance(key, str) else trial.read(key) for key in keys}
-    if not all(isinstance(value, np.ndarray) for value in values.values()):
-        raise RefusedError(Fault("different inputs cannot be drawn"))
-    return values
-
-
-def _try_draw(trial: Trial, places: Sequence[Mapping[Place, Key]], values: Values, draw: Draw, *, is_strict: bool) -> str:
-    """Return whether both sides differ on what ``draw`` makes of the values that they start from, see :func:`_compare`."""
-    original, entries = trial.sides[0], trial.plan.entries[0]
-    sizes: dict[Key, Sequence[object]] = {
-        key: original.find_parts(entries[key])[1] or () for key in values if isinstance(key, int)
-    }
-    results: list[list[list[Any]]] = []
-    for side, own in enumerate(places):
-        like = trial.inputs[side]
-        # With free sizes, as later inputs are longer than those that reached the region.
-        known = _cast_values(values, own, like)
-        compute = open_part(trial.sides[side].model, trial.list_targets(side), known, has_sizes=False)
-        results.append([_compute(compute, _cast_values(each, own, like)) for each in draw(values, sizes)])
-        del compute  # one of them is in memory at a time
-    return _compare(results[0], results[1], trial.tolerate, is_strict=is_strict)
+    def _try(self, places: Sequence[Mapping[Place, Key]], values: Values, draw: Draw, *, is_strict: bool) -> str:
+        """Return whether both sides differ on what ``draw`` makes of the values that they start from, see :func:`_compare`."""
+        original, entries = self.sides[0], self.plan.entries[0]
+        terms = [key for key in values if isinstance(key, int)]
+        sizes: dict[Key, Sequence[object]] = {key: original.find_parts(entries[key])[1] or () for key in terms}
+        results: list[list[list[Any]]] = []
+        for side, own in enumerate(places):
+            like = self.inputs[side]
+            # With free sizes, as later inputs are longer than those that reached the region.
+            known = _cast_values(values, own, like)
+            compute = open_part(self.sides[side].model, self._list_targets(side), known, has_sizes=False)
+            results.append([_compute(compute, _cast_values(each, own, like)) for each in draw(values, sizes)])
+            del compute  # one of them is in memory at a time
+        return _compare(results[0], results[1], self.tolerate, is_strict=is_strict)
 
 
 def _compare(lefts: list[list[Any]], rights: list[list[Any]], tolerate: Tolerate, *, is_strict: bool) -> str:
@@ -189,59 +205,22 @@ def _is_finite(value: Any) -> bool:
     return not isinstance(value, np.ndarray) or value.dtype.kind != "f" or bool(np.isfinite(value).all())
 
 
-def _find_frontier(trial: Trial) -> tuple[dict[Place, int], dict[Place, int]]:
-    """Return the places of terms that both sides of a region are computed from. Raises RefusedError where there are none.
-
-    A term that one side alone starts from follows from others of the other side, so that both could not be chosen freely.
-    """
-    known = {*trial.touched[0].values(), *trial.touched[1].values()}
-    while True:
-        left, right = (trial.plan.find_touched(side, trial.list_targets(side), known) for side in (0, 1))
-        both = set(left.values()) & set(right.values())
-        if both == set(left.values()) == set(right.values()):
-            return left, right
-        if known == both:
-            raise RefusedError(Fault("different inputs cannot be drawn"))
-        known = both
-
-
-def _list_computed(trial: Trial, side: int, stops: Collection[Place]) -> list[Node]:
-    """Return what a side of a region is computed by beyond some places: operators, and variables that they read."""
-    done: dict[Node, None] = {}
-    pending = [end.node for end in trial.list_targets(side)]
-    while pending:
-        node = pending.pop()
-        if node not in done:
-            done[node] = None
-            pending += [entry.node for entry in node.inputs if get_place(entry) not in stops]
-    return [*done]
-
-
 def draw_scaled(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
     """Yield the same floats in other places and with other signs, and larger and smaller ones; integers stay."""
+    floats = {key: array for key, array in values.items() if is_floating(array.dtype)}
     # Each number with the other sign: what a Relu has hidden passes it.
-    yield {key: _negate(array) for key, array in values.items()}
+    yield {**values, **{key: -array for key, array in floats.items()}}
     rng = np.random.default_rng(0)
-    count = sum(np.size(array) for array in values.values() if isinstance(array, np.ndarray))
+    count = sum(array.size for array in values.values())
     more = 10.0 ** rng.uniform(-1, 2, min(_MORE, _FEW // max(count, 1)))
     for scale in (*_SCALES, *more):
-        yield {key: _scale(rng, array, scale) for key, array in values.items()}
-
-
-def _negate(array: Array) -> Array:
-    if not isinstance(array, np.ndarray) or not is_floating(array.dtype):
-        return array
-    negative: Array = -array
-    return negative
+        yield {**values, **{key: _scale(rng, array, scale) for key, array in floats.items()}}
 
 
 def _scale(rng: np.random.Generator, array: Array, scale: float) -> Array:
-    if not isinstance(array, np.ndarray) or not is_floating(array.dtype):
-        return array
-    if is_narrow(array.dtype):
-        return _scale(rng, widen(array), scale).astype(array.dtype)
-    moved: Array = rng.permutation(array.reshape(-1)).reshape(array.shape) * rng.choice((-1, 1), array.shape) * scale
-    return np.asarray(moved, array.dtype)
+    wide = widen(array)
+    moved: Array = rng.permutation(wide.reshape(-1)).reshape(wide.shape) * rng.choice((-1, 1), wide.shape) * scale
+    return np.asarray(moved, wide.dtype).astype(array.dtype, copy=False)
 
 
 def draw_other_inputs(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
@@ -255,28 +234,22 @@ def draw_other_inputs(values: Values, known: Sizes) -> Iterator[dict[Key, Array]
     for number in range(3):
         yield {key: _change(rng, array, number) for key, array in values.items()}
     fixed = {size for sizes in known.values() for size in sizes if isinstance(size, int)}
-    arrays = {key: array for key, array in values.items() if isinstance(array, np.ndarray)}  # not sequences, and not nothing
-    for size in sorted({size for array in arrays.values() for size in array.shape} - fixed - {0})[:_LENGTHENED]:
-        longer = {key: np.resize(array, [n + (n == size) for n in array.shape]) for key, array in arrays.items()}
-        yield {**values, **longer}
+    for size in sorted({size for array in values.values() for size in array.shape} - fixed - {0})[:_LENGTHENED]:
+        yield {key: np.resize(array, [n + (n == size) for n in array.shape]) for key, array in values.items()}
 
 
 def _change(rng: np.random.Generator, array: Array, number: int) -> Array:
-    """Return an array of the same shape and dtype with other values; sequences and optional values are the same."""
-    if not isinstance(array, np.ndarray):
-        return array
-    if is_narrow(array.dtype):
-        return _change(rng, widen(array), number).astype(array.dtype)
-    result: Array = rng.permutation(array.reshape(-1)).reshape(array.shape)
-    if array.dtype.kind == "b":
-        return np.asarray((result, ~result, result & False)[number])
-    if array.dtype.kind in "iu":
+    """Return an array of the same shape and dtype with other values."""
+    wide = widen(array)
+    result: Array = rng.permutation(wide.reshape(-1)).reshape(wide.shape)
+    if wide.dtype.kind == "b":
+        result = (result, ~result, result & False)[number]
+    elif wide.dtype.kind in "iu":
         # Integers stay small: most are indices or sizes, and large ones would be refused.
-        result = np.array((result, result + 1, result * 0)[number]).astype(array.dtype)
-    if array.dtype.kind != "f":
-        return result
-    if number == 2:
-        result = 10.0 ** rng.uniform(-_DECADES, _DECADES, array.shape)
-    result = result * rng.choice((-1, 1), array.shape) * (_LARGE if number == 1 else 1)
+        result = (result, result + 1, result * 0)[number]
+    elif wide.dtype.kind == "f":
+        if number == 2:
+            result = 10.0 ** rng.uniform(-_DECADES, _DECADES, wide.shape)
+        result = result * rng.choice((-1, 1), wide.shape) * (_LARGE if number == 1 else 1)
     with np.errstate(over="ignore"):
-        return result.astype(array.dtype, copy=False)
+        return np.asarray(result).astype(wide.dtype, copy=False).astype(array.dtype, copy=False)

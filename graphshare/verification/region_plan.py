@@ -210,6 +210,11 @@ class Cone(msgspec.Struct, eq=False):
         """The operators of both sides."""
         return self.left, self.right
 
+    def leave_out(self, nodes: Container[Node]) -> Cone:
+        """Return the region without some operators."""
+        left, right = (tuple(node for node in side if node not in nodes) for side in self.sides)
+        return Cone(self.ends, left, right)
+
 
 class PlanChanges(msgspec.Struct, eq=False):
     """Findings for another plan: left values that end no region, or cannot pass between sessions, and facts of right ones.
@@ -269,23 +274,23 @@ class RegionPlan(msgspec.Struct, eq=False):
         starts = {get_place(e): (find_term(terms, e), e) for e in read}
         return {place: (term, e) for place, (term, e) in starts.items() if term in self.sources or not e.node.op}
 
-    def find_touched(self, side: int, targets: Sequence[Entry], known: Container[int]) -> dict[Place, int]:
-        """Return the places of known terms that a side computes ``targets`` from, with their terms."""
+    def trace(self, side: int, targets: Iterable[Entry], known: Container[int]) -> tuple[dict[Place, int], list[Node]]:
+        """Return the places of ``known`` terms that a side computes ``targets`` from, and the nodes that compute them."""
         touched: dict[Place, int] = {}
-        done: set[Node] = set()
+        nodes: dict[Node, None] = {}
         pending = [entry.node for entry in targets]
         while pending:
             node = pending.pop()
-            if node in done or not node.op:
+            if node in nodes:
                 continue
-            done.add(node)
+            nodes[node] = None
             for entry in node.inputs:
                 term = find_term(self.terms[side], entry)
                 if entry.node.op and term in known:
                     touched[get_place(entry)] = term
                 else:
                     pending.append(entry.node)
-        return touched
+        return touched, list(nodes)
 
     def find_dtype(self, entry: Entry) -> str | None:
         """Return the dtype of a right value that is one of the left in another dtype; None for others."""
@@ -407,22 +412,15 @@ class Planner:
         plan.sources.update({term: known[term] for term in shared - closed})
         cones: dict[tuple[tuple[Node, ...], ...], Cone] = {}
         for end in ends:
-            left, right = (self._find_cone(plan, side, entry) for side, entry in enumerate(end))
+            # From the node itself, because the end's own term is a cut, which both sides have.
+            traced = [plan.trace(side, [entry], plan.sources)[1] for side, entry in enumerate(end)]
+            left, right = (
+                tuple(sorted((node for node in nodes if node.op), key=side.order.__getitem__))
+                for nodes, side in zip(traced, self.sides, strict=True)
+            )
             cones.setdefault((left, right), Cone([], left, right)).ends.append(end)
         # Values of the original are computed as the walk goes on, so regions follow its order.
         plan.cones += sorted(cones.values(), key=lambda cone: self.sides[0].order[cone.ends[0][0].node])
-
-    def _find_cone(self, plan: RegionPlan, side: int, end: Entry) -> tuple[Node, ...]:
-        """Return the operators that an end needs beyond what both sides have."""
-        cone: set[Node] = set()
-        # From the node itself, because the end's own term is a cut, which both sides have.
-        pending = [end.node] if end.node.op else []
-        while pending:
-            node = pending.pop()
-            if node not in cone:
-                cone.add(node)
-                pending += [e.node for e in node.inputs if e.node.op and find_term(plan.terms[side], e) not in plan.sources]
-        return tuple(sorted(cone, key=self.sides[side].order.__getitem__))
 
     def _find_other_dtype(self, a: Entry, b: Entry) -> str | None:
         """Return the dtype of a value on the right where it is another one than on the left."""

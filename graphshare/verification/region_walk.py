@@ -25,9 +25,9 @@ from graphshare.ir.graph import Entry, Node
 from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import BodyPair, chooses_bodies, open_bodies, pair_owners
-from graphshare.verification.comparison import Tolerance, Tolerate, compare_values, find_largest
-from graphshare.verification.other_inputs import Trial, find_hidden, has_other_values, is_alike, is_on_grid
-from graphshare.verification.region import BodyJudge, Feeds, Region, RegionReport, make_region
+from graphshare.verification.comparison import Tolerate, compare_values
+from graphshare.verification.other_inputs import Trial, has_other_values, is_alike, is_on_grid
+from graphshare.verification.region import BodyJudge, Feeds, Region, RegionReport, judge_region, make_region
 from graphshare.verification.region_plan import (
     FLOATS,
     Cone,
@@ -132,12 +132,11 @@ class RegionWalk:
         """Take the planner's two models; ``open_judge`` makes a judge of two bodies, which ``bodies`` keeps for later walks."""
         self._planner, self._tolerate = planner, tolerate
         self._bodies, self._open_judge = bodies, open_judge
-        variables = [[node for node in side.nodes if not node.op] for side in planner.sides]
         self._draws = [
-            tuple(
-                _Values({(node, 0): feeds[node.name] for node in own if node.name in feeds})
-                for own, feeds in zip(variables, draw, strict=True)
-            )
+            [
+                _Values({(node, 0): feeds[node.name] for node in side.nodes if not node.op and node.name in feeds})
+                for side, feeds in zip(planner.sides, draw, strict=True)
+            ]
             for draw in draws
         ]
         self._judged: dict[_Key, _Judged] = {}
@@ -247,7 +246,7 @@ class RegionWalk:
         parts = []
         for side, (model, own) in enumerate(zip(self._planner.sides, starts, strict=True)):
             targets = [*(end[side] for end in cone.ends), *(own[term] for term in kept)]
-            touched = self.plan.find_touched(side, targets, makers)
+            touched, _ = self.plan.trace(side, targets, makers)
             parts.append(_Part(model.model, targets, touched, has_sizes=len(self._draws) == 1))
         terms = [*(find_term(self.plan.left, a) for a, _ in cone.ends), *kept]
         return _Step(cone, (parts[0], parts[1]), terms, all(_key(end) in self._judged for end in cone.ends))
@@ -306,25 +305,20 @@ class RegionWalk:
         if len(dtypes) == 2 and dtypes <= FLOATS and self.plan.right.key(end[1])[0] == "cut":
             raise _Contradiction(PlanChanges(dtypes={get_place(end[0]): str(right.dtype)}))
         wanted, value = values[source], values[1 - source]
-        tolerance: Tolerance = self._tolerate(wanted, value)
-        comparison = compare_values(value, wanted, tolerance)
+        region = judge_region(cone, value, wanted, self._tolerate(wanted, value))
         # Callers get outputs by name, so these must not move; an inner name may stand for another value.
-        if is_array and not comparison and source == 0 and not self._planner.is_head(end):
+        if is_array and not region and source == 0 and not self._planner.is_head(end):
             moved = self._find_moved(cone, end, values, number)
             if moved or _are_unlike_sizes(left, right):
                 raise _Contradiction(PlanChanges(banned={get_place(end[0])}, moved=moved))
-        of_largest = None
-        if _is_array(wanted) and comparison.max_abs < float("inf"):
-            of_largest = comparison.max_abs / (find_largest(wanted) or 1.0) if comparison.max_abs else 0.0
-        return make_region(cone, comparison, of_largest, tolerance.of_largest)
+        return region
 
     def _look_deeper(self, step: _Step, region: Region, *, is_same: bool) -> Region:
         """Return a region that is judged by its values with what equal values hide."""
         cone = step.cone
         # Unlike terms and equal bits: the change did not show, or is none. Like operators need another look for that.
         entered, learned = self._enter_bodies(cone)
-        # Operators whose bodies were judged by themselves hide nothing any more.
-        rest = Cone(cone.ends, *(tuple(node for node in side if node not in entered) for side in cone.sides))
+        rest = cone.leave_out(entered)  # bodies that were judged by themselves hide nothing any more
         is_like = is_same and is_alike(rest)
         if is_like:
             # Identities of reshapes and transposes need ranks; a run shows those that do not follow from the inputs.
@@ -340,11 +334,13 @@ class RegionWalk:
         if is_like and (is_chosen or has_other_values(self.plan, rest)):
             hidden = "attributes, constants, functions or bodies differ"
         elif region and not entered and not is_chosen and not is_on_grid(rest):
-            touched = step.parts[0].touched, step.parts[1].touched
-            inputs = [values.inputs for values in self._draws[-1]]  # of several sets the one with more samples
-            trial = Trial(self._planner.sides, self.plan, cone, touched, inputs, self._read_term, self._tolerate)
-            hidden = find_hidden(trial, is_same=is_same, is_like=is_like)
+            hidden = self._make_trial(step).find_hidden(is_same=is_same, is_like=is_like)
         return msgspec.structs.replace(region, hidden=hidden, switches=switches)
+
+    def _make_trial(self, step: _Step) -> Trial:
+        inputs = [values.inputs for values in self._draws[-1]]  # of several sets the one with more samples
+        touched = step.list_touched()
+        return Trial(self._planner.sides, self.plan, step.cone, touched, inputs, self._read_term, self._tolerate)
 
     def _read_term(self, term: int) -> Any:
         """Return the value of a term in the left model on the last inputs."""
