@@ -10,6 +10,7 @@ import numpy as np
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
+from graphshare.errors import Fault, RefusedError
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.rebuild import keep, rebuild, relink
@@ -21,6 +22,7 @@ from graphshare.verification.region_plan import AnalyzedModel, Cone, Pair, Regio
 Read = Callable[[Entry], Any]
 """Returns a value of the original."""
 _COUNTERS = (np.array(0, np.int64), np.array(True))  # the number of a Loop's pass, and whether there is one
+_UNKNOWN = Fault("a value that a body is given is not known, or not an array")
 
 
 class BodyPair(msgspec.Struct, eq=False):
@@ -43,8 +45,8 @@ def find_decided(side: AnalyzedModel, terms: GraphTerms) -> dict[Node, Body]:
     return decided
 
 
-def choose_bodies(side: AnalyzedModel, decided: Mapping[Node, Body]) -> Checkpoint | None:
-    """Return a model with bodies in the places of their Ifs; None where names would clash, or there are none."""
+def choose_bodies(side: AnalyzedModel, decided: Mapping[Node, Body]) -> tuple[Checkpoint, tuple[Entry, ...]]:
+    """Return a model with bodies in the places of their Ifs, and its heads; the same one where names would clash."""
     links: dict[Place, Entry] = {}
     order: list[Node] = []
     for node in side.nodes:
@@ -57,8 +59,9 @@ def choose_bodies(side: AnalyzedModel, decided: Mapping[Node, Body]) -> Checkpoi
         order += [inner for inner in post_order(head.node for head in body.graph.heads) if (inner, 0) not in links]
     names = [name for node in order for name in node.details.outputs if name]
     if not links or len(set(names)) < len(names):
-        return None
-    return _substitute(side.model, order, side.heads, links, {})
+        return side.model, side.heads
+    model = _substitute(side.model, order, side.heads, links, {})
+    return model, model.graph.heads
 
 
 def _substitute(
@@ -117,7 +120,11 @@ def _find_output(plan: RegionPlan, terms: GraphTerms, node: Node, end: Entry) ->
 def open_bodies(
     sides: Sequence[AnalyzedModel], plan: RegionPlan, owners: tuple[Node, Node], outputs: Mapping[int, int], read: Read
 ) -> list[BodyPair]:
-    """Return the bodies of two operators as models; none where what they are given is not known, or not an array."""
+    """Return the bodies of two operators as models.
+
+    Raises:
+        RefusedError: what they are given is not known, or not an array.
+    """
 
     def read_source(entry: Entry) -> Any:
         source = plan.sources.get(find_term(plan.right, entry))
@@ -127,25 +134,23 @@ def open_bodies(
     operands = [None if entry is None else read(entry) for entry in list_operands(node)]
     values = find_format(sides[0].model.graph).start_body(node, operands, _COUNTERS)
     if values is None or not all(isinstance(value, np.ndarray) for value in values):
-        return []
-    arguments = {f"argument {number}": value for number, value in enumerate(values)}
+        raise RefusedError(_UNKNOWN)
     scalars = len(_COUNTERS) if node.op == "Loop" else 0
+    # The sizes of other arguments may change from one pass to the next.
+    arguments = [(f"argument {i}", value, () if i < scalars else None) for i, value in enumerate(values)]
     bodies = list(map(list_bodies, owners))
     pairs = []
     for key in bodies[0]:
-        captured: dict[str, Array] = {}
-        models = []
-        for side, own, terms, find in zip(sides, bodies, plan.terms, (read, read_source), strict=True):
-            model = _open_body(side, terms, own[key], arguments, scalars, captured, find)
-            if model is None:
-                return []
-            models.append(model)
-        heads = [model.graph.heads for model in models]
+        feeds: dict[str, Array] = {name: value for name, value, _ in arguments}
+        left, right = (
+            _open_body(side, terms, own[key], arguments, feeds, find)
+            for side, own, terms, find in zip(sides, bodies, plan.terms, (read, read_source), strict=True)
+        )
+        heads = left.graph.heads, right.graph.heads
         # The body of a Loop also returns its condition, so its heads are not the outputs of the operator.
         matched = outputs if node.op == "If" else {number: number for number in range(len(heads[0]))}
         place = f"{key} of {output_name(Entry(node, 0))!r}"
-        matched_heads = [(heads[0][i], heads[1][j]) for i, j in matched.items()]
-        pairs.append(BodyPair(place, (models[0], models[1]), matched_heads, {**arguments, **captured}))
+        pairs.append(BodyPair(place, (left, right), [(heads[0][i], heads[1][j]) for i, j in matched.items()], feeds))
     return pairs
 
 
@@ -153,18 +158,18 @@ def _open_body(
     side: AnalyzedModel,
     terms: GraphTerms,
     body: Body,
-    arguments: Mapping[str, Array],
-    scalars: int,
-    captured: dict[str, Array],
+    arguments: Sequence[tuple[str, Array, tuple[()] | None]],
+    feeds: dict[str, Array],
     read: Read,
-) -> Checkpoint | None:
-    """Return a body as a model, and add what it captures to ``captured``; None where a value is not known.
+) -> Checkpoint:
+    """Return a body as a model, and add the values of what it captures to ``feeds``.
 
-    Constants that it captures are constants of the model. The first arguments, as many as ``scalars``, have no axes.
+    Constants that it captures are constants of the model. ``arguments`` are its own inputs: names, values and known shapes.
+    Raises RefusedError as :func:`open_bodies` does.
     """
     inputs = [node for node in body.graph.nodes if node.details.holds_value is False and node not in body.captured]
     if len(inputs) != len(arguments):
-        return None
+        raise RefusedError(_UNKNOWN)
     links: dict[Place, Entry] = {}
     images: dict[Node, Node] = {}
 
@@ -179,16 +184,15 @@ def _open_body(
             links[variable, 0] = entry
             continue
         name = f"captured {find_term(terms, entry)}"
-        value = captured[name] if name in captured else read(entry)
+        value = feeds[name] if name in feeds else read(entry)
         if not isinstance(value, np.ndarray):
-            return None
-        captured[name] = value
+            raise RefusedError(_UNKNOWN)
+        feeds[name] = value
         dtype, shape = side.find_parts(entry)
         link_input(variable, name, dtype or name_dtype(value), shape)
     inputs.sort(key=lambda node: node.details.values["position"])
-    for number, (node, (name, value)) in enumerate(zip(inputs, arguments.items(), strict=True)):
-        # The sizes of other arguments may change from one pass to the next.
-        link_input(node, name, name_dtype(value), () if number < scalars else None)
+    for node, (name, value, shape) in zip(inputs, arguments, strict=True):
+        link_input(node, name, name_dtype(value), shape)
     order = [node for node in post_order(head.node for head in body.graph.heads) if (node, 0) not in links]
     return _substitute(side.model, order, body.graph.heads, links, images)
 

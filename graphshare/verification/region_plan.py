@@ -181,9 +181,7 @@ class AnalyzedModel:
             # Without constants fewer nodes are the same: the proof is weaker, and not wrong.
             values, wanted = [], []
         known = {**fed, **dict(zip(map(get_place, wanted), values, strict=True))}
-        arrays = {
-            place: value for place, value in known.items() if isinstance(value, np.ndarray) and value.dtype.kind in "fiubO"
-        }
+        arrays = {place: x for place, x in known.items() if isinstance(x, np.ndarray) and x.dtype.kind in "fiubO"}
         computed = {place: (name_dtype(x), x.shape, _encode_array(x)) for place, x in arrays.items()}
         self.facts = Facts(types, computed)
 

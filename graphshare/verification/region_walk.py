@@ -368,8 +368,6 @@ class RegionWalk:
                 raise
             except (InputError, RefusedError):
                 continue
-            if not pairs:
-                continue
             entered |= {a, b}
             # Once in a walk: several regions may lead through one operator.
             if (a, b) not in self._inner:

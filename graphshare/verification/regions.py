@@ -68,11 +68,9 @@ class Judge:
         decided = [find_decided(side, terms) for side, terms in zip(sides, self._plan.terms, strict=True)]
         if len(decided[0]) == len(decided[1]):  # those that both models have are compared as they are written
             return None
-        chosen = [choose_bodies(side, own) for side, own in zip(sides, decided, strict=True)]
-        if chosen[0] is None and chosen[1] is None:
+        (left, lefts), (right, rights) = (choose_bodies(side, own) for side, own in zip(sides, decided, strict=True))
+        if left is sides[0].model and right is sides[1].model:
             return None
-        left, right = (side.model if model is None else model for side, model in zip(sides, chosen, strict=True))
-        lefts, rights = (side.heads if model is None else model.graph.heads for side, model in zip(sides, chosen, strict=True))
         return Planner(left, right, list(zip(lefts, rights, strict=True)), self._inputs)
 
     def judge(self, draws: Sequence[Feeds], tolerate: Tolerate) -> RegionReport | None:
