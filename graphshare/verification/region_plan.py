@@ -55,6 +55,11 @@ def get_place(entry: Entry) -> Place:
     return entry.node, entry.index
 
 
+def get_places(pair: Pair) -> tuple[Place, Place]:
+    """Return the places of a left and a right value."""
+    return get_place(pair[0]), get_place(pair[1])
+
+
 def find_term(terms: GraphTerms, entry: Entry) -> int:
     """Return the term of a value, whatever dtype it has on the other side."""
     return _strip_dtype(terms.form.table, terms.of(entry))
@@ -73,9 +78,9 @@ def compute_part(model: Checkpoint, targets: Sequence[Entry], values: Values) ->
 def open_part(
     model: Checkpoint, targets: Sequence[Entry], values: Values, *, has_sizes: bool = True
 ) -> Callable[[Values], list[Any]]:
-    """Return what computes ``targets`` from values of the places, and the dtypes, of ``values``, without optimizations.
+    """Return a function that computes ``targets`` from values at the places of ``values``, with optimizations off.
 
-    Unless ``has_sizes``, their sizes are free.
+    Dtypes are those of ``values``, and sizes too, unless they are free (``has_sizes=False``).
 
     Raises:
         InputError: the backend refuses the part.
@@ -178,7 +183,7 @@ class AnalyzedModel:
         try:
             values = compute_part(self.model, wanted, fed) if wanted else []
         except GraphshareError:
-            # Without constants fewer nodes are the same: the proof is weaker, and not wrong.
+            # Without constants, fewer nodes match. The proof is weaker but still sound.
             values, wanted = [], []
         known = {**fed, **dict(zip(map(get_place, wanted), values, strict=True))}
         arrays = {place: x for place, x in known.items() if isinstance(x, np.ndarray) and x.dtype.kind in "fiubO"}
@@ -229,7 +234,7 @@ class PlanChanges(msgspec.Struct, eq=False):
     ranks: dict[Place, int] = msgspec.field(default_factory=dict)
 
     def lacks(self, other: PlanChanges) -> bool:
-        """Whether another one has a change of a value that this one does not have."""
+        """Whether ``other`` contains a change missing here."""
         return any(not set(getattr(other, field)) <= set(getattr(self, field)) for field in self.__struct_fields__)
 
     def add(self, other: PlanChanges) -> None:
@@ -308,7 +313,7 @@ class Planner:
         self._take(left, right, heads)
 
     def _take(self, left: Checkpoint, right: Checkpoint, heads: Sequence[Pair]) -> None:
-        self.heads = heads
+        self._heads, self._head_places = heads, set(map(get_places, heads))
         self.sides = AnalyzedModel(left, [a for a, _ in heads]), AnalyzedModel(right, [b for _, b in heads], self._aliases)
         if self._is_mixed:  # inputs are the same, though one format has no types
             self.sides[0].dtypes = self.sides[1].dtypes = {}
@@ -326,7 +331,7 @@ class Planner:
 
     def is_head(self, end: Pair) -> bool:
         """Whether two values are outputs of the models that belong together."""
-        return tuple(map(get_place, end)) in {tuple(map(get_place, head)) for head in self.heads}
+        return get_places(end) in self._head_places
 
     def list_near(self, end: Entry, cone: Cone, side: int) -> list[Entry]:
         """Return the values of a side that need ``end`` by few steps, nearest first, and those before it in a region."""
@@ -377,17 +382,16 @@ class Planner:
                 # A pair is met at both of its nodes, and settled at the second.
                 if get_place(a) in plan.left.terms and get_place(b) in plan.right.terms:
                     self._unify_terms(plan, ends, (a, b))
-        for a, b in self.heads:
-            if plan.left.of(a) != plan.right.of(b):
+        for head in self._heads:
+            if plan.left.of(head[0]) != plan.right.of(head[1]):
                 # Outputs end a region even where their names differ or repeat.
-                ends.setdefault((get_place(a), get_place(b)), (a, b))
+                ends.setdefault(get_places(head), head)
         self._divide(plan, ends.values())
         return plan
 
     def _unify_terms(self, plan: RegionPlan, ends: dict[tuple[Place, Place], Pair], pair: Pair) -> None:
         """Give both values of a pair one new term; it ends a region unless their terms are equal, or proved to be."""
-        (a, b), table = pair, plan.left.form.table
-        one, two = get_place(a), get_place(b)
+        (a, b), (one, two), table = pair, get_places(pair), plan.left.form.table
         if one in self.changes.proved:
             # The number of terms makes the key new, so that no other value has this term.
             plan.left.terms[one] = plan.right.terms[two] = table.number("proved", len(table.keys))

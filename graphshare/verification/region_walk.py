@@ -38,10 +38,10 @@ from graphshare.verification.region_plan import (
     compute_part,
     find_term,
     get_place,
+    get_places,
     open_part,
 )
 
-_Key = tuple[Place, Place]
 _Start = tuple[tuple[Node, ...], tuple[Node, ...], Mapping[Place, tuple[Place, str | None]]]
 _NEARER = 10.0
 """How many times nearer than its namesake a value must be to be the one that a name has moved to."""
@@ -139,7 +139,7 @@ class RegionWalk:
             ]
             for draw in draws
         ]
-        self._judged: dict[_Key, _Judged] = {}
+        self._judged: dict[tuple[Place, Place], _Judged] = {}
         self._inner: dict[tuple[Node, Node], list[RegionReport]] = {}
 
     def run(self) -> None:
@@ -187,13 +187,13 @@ class RegionWalk:
         return bool(cones) and all(each is not None and each.region and not each.region.hidden for each in judged)
 
     def _find_judged(self, cone: Cone) -> _Judged | None:
-        return self._judged.get(_key(cone.ends[0]))
+        return self._judged.get(get_places(cone.ends[0]))
 
-    def _list_kept(self, plan: RegionPlan) -> Iterator[tuple[_Key, _Judged]]:
+    def _list_kept(self, plan: RegionPlan) -> Iterator[tuple[tuple[Place, Place], _Judged]]:
         """Yield the judgements that hold in a new plan: both sides are equal, and start from the same values as before."""
         for cone in plan.cones:
             start = _describe_start(plan, cone)
-            for key in map(_key, cone.ends):
+            for key in map(get_places, cone.ends):
                 # A start that the plan before took for one value may be two, and a value that it lacked may be there.
                 judged = self._judged.get(key)
                 if judged and judged.start == start and not judged.region.reason:
@@ -249,7 +249,7 @@ class RegionWalk:
             touched, _ = self.plan.trace(side, targets, makers)
             parts.append(_Part(model.model, targets, touched, has_sizes=len(self._draws) == 1))
         terms = [*(find_term(self.plan.left, a) for a, _ in cone.ends), *kept]
-        return _Step(cone, (parts[0], parts[1]), terms, all(_key(end) in self._judged for end in cone.ends))
+        return _Step(cone, (parts[0], parts[1]), terms, all(get_places(end) in self._judged for end in cone.ends))
 
     def _judge(self, step: _Step) -> None:
         """Compute both sides of a region and judge it, unless it is judged.
@@ -275,7 +275,7 @@ class RegionWalk:
 
     def _add_judgement(self, cone: Cone, region: Region, number: int) -> None:
         judged = _Judged(region, number, _describe_start(self.plan, cone))
-        self._judged.update(dict.fromkeys(map(_key, cone.ends), judged))
+        self._judged.update(dict.fromkeys(map(get_places, cone.ends), judged))
 
     def _compute(self, step: _Step, draw: Sequence[_Values]) -> list[list[list[Any]]]:
         """Return the targets of both sides from the values of the left model and, where these differ, of the right one.
@@ -454,7 +454,3 @@ def _describe_start(plan: RegionPlan, cone: Cone) -> _Start:
     sources = plan.list_sources(cone)
     starts = {place: (get_place(source), plan.find_dtype(entry)) for place, (entry, source) in sources.items()}
     return cone.left, cone.right, starts
-
-
-def _key(end: Pair) -> _Key:
-    return get_place(end[0]), get_place(end[1])
