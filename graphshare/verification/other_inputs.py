@@ -102,7 +102,7 @@ class Trial(Struct, frozen=True, eq=False):
             draws = self._choose_draws(chain(*(nodes for _, nodes in frontier)), is_same=is_same, is_like=is_like)
             places = [self._name_starts(side, *each) for side, each in enumerate(frontier)]
             values = self._read_values(places) if draws else {}
-            texts = (self._try(places, values, draw, is_strict=is_like) for draw in draws if values)
+            texts = (self._try_draw(places, values, draw, is_strict=is_like) for draw in draws if values)
             return next(filter(None, texts), "")
         except (InputError, RefusedError) as error:
             return error.faults[0].message if is_like else ""
@@ -160,7 +160,7 @@ class Trial(Struct, frozen=True, eq=False):
             raise RefusedError(Fault("different inputs cannot be drawn"))
         return values
 
-    def _try(self, places: Sequence[Mapping[Place, Key]], values: Values, draw: Draw, *, is_strict: bool) -> str:
+    def _try_draw(self, places: Sequence[Mapping[Place, Key]], values: Values, draw: Draw, *, is_strict: bool) -> str:
         """Return whether both sides differ on what ``draw`` makes of the values that they start from, see :func:`_compare`."""
         original, entries = self.sides[0], self.plan.entries[0]
         terms = [key for key in values if isinstance(key, int)]

@@ -437,14 +437,13 @@ class Planner:
         left, right = self.sides
         # What runs have shown about a left value comes before what names suggest.
         known = {**self.changes.moved, **self.changes.proved}
-        moved = {get_place(entry) for entry in known.values()}
+        taken = set(map(get_place, known.values()))
+        namesakes = {name: entry for name, entry in right.names.items() if get_place(entry) not in taken}
         pairs = []
         for name, a in left.names.items():
-            own = known.get(get_place(a))
-            b = own or right.names.get(name)
-            is_open = get_place(a) not in self.changes.banned
-            is_free = own is not None or (is_open and b is not None and get_place(b) not in moved)
-            if b is None or not is_free or get_place(a) in self.changes.closed:
+            place = get_place(a)
+            b = known.get(place) or (None if place in self.changes.banned else namesakes.get(name))
+            if b is None or place in self.changes.closed:
                 continue
             (dtype, shape), (other, sizes) = left.find_parts(a), right.find_parts(b)
             # Floats of unlike dtypes may be one value; an integer beside a float is another use of the name.
