@@ -10,17 +10,19 @@ import numpy as np
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
+from graphshare.errors import Fault, RefusedError
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.rebuild import keep, rebuild, relink
 from graphshare.ir.terms import GraphTerms, Place
 from graphshare.ir.walk import Body, list_bodies, list_operands, own_inputs, post_order
 from graphshare.ops.kernel import Array
-from graphshare.verification.region_plan import Cone, Pair, RegionPlan, Side, get_place, name_dtype
+from graphshare.verification.region_plan import AnalyzedModel, Cone, Pair, RegionPlan, find_term, get_place, name_dtype
 
 Read = Callable[[Entry], Any]
 """Returns a value of the original."""
 _COUNTERS = (np.array(0, np.int64), np.array(True))  # the number of a Loop's pass, and whether there is one
+_UNKNOWN = Fault("a value that a body is given is not known, or not an array")
 
 
 class BodyPair(msgspec.Struct, eq=False):
@@ -32,7 +34,7 @@ class BodyPair(msgspec.Struct, eq=False):
     feeds: dict[str, Array]
 
 
-def find_decided(side: Side, terms: GraphTerms) -> dict[Node, Body]:
+def find_decided(side: AnalyzedModel, terms: GraphTerms) -> dict[Node, Body]:
     """Return the Ifs of a constant, each with the body that it computes."""
     format_, decided = find_format(side.model.graph), dict[Node, Body]()
     for node in side.nodes:
@@ -43,9 +45,8 @@ def find_decided(side: Side, terms: GraphTerms) -> dict[Node, Body]:
     return decided
 
 
-def choose_bodies(side: Side, decided: Mapping[Node, Body]) -> tuple[Checkpoint, tuple[Entry, ...]] | None:
-    """Return a model with bodies in the places of their Ifs, and its heads; None where names would clash, or there are none."""
-    graph = side.model.graph
+def choose_bodies(side: AnalyzedModel, decided: Mapping[Node, Body]) -> tuple[Checkpoint, tuple[Entry, ...]]:
+    """Return a model with bodies in the places of their Ifs, and its heads; the same one where names would clash."""
     links: dict[Place, Entry] = {}
     order: list[Node] = []
     for node in side.nodes:
@@ -58,8 +59,18 @@ def choose_bodies(side: Side, decided: Mapping[Node, Body]) -> tuple[Checkpoint,
         order += [inner for inner in post_order(head.node for head in body.graph.heads) if (inner, 0) not in links]
     names = [name for node in order for name in node.details.outputs if name]
     if not links or len(set(names)) < len(names):
-        return None
-    images: dict[Node, Node] = {}
+        return side.model, side.heads
+    model = _substitute(side.model, order, side.heads, links, {})
+    return model, model.graph.heads
+
+
+def _substitute(
+    model: Checkpoint, order: Sequence[Node], heads: Sequence[Entry], links: Mapping[Place, Entry], images: dict[Node, Node]
+) -> Checkpoint:
+    """Return a model of ``heads`` and the nodes in ``order``, in which values of ``links`` take the places of others.
+
+    ``images`` has nodes outside ``order`` that stay as they are.
+    """
 
     def redirect(entry: Entry, _: Node | None = None) -> Entry:
         # A body may return what it captures, and that may come from another If that gave way.
@@ -68,18 +79,18 @@ def choose_bodies(side: Side, decided: Mapping[Node, Body]) -> tuple[Checkpoint,
         return relink(entry, images)
 
     rebuild(order, keep, redirect=redirect, images=images)
-    heads = tuple(map(redirect, side.heads))
+    graph, heads = model.graph, tuple(map(redirect, heads))
     nodes = tuple(post_order(head.node for head in heads))
-    return msgspec.structs.replace(side.model, graph=Graph(nodes, heads, graph.attrs, graph.source, graph.extra)), heads
+    return msgspec.structs.replace(model, graph=Graph(nodes, heads, graph.attrs, graph.source, graph.extra))
 
 
 def pair_owners(plan: RegionPlan, cone: Cone) -> Iterator[tuple[Node, Node, dict[int, int]]]:
     """Yield the operators of a region whose bodies can be compared one by one, with the outputs that belong together."""
-    lefts, rights = ([node for node in side if node.subgraphs] for side in (cone.left, cone.right))
+    lefts, rights = ([node for node in side if node.subgraphs] for side in cone.sides)
     for a, b in zip(lefts, rights, strict=True) if len(lefts) == len(rights) else ():
         # Only operators of one meaning on equal operands give their bodies the same arguments.
         if a.op == b.op and a.details.values == b.details.values and list_bodies(a).keys() == list_bodies(b).keys():
-            operands = [[plan.find_term(terms, e) for e in own_inputs(n)] for terms, n in ((plan.left, a), (plan.right, b))]
+            operands = [[find_term(terms, e) for e in own_inputs(n)] for terms, n in zip(plan.terms, (a, b), strict=True)]
             outputs = _pair_outputs(plan, a, b)
             if operands[0] == operands[1] and outputs:
                 yield a, b, outputs
@@ -107,26 +118,34 @@ def _find_output(plan: RegionPlan, terms: GraphTerms, node: Node, end: Entry) ->
 
 
 def open_bodies(
-    sides: Sequence[Side], plan: RegionPlan, owners: tuple[Node, Node], outputs: Mapping[int, int], read: Read
+    sides: Sequence[AnalyzedModel], plan: RegionPlan, owners: tuple[Node, Node], outputs: Mapping[int, int], read: Read
 ) -> list[BodyPair]:
-    """Return the bodies of two operators as models; none where what they are given is not known, or not an array."""
+    """Return the bodies of two operators as models.
+
+    Raises:
+        RefusedError: what they are given is not known, or not an array.
+    """
 
     def read_source(entry: Entry) -> Any:
-        source = plan.sources.get(plan.find_term(plan.right, entry))
+        source = plan.sources.get(find_term(plan.right, entry))
         return None if source is None else read(source)
 
     node = owners[0]
     operands = [None if entry is None else read(entry) for entry in list_operands(node)]
-    arguments = find_format(sides[0].model.graph).start_body(node, operands, _COUNTERS)
-    others = list_bodies(owners[1])
+    values = find_format(sides[0].model.graph).start_body(node, operands, _COUNTERS)
+    if values is None or not all(isinstance(value, np.ndarray) for value in values):
+        raise RefusedError(_UNKNOWN)
+    scalars = len(_COUNTERS) if node.op == "Loop" else 0
+    # The sizes of other arguments may change from one pass to the next.
+    arguments = [(f"argument {i}", value, () if i < scalars else None) for i, value in enumerate(values)]
+    bodies = list(map(list_bodies, owners))
     pairs = []
-    for key, body in list_bodies(node).items() if arguments is not None else ():
-        feeds = {f"argument {number}": value for number, value in enumerate(arguments or ())}
-        scalars = list(feeds)[: len(_COUNTERS)] if node.op == "Loop" else []
-        left = _open_body(sides[0], plan, plan.left, body, scalars, feeds, read)
-        right = _open_body(sides[1], plan, plan.right, others[key], scalars, feeds, read_source)
-        if left is None or right is None:
-            return []
+    for key in bodies[0]:
+        feeds: dict[str, Array] = {name: value for name, value, _ in arguments}
+        left, right = (
+            _open_body(side, terms, own[key], arguments, feeds, find)
+            for side, own, terms, find in zip(sides, bodies, plan.terms, (read, read_source), strict=True)
+        )
         heads = left.graph.heads, right.graph.heads
         # The body of a Loop also returns its condition, so its heads are not the outputs of the operator.
         matched = outputs if node.op == "If" else {number: number for number in range(len(heads[0]))}
@@ -136,42 +155,52 @@ def open_bodies(
 
 
 def _open_body(
-    side: Side, plan: RegionPlan, terms: GraphTerms, body: Body, scalars: Sequence[str], feeds: dict[str, Array], read: Read
-) -> Checkpoint | None:
-    """Return a body as a model, and add the values of what it captures to ``feeds``; None where one is not known.
+    side: AnalyzedModel,
+    terms: GraphTerms,
+    body: Body,
+    arguments: Sequence[tuple[str, Array, tuple[()] | None]],
+    feeds: dict[str, Array],
+    read: Read,
+) -> Checkpoint:
+    """Return a body as a model, and add the values of what it captures to ``feeds``.
 
-    Constants that it captures are constants of the model. ``feeds`` has its arguments, of which ``scalars`` have no axes.
+    Constants that it captures are constants of the model. ``arguments`` are its own inputs: names, values and known shapes.
+    Raises RefusedError as :func:`open_bodies` does.
     """
-    format_, graph = find_format(side.model.graph), side.model.graph
+    inputs = [node for node in body.graph.nodes if node.details.holds_value is False and node not in body.captured]
+    if len(inputs) != len(arguments):
+        raise RefusedError(_UNKNOWN)
     links: dict[Place, Entry] = {}
-    outer: dict[Node, Node] = {}
+    images: dict[Node, Node] = {}
+
+    def link_input(variable: Node, name: str, dtype: str, shape: Sequence[Any] | None) -> None:
+        node = find_format(side.model.graph).make_input(name, dtype, shape)
+        links[variable, 0], images[node] = Entry(node), node
+
     for variable, entry in body.captured.items():
         # Constants stay constants of the body's model: identities and axes need their values, not an input.
-        needed = post_order([entry.node]) if terms.key(entry)[0] == "constant" else []
-        if needed and all(node.op or node.details.holds_value for node in needed):
-            outer.update({node: node for node in needed})
+        if needed := _list_constants(terms, entry):
+            images.update(zip(needed, needed, strict=True))
             links[variable, 0] = entry
             continue
-        name = f"captured {plan.find_term(terms, entry)}"
+        name = f"captured {find_term(terms, entry)}"
         value = feeds[name] if name in feeds else read(entry)
         if not isinstance(value, np.ndarray):
-            return None
+            raise RefusedError(_UNKNOWN)
         feeds[name] = value
         dtype, shape = side.find_parts(entry)
-        links[variable, 0] = Entry(format_.make_input(name, dtype or name_dtype(value), shape))
-    arguments = [name for name in feeds if name.startswith("argument ")]
-    body_inputs = [node for node in body.graph.nodes if node.details.holds_value is False and node not in body.captured]
-    if len(body_inputs) != len(arguments):
-        return None
-    for node, name in zip(sorted(body_inputs, key=lambda node: node.details.values["position"]), arguments, strict=True):
-        # The sizes of other arguments may change from one pass to the next.
-        shape = () if name in scalars else None
-        links[node, 0] = Entry(format_.make_input(name, name_dtype(feeds[name]), shape))
-    own = [node for node in post_order(head.node for head in body.graph.heads) if get_place(Entry(node)) not in links]
-    images = rebuild(own, keep, redirect=lambda entry, _: links.get(get_place(entry)), images=outer)
-    heads = tuple(links.get(get_place(head)) or relink(head, images) for head in body.graph.heads)
-    nodes = tuple(post_order(head.node for head in heads))
-    return msgspec.structs.replace(side.model, graph=Graph(nodes, heads, graph.attrs, graph.source, graph.extra))
+        link_input(variable, name, dtype or name_dtype(value), shape)
+    inputs.sort(key=lambda node: node.details.values["position"])
+    for node, (name, value, shape) in zip(inputs, arguments, strict=True):
+        link_input(node, name, name_dtype(value), shape)
+    order = [node for node in post_order(head.node for head in body.graph.heads) if (node, 0) not in links]
+    return _substitute(side.model, order, body.graph.heads, links, images)
+
+
+def _list_constants(terms: GraphTerms, entry: Entry) -> list[Node]:
+    """Return the nodes that compute a constant; none where they need an input, or where it is another value."""
+    nodes = post_order([entry.node]) if terms.key(entry)[0] == "constant" else []
+    return nodes if all(node.op or node.details.holds_value for node in nodes) else []
 
 
 def chooses_bodies(node: Node) -> bool:

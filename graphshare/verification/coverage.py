@@ -29,8 +29,8 @@ class BodyCoverage:
         Returns what each of them is, by the name of the If.
         """
         graph = computation.graph
-        switches = [(node.name, find_format(graph).find_switch(node)) for node in graph.nodes if node.op]
-        entries = {name: switch[0] for name, switch in switches if switch is not None}
+        find_switch = find_format(graph).find_switch
+        entries = {node.name: switch[0] for node in graph.nodes if node.op and (switch := find_switch(node))}
         places = {(entry.node, entry.index): entry for entry in entries.values()}
         with suppress(InputError, RefusedError):  # the outputs are what was asked for
             outputs = computation.select(list(places.values())).run(values).outputs if places else ()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
+from itertools import chain
 from typing import Any
 
 from graphshare.errors import Fault, RefusedError
@@ -27,11 +29,24 @@ def pair_parameters(
     They have one place in graphs of one ``structure``, or else one name. ``held`` are the names that each file holds. Raises
     RefusedError with all that has no value, or has one and is fed.
     """
-    fed = {name for feeds in sets for name in feeds}
-    chosen = list(_choose(sides, pairs, structure, held, fed, is_drawn=params_seed is not None))
+    fed, inputs = set().union(*sets), dict(pairs.inputs)
+
+    @cache
+    def find_defaults() -> set[str]:
+        # A session has to be open for its defaults, so they are looked up only where they matter.
+        return {name for side in sides for name in side.list_defaults()}
+
+    def takes_value(a: Node, b: Node) -> bool:
+        values = {node.name for node in (a, b) if node.details.holds_value}
+        if a.name in fed or b.name in fed:
+            return not values or values <= find_defaults()
+        return params_seed is not None and not values and a.name not in held[0] and b.name not in held[1]
+
+    variables = structure.variables if structure else _pair_names(sides)
+    chosen = [(a, b) for a, b in variables if a not in inputs and takes_value(a, b)]
     names = [[pair[side].name for pair in chosen] for side in (0, 1)]
     faults = [fault for side, own in zip(sides, names, strict=True) for fault in side.list_lacks(own, params_seed)]
-    known = {node.name for pair in (*chosen, *pairs.inputs) for node in pair}
+    known = {node.name for node in chain(*chosen, *pairs.inputs)}
     others = {node.name for side in sides for node in side.graph.variables() if side.is_parameter(node)} - known
     faults += [Fault(f"`feeds` {name!r} {_HELD}") for name in sorted(fed & others)]
     if faults:
@@ -39,25 +54,7 @@ def pair_parameters(
     return chosen
 
 
-def _choose(
-    sides: tuple[Computation, Computation],
-    pairs: ModelPairs,
-    structure: Pairing | None,
-    held: Sequence[Collection[str]],
-    fed: Collection[str],
-    *,
-    is_drawn: bool,
-) -> Iterator[tuple[Node, Node]]:
-    left, right = ([*side.graph.variables()] for side in sides)
-    # A session has to be open for its defaults, so they are looked up only where they matter.
-    is_open = any(node.name in fed and node.details.holds_value for node in (*left, *right))
-    defaults = {name for side in sides for name in side.list_defaults()} if is_open else set()
-    twins = {node.name: node for node in right}
-    named = [(node, twins[node.name]) for node in left if node.name in twins]
-    inputs = dict(pairs.inputs)
-    for a, b in structure.variables if structure else named:
-        is_fed = a.name in fed or b.name in fed
-        is_missing = a.name not in held[0] and b.name not in held[1]
-        is_inside = any(node.details.holds_value and node.name not in defaults for node in (a, b))
-        if a not in inputs and not is_inside and (is_fed or (is_drawn and is_missing)):
-            yield a, b
+def _pair_names(sides: tuple[Computation, Computation]) -> list[tuple[Node, Node]]:
+    """Return the variables of both models that have one name."""
+    twins = {node.name: node for node in sides[1].graph.variables()}
+    return [(node, twins[node.name]) for node in sides[0].graph.variables() if node.name in twins]

@@ -38,28 +38,26 @@ def allow_noise(
     for number, own in enumerate(outputs):
         if rounds[number] or any(isinstance(each, Refused) for each in own):
             continue
-        noise = [_measure_noise(side, inputs[number][i], own[i]) for i, side in enumerate(sides)]
-        largest = [max(each) for each in zip(*noise, strict=True)]
-        operators = [tuple(head.node.op for head in pair) for pair in zip(*(side.graph.heads for side in sides), strict=True)]
-        allowed[number] = _excuse(rounds[number], own, largest, operators, tolerance, notes)
+        noise = [_measure_noise(*each) for each in zip(sides, inputs[number], own, strict=True)]
+        allowed[number] = _excuse(sides, rounds[number], own, list(map(max, *noise)), tolerance, notes)
     return tuple(allowed), notes
 
 
 def _excuse(
+    sides: tuple[Computation, Computation],
     values: Values,
     own: tuple[Any, Any],
     noise: Sequence[float],
-    operators: Sequence[tuple[str, ...]],
     tolerance: Tolerance,
     notes: list[str],
 ) -> Values:
     """Return a comparison with the outputs that noise explains; beyond its cap they are not judged."""
     compared = list(values.outputs)
+    heads = [side.graph.heads for side in sides]
     for place, (output, each) in enumerate(zip(values.outputs, noise, strict=True)):
         if output.comparison:
             continue
-        values_of = (own[0][place], own[1][place])
-        cap = max(_cap_noise(each, value, op) for value, op in zip(values_of, operators[place], strict=True))
+        cap = max(_cap_noise(each, side[place], own_heads[place].node.op) for side, own_heads in zip(own, heads, strict=True))
         wider = msgspec.structs.replace(tolerance, atol=max(tolerance.atol, cap))
         comparison = compare_values(own[1][place], own[0][place], wider)
         text = f"{output.reference!r} is {comparison.max_abs:.3g} apart, and a model from itself {each:.3g}"

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
-from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import InputError, RefusedError
-from graphshare.formats.params.narrow_dtypes import is_floating, is_narrow, widen
+from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.formats.params.narrow_dtypes import is_floating, widen
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.terms import Place
 from graphshare.ir.walk import list_operands
 from graphshare.ops.kernel import Array
 from graphshare.verification.comparison import Tolerate, compare_values
-from graphshare.verification.region_plan import Cone, RegionPlan, get_place, open_part
+from graphshare.verification.region_plan import AnalyzedModel, Cone, RegionPlan, open_part
 
-Values = Mapping[Hashable, Array]
-Sizes = Mapping[Hashable, Sequence[object]]
-Draw = Callable[[Values, Sizes], Iterator[dict[Hashable, Array]]]
+Key = int | str
+"""A term, or the name of an input."""
+Values = Mapping[Key, Array]
+Sizes = Mapping[Key, Sequence[object]]
+Draw = Callable[[Values, Sizes], Iterator[dict[Key, Array]]]
 """Returns other values by the same keys; the second argument has the sizes that must stay, where the rank is known."""
 _OPEN = frozenset(
     """Add AveragePool BatchNorm BatchNormalization Concat Constant Conv ConvTranspose Convolution Deconvolution DepthToSpace
@@ -42,14 +44,9 @@ _LENGTHENED = 4
 """How many sizes are tried."""
 
 
-def may_hide(cone: Cone) -> bool:
-    """Whether an operator of a region may give one result for unlike operands, as a Relu does for negative numbers."""
-    return any(node.op not in _OPEN for nodes in (cone.left, cone.right) for node in nodes)
-
-
 def is_on_grid(cone: Cone) -> bool:
     """Whether one side of a region rounds to a grid: numbers beside the grid may not reach it, so others show nothing."""
-    return any(node.op in _GRID for nodes in (cone.left, cone.right) for node in nodes) and not is_alike(cone)
+    return any(node.op in _GRID for node in chain(*cone.sides)) and not is_alike(cone)
 
 
 def is_alike(cone: Cone) -> bool:
@@ -63,10 +60,9 @@ def has_other_values(plan: RegionPlan, cone: Cone) -> bool:
     An attribute that one side alone states may be the default. Sides that start from other values, or have their operators in
     another order, are built in another way: a Slice before a Transpose has other axes than one behind it.
     """
-    sides = ((plan.left, cone.left), (plan.right, cone.right))
-    if any(terms.form.is_call(node) for terms, nodes in sides for node in nodes):
+    if any(terms.form.is_call(node) for terms, nodes in zip(plan.terms, cone.sides, strict=True) for node in nodes):
         return True
-    starts = [{term for term, _ in own.values()} for own in plan.list_starts(cone)]
+    starts = [{term for term, _ in plan.list_starts(cone, side).values()} for side in (0, 1)]
     is_built_alike = starts[0] == starts[1] and [node.op for node in cone.left] == [node.op for node in cone.right]
     return is_built_alike and any(_differ_in_values(plan, a, b) for a, b in zip(cone.left, cone.right, strict=True))
 
@@ -80,68 +76,104 @@ def _differ_in_values(plan: RegionPlan, a: Node, b: Node) -> bool:
     return any(x != y and x[0] == y[0] == "constant" for x, y in keys)
 
 
-class Start(Struct, frozen=True, eq=False):
-    """What both sides of a region start from: ``touched`` places with their terms, and inputs of the models.
+class Trial(Struct, frozen=True, eq=False):
+    """A region of two models that is computed on different inputs, and what these are made of.
 
-    ``names`` has the name of each input by place, which is one on both sides, ``values`` the inputs by name, and ``inputs``
-    those of each side in the dtypes that they have there; ``read`` returns the value of a term.
+    ``touched`` are terms that a side is computed from, ``inputs`` those of both models by place; ``read`` returns the value of
+    a term.
     """
 
-    touched: tuple[dict[Place, int], dict[Place, int]]
-    names: Sequence[Mapping[Place, str]]
-    values: Mapping[str, Any]
+    sides: Sequence[AnalyzedModel]
+    plan: RegionPlan
+    cone: Cone
+    touched: set[int]
     inputs: Sequence[Mapping[Place, Any]]
     read: Callable[[int], Any]
+    tolerate: Tolerate
 
+    def find_hidden(self, *, is_same: bool, is_like: bool) -> str:
+        """Return how the sides, which agree on some inputs, differ on others; empty where they do not.
 
-def try_other_inputs(
-    models: Sequence[Checkpoint],
-    plan: RegionPlan,
-    cone: Cone,
-    start: Start,
-    find_sizes: Callable[[int], Sequence[object]],
-    tolerate: Tolerate,
-    draw: Draw,
-    *,
-    is_strict: bool,
-) -> str:
-    """Return how the sides of a region, which agree on some inputs, differ on those that ``draw`` makes of them.
+        With ``is_same`` they agree bit for bit. With ``is_like`` they also have the same operators, so that other inputs have
+        to show whether they differ: the text says, too, why these could not be computed.
+        """
+        try:
+            frontier = self._find_frontier()
+            draws = self._choose_draws(chain(*(nodes for _, nodes in frontier)), is_same=is_same, is_like=is_like)
+            places = [self._name_starts(side, *each) for side, each in enumerate(frontier)]
+            values = self._read_values(places) if draws else {}
+            texts = (self._try_draw(places, values, draw, is_strict=is_like) for draw in draws if values)
+            return next(filter(None, texts), "")
+        except (InputError, RefusedError) as error:
+            return error.faults[0].message if is_like else ""
 
-    The text is empty where they do not. With ``is_strict`` it also says why other inputs could not be computed.
-    """
-    touched = _find_frontier(plan, cone, start)
-    if touched is None:
-        return "different inputs cannot be drawn" if is_strict else ""
-    nodes = [_list_computed(cone, touched[side], side) for side in (0, 1)]
-    others = {node for each in plan.cones if each is not cone for node in (*each.left, *each.right)}
-    # Numbers of any magnitude would show, too, what other regions round in another way.
-    if draw is draw_other_inputs and not is_strict and not others.isdisjoint((*nodes[0], *nodes[1])):
-        return ""
-    read = [[node for node in own if not node.op] for own in nodes]
-    places: list[dict[Place, Hashable]] = [
-        {**touched[side], **{(node, 0): start.names[side][node, 0] for node in read[side] if (node, 0) in start.names[side]}}
-        for side in (0, 1)
-    ]
-    keys = dict.fromkeys(key for own in places for key in own.values())
-    values = {key: start.values[key] if isinstance(key, str) else start.read(key) for key in keys}  # type: ignore[arg-type]
-    if not values:
-        return ""
-    if not all(isinstance(value, np.ndarray) for value in values.values()):
-        return "different inputs cannot be drawn" if is_strict else ""
-    sizes: dict[Hashable, Sequence[object]] = {key: find_sizes(key) for key in keys if isinstance(key, int)}
-    results: list[list[list[Any]]] = []
-    try:
-        for side, (model, own) in enumerate(zip(models, places, strict=True)):
-            like = start.inputs[side]
-            known = {place: _cast_as(values[key], like.get(place)) for place, key in own.items()}
+    def _find_frontier(self) -> list[tuple[dict[Place, int], list[Node]]]:
+        """Return for each side the places of terms that both are computed from, and the nodes that compute it from them.
+
+        A term that one side alone starts from follows from others of the other side, so that both could not be chosen freely.
+
+        Raises:
+            RefusedError: there are none.
+        """
+        known = self.touched
+        while True:
+            traced = [self.plan.trace(side, self._list_targets(side), known) for side in (0, 1)]
+            left, right = (set(touched.values()) for touched, _ in traced)
+            if left == right:
+                return traced
+            if known == left & right:
+                raise RefusedError(Fault("different inputs cannot be drawn"))
+            known = left & right
+
+    def _list_targets(self, side: int) -> list[Entry]:
+        return [end[side] for end in self.cone.ends]
+
+    def _choose_draws(self, nodes: Iterable[Node], *, is_same: bool, is_like: bool) -> list[Draw]:
+        """Return the draws that may show a difference of a region, which is computed by these nodes."""
+        draws: list[Draw] = []
+        # An operator may give one result for unlike operands, as a Relu does for negative numbers; other signs pass it.
+        if not is_like and any(node.op not in _OPEN for node in chain(*self.cone.sides)):
+            draws.append(draw_scaled)
+        others = {node for cone in self.plan.cones if cone is not self.cone for node in chain(*cone.sides)}
+        # Numbers of any magnitude would show, too, what other regions round in another way.
+        if is_same and (is_like or others.isdisjoint(nodes)):
+            draws.append(draw_other_inputs)
+        return draws
+
+    def _name_starts(self, side: int, touched: Mapping[Place, int], nodes: Sequence[Node]) -> dict[Place, Key]:
+        """Return the term, or the name of an input, which is one on both sides, of each place that a side is computed from."""
+        read = [node for node in nodes if (node, 0) in self.inputs[side]]
+        return {**touched, **{(node, 0): self.sides[side].name_input(node) for node in read}}
+
+    def _read_values(self, places: Sequence[Mapping[Place, Key]]) -> dict[Key, Array]:
+        """Return the values that both sides start from. Raises RefusedError where one is not an array."""
+        named: dict[str, Any] = {}
+        for side, own in zip(self.sides, self.inputs, strict=True):
+            for (node, _), array in own.items():
+                # What is an integer on one side is a whole number on the other.
+                is_integer = isinstance(array, np.ndarray) and array.dtype.kind in "biu"
+                name = side.name_input(node)
+                named[name] = array if is_integer else named.get(name, array)
+        keys = dict.fromkeys(key for own in places for key in own.values())
+        values = {key: named[key] if isinstance(key, str) else self.read(key) for key in keys}
+        if not all(isinstance(value, np.ndarray) for value in values.values()):
+            raise RefusedError(Fault("different inputs cannot be drawn"))
+        return values
+
+    def _try_draw(self, places: Sequence[Mapping[Place, Key]], values: Values, draw: Draw, *, is_strict: bool) -> str:
+        """Return whether both sides differ on what ``draw`` makes of the values that they start from, see :func:`_compare`."""
+        original, entries = self.sides[0], self.plan.entries[0]
+        terms = [key for key in values if isinstance(key, int)]
+        sizes: dict[Key, Sequence[object]] = {key: original.find_parts(entries[key])[1] or () for key in terms}
+        results: list[list[list[Any]]] = []
+        for side, own in enumerate(places):
+            like = self.inputs[side]
             # With free sizes, as later inputs are longer than those that reached the region.
-            compute = open_part(model, [end[side] for end in cone.ends], known, has_sizes=False)
-            for_side = ({p: _cast_as(each[key], like.get(p)) for p, key in own.items()} for each in draw(values, sizes))
-            results.append([_compute(compute, each) for each in for_side])
+            known = _cast_values(values, own, like)
+            compute = open_part(self.sides[side].model, self._list_targets(side), known, has_sizes=False)
+            results.append([_compute(compute, _cast_values(each, own, like)) for each in draw(values, sizes)])
             del compute  # one of them is in memory at a time
-    except (InputError, RefusedError) as error:
-        return error.faults[0].message if is_strict else ""
-    return _compare(results[0], results[1], tolerate, is_strict=is_strict)
+        return _compare(results[0], results[1], self.tolerate, is_strict=is_strict)
 
 
 def _compare(lefts: list[list[Any]], rights: list[list[Any]], tolerate: Tolerate, *, is_strict: bool) -> str:
@@ -164,91 +196,34 @@ def _compute(compute: Callable[[Mapping[Place, Array]], list[Any]], values: Mapp
         return []
 
 
-def _cast_as(value: Array, like: Array | None) -> Array:
-    """Return an array in the dtype of another one, if there is one."""
-    return value if like is None or value.dtype == like.dtype else value.astype(like.dtype)
+def _cast_values(values: Values, places: Mapping[Place, Key], like: Mapping[Place, Array]) -> dict[Place, Array]:
+    """Return the values of the places of a side, those of inputs in the dtypes that they have there."""
+    return {p: values[key].astype(like[p].dtype, copy=False) if p in like else values[key] for p, key in places.items()}
 
 
 def _is_finite(value: Any) -> bool:
     return not isinstance(value, np.ndarray) or value.dtype.kind != "f" or bool(np.isfinite(value).all())
 
 
-def find_touched(plan: RegionPlan, side: int, targets: Sequence[Entry], known: Collection[int]) -> dict[Place, int]:
-    """Return the places of known terms that a side computes ``targets`` from, with their terms."""
-    terms = (plan.left, plan.right)[side]
-    touched: dict[Place, int] = {}
-    done: set[Node] = set()
-    pending = [entry.node for entry in targets]
-    while pending:
-        node = pending.pop()
-        if node in done or not node.op:
-            continue
-        done.add(node)
-        for entry in node.inputs:
-            term = plan.find_term(terms, entry) if entry.node.op else None
-            if term is not None and term in known:
-                touched[get_place(entry)] = term
-            else:
-                pending.append(entry.node)
-    return touched
-
-
-def _find_frontier(plan: RegionPlan, cone: Cone, start: Start) -> tuple[dict[Place, int], dict[Place, int]] | None:
-    """Return the places of terms that both sides of a region are computed from; None where there are none.
-
-    A term that one side alone starts from follows from others of the other side, so that both could not be chosen freely.
-    """
-    known = {*start.touched[0].values(), *start.touched[1].values()}
-    while True:
-        left, right = (find_touched(plan, side, [end[side] for end in cone.ends], known) for side in (0, 1))
-        both = set(left.values()) & set(right.values())
-        if both == set(left.values()) == set(right.values()):
-            return left, right
-        if known == both:
-            return None
-        known = both
-
-
-def _list_computed(cone: Cone, stops: Collection[Place], side: int) -> list[Node]:
-    """Return what a side of a region is computed by beyond some places: operators, and variables that they read."""
-    done: dict[Node, None] = {}
-    pending = [end[side].node for end in cone.ends]
-    while pending:
-        node = pending.pop()
-        if node not in done:
-            done[node] = None
-            pending += [entry.node for entry in node.inputs if get_place(entry) not in stops]
-    return [*done]
-
-
-def draw_scaled(values: Values, known: Sizes) -> Iterator[dict[Hashable, Array]]:
+def draw_scaled(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
     """Yield the same floats in other places and with other signs, and larger and smaller ones; integers stay."""
+    floats = {key: array for key, array in values.items() if is_floating(array.dtype)}
     # Each number with the other sign: what a Relu has hidden passes it.
-    yield {key: _negate(array) for key, array in values.items()}
+    yield {**values, **{key: -array for key, array in floats.items()}}
     rng = np.random.default_rng(0)
-    count = sum(np.size(array) for array in values.values() if isinstance(array, np.ndarray))
+    count = sum(array.size for array in values.values())
     more = 10.0 ** rng.uniform(-1, 2, min(_MORE, _FEW // max(count, 1)))
     for scale in (*_SCALES, *more):
-        yield {key: _scale(rng, array, scale) for key, array in values.items()}
-
-
-def _negate(array: Array) -> Array:
-    if not isinstance(array, np.ndarray) or not is_floating(array.dtype):
-        return array
-    negative: Array = -array
-    return negative
+        yield {**values, **{key: _scale(rng, array, scale) for key, array in floats.items()}}
 
 
 def _scale(rng: np.random.Generator, array: Array, scale: float) -> Array:
-    if not isinstance(array, np.ndarray) or not is_floating(array.dtype):
-        return array
-    if is_narrow(array.dtype):
-        return _scale(rng, widen(array), scale).astype(array.dtype)
-    moved: Array = rng.permutation(array.reshape(-1)).reshape(array.shape) * rng.choice((-1, 1), array.shape) * scale
-    return np.asarray(moved, array.dtype)
+    wide = widen(array)
+    moved: Array = rng.permutation(wide.reshape(-1)).reshape(wide.shape) * rng.choice((-1, 1), wide.shape) * scale
+    return np.asarray(moved, wide.dtype).astype(array.dtype, copy=False)
 
 
-def draw_other_inputs(values: Values, known: Sizes) -> Iterator[dict[Hashable, Array]]:
+def draw_other_inputs(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
     """Yield other values by the same keys, which fit each other as far as equal sizes are one size.
 
     They are the same numbers in other places and with other signs, larger ones, numbers of any magnitude, and arrays that have
@@ -259,28 +234,22 @@ def draw_other_inputs(values: Values, known: Sizes) -> Iterator[dict[Hashable, A
     for number in range(3):
         yield {key: _change(rng, array, number) for key, array in values.items()}
     fixed = {size for sizes in known.values() for size in sizes if isinstance(size, int)}
-    arrays = {key: array for key, array in values.items() if isinstance(array, np.ndarray)}  # not sequences, and not nothing
-    for size in sorted({size for array in arrays.values() for size in array.shape} - fixed - {0})[:_LENGTHENED]:
-        longer = {key: np.resize(array, [n + (n == size) for n in array.shape]) for key, array in arrays.items()}
-        yield {**values, **longer}
+    for size in sorted({size for array in values.values() for size in array.shape} - fixed - {0})[:_LENGTHENED]:
+        yield {key: np.resize(array, [n + (n == size) for n in array.shape]) for key, array in values.items()}
 
 
 def _change(rng: np.random.Generator, array: Array, number: int) -> Array:
-    """Return an array of the same shape and dtype with other values; sequences and optional values are the same."""
-    if not isinstance(array, np.ndarray):
-        return array
-    if is_narrow(array.dtype):
-        return _change(rng, widen(array), number).astype(array.dtype)
-    result: Array = rng.permutation(array.reshape(-1)).reshape(array.shape)
-    if array.dtype.kind == "b":
-        return np.asarray((result, ~result, result & False)[number])
-    if array.dtype.kind in "iu":
+    """Return an array of the same shape and dtype with other values."""
+    wide = widen(array)
+    result: Array = rng.permutation(wide.reshape(-1)).reshape(wide.shape)
+    if wide.dtype.kind == "b":
+        result = (result, ~result, result & False)[number]
+    elif wide.dtype.kind in "iu":
         # Integers stay small: most are indices or sizes, and large ones would be refused.
-        result = np.array((result, result + 1, result * 0)[number]).astype(array.dtype)
-    if array.dtype.kind != "f":
-        return result
-    if number == 2:
-        result = 10.0 ** rng.uniform(-_DECADES, _DECADES, array.shape)
-    result = result * rng.choice((-1, 1), array.shape) * (_LARGE if number == 1 else 1)
+        result = (result, result + 1, result * 0)[number]
+    elif wide.dtype.kind == "f":
+        if number == 2:
+            result = 10.0 ** rng.uniform(-_DECADES, _DECADES, wide.shape)
+        result = result * rng.choice((-1, 1), wide.shape) * (_LARGE if number == 1 else 1)
     with np.errstate(over="ignore"):
-        return result.astype(array.dtype, copy=False)
+        return np.asarray(result).astype(wide.dtype, copy=False).astype(array.dtype, copy=False)

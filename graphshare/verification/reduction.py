@@ -127,7 +127,9 @@ class Reducer:
         names = dict(zip(map(get_place, sources), unique_names(list(map(output_name, sources))), strict=True))
         inputs = {(node, 0): feeds[node.name] for node in planner.sides[0].nodes if not node.op and node.name in feeds}
         values = dict(zip(names.values(), compute_part(self.models[0], sources, inputs) if sources else (), strict=True))
-        variables = {(e.node, 0): planner.name_input(e.node) for node in cone.right for e in node.inputs if not e.node.op}
+        variables = {
+            (e.node, 0): planner.sides[1].name_input(e.node) for node in cone.right for e in node.inputs if not e.node.op
+        }
         starts = (
             {place: names.get(get_place(e), e.node.name) for place, e in lefts.items() if e.node.op or place in inputs},
             {**{place: names.get(get_place(e), e.node.name) for place, e in rights.items()}, **variables},

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
+import numpy as np
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.formats.params.comparison import Comparison
 from graphshare.ops.kernel import Array
-from graphshare.verification.comparison import Tolerate
+from graphshare.verification.comparison import Tolerance, Tolerate, compare_values, find_largest
 from graphshare.verification.region_plan import Cone
 
 Feeds = tuple[Mapping[str, Array], Mapping[str, Array]]
@@ -84,15 +85,19 @@ class RegionReport(msgspec.Struct, frozen=True):
         return all(self.regions)
 
 
-def make_region(
-    cone: Cone,
-    comparison: Comparison | None = None,
-    of_largest: float | None = None,
-    tolerance: float = 0.0,
-    *,
-    reason: str = "",
-) -> Region:
-    """Return a region with its judgement, or with the reason why there is none."""
+def make_region(cone: Cone, reason: str = "") -> Region:
+    """Return a region that is not judged, with the reason."""
     ends = tuple((output_name(a), output_name(b)) for a, b in cone.ends)
-    nodes, others = (tuple(Operator(node.op, node.name) for node in side) for side in (cone.left, cone.right))
-    return Region(ends, nodes, others, comparison, of_largest, tolerance, reason)
+    nodes, others = (tuple(Operator(node.op, node.name) for node in side) for side in cone.sides)
+    return Region(ends, nodes, others, reason=reason)
+
+
+def judge_region(cone: Cone, value: Any, wanted: Any, tolerance: Tolerance) -> Region:
+    """Return a region that is judged by the values of one of its ends."""
+    comparison = compare_values(value, wanted, tolerance)
+    of_largest = None
+    if isinstance(wanted, np.ndarray) and comparison.max_abs < float("inf"):
+        of_largest = comparison.max_abs / (find_largest(wanted) or 1.0) if comparison.max_abs else 0.0
+    return msgspec.structs.replace(
+        make_region(cone), comparison=comparison, of_largest=of_largest, tolerance=tolerance.of_largest
+    )

@@ -11,9 +11,9 @@ where it arises. If all are equal bit for bit, so are the outputs for these inpu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -30,7 +30,7 @@ from graphshare.execute.prepare.prepare import unique_names
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params import narrow_dtypes
 from graphshare.formats.params.records import PRECISIONS
-from graphshare.ir.graph import Entry, Node, Rewrite
+from graphshare.ir.graph import EMPTY, Entry, Node, Rewrite
 from graphshare.ir.terms import Facts, GraphTerms, Place, TermTable
 from graphshare.ir.walk import consumers, post_order
 from graphshare.ops.kernel import Array
@@ -41,6 +41,7 @@ _COMPUTED_BYTES = 1 << 28  # of a constant that is computed for a comparison
 FLOATS = frozenset(PRECISIONS)
 """Dtypes that one value may have in two models."""
 _TITLES = ("the original", "the other model")
+_STEPS = 6  # operators after a value whose result may have its name on the other side, Identities among them
 _CANDIDATES = 16  # values after one that may be the one that has its name on the other side
 _INSIDE = 256  # values before it in its region that may be
 
@@ -54,6 +55,21 @@ def get_place(entry: Entry) -> Place:
     return entry.node, entry.index
 
 
+def get_places(pair: Pair) -> tuple[Place, Place]:
+    """Return the places of a left and a right value."""
+    return get_place(pair[0]), get_place(pair[1])
+
+
+def find_term(terms: GraphTerms, entry: Entry) -> int:
+    """Return the term of a value, whatever dtype it has on the other side."""
+    return _strip_dtype(terms.form.table, terms.of(entry))
+
+
+def _strip_dtype(table: TermTable, term: int) -> int:
+    key = table.keys[term]
+    return int(key[1]) if key[0] == "as" else term
+
+
 def compute_part(model: Checkpoint, targets: Sequence[Entry], values: Values) -> list[Any]:
     """Return the values of ``targets``, computed from ``values`` of outputs and inputs as :func:`open_part` does."""
     return open_part(model, targets, values)(values)
@@ -62,9 +78,9 @@ def compute_part(model: Checkpoint, targets: Sequence[Entry], values: Values) ->
 def open_part(
     model: Checkpoint, targets: Sequence[Entry], values: Values, *, has_sizes: bool = True
 ) -> Callable[[Values], list[Any]]:
-    """Return what computes ``targets`` from values of the places, and the dtypes, of ``values``, without optimizations.
+    """Return a function that computes ``targets`` from values at the places of ``values``, with optimizations off.
 
-    Unless ``has_sizes``, their sizes are free.
+    Dtypes are those of ``values``, and sizes too, unless they are free (``has_sizes=False``).
 
     Raises:
         InputError: the backend refuses the part.
@@ -122,15 +138,18 @@ def cut_part(
     return extract_entries(model.graph, targets, cuts=names, inputs=variables), variables
 
 
-class Side:
-    """One of the models: its operators in order, and what follows of its values from its inputs alone, once that is read."""
+class AnalyzedModel:
+    """One model: its operators in order and, once read, the facts inferred from its inputs.
 
-    def __init__(self, model: Checkpoint, heads: Sequence[Entry]) -> None:
-        self.model = model
+    ``aliases`` has the names of its inputs in the original, where these differ.
+    """
+
+    def __init__(self, model: Checkpoint, heads: Sequence[Entry], aliases: Mapping[str, str] = EMPTY) -> None:
+        self.model, self._aliases = model, aliases
         self.nodes = post_order(entry.node for entry in heads)
         self.order = {node: number for number, node in enumerate(self.nodes)}
         # A value that nothing reads ends no region: its difference could not reach an output.
-        read = {get_place(e) for e in (*heads, *(e for node in self.nodes for e in node.inputs))}
+        read = {get_place(e) for e in chain(heads, *(node.inputs for node in self.nodes))}
         outputs = [e for node in self.nodes if node.op for e in visible_outputs(node) if get_place(e) in read]
         counts = Counter(map(output_name, outputs))
         # A name that several values have identifies none of them.
@@ -141,6 +160,14 @@ class Side:
         self.facts = Facts()
         self.contents: dict[Node, Hashable | None] = {}
         self.heads = tuple(heads)
+
+    def name_input(self, node: Node) -> str:
+        """Return the name of an input in the original."""
+        return self._aliases.get(node.name, node.name)
+
+    def identify_input(self, node: Node) -> Hashable:
+        """Return what identifies the value of an input: one of another dtype is another value, whatever its name."""
+        return self.name_input(node), self.dtypes.get(node)
 
     def read_facts(self, shapes: Mapping[str, GivenShape]) -> None:
         """Infer types from inputs of these shapes, and compute constants; none where the backend refuses it."""
@@ -156,12 +183,10 @@ class Side:
         try:
             values = compute_part(self.model, wanted, fed) if wanted else []
         except GraphshareError:
-            # Without constants fewer nodes are the same: the proof is weaker, and not wrong.
+            # Without constants, fewer nodes match. The proof is weaker but still sound.
             values, wanted = [], []
         known = {**fed, **dict(zip(map(get_place, wanted), values, strict=True))}
-        arrays = {
-            place: value for place, value in known.items() if isinstance(value, np.ndarray) and value.dtype.kind in "fiubO"
-        }
+        arrays = {place: x for place, x in known.items() if isinstance(x, np.ndarray) and x.dtype.kind in "fiubO"}
         computed = {place: (name_dtype(x), x.shape, _encode_array(x)) for place, x in arrays.items()}
         self.facts = Facts(types, computed)
 
@@ -183,6 +208,16 @@ class Cone(msgspec.Struct, eq=False):
     left: tuple[Node, ...]
     right: tuple[Node, ...]
 
+    @property
+    def sides(self) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+        """The operators of both sides."""
+        return self.left, self.right
+
+    def leave_out(self, nodes: Container[Node]) -> Cone:
+        """Return the region without some operators."""
+        left, right = (tuple(node for node in side if node not in nodes) for side in self.sides)
+        return Cone(self.ends, left, right)
+
 
 class PlanChanges(msgspec.Struct, eq=False):
     """Findings for another plan: left values that end no region, or cannot pass between sessions, and facts of right ones.
@@ -199,7 +234,7 @@ class PlanChanges(msgspec.Struct, eq=False):
     ranks: dict[Place, int] = msgspec.field(default_factory=dict)
 
     def lacks(self, other: PlanChanges) -> bool:
-        """Whether another one has a change of a value that this one does not have."""
+        """Whether ``other`` contains a change missing here."""
         return any(not set(getattr(other, field)) <= set(getattr(self, field)) for field in self.__struct_fields__)
 
     def add(self, other: PlanChanges) -> None:
@@ -215,34 +250,50 @@ class RegionPlan(msgspec.Struct, eq=False):
     ``uncut`` the terms of values before they ended a region.
     """
 
-    cones: list[Cone]
     left: GraphTerms
     right: GraphTerms
-    sources: dict[int, Entry]
-    uncut: dict[Place, int]
-    entries: tuple[dict[int, Entry], dict[int, Entry]]
+    cones: list[Cone] = msgspec.field(default_factory=list)
+    sources: dict[int, Entry] = msgspec.field(default_factory=dict)
+    uncut: dict[Place, int] = msgspec.field(default_factory=dict)
+    entries: tuple[dict[int, Entry], dict[int, Entry]] = msgspec.field(default_factory=lambda: ({}, {}))
+
+    @property
+    def terms(self) -> tuple[GraphTerms, GraphTerms]:
+        """The terms of both sides."""
+        return self.left, self.right
 
     def list_sources(self, cone: Cone) -> dict[Place, tuple[Entry, Entry]]:
         """Return what the right side of a region starts from, by place: the value there, and that of the left which it is.
 
         Constants are not among them: either side has its own.
         """
-        starts = (e for node in cone.right for e in node.inputs if e.node.op and self.right.key(e)[0] != "constant")
-        return {get_place(e): (e, self.sources[self.right.of(e)]) for e in starts if self.right.of(e) in self.sources}
+        starts = self.list_starts(cone, 1).items()
+        return {place: (e, self.sources[term]) for place, (term, e) in starts if e.node.op}
 
-    def list_starts(self, cone: Cone) -> tuple[dict[Place, tuple[int, Entry]], dict[Place, tuple[int, Entry]]]:
-        """Return what each side of a region starts from, inputs of the models among it, by place: its term, and the value."""
-        starts: list[dict[Place, tuple[int, Entry]]] = []
-        for terms, nodes in ((self.left, cone.left), (self.right, cone.right)):
-            read = [e for node in nodes for e in node.inputs if terms.key(e)[0] != "constant"]
-            own = [e for e in read if terms.of(e) in self.sources or not e.node.op]
-            starts.append({get_place(e): (self.find_term(terms, e), e) for e in own})
-        return starts[0], starts[1]
+    def list_starts(self, cone: Cone, side: int) -> dict[Place, tuple[int, Entry]]:
+        """Return what a side of a region starts from, inputs of the models among it, by place: its term, and the value."""
+        terms = self.terms[side]
+        read = [e for node in cone.sides[side] for e in node.inputs if terms.key(e)[0] != "constant"]
+        starts = {get_place(e): (find_term(terms, e), e) for e in read}
+        return {place: (term, e) for place, (term, e) in starts.items() if term in self.sources or not e.node.op}
 
-    def find_term(self, terms: GraphTerms, entry: Entry) -> int:
-        """Return the term of a value, whatever dtype it has on the other side."""
-        key = terms.key(entry)
-        return int(key[1]) if key[0] == "as" else terms.of(entry)
+    def trace(self, side: int, targets: Iterable[Entry], known: Container[int]) -> tuple[dict[Place, int], list[Node]]:
+        """Return the places of ``known`` terms that a side computes ``targets`` from, and the nodes that compute them."""
+        touched: dict[Place, int] = {}
+        nodes: dict[Node, None] = {}
+        pending = [entry.node for entry in targets]
+        while pending:
+            node = pending.pop()
+            if node in nodes:
+                continue
+            nodes[node] = None
+            for entry in node.inputs:
+                term = find_term(self.terms[side], entry)
+                if entry.node.op and term in known:
+                    touched[get_place(entry)] = term
+                else:
+                    pending.append(entry.node)
+        return touched, list(nodes)
 
     def find_dtype(self, entry: Entry) -> str | None:
         """Return the dtype of a right value that is one of the left in another dtype; None for others."""
@@ -256,14 +307,14 @@ class Planner:
     def __init__(self, left: Checkpoint, right: Checkpoint, heads: Sequence[Pair], inputs: Mapping[str, str]) -> None:
         """Take both models; ``inputs`` has the name on the right of each input of the left one."""
         self._is_mixed = find_format(left.graph) is not find_format(right.graph)
-        self._inputs = {other: name for name, other in inputs.items()}
-        self._inlined: Sequence[int] = ()
+        self._aliases = {other: name for name, other in inputs.items()}
+        self._inlined_calls = 0
         self.changes = PlanChanges()
         self._take(left, right, heads)
 
     def _take(self, left: Checkpoint, right: Checkpoint, heads: Sequence[Pair]) -> None:
-        self.heads = heads
-        self.sides = Side(left, [a for a, _ in heads]), Side(right, [b for _, b in heads])
+        self._heads, self._head_places = heads, set(map(get_places, heads))
+        self.sides = AnalyzedModel(left, [a for a, _ in heads]), AnalyzedModel(right, [b for _, b in heads], self._aliases)
         if self._is_mixed:  # inputs are the same, though one format has no types
             self.sides[0].dtypes = self.sides[1].dtypes = {}
         self._consumers = [consumers(side.nodes) for side in self.sides]
@@ -271,34 +322,26 @@ class Planner:
     def _inline_calls(self) -> None:
         """Put the nodes of functions in the places of calls: only nodes have types, values of their own and identities."""
         inlined = [find_format(side.model.graph).inline_calls(side.model.graph, side.heads) for side in self.sides]
-        if any(count for _, count in inlined):
+        self._inlined_calls = sum(count for _, count in inlined)
+        if self._inlined_calls:
             pairs = list(zip(self.sides, inlined, strict=True))
             left, right = (msgspec.structs.replace(side.model, graph=graph) for side, (graph, _) in pairs)
             lefts, rights = (graph.heads if count else side.heads for side, (graph, count) in pairs)
             self._take(left, right, list(zip(lefts, rights, strict=True)))
-            self._inlined = [count for _, count in inlined]
-
-    def name_input(self, node: Node) -> str:
-        """Return the name on the left of an input of the right model."""
-        return self._inputs.get(node.name, node.name)
 
     def is_head(self, end: Pair) -> bool:
         """Whether two values are outputs of the models that belong together."""
-        return tuple(map(get_place, end)) in {tuple(map(get_place, head)) for head in self.heads}
+        return get_places(end) in self._head_places
 
-    def list_near(self, end: Entry, cone: Cone, steps: int, side: int) -> list[Entry]:
+    def list_near(self, end: Entry, cone: Cone, side: int) -> list[Entry]:
         """Return the values of a side that need ``end`` by few steps, nearest first, and those before it in a region."""
         after: dict[Place, Entry] = {}
         pending = [end.node]
-        for _ in range(steps):
+        for _ in range(_STEPS):
             pending = list(dict.fromkeys(node for each in pending for node, _ in self._consumers[side].get(each, ())))
             after.update({get_place(e): e for node in pending for e in islice(visible_outputs(node), 1)})
-        before = [
-            e
-            for node in reversed((cone.left, cone.right)[side])
-            if node is not end.node
-            for e in islice(visible_outputs(node), 1)
-        ]
+        nodes = (node for node in reversed(cone.sides[side]) if node is not end.node)
+        before = [e for node in nodes for e in islice(visible_outputs(node), 1)]
         return [*list(after.values())[:_CANDIDATES], *before[:_INSIDE]]
 
     def read_facts(self) -> None:
@@ -307,7 +350,7 @@ class Planner:
         left, right = (side.model.graph for side in self.sides)
         known = [{node.name for node in side.nodes if not node.op} for side in self.sides]
         # Two bodies need not read the same values.
-        others = {other: name for other, name in self._inputs.items() if name in known[0] and other in known[1]}
+        others = {other: name for other, name in self._aliases.items() if name in known[0] and other in known[1]}
         names = {name: other for other, name in others.items()}
         try:
             sizes = [unify_sizes((left, right), names, {}, _TITLES), unify_sizes((right, left), others, {}, _TITLES)]
@@ -319,88 +362,67 @@ class Planner:
     def make_plan(self) -> RegionPlan | None:
         """Return the terms of both sides, and the regions where they differ; None where the format has no normal form."""
         table = TermTable()
-        facts = [msgspec.structs.replace(side.facts, ranks=self.changes.ranks) for side in self.sides]
-        forms = [
-            make_form(side.model.graph, side.model.parameter_file, table, own)
-            for side, own in zip(self.sides, facts, strict=True)
-        ]
-        if forms[0] is None or forms[1] is None:
-            return None
-        one, two = self.sides
-        # An input of another dtype is another value, whatever its name.
-        left = GraphTerms(forms[0], lambda node: (node.name, one.dtypes.get(node)), one.contents)
-        right = GraphTerms(forms[1], lambda node: (self.name_input(node), two.dtypes.get(node)), two.contents)
-        if any(self._inlined):
-            left.form.used["calls of functions"] += sum(self._inlined)
+        terms: list[GraphTerms] = []
+        for side in self.sides:
+            facts = msgspec.structs.replace(side.facts, ranks=self.changes.ranks)
+            form = make_form(side.model.graph, side.model.parameter_file, table, facts)
+            if form is None:
+                return None
+            terms.append(GraphTerms(form, side.identify_input, side.contents))
+        plan = RegionPlan(terms[0], terms[1])
+        plan.left.form.used["calls of functions"] += self._inlined_calls
         ends: dict[tuple[Place, Place], Pair] = {}
-        uncut: dict[Place, int] = {}
         # A cut gives both values of a pair one new term, which must be known before any consumer gets its own.
         order, pairs = self._order(self._pair_names())
         for node in order:  # one that both models share, as a rewrite in memory does, is of both
-            for terms, side in zip((left, right), self.sides, strict=True):
+            for own, side in zip(terms, self.sides, strict=True):
                 if node in side.order:
-                    terms.add(node)
+                    own.add(node)
             for a, b in pairs.get(node, ()):
                 # A pair is met at both of its nodes, and settled at the second.
-                if get_place(a) not in left.terms or get_place(b) not in right.terms:
-                    continue
-                if get_place(a) in self.changes.proved:
-                    # The number of terms makes the key new, so that no other value has this term.
-                    left.terms[get_place(a)] = right.terms[get_place(b)] = table.number("proved", len(table.keys))
-                elif left.of(a) != right.of(b):
-                    ends[get_place(a), get_place(b)] = a, b
-                    uncut.update({get_place(a): left.of(a), get_place(b): right.of(b)})
-                    cut = left.terms[get_place(a)] = table.number("cut", len(ends))
-                    dtype = self._find_other_dtype(a, b)
-                    right.terms[get_place(b)] = cut if dtype is None else table.number("as", cut, dtype)
-        for a, b in self.heads:
-            if left.of(a) != right.of(b):
+                if get_place(a) in plan.left.terms and get_place(b) in plan.right.terms:
+                    self._unify_terms(plan, ends, (a, b))
+        for head in self._heads:
+            if plan.left.of(head[0]) != plan.right.of(head[1]):
                 # Outputs end a region even where their names differ or repeat.
-                ends.setdefault((get_place(a), get_place(b)), (a, b))
-        return self._divide(left, right, ends.values(), uncut)
-
-    def _divide(self, left: GraphTerms, right: GraphTerms, ends: Iterable[Pair], uncut: dict[Place, int]) -> RegionPlan:
-        """Return the plan with the region of each end; ends of the same operators are in one."""
-        closed = {left.terms[place] for place in self.changes.closed}
-        known, others = dict[int, Entry](), dict[int, Entry]()
-        for entries, terms, side in zip((known, others), (left, right), self.sides, strict=True):
-            for entry in (entry for node in side.nodes for entry in visible_outputs(node)):
-                key = terms.key(entry)
-                # Of several values of one term the first is taken: all are equal.
-                entries.setdefault(int(key[1]) if key[0] == "as" else terms.of(entry), entry)
-        sources = {term: known[term] for term in right.terms.values() if term in known}
-        for term in set(right.terms.values()):
-            key = right.form.table.keys[term]
-            if key[0] == "as":  # a value in another dtype, which either side starts from
-                sources[term] = sources[key[1]] = known[key[1]]
-        sources = {term: entry for term, entry in sources.items() if term not in closed}
-        plan = RegionPlan([], left, right, sources, uncut, (known, others))
-        cones: dict[tuple[tuple[Node, ...], ...], Cone] = {}
-        for end in ends:
-            parts = [
-                self._find_cone(plan, terms, entry, side)
-                for terms, entry, side in zip((left, right), end, self.sides, strict=True)
-            ]
-            cone = cones.get(tuple(parts))
-            if cone is None:
-                cone = cones[tuple(parts)] = Cone([], *parts)
-                plan.cones.append(cone)
-            cone.ends.append(end)
-        # Values of the original are computed as the walk goes on, so regions follow its order.
-        plan.cones.sort(key=lambda cone: self.sides[0].order[cone.ends[0][0].node])
+                ends.setdefault(get_places(head), head)
+        self._divide(plan, ends.values())
         return plan
 
-    def _find_cone(self, plan: RegionPlan, terms: GraphTerms, end: Entry, side: Side) -> tuple[Node, ...]:
-        """Return the operators that an end needs beyond what both sides have."""
-        cone: set[Node] = set()
-        # From the node itself, because the end's own term is a cut, which both sides have.
-        pending = [end.node] if end.node.op else []
-        while pending:
-            node = pending.pop()
-            if node not in cone:
-                cone.add(node)
-                pending += [e.node for e in node.inputs if e.node.op and terms.of(e) not in plan.sources]
-        return tuple(sorted(cone, key=side.order.__getitem__))
+    def _unify_terms(self, plan: RegionPlan, ends: dict[tuple[Place, Place], Pair], pair: Pair) -> None:
+        """Give both values of a pair one new term; it ends a region unless their terms are equal, or proved to be."""
+        (a, b), (one, two), table = pair, get_places(pair), plan.left.form.table
+        if one in self.changes.proved:
+            # The number of terms makes the key new, so that no other value has this term.
+            plan.left.terms[one] = plan.right.terms[two] = table.number("proved", len(table.keys))
+        elif plan.left.of(a) != plan.right.of(b):
+            ends[one, two] = pair
+            plan.uncut.update({one: plan.left.of(a), two: plan.right.of(b)})
+            cut = plan.left.terms[one] = table.number("cut", len(ends))
+            dtype = self._find_other_dtype(a, b)
+            plan.right.terms[two] = cut if dtype is None else table.number("as", cut, dtype)
+
+    def _divide(self, plan: RegionPlan, ends: Iterable[Pair]) -> None:
+        """Add the region of each end to a plan; ends of the same operators are in one."""
+        for entries, terms, side in zip(plan.entries, plan.terms, self.sides, strict=True):
+            for entry in chain(*map(visible_outputs, side.nodes)):
+                # Of several values of one term the first is taken: all are equal.
+                entries.setdefault(find_term(terms, entry), entry)
+        known, table = plan.entries[0], plan.left.form.table
+        shared = known.keys() & {_strip_dtype(table, term) for term in plan.right.terms.values()}
+        closed = {plan.left.terms[place] for place in self.changes.closed}
+        plan.sources.update({term: known[term] for term in shared - closed})
+        cones: dict[tuple[tuple[Node, ...], ...], Cone] = {}
+        for end in ends:
+            # From the node itself, because the end's own term is a cut, which both sides have.
+            traced = [plan.trace(side, [entry], plan.sources)[1] for side, entry in enumerate(end)]
+            left, right = (
+                tuple(sorted((node for node in nodes if node.op), key=side.order.__getitem__))
+                for nodes, side in zip(traced, self.sides, strict=True)
+            )
+            cones.setdefault((left, right), Cone([], left, right)).ends.append(end)
+        # Values of the original are computed as the walk goes on, so regions follow its order.
+        plan.cones += sorted(cones.values(), key=lambda cone: self.sides[0].order[cone.ends[0][0].node])
 
     def _find_other_dtype(self, a: Entry, b: Entry) -> str | None:
         """Return the dtype of a value on the right where it is another one than on the left."""
@@ -415,14 +437,13 @@ class Planner:
         left, right = self.sides
         # What runs have shown about a left value comes before what names suggest.
         known = {**self.changes.moved, **self.changes.proved}
-        moved = {get_place(entry) for entry in known.values()}
+        taken = set(map(get_place, known.values()))
+        namesakes = {name: entry for name, entry in right.names.items() if get_place(entry) not in taken}
         pairs = []
         for name, a in left.names.items():
-            own = known.get(get_place(a))
-            b = own or right.names.get(name)
-            is_open = get_place(a) not in self.changes.banned
-            is_free = own is not None or (is_open and b is not None and get_place(b) not in moved)
-            if b is None or not is_free or get_place(a) in self.changes.closed:
+            place = get_place(a)
+            b = known.get(place) or (None if place in self.changes.banned else namesakes.get(name))
+            if b is None or place in self.changes.closed:
                 continue
             (dtype, shape), (other, sizes) = left.find_parts(a), right.find_parts(b)
             # Floats of unlike dtypes may be one value; an integer beside a float is another use of the name.
@@ -436,22 +457,22 @@ class Planner:
 
         Pairs whose names cross would each have to come before the other: the one furthest from its place is dropped and banned.
         """
-        nodes = [node for side in self.sides for node in side.nodes]
         while True:
             of_node: dict[Node, list[Pair]] = {}
             for pair in pairs:
                 for entry in pair:
                     of_node.setdefault(entry.node, []).append(pair)
             needs = {}
-            for node in nodes:
+            for node in chain(*(side.nodes for side in self.sides)):
                 needed = [*(entry.node for entry in node.inputs), *node.control_deps]
-                needs[node] = [*needed, *(e.node for each in needed for pair in of_node.get(each, ()) for e in pair)]
+                needs[node] = [*needed, *(e.node for each in needed for e in chain(*of_node.get(each, ())))]
             try:
                 return list(TopologicalSorter(needs).static_order()), of_node
             except CycleError as error:
-                stuck = set(error.args[1])
                 # One pair at a time: what is left often has no cycle, and each pair that stays makes regions smaller.
-                wrong = max((pair for pair in pairs if not stuck.isdisjoint(e.node for e in pair)), key=self._measure_shift)
+                stuck = {*error.args[1]}
+                crossed = [pair for pair in pairs if stuck & {pair[0].node, pair[1].node}]
+                wrong = max(crossed, key=self._measure_shift)
                 self.changes.banned.add(get_place(wrong[0]))
                 pairs = [pair for pair in pairs if pair is not wrong]
 

@@ -43,7 +43,7 @@ class Judge:
         """Take both models; ``inputs`` has the name on the right of each input of the left one."""
         self._planner, self._inputs = Planner(left, right, heads, inputs), inputs
         self._plan: RegionPlan | None = None
-        self._bodies: dict[tuple[Node, Node, str], BodyJudge] = {}
+        self._bodies: dict[tuple[Node, Node], list[BodyJudge]] = {}
         self.departures: Sequence[Departure] = ()
 
     def find_exact(self) -> RegionReport | None:
@@ -53,23 +53,25 @@ class Judge:
             # Terms alone may do: facts take inference of types and a run of the constants, so they come second.
             while self._plan is not None and self._plan.cones:
                 self._planner.read_facts()
-                plan = self._plan = self._planner.make_plan()
-                assert plan is not None
-                decided = [
-                    find_decided(side, terms) for side, terms in zip(self._planner.sides, (plan.left, plan.right), strict=True)
-                ]
-                if len(decided[0]) == len(decided[1]):  # those that both models have are compared as they are written
+                self._plan = self._planner.make_plan()
+                planner = self._choose_bodies()
+                if planner is None:
                     break
-                chosen = [
-                    choose_bodies(side, own) or (side.model, side.heads)
-                    for side, own in zip(self._planner.sides, decided, strict=True)
-                ]
-                if all(model is side.model for side, (model, _) in zip(self._planner.sides, chosen, strict=True)):
-                    break
-                (left, lefts), (right, rights) = chosen
                 # A body that takes the place of its If brings names to pair, and may hold further Ifs of constants.
-                self._planner = Planner(left, right, list(zip(lefts, rights, strict=True)), self._inputs)
+                self._planner = planner
         return self._report(self._plan, []) if self._plan is not None and not self._plan.cones else None
+
+    def _choose_bodies(self) -> Planner | None:
+        """Return the planner of models without Ifs of constants; None where there are none that one model alone has."""
+        assert self._plan is not None
+        sides = self._planner.sides
+        decided = [find_decided(side, terms) for side, terms in zip(sides, self._plan.terms, strict=True)]
+        if len(decided[0]) == len(decided[1]):  # those that both models have are compared as they are written
+            return None
+        (left, lefts), (right, rights) = (choose_bodies(side, own) for side, own in zip(sides, decided, strict=True))
+        if left is sides[0].model and right is sides[1].model:
+            return None
+        return Planner(left, right, list(zip(lefts, rights, strict=True)), self._inputs)
 
     def judge(self, draws: Sequence[Feeds], tolerate: Tolerate) -> RegionReport | None:
         """Return the report of all regions on sets of inputs; None without a normal form.
@@ -81,30 +83,22 @@ class Judge:
         if exact is not None or self._plan is None:
             return exact
         self._planner.changes.ranks.clear()  # other inputs may have others
-        walk, plan = self._walk(draws, tolerate)
-        unexplained = [cone for cone in walk.list_departed(plan) if not any(map(self._planner.is_head, cone.ends))]
+        walk = self._walk(draws, tolerate)
+        unexplained = [cone for cone, _ in walk.list_departed() if not any(map(self._planner.is_head, cone.ends))]
         if unexplained:
-            walk, plan = self._join_unexplained(draws, tolerate, walk, plan, unexplained)
-        regions, inner = walk.list_regions(plan)
-        self.departures = [
-            Departure(self._planner, plan, cone, draws[walk.find_draw(cone)][0]) for cone in walk.list_departed(plan)
-        ]
-        return self._report(plan, regions, inner)
+            walk = self._join_unexplained(draws, tolerate, walk, unexplained)
+        regions, inner = walk.list_regions()
+        self.departures = [Departure(self._planner, walk.plan, cone, draws[number][0]) for cone, number in walk.list_departed()]
+        return self._report(walk.plan, regions, inner)
 
-    def _walk(self, draws: Sequence[Feeds], tolerate: Tolerate) -> tuple[RegionWalk, RegionPlan]:
+    def _walk(self, draws: Sequence[Feeds], tolerate: Tolerate) -> RegionWalk:
         walk = RegionWalk(self._planner, draws, tolerate, self._bodies, Judge)
-        plan = self._planner.make_plan() or self._plan
-        assert plan is not None
-        return walk, walk.run(plan)
+        walk.run()
+        return walk
 
     def _join_unexplained(
-        self,
-        draws: Sequence[Feeds],
-        tolerate: Tolerate,
-        walk: RegionWalk,
-        plan: RegionPlan,
-        cones: Sequence[Cone],
-    ) -> tuple[RegionWalk, RegionPlan]:
+        self, draws: Sequence[Feeds], tolerate: Tolerate, walk: RegionWalk, cones: Sequence[Cone]
+    ) -> RegionWalk:
         """Return a walk in which pairs of names that were no pairs are gone.
 
         A region that departs inside is joined with its readers. If both sides agree there, on other inputs too, then its name
@@ -114,12 +108,12 @@ class Judge:
         known = self._planner.changes
         ends = {get_place(a) for cone in cones for a, _ in cone.ends}
         known.banned |= ends
-        joined, joined_plan = self._walk(draws, tolerate)
-        kept = {get_place(a) for cone in cones if not joined.agrees_on_others(joined_plan, cone) for a, _ in cone.ends}
+        joined = self._walk(draws, tolerate)
+        kept = {get_place(a) for cone in cones if not joined.agrees_on_others(cone) for a, _ in cone.ends}
         if not kept:
-            return joined, joined_plan
+            return joined
         known.banned -= kept
-        return (walk, plan) if kept == ends else self._walk(draws, tolerate)
+        return walk if kept == ends else self._walk(draws, tolerate)
 
     def _report(self, plan: RegionPlan, regions: Sequence[Region], inner: Sequence[RegionReport] = ()) -> RegionReport:
         nodes = [node for node in self._planner.sides[0].nodes if node.op]

@@ -304,6 +304,53 @@ def test_a_region_is_judged_again_where_its_start_was_taken_for_another_value(
     assert [node.name for node in region.nodes] == ["x", "t", "y"][-len(region.nodes) :]
 
 
+LOOP = """loop (float[2, 3] data) => (float[2, 3] out, float[2, 3] last) {{
+  out = Loop (three, yes, data) <body = body (int64 i, bool c, float[2, 3] state) => (bool go, float[2, 3] next) {{
+    go = Identity (c)
+    inner = Sub (state, {limit})
+    next = Relu (inner)
+  }}>
+  {tail}
+  last = Cos (y)
+}}"""
+LIMITS = {"low": np.array(2000, np.float32), "high": np.array(4000, np.float32)}
+
+
+@pytest.mark.parametrize(
+    "tail", ["x = Exp (data) y = Neg (x)", "z = Exp (data) x = Neg (z) y = Identity (x)"], ids=["same", "moved"]
+)
+def test_a_body_that_departs_is_reported_in_a_plan_that_follows_a_moved_name(tail: str, tmp_path: Path) -> None:
+    """The Relu hides what the body of the Loop subtracts; the name of another value contradicts the first plan."""
+    paths = [tmp_path / "original.onnx", tmp_path / "rewrite.onnx"]
+    for path, limit, own in zip(paths, LIMITS, ("x = Exp (data) y = Neg (x)", tail), strict=True):
+        onnx.save(parse(LOOP.format(limit=limit, tail=own), {**LIMITS, "three": np.array(3), "yes": np.array(True)}, 17), path)
+    for first, second in (paths, reversed(paths)):
+        verdict = gs.compare(first, second).verdict
+        assert verdict == "NOT PROVED: the outputs are equal, but 1 region differs, first at inner in body of 'out'"
+
+
+SEQUENCE_LOOP = """sequences (float[2, 3] data) => (float[2, 3] out) {{
+  begin = SequenceConstruct (data)
+  end = Loop (three, yes, begin) <body = body (int64 i, bool c, seq(float[2, 3]) state)
+      => (bool go, seq(float[2, 3]) next) {{
+    go = Identity (c)
+    at = SequenceAt (state, i)
+    inner = {double}
+    next = SequenceInsert (state, inner)
+  }}>
+  out = SequenceAt (end, three)
+}}"""
+
+
+def test_a_loop_that_carries_a_sequence_is_judged_by_its_outputs(tmp_path: Path) -> None:
+    paths = [tmp_path / "original.onnx", tmp_path / "rewrite.onnx"]
+    weights = {"three": np.array(3), "yes": np.array(True), "two": np.array(2, np.float32)}
+    for path, double in zip(paths, ("Add (at, at)", "Mul (at, two)"), strict=True):
+        onnx.save(parse(SEQUENCE_LOOP.format(double=double), weights, 17), path)
+    report = gs.compare(*paths)
+    assert report, report.verdict
+
+
 def test_a_difference_that_no_output_can_show_is_none(tmp_path: Path) -> None:
     """The largest of some numbers stays the largest where all of them are shifted, whatever the numbers are."""
     paths = [tmp_path / "original.onnx", tmp_path / "rewrite.onnx"]
