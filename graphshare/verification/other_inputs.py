@@ -33,6 +33,12 @@ _OPEN = frozenset(
     """.split()
 )
 """Operators whose results differ where operands do, up to a factor of zero."""
+_MASKS = frozenset(
+    """Abs Clip GlobalMaxPool Greater GreaterOrEqual LeakyRelu Less LessOrEqual Max MaxPool Min PRelu ReduceMax ReduceMin Relu
+    ThresholdedRelu Where broadcast_maximum broadcast_minimum clip max min relu where
+    """.split()
+)
+"""Operators that let through some numbers and hide others, and round neither."""
 _GRID = frozenset(("DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"))
 _SCALES = (1.0, 8.0, 0.125, 1000.0)
 _FEW, _MORE = 4096, 32
@@ -42,6 +48,10 @@ _LARGE = 1000
 _DECADES = 30.0
 _LENGTHENED = 4
 """How many sizes are tried."""
+_MAGNITUDES = (-1, 5)
+"""Powers of ten of the numbers that are tried behind a mask, whose threshold may be far from the numbers that are drawn."""
+_SAMPLES, _NUMBERS = 1024, 1 << 14
+"""How many samples are tried at once, and of how many numbers."""
 
 
 def is_on_grid(cone: Cone) -> bool:
@@ -132,8 +142,10 @@ class Trial(Struct, frozen=True, eq=False):
         """Return the draws that may show a difference of a region, which is computed by these nodes."""
         draws: list[Draw] = []
         # An operator may give one result for unlike operands, as a Relu does for negative numbers; other signs pass it.
-        if not is_like and any(node.op not in _OPEN for node in chain(*self.cone.sides)):
+        operators = {node.op for node in chain(*self.cone.sides)}
+        if not is_like and not operators <= _OPEN:
             draws.append(draw_scaled)
+            draws += [draw_magnitudes] if operators <= _OPEN | _MASKS else []
         others = {node for cone in self.plan.cones if cone is not self.cone for node in chain(*cone.sides)}
         # Numbers of any magnitude would show, too, what other regions round in another way.
         if is_same and (is_like or others.isdisjoint(nodes)):
@@ -163,8 +175,9 @@ class Trial(Struct, frozen=True, eq=False):
     def _try_draw(self, places: Sequence[Mapping[Place, Key]], values: Values, draw: Draw, *, is_strict: bool) -> str:
         """Return whether both sides differ on what ``draw`` makes of the values that they start from, see :func:`_compare`."""
         original, entries = self.sides[0], self.plan.entries[0]
-        terms = [key for key in values if isinstance(key, int)]
-        sizes: dict[Key, Sequence[object]] = {key: original.find_parts(entries[key])[1] or () for key in terms}
+        starts: dict[Key, Entry] = {original.name_input(node): Entry(node) for node, _ in self.inputs[0]}
+        starts |= {key: entries[key] for key in values if isinstance(key, int)}
+        sizes = {key: original.find_parts(starts[key])[1] or () for key in values}
         results: list[list[list[Any]]] = []
         for side, own in enumerate(places):
             like = self.inputs[side]
@@ -217,10 +230,47 @@ def draw_scaled(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
         yield {**values, **{key: _scale(rng, array, scale) for key, array in floats.items()}}
 
 
-def _scale(rng: np.random.Generator, array: Array, scale: float) -> Array:
+def _scale(rng: np.random.Generator, array: Array, scale: float | Array) -> Array:
     wide = widen(array)
     moved: Array = rng.permutation(wide.reshape(-1)).reshape(wide.shape) * rng.choice((-1, 1), wide.shape) * scale
     return np.asarray(moved, wide.dtype).astype(array.dtype, copy=False)
+
+
+def draw_magnitudes(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
+    """Yield the same floats for many samples, each with other signs and a magnitude of its own; integers stay.
+
+    A size that is free is taken for the number of samples. Without one, and for floats of 16 bits and fewer, whose rounding
+    shows at every threshold, there are none.
+    """
+    floats = [key for key, array in values.items() if is_floating(array.dtype)]
+    if any(values[key].dtype.itemsize < 4 for key in floats):
+        return
+    rng = np.random.default_rng(0)
+    count = min(_SAMPLES, _NUMBERS // max(sum(array.size for array in values.values()), 1))
+    for size in _list_free_sizes(values, known) if count > 1 else ():
+        longer = _resize(values, known, size, size * count)
+        for key in floats:
+            samples = [n if n != old else 1 for n, old in zip(longer[key].shape, values[key].shape, strict=True)]
+            longer[key] = _scale(rng, longer[key], 10.0 ** rng.uniform(*_MAGNITUDES, samples))
+        yield longer
+
+
+def _list_free_sizes(values: Values, known: Sizes) -> list[int]:
+    sizes = {n for key, array in values.items() for axis, n in enumerate(array.shape) if _is_free(known.get(key, ()), axis)}
+    return sorted(sizes - {0})[:_LENGTHENED]
+
+
+def _is_free(sizes: Sequence[object], axis: int) -> bool:
+    return axis >= len(sizes) or not isinstance(sizes[axis], int)
+
+
+def _resize(values: Values, known: Sizes, size: int, other: int) -> dict[Key, Array]:
+    """Return arrays that have another size wherever a size is free."""
+    shapes = {
+        key: [other if n == size and _is_free(known.get(key, ()), axis) else n for axis, n in enumerate(array.shape)]
+        for key, array in values.items()
+    }
+    return {key: np.resize(array, shapes[key]) for key, array in values.items()}
 
 
 def draw_other_inputs(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
@@ -233,9 +283,8 @@ def draw_other_inputs(values: Values, known: Sizes) -> Iterator[dict[Key, Array]
     rng = np.random.default_rng(0)
     for number in range(3):
         yield {key: _change(rng, array, number) for key, array in values.items()}
-    fixed = {size for sizes in known.values() for size in sizes if isinstance(size, int)}
-    for size in sorted({size for array in values.values() for size in array.shape} - fixed - {0})[:_LENGTHENED]:
-        yield {key: np.resize(array, [n + (n == size) for n in array.shape]) for key, array in values.items()}
+    for size in _list_free_sizes(values, known):
+        yield _resize(values, known, size, size + 1)
 
 
 def _change(rng: np.random.Generator, array: Array, number: int) -> Array:
