@@ -6,7 +6,7 @@ per branch tied parameters stay what they are, one array, while copied ones part
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -23,6 +23,7 @@ from graphshare.formats.params.comparison import Comparison, compare_arrays
 from graphshare.formats.params.lookup import ParameterPair
 from graphshare.ir.compare import Pairing
 from graphshare.ir.graph import Entry, Node
+from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array, Shape
 from graphshare.verification.flow import ProofOptions
 from graphshare.verification.inputs import Draw
@@ -95,27 +96,22 @@ def train_branches(
     """Train one step on equal inputs, and one on inputs of its own for the second branch: fed or seeded.
 
     Where all data is shared, the labels of the second branch are other ones: else copies would look like ties.
-
     ``draws`` are the first sets of inputs: one for both branches, or one with the sizes of each.
     """
-    first = [side.complete(values) for side, values in zip(computations, draws[0].values, strict=True)]
-    own = [side.complete(values) for side, values in zip(computations, draws[-1].values, strict=True)]
-    (left, inference), (right, right_inference) = first
-    own_left, own_inference = own[0]
+
+    def complete(draw: Draw) -> list[tuple[Mapping[Node, Array], Inference]]:
+        return [side.complete(values) for side, values in zip(computations, draw.values, strict=True)]
+
+    (left, inference), (right, right_inference) = complete(draws[0])
+    (own_left, own_inference), (_, own_right_inference) = complete(draws[-1])
     # The backward pass needs the values of the forward pass, so all of them are kept.
     check_memory(inference.nodes, pair.left, inference, left, keeps_all=True)
     equal = {**right, **left}
-    of_its_own = [(a, b) for a, b in inputs if a is not b]
-    kept = {n: v for n, v in own_left.items() if n not in {a for a, _ in of_its_own}}
-    drawn = draw_inputs(own_inference.nodes, kept, own_inference, roles, seed=options.inputs.seed + _OTHER_SEED)
     # Only what the second branch alone reads may differ: a shared input trains both branches alike.
-    different = dict(equal)
-    shares_data = all(roles[a].is_label or roles[a].is_state for a, _ in of_its_own)
-    for a, b in of_its_own:
-        is_fed = len(draws) > 1 and b.name in options.feeds
-        different[b] = own_left[a] if is_fed or roles[a].is_label or roles[a].is_state else drawn[a]
-        if shares_data and roles[a].is_label and not is_fed:
-            different[b] = (own_left[a] != 1).astype(own_left[a].dtype)  # classes that every classifier has
+    of_its_own = [(a, b) for a, b in inputs if a is not b]
+    fed = {a for a, b in of_its_own if len(draws) > 1 and b.name in options.feeds}
+    own = _draw_own([a for a, _ in of_its_own], fed, own_left, own_inference, roles, options.inputs.seed + _OTHER_SEED)
+    different = equal | {b: own[a] for a, b in of_its_own}
     shapes = inference.shapes
     return compare_training(
         pair.left,
@@ -129,8 +125,25 @@ def train_branches(
         rtol=options.tolerance.rtol,
         shapes={**right_inference.shapes, **shapes},
         # Shared nodes have the shapes of the reference in both.
-        own_shapes={**own[1][1].shapes, **shapes},
+        own_shapes={**own_right_inference.shapes, **shapes},
     )
+
+
+def _draw_own(
+    nodes: Sequence[Node],
+    fed: Collection[Node],
+    values: Mapping[Node, Array],
+    inference: Inference,
+    roles: Mapping[Node, Role],
+    seed: int,
+) -> dict[Node, Array]:
+    """Return ``values`` in which inputs of one branch alone have numbers of their own, but for those that are ``fed``."""
+    data = {node for node in nodes if not (roles[node].is_label or roles[node].is_state)}
+    kept = {node: value for node, value in values.items() if node not in data or node in fed}
+    own = kept | draw_inputs(inference.nodes, kept, inference, roles, seed=seed)
+    for node in () if data else [node for node in nodes if roles[node].is_label and node not in fed]:
+        own[node] = (own[node] != 1).astype(own[node].dtype)  # classes that every classifier has
+    return own
 
 
 def compare_training(
