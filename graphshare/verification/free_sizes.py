@@ -24,8 +24,9 @@ from graphshare.ops.kernel import Array
 from graphshare.resources import is_chosen_limit
 from graphshare.rewrite.unfix import UnfixedGraph
 from graphshare.text.format import format_count, format_names
-from graphshare.verification.comparison import EXACT, Tolerance, compare_values, find_largest, tolerate_export
+from graphshare.verification.comparison import Tolerance, compare_values, find_largest, tolerate_export
 from graphshare.verification.report import describe_difference
+from graphshare.verification.whole_model import list_changed
 
 _SAMPLES = 3
 _HINT = "nothing was written; leave these sizes fixed"
@@ -104,7 +105,7 @@ class _Trial:
         drawn = self._draw(self.original, {}, max(2, -(-_SAMPLES // self.per_run)))
         runs = [self._compute(self.original, values) for values in drawn]
         # A model that draws numbers differs from itself, and then a difference would show nothing.
-        if self._find_other(self._compute(self.original, drawn[0]), runs[0]):
+        if list_changed(self.names, self._compute(self.original, drawn[0]), runs[0]):
             hint = "write it without a proof with `verify=False`"
             raise RefusedError(Fault("two runs of the model itself differ, so nothing can be proved", hint=hint))
         is_optimized = self._prove_fixed(drawn[0], runs[0])
@@ -156,17 +157,13 @@ class _Trial:
 
     def _prove_fixed(self, feeds: Mapping[str, Array], wanted: Sequence[Array]) -> bool:
         """Compare the models at the sizes of the file; return whether they are equal with optimizations too."""
-        if not self._find_other(self._run(feeds, self.base), wanted):
+        if not list_changed(self.names, self._run(feeds, self.base), wanted):
             return True
         # Some optimizations need fixed sizes and sum in another order, which is not the fault of the rewrite.
         plain = [self._compute(self._open(model, exact=True), feeds) for model in (self.unfixed, self.source)]
-        if names := self._find_other(*plain):
+        if names := list_changed(self.names, *plain):
             raise self._disprove(f"computes different bits at the sizes of the file: {format_names(names)}")
         return False
-
-    def _find_other(self, values: Sequence[Array], wanted: Sequence[Array]) -> list[str]:
-        pairs = zip(self.names, values, wanted, strict=True)
-        return [name for name, a, b in pairs if not compare_values(a, b, EXACT).identical]
 
     def _prove_sizes(self, sizes: Mapping[str, int]) -> bool:
         """Compute the model at other ``sizes``, and compare its samples with those that it gives for each alone."""
