@@ -32,6 +32,8 @@ _KEPT = 16
 """The number of programs that are cached."""
 Watch = Callable[[Node, Sequence[Array]], None]
 _Output = tuple[Node, int]
+_Key = tuple[tuple[Node, ...], tuple[_Output, ...]]
+"""The nodes and the outputs of a segment."""
 _NAMED = 6
 _RANDOM = "it draws random numbers, which must be the same in every engine"
 
@@ -154,6 +156,7 @@ class _Cut(msgspec.Struct, frozen=True, eq=False):
     ``outputs`` are the values that the heads of ``graph`` compute, ``images`` what each node became.
     """
 
+    segment: Segment
     graph: Graph
     inference: Inference
     inputs: Mapping[Node, _Output]
@@ -209,33 +212,42 @@ def compile_program(engine: Engine, part: Part, *, strict: bool = False) -> Prog
     operators = [node for node in part.inference.nodes if not node.is_variable]
     random = {node for node in operators if draws_numbers(node)}
     refused = dict.fromkeys(random, _RANDOM)
-    compiled: dict[tuple[tuple[Node, ...], tuple[_Output, ...]], Compiled] = {}
+    compiled: dict[_Key, Compiled | ExecutionPlan] = {}
     while True:
         # A refusal may split a segment, and the engine has not seen its parts yet: repeat until nothing more is refused.
-        segments = partition(operators, refused, random)
-        cuts = _cut_all(segments, part)
-        reasons: dict[Node, str] = {}
-        for segment, part_cut in zip(segments, cuts, strict=True):
-            if not segment.apart and (segment.nodes, part_cut.outputs) not in compiled:
-                # With several parts each waits while another one, or numpy, computes.
-                alone = part.alone and len(segments) == 1
-                try:
-                    compiled[segment.nodes, part_cut.outputs] = engine.compile(
-                        Part(part_cut.graph, part_cut.inference, part.constants, repeated=part.repeated, alone=alone)
-                    )
-                except NodesRefusedError as error:
-                    sources = {image: node for node, image in part_cut.images.items()}
-                    reasons.update((sources[image], reason) for image, reason in error.reasons.items())
+        cuts = _cut_all(partition(operators, refused, random), part)
+        reasons = _compile_cuts(engine, cuts, part, compiled)
         refused.update(reasons)
         if strict and refused:
             raise RefusedError(_list_refusals(engine, refused, operators))
         if not reasons:
             break
-    steps = [
-        _Step(part_cut, make_plan(part_cut.graph.heads) if segment.apart else compiled[segment.nodes, part_cut.outputs], last)
-        for segment, part_cut, last in zip(segments, cuts, _last_uses(cuts, part), strict=True)
-    ]
+    last_uses = zip(cuts, _last_uses(cuts, part), strict=True)
+    steps = [_Step(each, compiled[each.segment.nodes, each.outputs], last) for each, last in last_uses]
     return Program(engine, part, steps, {node: refused[node] for node in operators if node in refused})
+
+
+def _compile_cuts(
+    engine: Engine, cuts: Sequence[_Cut], part: Part, compiled: dict[_Key, Compiled | ExecutionPlan]
+) -> dict[Node, str]:
+    """Add to ``compiled`` the cuts that it does not have; return the nodes that the engine refuses, each with the reason."""
+    reasons: dict[Node, str] = {}
+    # With several parts each waits while another one, or numpy, computes.
+    alone = part.alone and len(cuts) == 1
+    for each in cuts:
+        key = each.segment.nodes, each.outputs
+        if key in compiled:
+            continue
+        if each.segment.apart:
+            compiled[key] = make_plan(each.graph.heads)
+            continue
+        own = Part(each.graph, each.inference, part.constants, repeated=part.repeated, alone=alone)
+        try:
+            compiled[key] = engine.compile(own)
+        except NodesRefusedError as error:
+            sources = {image: node for node, image in each.images.items()}
+            reasons.update((sources[image], reason) for image, reason in error.reasons.items())
+    return reasons
 
 
 def _list_refusals(engine: Engine, refused: Mapping[Node, str], operators: Sequence[Node]) -> list[Fault]:
@@ -327,4 +339,4 @@ def cut(segment: Segment, outputs: Sequence[_Output], inference: Inference, grap
     for (node, index), variable in stand_ins.items():
         own.shapes[variable], own.types[variable] = [inference.shapes[node][index]], [inference.types[node][index]]
     inputs = {variable: key for key, variable in stand_ins.items()}
-    return _Cut(Graph(nodes, heads, graph.attrs, graph.source), own, inputs, tuple(outputs), images)
+    return _Cut(segment, Graph(nodes, heads, graph.attrs, graph.source), own, inputs, tuple(outputs), images)
