@@ -12,7 +12,7 @@ from graphshare.analysis.branches import Counterparts, HeadPairs
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.backends.backend import Computation
+from graphshare.execute.backends.backend import Computation, DrawOptions
 from graphshare.execute.prepare.assignment import Assignment
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.ir.compare import Pairing
@@ -180,7 +180,7 @@ class _Runs:
             shapes = {b: drawn[a] for a, b in pairing.variables if a in drawn}
             shapes |= {b: shapes_by_name[b.name] for _, b in pairing.variables if b.name in shapes_by_name}
             shapes = {node: shape for node, shape in shapes.items() if node not in feeds}
-            assigned = computation.draw(feeds, shapes, seed=inputs.seed + number, params_seed=inputs.params_seed)
+            assigned = computation.draw(feeds, shapes, DrawOptions(inputs.seed + number, inputs.params_seed))
             add_notes(self._notes, describe_assigned(assigned, inputs.seed, partial(self._describe, i)))
             self._made_up.update({node: assigned.values[node] for node in assigned.parameters})
             drawn = drawn or {node: assigned.values[node].shape for node in (*assigned.inputs, *assigned.zeros)}

@@ -11,7 +11,7 @@ from graphshare.analysis.branches import Counterparts, HeadPairs, NodePair
 from graphshare.analysis.name_lists import list_implied_variables, output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, RefusedError
-from graphshare.execute.backends.backend import Computation, open_computation
+from graphshare.execute.backends.backend import Computation, DrawOptions, open_computation
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.formats.model_format import Capability, find_format
@@ -291,7 +291,7 @@ class _Branch:
                 shapes = {twins[side][a]: shape for a, shape in known.items()}
                 computation = self._computations[0][side]
                 try:
-                    drawn = computation.draw(feeds, shapes, seed=inputs.seed, params_seed=inputs.params_seed)
+                    drawn = computation.draw(feeds, shapes, DrawOptions(inputs.seed, inputs.params_seed))
                     if not owner and not side:
                         weights = {node: drawn.values[node].shape for node in drawn.parameters}
                 except RefusedError as error:

@@ -15,7 +15,7 @@ from graphshare.analysis.free_sizes import Symbol, list_trials
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import DisprovedError, Fault, GraphshareError, InputError, RefusedError
-from graphshare.execute.backends.backend import Computation, open_computation
+from graphshare.execute.backends.backend import Computation, DrawOptions, open_computation
 from graphshare.execute.prepare.declared_inputs import list_declared
 from graphshare.formats.onnx.compose import make_operator
 from graphshare.formats.onnx.free_axes import list_names, multiply_numbers
@@ -133,7 +133,7 @@ class _Trial:
                 shapes.setdefault(name, [None] * ranks[name])[axis] = sizes[symbol.name]
         fixed = {nodes[name]: tuple(shape) for name, shape in shapes.items()}
         # Inputs without samples, such as a threshold, must be one value for a whole batch.
-        draws = (part.draw(shapes=fixed, seed=seed).values for seed in range(count))
+        draws = (part.draw(shapes=fixed, options=DrawOptions(seed)).values for seed in range(count))
         first, *others = ({node.name: value for node, value in values.items()} for values in draws)
         batched = [] if self.batch is None else [name for name, _ in self._list_places(self.batch)]
         return [first, *({**first, **{name: values[name] for name in batched}} for values in others)]

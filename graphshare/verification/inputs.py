@@ -17,7 +17,7 @@ import numpy as np
 from graphshare.arguments import Natural, Options, Positive
 from graphshare.checkpoint.load import Names, StrPath
 from graphshare.errors import InputError, MemoryLimitError, RefusedError
-from graphshare.execute.backends.backend import Computation
+from graphshare.execute.backends.backend import Computation, DrawOptions
 from graphshare.execute.prepare.assignment import Assignment
 from graphshare.execute.prepare.declared_inputs import draw_as, list_declared, unify_sizes
 from graphshare.execute.prepare.fed_values import describe_fed
@@ -166,7 +166,7 @@ class Drawer:
             # With the numbers of another input they would seem to be that input.
             seeds = self._inputs.seed + _ALONE, self._inputs.params_seed
             feeds, shapes = self._alone
-            others = other.draw({**others, **feeds}, shapes, seed=seeds[0], params_seed=seeds[1]).values
+            others = other.draw({**others, **feeds}, shapes, DrawOptions(*seeds)).values
         return [values, others] if leader == 0 else [others, values]
 
     def _to_leader(self, by_node: Mapping[Node, Any]) -> dict[Node, Any]:
@@ -193,16 +193,8 @@ class Drawer:
         seed = self._inputs.seed + number
         attempt = _Attempt(self, self._leader)
         try:
-            assigned = lead.draw(
-                feeds,
-                taken,
-                seed=seed,
-                params_seed=self._inputs.params_seed,
-                training=self._training,
-                batch=batch,
-                attempt=attempt,
-                wishes=self._list_wishes(),
-            )
+            options = DrawOptions(seed, self._inputs.params_seed, self._training, batch, attempt, self._list_wishes())
+            assigned = lead.draw(feeds, taken, options)
         except InputError:
             if attempt.one_sided is None:
                 raise
@@ -240,9 +232,8 @@ class Drawer:
         lead = self.sides[self._leader]
         for number in range(_APART * (turn + 1), _APART * (turn + 1) + _SEEDS):
             seed, wishes = self._inputs.seed + number, self._list_wishes()
-            values = lead.draw(
-                feeds, self._fix_sizes(shapes), seed=seed, params_seed=self._inputs.params_seed, wishes=wishes
-            ).values
+            options = DrawOptions(seed, self._inputs.params_seed, wishes=wishes)
+            values = lead.draw(feeds, self._fix_sizes(shapes), options).values
             counts[number] = len(self._list_alike([*self._drawn, values], feeds))
             if not counts[number]:
                 return number

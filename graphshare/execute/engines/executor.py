@@ -78,10 +78,8 @@ class Executor:
         Raises:
             RefusedError: with ``strict``, nodes that the engine cannot take; a kernel refuses its inputs.
         """
-        if self.engine is None:
-            return run_plan(make_plan(heads), values, shapes=inference.shapes, rng=rng, watch=watch)
-        nodes = post_order(entry.node for entry in heads)
-        inner = [list(visible_outputs(node)) for node in nodes if not node.is_variable] if watch is not None else []
+        nodes = post_order(entry.node for entry in heads) if self.engine is not None and watch is not None else ()
+        inner = [list(visible_outputs(node)) for node in nodes if not node.is_variable]
         # Every watched output becomes a head, so that the engine can neither fuse nor drop it.
         wanted = [*heads, *(entry for outputs in inner for entry in outputs)]
         program = self.find_program(wanted, values, inference, roles)
@@ -263,14 +261,11 @@ def _cut_all(segments: Sequence[Segment], part: Part) -> list[_Cut]:
     """Return each segment as a graph of its own; its heads are what later segments or the heads of the part read."""
     owner = {node: number for number, segment in enumerate(segments) for node in segment.nodes}
     wanted: list[dict[_Output, None]] = [{} for _ in segments]
-    for number, segment in enumerate(segments):
-        for node in segment.nodes:
-            for entry in node.inputs:
-                if entry.node in owner and owner[entry.node] != number:
-                    wanted[owner[entry.node]][entry.node, entry.index] = None
-    for entry in part.graph.heads:
-        if entry.node in owner:
-            wanted[owner[entry.node]][entry.node, entry.index] = None
+    reads = [(number, entry) for number, segment in enumerate(segments) for node in segment.nodes for entry in node.inputs]
+    for reader, entry in [*reads, *((len(segments), head) for head in part.graph.heads)]:
+        number = owner.get(entry.node, reader)  # a variable belongs to each segment that reads it
+        if number != reader:
+            wanted[number][entry.node, entry.index] = None
     return [cut(segment, tuple(outputs), part.inference, part.graph) for segment, outputs in zip(segments, wanted, strict=True)]
 
 
