@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -32,7 +31,7 @@ from graphshare.verification.flow import (
     join_rounds,
     leave_drawn,
 )
-from graphshare.verification.inputs import Draw, Drawer, name_branch
+from graphshare.verification.inputs import Draw, Drawer, name_branch, read_bits
 from graphshare.verification.pairing import Side, pair_nodes, upgrade_model
 from graphshare.verification.report import (
     BranchReport,
@@ -214,7 +213,9 @@ class _Branch:
             setups.append(Setup(label, feeds, shapes))
         first, second = setups
         variables = [a for a, _ in self.pairing.variables]
-        if first.shapes == second.shapes and all(_is_same(first.feeds.get(a), second.feeds.get(a)) for a in variables):
+        if first.shapes == second.shapes and all(
+            read_bits(first.feeds.get(a)) == read_bits(second.feeds.get(a)) for a in variables
+        ):
             return [msgspec.structs.replace(first, branch=None)]
         return setups
 
@@ -309,19 +310,6 @@ class _Branch:
             self._notes["training is computed with numpy"] = None
         sides, roles = self._computations[0], self.side.roles
         return train_branches(self.pair, self.pairing, self._inputs, self.parameters, first, sides, roles, self.options)
-
-
-def _is_same(a: Any, b: Any) -> bool:
-    """Return whether two values that are fed are the same; None is one that is not."""
-    if a is None or b is None:
-        return a is b
-    if isinstance(a, list) and isinstance(b, list):  # sequences
-        return len(a) == len(b) and all(map(_is_same, a, b))
-    if not (hasattr(a, "dtype") and hasattr(b, "dtype")):
-        return False
-    if a.dtype.kind == b.dtype.kind == "O":  # texts
-        return a.shape == b.shape and bool((a == b).all())
-    return bool((a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes()))  # in bits: 1 / x tells 0 from -0
 
 
 def _format_sizes(setup: Setup, twins: Counterparts) -> str:

@@ -114,9 +114,9 @@ class _Trial:
         free = [symbol for symbol in self.rewrite.symbols if symbol.name not in self.rewrite.batches]
         # With one size alone, that size by itself and all sizes together are the same kind of trial.
         *trials, odd = list_trials(free, self.base)[len(free) == 1 :] if free else [{}]
-        tried = [sizes for sizes in trials if self._prove_sizes(sizes)]
+        tried = [self._prove_sizes(sizes) for sizes in trials]
         with suppress(_NotComputedError):  # the network itself need not take odd sizes
-            tried += [odd] if free and self._prove_sizes(odd) else []
+            tried += [self._prove_sizes(odd)] if free else []
         errors = self.max_abs, self.of_largest
         return SizesProof(len(self.names), batches, tuple(tried), *errors, is_optimized, self.tells_apart)
 
@@ -165,11 +165,11 @@ class _Trial:
             raise self._disprove(f"computes different bits at the sizes of the file: {format_names(names)}")
         return False
 
-    def _prove_sizes(self, sizes: Mapping[str, int]) -> bool:
-        """Compute the model at other ``sizes``, and compare its samples with those that it gives for each alone."""
+    def _prove_sizes(self, sizes: Mapping[str, int]) -> Mapping[str, int]:
+        """Compute the model at other ``sizes``, and compare its samples with those of each alone; return the sizes."""
         drawn = self._draw(self.changed, sizes, 1 if self.batch is None else 2)
         self._prove_batch(drawn, [self._run(values, sizes) for values in drawn])
-        return True
+        return sizes
 
     def _prove_batch(self, drawn: Sequence[Mapping[str, Array]], runs: Sequence[Sequence[Array]]) -> tuple[int, ...]:
         """Compare batches of other sizes with ``runs`` of the samples by themselves; return these sizes."""

@@ -254,7 +254,7 @@ class Drawer:
         nodes = [node for node in self._list_shared() if node not in feeds and all(node in draw for draw in draws)]
         groups: dict[Any, list[Node]] = {}
         for node in nodes:
-            groups.setdefault(tuple(_read_bits(draw[node]) for draw in draws), []).append(node)
+            groups.setdefault(tuple(read_bits(draw[node]) for draw in draws), []).append(node)
         # Labels and states of kernels are zeros on purpose; what has no number cannot differ.
         lead = self.sides[self._leader]
         return [
@@ -282,9 +282,10 @@ def _choose_nodes(by_node: Mapping[Node, Any], nodes: Collection[Node]) -> dict[
     return {node: value for node, value in by_node.items() if node in nodes}
 
 
-def _read_bits(value: Any) -> Any:
+def read_bits(value: Any) -> Any:
+    """Return what is equal for values of equal bits alone: 1 / x tells 0 from -0."""
     if not isinstance(value, np.ndarray):
-        return ("sequence", *map(_read_bits, value)) if isinstance(value, list) else ("other", repr(value))
+        return ("sequence", *map(read_bits, value)) if isinstance(value, list) else ("other", repr(value))
     texts = value.dtype.kind == "O"
     return value.shape, str(value.dtype), tuple(map(str, value.ravel())) if texts else value.tobytes()
 

@@ -25,6 +25,7 @@ from graphshare.ir.compare import Pairing
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array, Shape
+from graphshare.verification.comparison import Tolerance
 from graphshare.verification.flow import ProofOptions
 from graphshare.verification.inputs import Draw
 
@@ -121,8 +122,7 @@ def train_branches(
         equal,
         different,
         rescale=batch_rescale(first_data([a for a, _ in inputs], left, roles), left),
-        atol=options.tolerance.atol,
-        rtol=options.tolerance.rtol,
+        tolerance=options.tolerance,
         shapes={**right_inference.shapes, **shapes},
         # Shared nodes have the shapes of the reference in both.
         own_shapes={**own_right_inference.shapes, **shapes},
@@ -155,8 +155,7 @@ def compare_training(
     different: Mapping[Node, Array],
     *,
     rescale: float,
-    atol: float,
-    rtol: float,
+    tolerance: Tolerance,
     shapes: Mapping[Node, Sequence[Shape]] | None = None,
     own_shapes: Mapping[Node, Sequence[Shape]] | None = None,
 ) -> Training:
@@ -172,35 +171,21 @@ def compare_training(
     names = {twin: node.name for node, twin in nodes}
     trained = list(dict.fromkeys(node for a, b, auxiliary in parameters if not auxiliary for node in (a, b)))
 
-    def trainer(values: Mapping[Node, Array], shapes: Mapping[Node, Sequence[Shape]] | None) -> Trainer:
-        return Trainer(
-            [*left, *right],
-            values,
-            trained,
-            Sgd(rescale=rescale),
-            name=lambda node: names.get(node, node.name),
-            shapes=shapes,
-        )
-
-    first, second = trainer(equal, shapes), trainer(different, own_shapes)
+    heads, settings = [*left, *right], Sgd(rescale=rescale)
+    first, second = (
+        Trainer(heads, values, trained, settings, name=lambda node: names.get(node, node.name), shapes=own)
+        for values, own in ((equal, shapes), (different, own_shapes))
+    )
     before = first.outputs()
     first.step()
     second.step()
     pairs = tuple(_pair(a, b, auxiliary, first, second, different) for a, b, auxiliary in parameters)
     after, count = first.outputs(), len(left)
-    outputs = tuple(
-        TrainedOutput(
-            output_name(x),
-            output_name(y),
-            _mean(before[i]),
-            _mean(after[i]),
-            _mean(before[count + i]),
-            _mean(after[count + i]),
-            compare_arrays(after[count + i], after[i], atol=atol, rtol=rtol),
-        )
-        for i, (x, y) in enumerate(zip(left, right, strict=True))
-    )
-    return Training(rescale, pairs, outputs)
+    outputs = []
+    for x, y, *values in zip(left, right, before[:count], after[:count], before[count:], after[count:], strict=True):
+        comparison = compare_arrays(values[3], values[1], atol=tolerance.atol, rtol=tolerance.rtol)
+        outputs.append(TrainedOutput(output_name(x), output_name(y), *map(_mean, values), comparison))
+    return Training(rescale, pairs, tuple(outputs))
 
 
 def _pair(a: Node, b: Node, auxiliary: bool, equal: Trainer, different: Trainer, values: Mapping[Node, Array]) -> TrainedPair:
