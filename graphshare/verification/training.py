@@ -182,9 +182,11 @@ def compare_training(
     pairs = tuple(_pair(a, b, auxiliary, first, second, different) for a, b, auxiliary in parameters)
     after, count = first.outputs(), len(left)
     outputs = []
-    for x, y, *values in zip(left, right, before[:count], after[:count], before[count:], after[count:], strict=True):
-        comparison = compare_arrays(values[3], values[1], atol=tolerance.atol, rtol=tolerance.rtol)
-        outputs.append(TrainedOutput(output_name(x), output_name(y), *map(_mean, values), comparison))
+    values = before[:count], after[:count], before[count:], after[count:]
+    for x, y, old, new, twin_old, twin_new in zip(left, right, *values, strict=True):
+        means = _mean(old), _mean(new), _mean(twin_old), _mean(twin_new)
+        comparison = compare_arrays(twin_new, new, atol=tolerance.atol, rtol=tolerance.rtol)
+        outputs.append(TrainedOutput(output_name(x), output_name(y), *means, comparison))
     return Training(rescale, pairs, tuple(outputs))
 
 
