@@ -128,13 +128,7 @@ class SessionComputation(Computation):
         missing = [nodes[name] for name in self.session.inputs if nodes[name] not in feeds]
         if missing:
             refuse_missing(missing, assign_roles(self.graph), options.seed, None, None)
-        by_name = {node.name: array for node, array in feeds.items()}
-        sizes = {node.name: shape for node, shape in shapes.items()}
-        with self.locate():
-            integers = dict(self.find_integers() if missing else EMPTY)
-            for name, more in options.wishes.items():
-                integers[name] = tuple(dict.fromkeys((*integers.get(name, ()), *more)))
-            drawer = InputDrawer(self.session, by_name, sizes, options.seed or 0, integers, self.graph)
+        drawer = self._open_drawer(feeds, shapes, options)
         drawn, outputs = self._try_sizes(drawer, options)
         values = {nodes[name]: value for name, value in drawn.items()}
         dtypes = {node: (find_dtypes(array), find_dtypes(values[node])) for node, array in feeds.items()}
@@ -149,6 +143,16 @@ class SessionComputation(Computation):
             outputs=outputs,
             notes=list(drawer.notes.values()),
         )
+
+    def _open_drawer(self, feeds: Mapping[Node, Array], shapes: Mapping[Node, GivenShape], options: DrawOptions) -> InputDrawer:
+        """Return what draws the inputs that are not fed. Raises RefusedError as :class:`InputDrawer`."""
+        by_name = {node.name: array for node, array in feeds.items()}
+        sizes = {node.name: shape for node, shape in shapes.items()}
+        with self.locate():
+            integers = dict(self.find_integers() if self.session.inputs.keys() - by_name.keys() else EMPTY)
+            for name, more in options.wishes.items():
+                integers[name] = tuple(dict.fromkeys((*integers.get(name, ()), *more)))
+            return InputDrawer(self.session, by_name, sizes, options.seed or 0, integers, self.graph)
 
     def _try_sizes(self, drawer: InputDrawer, options: DrawOptions) -> tuple[dict[str, Any], list[Any] | None]:
         """Return a value for each input, at the first of ``OPEN_SIZES`` that is computed where sizes are open, and the outputs.
