@@ -32,8 +32,6 @@ _KEPT = 16
 """The number of programs that are cached."""
 Watch = Callable[[Node, Sequence[Array]], None]
 _Output = tuple[Node, int]
-_Key = tuple[tuple[Node, ...], tuple[_Output, ...]]
-"""The nodes and the outputs of a segment."""
 _NAMED = 6
 _RANDOM = "it draws random numbers, which must be the same in every engine"
 
@@ -162,6 +160,10 @@ class _Cut(msgspec.Struct, frozen=True, eq=False):
     images: Mapping[Node, Node]
 
 
+_CompiledCuts = dict[tuple[tuple[Node, ...], tuple[_Output, ...]], tuple[_Cut, Compiled | ExecutionPlan]]
+"""What computes a cut, by its nodes and outputs, with the cut of which it has the variables: another cut has new ones."""
+
+
 class Program:
     """The heads of a graph, compiled for an engine. ``in_numpy`` are the nodes that the engine did not take, by reason."""
 
@@ -210,7 +212,7 @@ def compile_program(engine: Engine, part: Part, *, strict: bool = False) -> Prog
     operators = [node for node in part.inference.nodes if not node.is_variable]
     random = {node for node in operators if draws_numbers(node)}
     refused = dict.fromkeys(random, _RANDOM)
-    compiled: dict[_Key, Compiled | ExecutionPlan] = {}
+    compiled: _CompiledCuts = {}
     while True:
         # A refusal may split a segment, and the engine has not seen its parts yet: repeat until nothing more is refused.
         cuts = _cut_all(partition(operators, refused, random), part)
@@ -221,13 +223,11 @@ def compile_program(engine: Engine, part: Part, *, strict: bool = False) -> Prog
         if not reasons:
             break
     last_uses = zip(cuts, _last_uses(cuts, part), strict=True)
-    steps = [_Step(each, compiled[each.segment.nodes, each.outputs], last) for each, last in last_uses]
+    steps = [_Step(*compiled[each.segment.nodes, each.outputs], last) for each, last in last_uses]
     return Program(engine, part, steps, {node: refused[node] for node in operators if node in refused})
 
 
-def _compile_cuts(
-    engine: Engine, cuts: Sequence[_Cut], part: Part, compiled: dict[_Key, Compiled | ExecutionPlan]
-) -> dict[Node, str]:
+def _compile_cuts(engine: Engine, cuts: Sequence[_Cut], part: Part, compiled: _CompiledCuts) -> dict[Node, str]:
     """Add to ``compiled`` the cuts that it does not have; return the nodes that the engine refuses, each with the reason."""
     reasons: dict[Node, str] = {}
     # With several parts each waits while another one, or numpy, computes.
@@ -237,11 +237,11 @@ def _compile_cuts(
         if key in compiled:
             continue
         if each.segment.apart:
-            compiled[key] = make_plan(each.graph.heads)
+            compiled[key] = each, make_plan(each.graph.heads)
             continue
         own = Part(each.graph, each.inference, part.constants, repeated=part.repeated, alone=alone)
         try:
-            compiled[key] = engine.compile(own)
+            compiled[key] = each, engine.compile(own)
         except NodesRefusedError as error:
             sources = {image: node for node, image in each.images.items()}
             reasons.update((sources[image], reason) for image, reason in error.reasons.items())
