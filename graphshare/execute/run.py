@@ -7,6 +7,7 @@ its outputs, and of time and memory by node and by operator.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -18,11 +19,14 @@ from graphshare.analysis.branches import spread_inputs
 from graphshare.analysis.name_lists import output_name, resolve_targets
 from graphshare.arguments import Natural, Positive, Seconds
 from graphshare.checkpoint.load import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
 from graphshare.execute.backends.backend import REFERENCE, choose_executor
+from graphshare.execute.engines.executor import Executor
 from graphshare.execute.interpreter import Timing
 from graphshare.execute.prepare.fed_values import as_values
-from graphshare.execute.prepare.prepare import Prepared, prepare, runnable_part, unique_names
+from graphshare.execute.prepare.feeds import GivenShape
+from graphshare.execute.prepare.prepare import prepare, runnable_part, unique_names
 from graphshare.formats.images.images import Images, describe_images, suggest_preparation
 from graphshare.formats.params.arrays import have_equal_values
 from graphshare.formats.params.narrow_dtypes import is_number, name_dtype, widen
@@ -148,51 +152,60 @@ def run(
         UsageError: ``batch`` is without images, or combined with ``profile`` or ``all_outputs``; the engine is not
             installed, or ``profile`` is wanted of another than numpy.
     """
-    source = as_checkpoint(model)
-    if profile and engine not in (None, REFERENCE):
-        raise UsageError(Fault(f"`profile` measures numpy's kernels, and cannot be combined with `engine={engine!r}`"))
-    fed, names = feeds or {}, as_names(targets)
+    source, fed, names = as_checkpoint(model), feeds or {}, as_names(targets)
+    _check_options(engine, batch, profile=profile, all_outputs=all_outputs)
     others = {"`profile`": profile, "`batch`": batch is not None}
-    forwards = _count_batches(fed, batch)
+    forwards, fixed = _count_batches(fed, batch), batch is not None
     executor = choose_executor(
-        source.graph,
-        engine,
-        others,
-        where=source.where,
-        strict=strict_engine,
-        forwards=forwards,
-        fixed=batch is not None,
+        source.graph, engine, others, where=source.where, strict=strict_engine, forwards=forwards, fixed=fixed
     )
-    if batch is not None:
-        _check_batch(profile=profile, all_outputs=all_outputs)
-
-    def compute(values: Mapping[str, Any]) -> Computed:
-        ready = prepare(
-            source.graph,
-            params=source.parameter_file,
-            feeds=as_values(values, source.graph),
-            shapes=sizes,
-            targets=names,
-            seed=seed,
-            params_seed=params_seed,
-            all_outputs=all_outputs,
-            where=source.where,
-            executor=executor,
-        )
-        return _compute(ready, seed or 0, profile=profile)
-
     with locate_refusals(source), suggest_preparation(fed), resource_limits(max_memory, time_limit):
         input_shapes = as_shapes(shapes, source.graph)
         values, sizes, notes = spread_inputs(source.graph, fed, input_shapes, targets=names, held=source.held)
+        compute = partial(_compute, source, sizes, names, executor, seed, params_seed, profile, all_outputs)
         computed = compute(values) if batch is None else _run_batches(source.graph, batch, compute, feeds=values, targets=names)
     computed.notes[:0] = [*describe_images(fed), *notes]
     return computed
 
 
-def _compute(ready: Prepared, seed: int, *, profile: bool) -> Computed:
-    """Compute a graph that is prepared."""
+def _check_options(engine: str | None, batch: int | None, *, profile: bool, all_outputs: bool) -> None:
+    """Raise UsageError with all options that cannot be combined."""
+    has_engine, has_batch = engine not in (None, REFERENCE), batch is not None
+    refused = (
+        (profile and has_engine, f"`profile` measures numpy's kernels, and cannot be combined with `engine={engine!r}`"),
+        (profile and has_batch, "`profile` measures one pass, and cannot be combined with `batch`"),
+        (all_outputs and has_batch, "`all_outputs` keeps the outputs of one pass, and cannot be combined with `batch`"),
+    )
+    if faults := [Fault(text) for is_refused, text in refused if is_refused]:
+        raise UsageError(faults)
+
+
+def _compute(
+    source: Checkpoint,
+    shapes: Mapping[str, GivenShape],
+    targets: Sequence[str],
+    executor: Executor | None,
+    seed: int | None,
+    params_seed: int | None,
+    profile: bool,
+    all_outputs: bool,
+    values: Mapping[str, Any],
+) -> Computed:
+    """Prepare a graph for ``values`` of its variables, and compute it."""
+    ready = prepare(
+        source.graph,
+        params=source.parameter_file,
+        feeds=as_values(values, source.graph),
+        shapes=shapes,
+        targets=targets,
+        seed=seed,
+        params_seed=params_seed,
+        all_outputs=all_outputs,
+        where=source.where,
+        executor=executor,
+    )
     started = perf_counter()
-    done = ready.computation.run(ready.values, seed=seed, profile=profile)
+    done = ready.computation.run(ready.values, seed=seed or 0, profile=profile)
     seconds = perf_counter() - started
     ready.notes.extend(ready.computation.notes)
     outputs = dict(zip(ready.names, done.outputs, strict=True))
@@ -205,17 +218,6 @@ def _count_batches(feeds: Mapping[str, Any], batch: int | None) -> int:
     if batch is None or batch < 1:
         return 1
     return max((-(-len(value) // batch) for value in feeds.values() if isinstance(value, Images)), default=1)
-
-
-def _check_batch(*, profile: bool, all_outputs: bool) -> None:
-    """Raise UsageError with all options that cannot be combined with ``batch``."""
-    faults: list[Fault] = []
-    if profile:
-        faults.append(Fault("`profile` measures one pass, and cannot be combined with `batch`"))
-    if all_outputs:
-        faults.append(Fault("`all_outputs` keeps the outputs of one pass, and cannot be combined with `batch`"))
-    if faults:
-        raise UsageError(faults)
 
 
 def is_recordable(value: object) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -11,7 +10,7 @@ from graphshare.analysis.branches import Counterparts, HeadPairs, NodePair
 from graphshare.analysis.name_lists import list_implied_variables, output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, RefusedError
-from graphshare.execute.backends.backend import Computation, open_computation
+from graphshare.execute.backends.backend import Computation, DrawOptions, open_computation
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.formats.model_format import Capability, find_format
@@ -21,17 +20,18 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_bytes, format_count, format_shape
 from graphshare.text.names import did_you_mean
-from graphshare.verification.comparison import tolerate_by_element
+from graphshare.verification.comparison import EngineComparison, Values, tolerate_by_element
 from graphshare.verification.coverage import BodyCoverage
 from graphshare.verification.flow import (
     ProofOptions,
-    compare_rounds,
+    compare_round,
     describe_engines,
     find_drawing,
     find_obstacles,
+    join_rounds,
     leave_drawn,
 )
-from graphshare.verification.inputs import Draw, Drawer, name_branch
+from graphshare.verification.inputs import Draw, Drawer, name_branch, read_bits
 from graphshare.verification.pairing import Side, pair_nodes, upgrade_model
 from graphshare.verification.report import (
     BranchReport,
@@ -81,6 +81,15 @@ def check_names(parts: Sequence[Graph], graphs: Sequence[Graph], options: ProofO
             notes[f"{option}: nothing that is compared needs {', '.join(idle)}"] = None
 
 
+def open_in_engines(graphs: Sequence[Graph], side: Side, executors: Executors) -> list[list[Computation]]:
+    """Return graphs of a model, opened in each engine."""
+    file, where = side.model.parameter_file, side.model.where
+    return [
+        [open_computation(graph, file, where, executor, as_input=side.as_input) for graph in graphs]
+        for executor in executors.values()
+    ]
+
+
 def verify_pairs(heads: Sequence[HeadPairs], model: Checkpoint, options: ProofOptions) -> Report:
     """Compare branches of a model with their references: structure, parameters, values, training.
 
@@ -126,8 +135,11 @@ class _Branch:
     ) -> None:
         self.pair, self.pairing, self.side, self.twins, self.options = pair, pairing, side, twins, options
         self._executors, self._notes, self._coverage = executors, notes, coverage
+        self._inputs = [(a, b) for a, b in pairing.variables if not side.is_parameter(a, b)]
+        self._tolerance = tolerate_by_element(options.tolerance.atol, options.tolerance.rtol)
         self.parameters: list[ParameterPair] = []
         self._setups: list[list[Setup]] = []
+        self._computations: list[tuple[Computation, Computation]] = []
         self._firsts: list[Draw] = []
 
     def verify(self) -> BranchReport:
@@ -136,41 +148,15 @@ class _Branch:
         structure = structure_stage(self.pairing)
         if not self.pairing:
             return BranchReport(pair.reference, pair.label, (structure,))
-        owned = [(a, b) for a, b in self.pairing.variables if self.side.is_parameter(a, b)]
-        compared = compare_parameters(owned, self.side.is_auxiliary, self.side.records, self.side.records)
         self._setups = [self._plan_setups(feeds) for feeds in options.list_feeds(self.side.model.graph)]
-        fed = {a for setups in self._setups for setup in setups for a in setup.feeds}
-        self.parameters = [
-            msgspec.structs.replace(p, how="fed", detail="") if p.how == "missing" and p.left in fed else p for p in compared
-        ]
+        self.parameters = self._compare_parameters()
         stages = [structure, parameter_stage(self.parameters, self.side.records is None, self._describe_tied())]
         parameters = tuple(ParameterResult(p.left.name, p.right.name, p.how, p.detail) for p in self.parameters)
-        differs = stages[-1].verdict == "fails"
-        tolerance = tolerate_by_element(options.tolerance.atol, options.tolerance.rtol)
         # Parameters that differ are an answer without values.
-        allowed, nodes = options.allow_unsupported, [a for a, _ in self.pairing.pairs]
-        reasons = find_obstacles([(self.side.model.graph, nodes)], is_allowed=allowed, is_needed=not differs)
-        try:
-            computations = [] if reasons else self._open()
-            names = [(output_name(a), output_name(b)) for a, b in zip(pair.left, pair.right, strict=True)]
-            rounds, engines = compare_rounds(
-                names,
-                self._plan_rounds(computations),
-                tolerance,
-                nodes=self.pairing.pairs,
-                heads=(pair.left, pair.right),
-                layers=options.layers,
-            )
-        # Parameters that differ are an answer already, so a run that fails besides must not hide it.
-        except (RefusedError, InputError) as error:
-            if not differs and not (options.allow_unsupported and isinstance(error, InputError)):
-                raise
-            reasons = tuple(str(fault) for fault in error.faults)
+        rounds, engines, reasons = self._compare_values(is_needed=stages[-1].verdict != "fails")
         if reasons:
             stages.append(Stage("values", "skipped", "not run", reasons))
             return BranchReport(pair.reference, pair.label, tuple(stages), parameters=parameters)
-        drawing = find_drawing(computations[0][0]) | find_drawing(computations[0][1])
-        rounds = tuple(leave_drawn(values, drawing) for values in rounds)
         stages.append(value_stage(rounds))
         stages += [layer_stage(rounds)] if options.layers else []
         stages += [engine_stage(engines)] if engines else []
@@ -178,9 +164,43 @@ class _Branch:
         if options.train_step and any(stage.verdict == "fails" for stage in stages):
             stages.append(Stage("training", "skipped", "the branches differ before they are trained"))
         elif options.train_step:
-            training = self._train(computations[0])
+            training = self._train()
             stages.append(training_stage(training, expect_tied=options.expect_tied))
-        return BranchReport(pair.reference, pair.label, tuple(stages), rounds, training, parameters, engines, tolerance)
+        return BranchReport(pair.reference, pair.label, tuple(stages), rounds, training, parameters, engines, self._tolerance)
+
+    def _compare_parameters(self) -> list[ParameterPair]:
+        """Return the pairs of parameters, of which those that the user feeds are not missing."""
+        owned = [(a, b) for a, b in self.pairing.variables if self.side.is_parameter(a, b)]
+        compared = compare_parameters(owned, self.side.is_auxiliary, self.side.records, self.side.records)
+        fed = {a for setups in self._setups for setup in setups for a in setup.feeds}
+        return [
+            msgspec.structs.replace(p, how="fed", detail="") if p.how == "missing" and p.left in fed else p for p in compared
+        ]
+
+    def _compare_values(self, *, is_needed: bool) -> tuple[tuple[Values, ...], tuple[EngineComparison, ...], tuple[str, ...]]:
+        """Return the comparisons of all rounds, and of engines with the first, or the reasons why there are none."""
+        pair, options = self.pair, self.options
+        nodes = [a for a, _ in self.pairing.pairs]
+        parts = [(self.side.model.graph, nodes)]
+        reasons = find_obstacles(parts, is_allowed=options.allow_unsupported, is_needed=is_needed)
+        if reasons:
+            return (), (), reasons
+        names = [(output_name(a), output_name(b)) for a, b in zip(pair.left, pair.right, strict=True)]
+        heads = (pair.left, pair.right)
+        try:
+            self._computations = self._open()
+            rounds, engines = join_rounds(
+                compare_round(each, names, self._tolerance, nodes=self.pairing.pairs, heads=heads, layers=options.layers)
+                for each in self._plan_rounds()
+            )
+        # Where no values are needed, a run that fails must not hide the answer.
+        except (RefusedError, InputError) as error:
+            if is_needed and not (options.allow_unsupported and isinstance(error, InputError)):
+                raise
+            return (), (), tuple(str(fault) for fault in error.faults)
+        left, right = self._computations[0]
+        drawing = find_drawing(left) | find_drawing(right)
+        return tuple(leave_drawn(values, drawing) for values in rounds), engines, ()
 
     def _plan_setups(self, feeds_of_set: Mapping[str, Array]) -> list[Setup]:
         """Return the feeds and shapes of the reference and of the branch; one where they are the same."""
@@ -193,7 +213,9 @@ class _Branch:
             setups.append(Setup(label, feeds, shapes))
         first, second = setups
         variables = [a for a, _ in self.pairing.variables]
-        if first.shapes == second.shapes and all(_is_same(first.feeds.get(a), second.feeds.get(a)) for a in variables):
+        if first.shapes == second.shapes and all(
+            read_bits(first.feeds.get(a)) == read_bits(second.feeds.get(a)) for a in variables
+        ):
             return [msgspec.structs.replace(first, branch=None)]
         return setups
 
@@ -212,26 +234,16 @@ class _Branch:
 
     def _open(self) -> list[tuple[Computation, Computation]]:
         """Return the reference and the branch, opened in each engine."""
-        model = self.side.model
-        return [
-            tuple(  # type: ignore[misc]
-                open_computation(
-                    msgspec.structs.replace(model.graph, heads=heads),
-                    model.parameter_file,
-                    model.where,
-                    executor,
-                    as_input=self.side.as_input,
-                )
-                for heads in (self.pair.left, self.pair.right)
-            )
-            for executor in self._executors.values()
-        ]
+        graph = self.side.model.graph
+        graphs = [msgspec.structs.replace(graph, heads=heads) for heads in (self.pair.left, self.pair.right)]
+        return [(left, right) for left, right in open_in_engines(graphs, self.side, self._executors)]
 
-    def _plan_rounds(self, computations: Sequence[tuple[Computation, Computation]]) -> Iterator[Round]:
+    def _plan_rounds(self) -> Iterator[Round]:
         """Yield both branches in each engine, for all sets of inputs and sizes."""
-        for setups in self._setups if computations else ():
+        sides = self._computations[0]
+        for setups in self._setups:
             drawer = Drawer(
-                computations[0],
+                sides,
                 self._list_shared(),
                 self.options.inputs,
                 training=self.options.train_step,
@@ -239,27 +251,24 @@ class _Branch:
                 notes=self._notes,
             )
             if len(setups) > 1:
-                self._check_sizes(setups, computations[0])
+                self._check_sizes(setups)
             count = 1 if self.options.inputs.sets is not None else None
             for setup in setups:
                 for number, draw in enumerate(drawer.draw(setup.feeds, setup.shapes, setup.branch, count=count)):
                     self._firsts += [draw] if number == 0 else []
-                    self._coverage.look(computations[0][0], draw.values[0])
-                    yield Round(self._make_runners(computations, draw), draw.sizes_of)
+                    self._coverage.look(sides[0], draw.values[0])
+                    yield Round(self._make_runners(draw), draw.sizes_of)
 
     def _list_shared(self) -> list[NodePair]:
         """Return the variables of both branches that get one value: inputs, and parameters that are not known to differ."""
-        inputs = [(a, b) for a, b in self.pairing.variables if not self.side.is_parameter(a, b)]
         records = self.side.records
         missing = [p for p in self.parameters if p.how == "missing" and (records is None or records.of(p.right) is None)]
         shared = [p for p in self.parameters if p.how in ("tied", "equal", "fed")]
-        return [*inputs, *((p.left, p.right) for p in (*shared, *missing))]
+        return [*self._inputs, *((p.left, p.right) for p in (*shared, *missing))]
 
-    def _make_runners(
-        self, computations: Sequence[tuple[Computation, Computation]], draw: Draw
-    ) -> dict[str, tuple[Runner, Runner]]:
+    def _make_runners(self, draw: Draw) -> dict[str, tuple[Runner, Runner]]:
         runners: dict[str, tuple[Runner, Runner]] = {}
-        for number, both in enumerate(computations):
+        for number, both in enumerate(self._computations):
             outputs = (None, None) if number else draw.outputs  # which are those of the first engine
             left, right = (
                 ComputationRunner(side, values, known, seed=draw.seed)
@@ -268,20 +277,22 @@ class _Branch:
             runners[both[0].engine] = left, right
         return runners
 
-    def _check_sizes(self, setups: Sequence[Setup], computations: tuple[Computation, Computation]) -> None:
+    def _check_sizes(self, setups: Sequence[Setup]) -> None:
         """Refuse sizes that a branch cannot take. Raises RefusedError; every branch is named with the sizes."""
         faults: list[Fault] = []
-        to_right, inputs = dict(self.pairing.variables), self.options.inputs
+        inputs, variables = self.options.inputs, self.pairing.variables
+        twins: list[Mapping[Node, Node]] = [{a: a for a, _ in variables}, dict(variables)]
         labels = (self.pair.reference, self.pair.label)
         weights: dict[Node, GivenShape] = {}  # those that are drawn have one shape for all sizes
         for owner, setup in enumerate(setups):
             sizes = _format_sizes(setup, self.twins)
             for side in (owner, 1 - owner):  # its own sizes first: a branch that cannot take those is the reason
-                feeds = {to_right[a] if side else a: array for a, array in setup.feeds.items()}
-                own = {**{a: shape for a, shape in weights.items() if a not in setup.feeds}, **setup.shapes}
-                shapes = {to_right[a] if side else a: shape for a, shape in own.items()}
+                known = {**{a: shape for a, shape in weights.items() if a not in setup.feeds}, **setup.shapes}
+                feeds = {twins[side][a]: array for a, array in setup.feeds.items()}
+                shapes = {twins[side][a]: shape for a, shape in known.items()}
+                computation = self._computations[0][side]
                 try:
-                    drawn = computations[side].draw(feeds, shapes, seed=inputs.seed, params_seed=inputs.params_seed)
+                    drawn = computation.draw(feeds, shapes, DrawOptions(inputs.seed, inputs.params_seed))
                     if not owner and not side:
                         weights = {node: drawn.values[node].shape for node in drawn.parameters}
                 except RefusedError as error:
@@ -292,28 +303,13 @@ class _Branch:
         if faults:
             raise RefusedError(faults)
 
-    def _train(self, computations: tuple[Computation, Computation]) -> Training:
+    def _train(self) -> Training:
         """Return what one step of training did to both branches."""
-        inputs = [(a, b) for a, b in self.pairing.variables if not self.side.is_parameter(a, b)]
         first = self._firsts[: len(self._setups[0])]
         if any(each is not None and each.engine is not None for each in self._executors.values()):
             self._notes["training is computed with numpy"] = None
-        return train_branches(
-            self.pair, self.pairing, inputs, self.parameters, first, computations, self.side.roles, self.options
-        )
-
-
-def _is_same(a: Any, b: Any) -> bool:
-    """Return whether two values that are fed are the same; None is one that is not."""
-    if a is None or b is None:
-        return a is b
-    if isinstance(a, list) and isinstance(b, list):  # sequences
-        return len(a) == len(b) and all(map(_is_same, a, b))
-    if not (hasattr(a, "dtype") and hasattr(b, "dtype")):
-        return False
-    if a.dtype.kind == b.dtype.kind == "O":  # texts
-        return a.shape == b.shape and bool((a == b).all())
-    return bool((a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes()))  # in bits: 1 / x tells 0 from -0
+        sides, roles = self._computations[0], self.side.roles
+        return train_branches(self.pair, self.pairing, self._inputs, self.parameters, first, sides, roles, self.options)
 
 
 def _format_sizes(setup: Setup, twins: Counterparts) -> str:

@@ -106,31 +106,44 @@ def refuse_options(faults: Sequence[Fault]) -> None:
         raise UsageError(faults)
 
 
-def compare_rounds(
+RoundComparisons = tuple[list[Values], list[EngineComparison]]
+"""The comparisons of both sides in each engine, and those of each other engine with the first."""
+
+
+def compare_round(
+    each: Round,
     names: Sequence[tuple[str, str]],
-    rounds: Iterable[Round],
     tolerance: Tolerance,
     *,
     nodes: Sequence[tuple[Node, Node]] = (),
-    heads: tuple[Sequence[Entry], Sequence[Entry]] = ((), ()),
+    heads: tuple[Sequence[Entry] | None, Sequence[Entry]] = ((), ()),
     layers: bool = False,
-) -> tuple[tuple[Values, ...], tuple[EngineComparison, ...]]:
-    """Return the comparison of both sides in each engine, and that of each engine with the first.
+) -> RoundComparisons:
+    """Compare both sides in each engine on one set of inputs, and each engine with the first.
 
-    ``names`` are those of the outputs on both sides, ``nodes`` pairs of nodes that compute the same, and ``heads`` the outputs.
+    ``names`` are those of the outputs on both sides, ``nodes`` pairs of nodes that compute the same, and ``heads`` the outputs;
+    a side with None is not compared across engines.
     """
+    values = [
+        compare_runs(names, left, right, tolerance, nodes=nodes, layers=layers, sizes_of=each.sizes_of)
+        for left, right in each.runners.values()
+    ]
     across = tolerate_other_program(tolerance.atol, tolerance.rtol)
-    by_engine: dict[str, list[Values]] = {}
-    engines: list[EngineComparison] = []
-    for each in rounds:
-        for engine, (left, right) in each.runners.items():
-            values = compare_runs(names, left, right, tolerance, nodes=nodes, layers=layers, sizes_of=each.sizes_of)
-            by_engine.setdefault(engine, []).append(values)
-        (first_left, first_right), *others = each.runners.values()
-        for left, right in others:
-            branches = [(first_left, left, heads[0]), (first_right, right, heads[1])]
-            engines.append(compare_engines(branches, across, sizes_of=each.sizes_of))
-    return tuple(values for rounds in by_engine.values() for values in rounds), tuple(engines)
+    first, *others = each.runners.values()
+    engines = []
+    for other in others:
+        sides = [(a, b, own) for a, b, own in zip(first, other, heads, strict=True) if own is not None]
+        engines.append(compare_engines(sides, across, sizes_of=each.sizes_of))
+    return values, engines
+
+
+def join_rounds(rounds: Iterable[RoundComparisons]) -> tuple[tuple[Values, ...], tuple[EngineComparison, ...]]:
+    """Return the comparisons of all rounds: of the first engine, then of each other one, and those across engines."""
+    by_round, across = [], []
+    for values, engines in rounds:
+        by_round.append(values)
+        across += engines
+    return tuple(values for engine in zip(*by_round, strict=True) for values in engine), tuple(across)
 
 
 def find_drawing(computation: Computation) -> dict[int, Node]:

@@ -15,7 +15,7 @@ from graphshare.analysis.free_sizes import Symbol, list_trials
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import DisprovedError, Fault, GraphshareError, InputError, RefusedError
-from graphshare.execute.backends.backend import Computation, open_computation
+from graphshare.execute.backends.backend import Computation, DrawOptions, open_computation
 from graphshare.execute.prepare.declared_inputs import list_declared
 from graphshare.formats.onnx.compose import make_operator
 from graphshare.formats.onnx.free_axes import list_names, multiply_numbers
@@ -24,8 +24,9 @@ from graphshare.ops.kernel import Array
 from graphshare.resources import is_chosen_limit
 from graphshare.rewrite.unfix import UnfixedGraph
 from graphshare.text.format import format_count, format_names
-from graphshare.verification.comparison import EXACT, Tolerance, compare_values, find_largest, tolerate_export
+from graphshare.verification.comparison import Tolerance, compare_values, find_largest, tolerate_export
 from graphshare.verification.report import describe_difference
+from graphshare.verification.whole_model import list_changed
 
 _SAMPLES = 3
 _HINT = "nothing was written; leave these sizes fixed"
@@ -104,7 +105,7 @@ class _Trial:
         drawn = self._draw(self.original, {}, max(2, -(-_SAMPLES // self.per_run)))
         runs = [self._compute(self.original, values) for values in drawn]
         # A model that draws numbers differs from itself, and then a difference would show nothing.
-        if self._find_other(self._compute(self.original, drawn[0]), runs[0]):
+        if list_changed(self.names, self._compute(self.original, drawn[0]), runs[0]):
             hint = "write it without a proof with `verify=False`"
             raise RefusedError(Fault("two runs of the model itself differ, so nothing can be proved", hint=hint))
         is_optimized = self._prove_fixed(drawn[0], runs[0])
@@ -113,9 +114,9 @@ class _Trial:
         free = [symbol for symbol in self.rewrite.symbols if symbol.name not in self.rewrite.batches]
         # With one size alone, that size by itself and all sizes together are the same kind of trial.
         *trials, odd = list_trials(free, self.base)[len(free) == 1 :] if free else [{}]
-        tried = [sizes for sizes in trials if self._prove_sizes(sizes)]
+        tried = [self._prove_sizes(sizes) for sizes in trials]
         with suppress(_NotComputedError):  # the network itself need not take odd sizes
-            tried += [odd] if free and self._prove_sizes(odd) else []
+            tried += [self._prove_sizes(odd)] if free else []
         errors = self.max_abs, self.of_largest
         return SizesProof(len(self.names), batches, tuple(tried), *errors, is_optimized, self.tells_apart)
 
@@ -132,7 +133,7 @@ class _Trial:
                 shapes.setdefault(name, [None] * ranks[name])[axis] = sizes[symbol.name]
         fixed = {nodes[name]: tuple(shape) for name, shape in shapes.items()}
         # Inputs without samples, such as a threshold, must be one value for a whole batch.
-        draws = (part.draw(shapes=fixed, seed=seed).values for seed in range(count))
+        draws = (part.draw(shapes=fixed, options=DrawOptions(seed)).values for seed in range(count))
         first, *others = ({node.name: value for node, value in values.items()} for values in draws)
         batched = [] if self.batch is None else [name for name, _ in self._list_places(self.batch)]
         return [first, *({**first, **{name: values[name] for name in batched}} for values in others)]
@@ -156,23 +157,19 @@ class _Trial:
 
     def _prove_fixed(self, feeds: Mapping[str, Array], wanted: Sequence[Array]) -> bool:
         """Compare the models at the sizes of the file; return whether they are equal with optimizations too."""
-        if not self._find_other(self._run(feeds, self.base), wanted):
+        if not list_changed(self.names, self._run(feeds, self.base), wanted):
             return True
         # Some optimizations need fixed sizes and sum in another order, which is not the fault of the rewrite.
         plain = [self._compute(self._open(model, exact=True), feeds) for model in (self.unfixed, self.source)]
-        if names := self._find_other(*plain):
+        if names := list_changed(self.names, *plain):
             raise self._disprove(f"computes different bits at the sizes of the file: {format_names(names)}")
         return False
 
-    def _find_other(self, values: Sequence[Array], wanted: Sequence[Array]) -> list[str]:
-        pairs = zip(self.names, values, wanted, strict=True)
-        return [name for name, a, b in pairs if not compare_values(a, b, EXACT).identical]
-
-    def _prove_sizes(self, sizes: Mapping[str, int]) -> bool:
-        """Compute the model at other ``sizes``, and compare its samples with those that it gives for each alone."""
+    def _prove_sizes(self, sizes: Mapping[str, int]) -> Mapping[str, int]:
+        """Compute the model at other ``sizes``, and compare its samples with those of each alone; return the sizes."""
         drawn = self._draw(self.changed, sizes, 1 if self.batch is None else 2)
         self._prove_batch(drawn, [self._run(values, sizes) for values in drawn])
-        return True
+        return sizes
 
     def _prove_batch(self, drawn: Sequence[Mapping[str, Array]], runs: Sequence[Sequence[Array]]) -> tuple[int, ...]:
         """Compare batches of other sizes with ``runs`` of the samples by themselves; return these sizes."""

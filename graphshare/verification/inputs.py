@@ -17,7 +17,7 @@ import numpy as np
 from graphshare.arguments import Natural, Options, Positive
 from graphshare.checkpoint.load import Names, StrPath
 from graphshare.errors import InputError, MemoryLimitError, RefusedError
-from graphshare.execute.backends.backend import Computation
+from graphshare.execute.backends.backend import Computation, DrawOptions
 from graphshare.execute.prepare.assignment import Assignment
 from graphshare.execute.prepare.declared_inputs import draw_as, list_declared, unify_sizes
 from graphshare.execute.prepare.fed_values import describe_fed
@@ -166,7 +166,7 @@ class Drawer:
             # With the numbers of another input they would seem to be that input.
             seeds = self._inputs.seed + _ALONE, self._inputs.params_seed
             feeds, shapes = self._alone
-            others = other.draw({**others, **feeds}, shapes, seed=seeds[0], params_seed=seeds[1]).values
+            others = other.draw({**others, **feeds}, shapes, DrawOptions(*seeds)).values
         return [values, others] if leader == 0 else [others, values]
 
     def _to_leader(self, by_node: Mapping[Node, Any]) -> dict[Node, Any]:
@@ -193,16 +193,8 @@ class Drawer:
         seed = self._inputs.seed + number
         attempt = _Attempt(self, self._leader)
         try:
-            assigned = lead.draw(
-                feeds,
-                taken,
-                seed=seed,
-                params_seed=self._inputs.params_seed,
-                training=self._training,
-                batch=batch,
-                attempt=attempt,
-                wishes=self._list_wishes(),
-            )
+            options = DrawOptions(seed, self._inputs.params_seed, self._training, batch, attempt, self._list_wishes())
+            assigned = lead.draw(feeds, taken, options)
         except InputError:
             if attempt.one_sided is None:
                 raise
@@ -240,9 +232,8 @@ class Drawer:
         lead = self.sides[self._leader]
         for number in range(_APART * (turn + 1), _APART * (turn + 1) + _SEEDS):
             seed, wishes = self._inputs.seed + number, self._list_wishes()
-            values = lead.draw(
-                feeds, self._fix_sizes(shapes), seed=seed, params_seed=self._inputs.params_seed, wishes=wishes
-            ).values
+            options = DrawOptions(seed, self._inputs.params_seed, wishes=wishes)
+            values = lead.draw(feeds, self._fix_sizes(shapes), options).values
             counts[number] = len(self._list_alike([*self._drawn, values], feeds))
             if not counts[number]:
                 return number
@@ -263,7 +254,7 @@ class Drawer:
         nodes = [node for node in self._list_shared() if node not in feeds and all(node in draw for draw in draws)]
         groups: dict[Any, list[Node]] = {}
         for node in nodes:
-            groups.setdefault(tuple(_read_bits(draw[node]) for draw in draws), []).append(node)
+            groups.setdefault(tuple(read_bits(draw[node]) for draw in draws), []).append(node)
         # Labels and states of kernels are zeros on purpose; what has no number cannot differ.
         lead = self.sides[self._leader]
         return [
@@ -291,9 +282,10 @@ def _choose_nodes(by_node: Mapping[Node, Any], nodes: Collection[Node]) -> dict[
     return {node: value for node, value in by_node.items() if node in nodes}
 
 
-def _read_bits(value: Any) -> Any:
+def read_bits(value: Any) -> Any:
+    """Return what is equal for values of equal bits alone: 1 / x tells 0 from -0."""
     if not isinstance(value, np.ndarray):
-        return ("sequence", *map(_read_bits, value)) if isinstance(value, list) else ("other", repr(value))
+        return ("sequence", *map(read_bits, value)) if isinstance(value, list) else ("other", repr(value))
     texts = value.dtype.kind == "O"
     return value.shape, str(value.dtype), tuple(map(str, value.ravel())) if texts else value.tobytes()
 

@@ -30,10 +30,11 @@ from graphshare.verification.comparison import (
 from graphshare.verification.coverage import BodyCoverage
 from graphshare.verification.flow import (
     ProofOptions,
-    compare_rounds,
+    compare_round,
     describe_engines,
     find_drawing,
     find_obstacles,
+    join_rounds,
     leave_drawn,
     leave_drawn_regions,
 )
@@ -279,8 +280,9 @@ class ModelComparison:
             rounds.append(Round(engines))
         nodes = self._pair_nodes() if self._options.layers else ()
         heads = (self._sides[0].graph.heads, self._sides[1].graph.heads)
-        values, self._engines = compare_rounds(
-            self._pairs.names, rounds, self._tolerance, nodes=nodes, heads=heads, layers=self._options.layers
+        names, layers = self._pairs.names, self._options.layers
+        values, self._engines = join_rounds(
+            compare_round(each, names, self._tolerance, nodes=nodes, heads=heads, layers=layers) for each in rounds
         )
         return values
 

@@ -130,10 +130,9 @@ def prove_export(
         RefusedError: ONNX's checker refuses a dtype.
         BugError: ONNX's checker refuses the model.
     """
-    rounds = []
+    rounds: list[Values] = []
     branches: tuple[BranchReport, ...] = ()
     data = staged.read()
-    stated = input_types(staged.graph)
     operators = {node.name for node in parts[0][0].part.nodes if not node.is_variable}
     check_model(data, operators, staged.folder if staged.has_external else "")
 
@@ -141,35 +140,32 @@ def prove_export(
         return data if graph.heads == staged.graph.heads else staged.read(graph), staged.folder
 
     model = open_computation(staged.graph, None, encode=encode, own=True, whole=True)
-    for number, (static, names) in enumerate(parts):
-        ready = _prepare(source, static, {} if number else feeds, as_input, seed)
+    for static, names in parts:
+        part = _StagedPart(model, static, names)
         # Feeds have the sizes of the first part, so at others all inputs are drawn.
-        for node in (node for node in ready.values if names.get((node, 0)) in stated and (number or node.name not in feeds)):
-            ready.values[node] = draw_as(ready.values[node], stated[names[node, 0]].dtype)
-        inputs = {n: x for n, x in ready.values.items() if not (n in static.roles and static.roles[n].is_parameter)}
-        staged_part = _StagedPart(model, static, names)
-        runner = staged_part.open({names[node, 0]: array for node, array in inputs.items()})
-        rounds.append(_compare_with_graph(static, ready, runner, tolerance))
-        if not number and rounds[0]:
-            branches = tuple(_prove_branches(list(_find_branches(source, static, inputs)), staged_part, inputs))
+        ready = _prepare(source, part, {} if rounds else feeds, as_input, seed)
+        inputs = {node: value for node, value in ready.values.items() if not static.roles[node].is_parameter}
+        rounds.append(_compare_with_graph(static, ready, part.open(inputs), tolerance))
+        if len(rounds) == 1 and rounds[0]:
+            branches = tuple(_prove_branches(list(_find_branches(source, static, inputs)), part, inputs))
     report = BranchReport("the graph", "the model", (value_stage(rounds),), tuple(rounds), tolerance=tolerance)
     return ExportReport(branches, model=report, runtime=model.version)
 
 
 def _prepare(
-    source: Checkpoint, static: StaticPart, feeds: Mapping[str, Array], as_input: Collection[str], seed: int
+    source: Checkpoint, part: _StagedPart, feeds: Mapping[str, Array], as_input: Collection[str], seed: int
 ) -> Prepared:
-    """Return the part with a value for each of its variables, at the shapes of ``static``."""
-    variables = {node.name for node in static.part.variables()}
-    types = {node.name: static.inference.types[node][0] for node in static.part.variables()}
-    own = {name: convert_feed(name, array, types[name]) for name, array in feeds.items() if name in variables}
+    """Return the graph with a value for each of its variables, at the shapes of ``part``, drawn in the model's dtypes."""
+    static, variables = part.static, list(part.static.part.variables())
+    types = {node.name: static.inference.types[node][0] for node in variables}
+    own = {name: convert_feed(name, array, types[name]) for name, array in feeds.items() if name in types}
     sizes: dict[str, set[tuple[int | None, ...]]] = {}
-    for node in static.part.variables():
+    for node in variables:
         if not static.roles[node].is_parameter and node.name not in own:
             sizes.setdefault(node.name, set()).add(tuple(static.inference.shapes[node][0] or ()))
     # Labels of one name may differ in shape; theirs follow from the inputs.
     shapes = {name: shape for name, (shape, *others) in sizes.items() if not others}
-    return prepare(
+    ready = prepare(
         static.part,
         params=source.parameter_file,
         feeds=own,
@@ -179,6 +175,11 @@ def _prepare(
         params_seed=None,
         as_input=as_input,
     )
+    for node in ready.values:
+        stated = part.stated.get(part.names.get((node, 0), ""))
+        if stated is not None and node.name not in feeds:
+            ready.values[node] = draw_as(ready.values[node], stated.dtype)
+    return ready
 
 
 def _compare_with_graph(static: StaticPart, ready: Prepared, runner: Runner, tolerance: Tolerance) -> Values:
@@ -193,13 +194,14 @@ class _StagedPart:
 
     def __init__(self, model: Computation, static: StaticPart, names: Names) -> None:
         self.model, self.static, self.names = model, static, names
-        self._variables = {node.name: node for node in model.graph.variables()}
+        self.stated = input_types(model.graph)
         self.places = {name: place for place, name in names.items() if not place[0].is_variable}
+        self._variables = {node.name: node for node in model.graph.variables()}
 
-    def open(self, values: Mapping[str, Array]) -> _StagedRunner:
-        """Return a run of the model on values by its names of inputs, in the dtypes that it states."""
-        stated = input_types(self.model.graph)
-        own = {self._variables[name]: x.astype(stated[name].dtype) for name, x in values.items() if name in stated}
+    def open(self, values: Mapping[Node, Array]) -> _StagedRunner:
+        """Return a run of the model on values of the graph's inputs, in the dtypes that it states."""
+        by_name = {self.names[node, 0]: value for node, value in values.items()}
+        own = {self._variables[name]: x.astype(self.stated[name].dtype) for name, x in by_name.items() if name in self.stated}
         return _StagedRunner(self, own)
 
 
@@ -230,9 +232,8 @@ def _prove_branches(
     names = part.names
     places = {(entry.node, entry.index): place for place, entry in enumerate(part.static.part.heads)}
     for pair, pairing in pairs:
-        feeds = {names[node, 0]: value for node, value in inputs.items()}
-        feeds |= {names[b, 0]: inputs[a] for a, b in pairing.pairs if a in inputs and b in inputs}
-        whole = part.open(feeds)
+        equal = {b: inputs[a] for a, b in pairing.pairs if a in inputs and b in inputs}
+        whole = part.open({**inputs, **equal})
         left, right = (
             PartRunner(whole, [places[entry.node, entry.index] for entry in heads]) for heads in (pair.left, pair.right)
         )

@@ -6,7 +6,7 @@ per branch tied parameters stay what they are, one array, while copied ones part
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -23,7 +23,9 @@ from graphshare.formats.params.comparison import Comparison, compare_arrays
 from graphshare.formats.params.lookup import ParameterPair
 from graphshare.ir.compare import Pairing
 from graphshare.ir.graph import Entry, Node
+from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array, Shape
+from graphshare.verification.comparison import Tolerance
 from graphshare.verification.flow import ProofOptions
 from graphshare.verification.inputs import Draw
 
@@ -95,27 +97,22 @@ def train_branches(
     """Train one step on equal inputs, and one on inputs of its own for the second branch: fed or seeded.
 
     Where all data is shared, the labels of the second branch are other ones: else copies would look like ties.
-
     ``draws`` are the first sets of inputs: one for both branches, or one with the sizes of each.
     """
-    first = [side.complete(values) for side, values in zip(computations, draws[0].values, strict=True)]
-    own = [side.complete(values) for side, values in zip(computations, draws[-1].values, strict=True)]
-    (left, inference), (right, right_inference) = first
-    own_left, own_inference = own[0]
+
+    def complete(draw: Draw) -> list[tuple[Mapping[Node, Array], Inference]]:
+        return [side.complete(values) for side, values in zip(computations, draw.values, strict=True)]
+
+    (left, inference), (right, right_inference) = complete(draws[0])
+    (own_left, own_inference), (_, own_right_inference) = complete(draws[-1])
     # The backward pass needs the values of the forward pass, so all of them are kept.
     check_memory(inference.nodes, pair.left, inference, left, keeps_all=True)
     equal = {**right, **left}
-    of_its_own = [(a, b) for a, b in inputs if a is not b]
-    kept = {n: v for n, v in own_left.items() if n not in {a for a, _ in of_its_own}}
-    drawn = draw_inputs(own_inference.nodes, kept, own_inference, roles, seed=options.inputs.seed + _OTHER_SEED)
     # Only what the second branch alone reads may differ: a shared input trains both branches alike.
-    different = dict(equal)
-    shares_data = all(roles[a].is_label or roles[a].is_state for a, _ in of_its_own)
-    for a, b in of_its_own:
-        is_fed = len(draws) > 1 and b.name in options.feeds
-        different[b] = own_left[a] if is_fed or roles[a].is_label or roles[a].is_state else drawn[a]
-        if shares_data and roles[a].is_label and not is_fed:
-            different[b] = (own_left[a] != 1).astype(own_left[a].dtype)  # classes that every classifier has
+    of_its_own = [(a, b) for a, b in inputs if a is not b]
+    fed = {a for a, b in of_its_own if len(draws) > 1 and b.name in options.feeds}
+    own = _draw_own([a for a, _ in of_its_own], fed, own_left, own_inference, roles, options.inputs.seed + _OTHER_SEED)
+    different = equal | {b: own[a] for a, b in of_its_own}
     shapes = inference.shapes
     return compare_training(
         pair.left,
@@ -125,12 +122,28 @@ def train_branches(
         equal,
         different,
         rescale=batch_rescale(first_data([a for a, _ in inputs], left, roles), left),
-        atol=options.tolerance.atol,
-        rtol=options.tolerance.rtol,
+        tolerance=options.tolerance,
         shapes={**right_inference.shapes, **shapes},
         # Shared nodes have the shapes of the reference in both.
-        own_shapes={**own[1][1].shapes, **shapes},
+        own_shapes={**own_right_inference.shapes, **shapes},
     )
+
+
+def _draw_own(
+    nodes: Sequence[Node],
+    fed: Collection[Node],
+    values: Mapping[Node, Array],
+    inference: Inference,
+    roles: Mapping[Node, Role],
+    seed: int,
+) -> dict[Node, Array]:
+    """Return ``values`` in which inputs of one branch alone have numbers of their own, but for those that are ``fed``."""
+    data = {node for node in nodes if not (roles[node].is_label or roles[node].is_state)}
+    kept = {node: value for node, value in values.items() if node not in data or node in fed}
+    own = kept | draw_inputs(inference.nodes, kept, inference, roles, seed=seed)
+    for node in () if data else [node for node in nodes if roles[node].is_label and node not in fed]:
+        own[node] = (own[node] != 1).astype(own[node].dtype)  # classes that every classifier has
+    return own
 
 
 def compare_training(
@@ -142,8 +155,7 @@ def compare_training(
     different: Mapping[Node, Array],
     *,
     rescale: float,
-    atol: float,
-    rtol: float,
+    tolerance: Tolerance,
     shapes: Mapping[Node, Sequence[Shape]] | None = None,
     own_shapes: Mapping[Node, Sequence[Shape]] | None = None,
 ) -> Training:
@@ -159,35 +171,23 @@ def compare_training(
     names = {twin: node.name for node, twin in nodes}
     trained = list(dict.fromkeys(node for a, b, auxiliary in parameters if not auxiliary for node in (a, b)))
 
-    def trainer(values: Mapping[Node, Array], shapes: Mapping[Node, Sequence[Shape]] | None) -> Trainer:
-        return Trainer(
-            [*left, *right],
-            values,
-            trained,
-            Sgd(rescale=rescale),
-            name=lambda node: names.get(node, node.name),
-            shapes=shapes,
-        )
-
-    first, second = trainer(equal, shapes), trainer(different, own_shapes)
+    heads, settings = [*left, *right], Sgd(rescale=rescale)
+    first, second = (
+        Trainer(heads, values, trained, settings, name=lambda node: names.get(node, node.name), shapes=own)
+        for values, own in ((equal, shapes), (different, own_shapes))
+    )
     before = first.outputs()
     first.step()
     second.step()
     pairs = tuple(_pair(a, b, auxiliary, first, second, different) for a, b, auxiliary in parameters)
     after, count = first.outputs(), len(left)
-    outputs = tuple(
-        TrainedOutput(
-            output_name(x),
-            output_name(y),
-            _mean(before[i]),
-            _mean(after[i]),
-            _mean(before[count + i]),
-            _mean(after[count + i]),
-            compare_arrays(after[count + i], after[i], atol=atol, rtol=rtol),
-        )
-        for i, (x, y) in enumerate(zip(left, right, strict=True))
-    )
-    return Training(rescale, pairs, outputs)
+    outputs = []
+    values = before[:count], after[:count], before[count:], after[count:]
+    for x, y, old, new, twin_old, twin_new in zip(left, right, *values, strict=True):
+        means = _mean(old), _mean(new), _mean(twin_old), _mean(twin_new)
+        comparison = compare_arrays(twin_new, new, atol=tolerance.atol, rtol=tolerance.rtol)
+        outputs.append(TrainedOutput(output_name(x), output_name(y), *means, comparison))
+    return Training(rescale, pairs, tuple(outputs))
 
 
 def _pair(a: Node, b: Node, auxiliary: bool, equal: Trainer, different: Trainer, values: Mapping[Node, Array]) -> TrainedPair:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import DisprovedError, Fault, GraphshareError
-from graphshare.execute.backends.backend import open_computation
+from graphshare.execute.backends.backend import Computation, open_computation
 from graphshare.files.open_source import reopen_source
-from graphshare.ir.graph import Entry, Graph
+from graphshare.ir.graph import Entry
 from graphshare.resources import is_chosen_limit
 from graphshare.rewrite.fold.fold import Folding, FoldingProof
 from graphshare.text.format import format_count, format_names
@@ -40,10 +41,7 @@ def compare_bits(model: Checkpoint, read: ModelContent, where: str) -> str:
         drawn = source.draw()
         wanted = source.run(drawn.values).outputs if drawn.outputs is None else drawn.outputs
     except GraphshareError as error:
-        if is_chosen_limit(error):
-            raise
-        _refuse_changed(model)
-        return f"not computed: {error.faults[0].message}"
+        return f"not computed: {_explain_failure(error, model)}"
     hint = "nothing was written; please report it"
     try:
         copy = open_computation(model.graph, model.parameter_file, model.where, encode=lambda graph: read(), whole=True)
@@ -53,15 +51,20 @@ def compare_bits(model: Checkpoint, read: ModelContent, where: str) -> str:
         message = f"cannot be computed as its source can: {error.faults[0].message}"
         raise DisprovedError(Fault(message, where=where, hint=hint)) from None
     names = [output_name(head) for head in model.graph.heads]
-    other = [name for name, a, b in zip(names, values, wanted, strict=True) if not compare_values(a, b, EXACT).identical]
+    other = list_changed(names, values, wanted)
     if not other:
         return f"{format_count(len(names), 'output')} equal bit for bit"
     # A model that draws numbers differs from itself, though only within one session: a new one draws the same numbers again.
-    again = source.run(drawn.values).outputs
-    if any(not compare_values(a, b, EXACT).identical for a, b in zip(again, wanted, strict=True)):
+    if list_changed(names, source.run(drawn.values).outputs, wanted):
         return "not compared: two runs of the model itself differ"
     _refuse_changed(model)
     raise DisprovedError(Fault(f"computes different bits from its source: {format_names(other)}", where=where, hint=hint))
+
+
+def list_changed(names: Sequence[str], values: Sequence[Any], wanted: Sequence[Any]) -> list[str]:
+    """Return the names of the outputs that have other bits than those that are wanted."""
+    outputs = zip(names, values, wanted, strict=True)
+    return [name for name, value, own in outputs if not compare_values(value, own, EXACT).identical]
 
 
 def prove_folding(
@@ -71,36 +74,34 @@ def prove_folding(
 
     Raises DisprovedError, and MemoryLimitError where a limit is chosen and the proof would pass it.
     """
-    by_dtype = tolerate_export(tolerance).by_dtype
-    rounding = max(_ROUNDING[dtype] for dtype in dtypes) if tolerance is None else 0.0
-    # Folding rounds each weight once more, so nothing is bit for bit; a Sigmoid near 0 has an error of its own.
-    limit = Tolerance(atol=rounding, of_largest=max(by_dtype[dtype] for dtype in dtypes))
-    norms = {name: None for one in report.folded for name in one.norms}
-    heads = [[*one.graph.heads, *_find_inner(one.graph, norms)] for one in (source, folded)]
-    count = len(source.graph.heads)
+    norms = dict.fromkeys(name for one in report.folded for name in one.norms)
     try:
-        before, after = (
-            open_computation(replace(one.graph, heads=tuple(entries)), one.parameter_file, one.where)
-            for one, entries in zip((source, folded), heads, strict=True)
-        )
+        before, after = (_open_with_inner(model, norms) for model in (source, folded))
         drawn = before.draw()
-        twins = {node.name: node for node in after.graph.variables()}
-        moved = {twins[node.name]: value for node, value in drawn.values.items() if node.name in twins}
+        by_name = {node.name: value for node, value in drawn.values.items()}
+        moved = {node: by_name[node.name] for node in after.graph.variables() if node.name in by_name}
         runners = ComputationRunner(before, drawn.values, drawn.outputs), ComputationRunner(after, moved)
-        values = compare_runs([(output_name(head), output_name(head)) for head in heads[0]], *runners, limit)
+        names = [(name, name) for name in map(output_name, before.graph.heads)]
+        values = compare_runs(names, *runners, _tolerate_folding(dtypes, tolerance))
     except GraphshareError as error:
-        if is_chosen_limit(error):
-            raise
-        _refuse_changed(source)
-        reason = error.faults[0].message
+        reason = _explain_failure(error, source)
         return replace(folded, notes=(*folded.notes, f"not proved, as the models were not computed: {reason}"))
     if not values:
         _refuse_changed(source)
         hint = "nothing was written; `tolerance` allows a larger difference"
         raise DisprovedError([Fault(text, where=source.where, hint=hint) for text in value_stage([values]).details])
     relative = [output.of_largest for output in values.outputs if output.reference in norms and output.of_largest is not None]
+    count = len(source.graph.heads)
     largest = max(output.comparison.max_abs for output in values.outputs[:count])
     return replace(folded, report=replace(report, proof=FoldingProof(count, largest, len(norms), max(relative, default=None))))
+
+
+def _tolerate_folding(dtypes: Collection[str], tolerance: float | None) -> Tolerance:
+    """Return the tolerance of a folded model, whose weights are rounded once more: nothing is bit for bit."""
+    by_dtype = tolerate_export(tolerance).by_dtype
+    # A Sigmoid near 0 has an error of its own.
+    rounding = max(_ROUNDING[dtype] for dtype in dtypes) if tolerance is None else 0.0
+    return Tolerance(atol=rounding, of_largest=max(by_dtype[dtype] for dtype in dtypes))
 
 
 def _refuse_changed(model: Checkpoint) -> None:
@@ -111,8 +112,18 @@ def _refuse_changed(model: Checkpoint) -> None:
         reopen_source(each.path, each.identity, each.held).close()
 
 
-def _find_inner(graph: Graph, names: Mapping[str, object]) -> list[Entry]:
-    """Return the outputs of these names that are not heads of a graph, in the order of the names."""
-    heads = {output_name(head) for head in graph.heads}
+def _open_with_inner(model: Checkpoint, names: Iterable[str]) -> Computation:
+    """Open a model in which the outputs of these names are heads too: those that are not come last, in the order of names."""
+    graph = model.graph
+    known = {output_name(head) for head in graph.heads}
     nodes = {node.name: node for node in graph.nodes if node.op}
-    return [Entry(nodes[name]) for name in names if name not in heads]
+    inner = tuple(Entry(nodes[name]) for name in names if name not in known)
+    return open_computation(replace(graph, heads=graph.heads + inner), model.parameter_file, model.where)
+
+
+def _explain_failure(error: GraphshareError, model: Checkpoint) -> str:
+    """Return why a model is not computed. Raises ``error`` for a limit that was chosen, InputError for a changed file."""
+    if is_chosen_limit(error):
+        raise error
+    _refuse_changed(model)
+    return error.faults[0].message

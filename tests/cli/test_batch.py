@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import graphshare as gs
 from graphshare.files.schema import explain
+from graphshare.formats.mxnet.symbol import read_symbol
 from tests.processes import ROOT, done, files_in, graphshare, refused, write_json
 from tests.symbols import Document, Record, document, old_batch_norm, operator, variable
 
@@ -317,3 +319,14 @@ def test_old_files(tmp_path: Path) -> None:
 def test_a_batch_is_made_once(siam: Path) -> None:
     command = ("duplicate", "siam", "--prefix", "b-", "--mode", "batch", "--force", "-o", "again")
     refused(graphshare(*command, cwd=siam), "a batch of branches already")
+
+
+def test_the_value_of_a_parameter_in_a_set_of_inputs_counts() -> None:
+    """Else another value of the parameter would be drawn, and the batch compared on that."""
+    nodes = [variable("data"), variable("w_weight"), operator("broadcast_mul", "out", [0, 1])]
+    model = gs.Checkpoint(read_symbol(json.dumps(document(nodes, [2])).encode()))
+    batch = gs.duplicate(model, "sha-", mode="batch")
+    values = {name: np.ones((1, 2), "float32") for name in ("data", "w_weight")}
+    assert gs.verify(batch, inputs=gs.Inputs(sets=[values]))
+    with pytest.raises(gs.RefusedError, match="'w_weight' has no value"):
+        gs.verify(batch, feeds={"data": values["data"]})

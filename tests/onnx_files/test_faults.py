@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 import graphshare as gs
-from graphshare.execute.backends.backend import open_computation
+from graphshare.execute.backends.backend import DrawOptions, open_computation
 from graphshare.execute.backends.confined_session import ConfinedSession
 from graphshare.formats.onnx.identities import OnnxForm
 from graphshare.ir.graph import Node
@@ -43,7 +43,7 @@ def make_case(seed: int, folder: Path) -> Case:
     onnx.save(rewrite.original, folder / "original.onnx")
     model = gs.load(folder / "original.onnx")
     part = open_computation(model.graph, model.parameter_file, model.where)
-    drawn = [part.draw(seed=number).values for number in range(_ROUNDS)]
+    drawn = [part.draw(options=DrawOptions(number)).values for number in range(_ROUNDS)]
     feeds = [{node.name: value for node, value in each.items()} for each in drawn]
     session = Session(rewrite.original.SerializeToString())
     return Case(rewrite, model, folder, feeds, [session.run(each) for each in feeds])

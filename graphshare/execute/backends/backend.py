@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from importlib import import_module
 from typing import Any
 
+import msgspec
+
 from graphshare.errors import Fault
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.interpreter import Run
@@ -31,6 +33,25 @@ _MODULES = {
 }
 REFERENCE = "numpy"
 """The backend with which others are compared; reports name others alone."""
+
+
+class DrawOptions(msgspec.Struct, frozen=True):
+    """How values are made up: inputs with ``seed``, parameters with ``params_seed``; neither for None.
+
+    Open sizes of a batch are ``batch``; labels that only ``training`` reads have any size otherwise. A backend that must try
+    open sizes calls ``attempt`` with values, which raises InputError where they are not computed; by default it runs them
+    itself. ``wishes`` are integers that inputs need beyond what the graph itself says of them.
+    """
+
+    seed: int | None = 0
+    params_seed: int | None = None
+    training: bool = False
+    batch: int = 1
+    attempt: Attempt | None = None
+    wishes: Mapping[str, Sequence[Integers]] = EMPTY
+
+
+DEFAULT = DrawOptions()
 
 
 class Computation(ABC):
@@ -61,19 +82,9 @@ class Computation(ABC):
         self,
         feeds: Mapping[Node, Array] = EMPTY,
         shapes: Mapping[Node, GivenShape] = EMPTY,
-        *,
-        seed: int | None = 0,
-        params_seed: int | None = None,
-        training: bool = False,
-        batch: int = 1,
-        attempt: Attempt | None = None,
-        wishes: Mapping[str, Sequence[Integers]] = EMPTY,
+        options: DrawOptions = DEFAULT,
     ) -> Assignment:
         """Return a value for each input: what is fed, or one that is made up as :func:`assign_values` does.
-
-        Open sizes of a batch are ``batch``. A backend that must try open sizes calls ``attempt`` with values, which raises
-        InputError where they are not computed; by default it runs them itself. ``wishes`` are integers that inputs need beyond
-        what the graph itself says of them.
 
         Raises:
             RefusedError: values are missing, or shapes do not fit or do not follow; all of a kind are listed.
@@ -156,7 +167,7 @@ def open_computation(
     """
     backend = import_module(_MODULES[find_format(graph).backends[0]])
     nodes = graph.nodes if whole else tuple(post_order(entry.node for entry in graph.heads))
-    part = Graph(nodes, graph.heads, graph.attrs, graph.source, graph.extra)
+    part = msgspec.structs.replace(graph, nodes=nodes)
     options = {"exact": exact, "encode": encode, "own": own, "as_input": as_input}
     computation: Computation = backend.open_graph(part, parameters, where, executor, **options)
     return computation

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from graphshare.analysis.roles import Kind, assign_roles
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError, locate_refusals
-from graphshare.execute.backends.backend import REFERENCE, Attempt, Computation, Encode, Look
+from graphshare.execute.backends.backend import DEFAULT, REFERENCE, Computation, DrawOptions, Look
 from graphshare.execute.engines.executor import Executor
-from graphshare.execute.engines.registry import create_executor
+from graphshare.execute.engines.registry import create_engine
 from graphshare.execute.interpreter import Run, run_plan
 from graphshare.execute.plan import find_unsupported_operators, make_plan
 from graphshare.execute.prepare.assignment import Assignment, assign_values, refuse_missing
 from graphshare.execute.prepare.feeds import GivenShape, parameter_values
 from graphshare.execute.prepare.memory import check_memory
 from graphshare.execute.prepare.variable_values import convert_feed, random_stream
-from graphshare.formats.model_format import Integers
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ops.inference import Inference
@@ -36,12 +36,10 @@ def open_graph(
     where: str,
     executor: Executor | None,
     *,
-    exact: bool,
-    encode: Encode | None,
-    own: bool,
     as_input: Collection[str],
+    **_: Any,
 ) -> Computation:
-    """Open a graph. Kernels compute every node as it is written, with ``exact`` and without."""
+    """Open a graph. Kernels compute every node as it is written: other options make no difference."""
     return KernelComputation(graph, parameters, where, executor or Executor(), as_input=as_input)
 
 
@@ -49,7 +47,8 @@ def choose_executor(
     graph: Graph, engine: str | None, others: Mapping[str, bool], where: str, **options: Any
 ) -> Executor | None:
     """Return the executor of an engine. Raises UsageError for an engine that is not known or not installed."""
-    return create_executor(REFERENCE if engine is None else engine, **options)
+    name = REFERENCE if engine is None else engine
+    return Executor(create_engine(name), title=name, **options)
 
 
 def list_unsupported(nodes: Sequence[Node]) -> list[Fault]:
@@ -99,13 +98,7 @@ class KernelComputation(Computation):
         self,
         feeds: Mapping[Node, Array] = EMPTY,
         shapes: Mapping[Node, GivenShape] = EMPTY,
-        *,
-        seed: int | None = 0,
-        params_seed: int | None = None,
-        training: bool = False,
-        batch: int = 1,
-        attempt: Attempt | None = None,
-        wishes: Mapping[str, Sequence[Integers]] = EMPTY,
+        options: DrawOptions = DEFAULT,
     ) -> Assignment:
         make_plan(self.graph.heads)  # for its errors, before parameters are drawn and inferred
 
@@ -116,16 +109,16 @@ class KernelComputation(Computation):
                 self._read_parameters(feeds),
                 feeds=feeds,
                 shapes=shapes,
-                seed=seed,
-                params_seed=params_seed,
+                seed=options.seed,
+                params_seed=options.params_seed,
                 params=self.parameters,
-                training=training,
+                training=options.training,
             )
 
         assigned = assign(shapes)
-        if batch > 1 and assigned.sized:
+        if options.batch > 1 and assigned.sized:
             sizes = {node: assigned.values[node].shape for node in assigned.sized}
-            assigned = assign({**shapes, **{node: (batch, *shape[1:]) for node, shape in sizes.items() if shape}})
+            assigned = assign({**shapes, **{node: (options.batch, *shape[1:]) for node, shape in sizes.items() if shape}})
         self._keep(assigned.values, assigned)
         return assigned
 
@@ -172,7 +165,7 @@ class KernelComputation(Computation):
         self._executor.run(self.graph.heads, full, case.inference, self.roles, rng=rng, watch=watch)
 
     def select(self, heads: Sequence[Entry]) -> KernelComputation:
-        part = Graph(self.graph.nodes, tuple(heads), self.graph.attrs, self.graph.source)
+        part = msgspec.structs.replace(self.graph, heads=tuple(heads))
         return KernelComputation(part, self.parameters, self.where, self._executor, as_input=self._as_input)
 
     def close(self) -> None:
@@ -186,8 +179,7 @@ class KernelComputation(Computation):
         """Return the parameters of the file that ``values`` does not have."""
         wanted = [node for node in self._variables if node not in values]
         missing = [node for node in wanted if node not in self._read]
-        kinds = self.roles
-        self._read.update(parameter_values(missing, self.parameters, lambda node: kinds[node].kind is Kind.AUXILIARY))
+        self._read.update(parameter_values(missing, self.parameters, lambda node: self.roles[node].kind is Kind.AUXILIARY))
         return {node: self._read[node] for node in wanted if node in self._read}
 
     def _complete(self, values: Mapping[Node, Array]) -> tuple[Assignment, dict[Node, Array]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import product
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ import msgspec
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import assign_roles
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
-from graphshare.execute.backends.backend import Attempt, Computation, Encode, Look
+from graphshare.execute.backends.backend import DEFAULT, Computation, DrawOptions, Encode, Look
 from graphshare.execute.backends.onnx_session import EXTRA, OnnxSession, has_runtime
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.interpreter import Run
@@ -44,7 +45,7 @@ def open_graph(
     exact: bool,
     encode: Encode | None,
     own: bool,
-    as_input: Collection[str],
+    **_: Any,
 ) -> Computation:
     """Open a graph in a session of its own."""
     # Optimizations would sum in another order on one side only, as both sides of a comparison have other operators.
@@ -76,15 +77,6 @@ def warm_up() -> None:
     from graphshare.execute.backends.confined_session import start_process  # start-up: runs of graphs with kernels
 
     start_process()
-
-
-class _Drawn(msgspec.Struct, frozen=True, eq=False):
-    """A value for each input, outputs that were computed already, notes on integers, and the inputs with sizes left open."""
-
-    values: dict[str, Any]
-    outputs: list[Any] | None
-    notes: list[str]
-    open_names: list[str]
 
 
 class SessionComputation(Computation):
@@ -130,41 +122,68 @@ class SessionComputation(Computation):
         self,
         feeds: Mapping[Node, Array] = EMPTY,
         shapes: Mapping[Node, GivenShape] = EMPTY,
-        *,
-        seed: int | None = 0,
-        params_seed: int | None = None,
-        training: bool = False,
-        batch: int = 1,
-        attempt: Attempt | None = None,
-        wishes: Mapping[str, Sequence[Integers]] = EMPTY,
+        options: DrawOptions = DEFAULT,
     ) -> Assignment:
         nodes = self._variables
         missing = [nodes[name] for name in self.session.inputs if nodes[name] not in feeds]
         if missing:
-            refuse_missing(missing, assign_roles(self.graph), seed, None, None)
-        by_name = {node.name: array for node, array in feeds.items()}
-        sizes = {node.name: shape for node, shape in shapes.items()}
-
-        def compute(values: Mapping[str, Array]) -> list[Any]:
-            if attempt is None:
-                return self.session.run(values)
-            attempt({nodes[name]: value for name, value in values.items()})
-            return []
-
-        drawn = _draw_values(self, by_name, sizes, seed or 0, compute, batch=batch, wishes=wishes)
-        values = {nodes[name]: value for name, value in drawn.values.items()}
+            refuse_missing(missing, assign_roles(self.graph), options.seed, None, None)
+        drawer = self._open_drawer(feeds, shapes, options)
+        drawn, outputs = self._try_sizes(drawer, options)
+        values = {nodes[name]: value for name, value in drawn.items()}
         dtypes = {node: (find_dtypes(array), find_dtypes(values[node])) for node, array in feeds.items()}
         converted = {node: next(iter(own)) for node, (own, taken) in dtypes.items() if own and own != taken}
-        sized = [node for node in missing if node.name in drawn.open_names]
+        sized = [node for node in missing if node.name in drawer.open_names]
         return Assignment(
             values,
             Inference([], {}, {}),
             inputs=missing,
             sized=sized,
             converted=converted,
-            outputs=drawn.outputs,
-            notes=drawn.notes,
+            outputs=outputs,
+            notes=list(drawer.notes.values()),
         )
+
+    def _open_drawer(self, feeds: Mapping[Node, Array], shapes: Mapping[Node, GivenShape], options: DrawOptions) -> InputDrawer:
+        """Return what draws the inputs that are not fed. Raises RefusedError as :class:`InputDrawer`."""
+        by_name = {node.name: array for node, array in feeds.items()}
+        sizes = {node.name: shape for node, shape in shapes.items()}
+        with self.locate():
+            integers = dict(self.find_integers() if self.session.inputs.keys() - by_name.keys() else EMPTY)
+            for name, more in options.wishes.items():
+                integers[name] = tuple(dict.fromkeys((*integers.get(name, ()), *more)))
+            return InputDrawer(self.session, by_name, sizes, options.seed or 0, integers, self.graph)
+
+    def _try_sizes(self, drawer: InputDrawer, options: DrawOptions) -> tuple[dict[str, Any], list[Any] | None]:
+        """Return a value for each input, at the first of ``OPEN_SIZES`` that is computed where sizes are open, and the outputs.
+
+        For a batch above 1 open sizes with other names differ, where that is computed. There are no outputs where they were not
+        computed here.
+
+        Raises:
+            RefusedError: as :class:`InputDrawer`.
+            InputError: no size for a batch above 1 is computed.
+            MemoryLimitError: inputs or, where no process can have a limit, values of the model pass the limit of memory.
+        """
+        # Open sizes are taken for sizes of images or texts first, and for a batch if none of these works.
+        plans = [(size, is_batch) for is_batch in (False, True) for size in OPEN_SIZES] if drawer.open_names else []
+        failure: InputError | None = None
+        for (size, is_batch), differ in product(plans, (True, False) if options.batch > 1 else (False,)):
+            with self.locate():
+                values = drawer.draw(size, is_batch=is_batch, batch=options.batch, differ=differ)
+            self.check_sizes(values)
+            try:
+                if options.attempt is None:
+                    return values, self.session.run(values)
+                options.attempt({self._variables[name]: value for name, value in values.items()})
+                return values, []
+            except InputError as error:
+                failure = failure or error
+        if failure is not None and options.batch > 1:
+            raise failure
+        with self.locate():
+            # No size works: the caller runs it once more, and its error is reported.
+            return drawer.draw(OPEN_SIZES[-1]), None
 
     def run(self, values: Mapping[Node, Array], *, seed: int | None = None, profile: bool = False) -> Run:
         if not self.session.is_open:
@@ -193,7 +212,7 @@ class SessionComputation(Computation):
 
     def select(self, heads: Sequence[Entry]) -> SessionComputation:
         nodes = tuple(post_order(entry.node for entry in heads))
-        part = Graph(nodes, tuple(heads), self.graph.attrs, self.graph.source, self.graph.extra)
+        part = msgspec.structs.replace(self.graph, nodes=nodes, heads=tuple(heads))
         return SessionComputation(part, self.parameters, self.where, encode=self._encode, own=self._own, **self._options)
 
     def complete(self, values: Mapping[Node, Array]) -> tuple[Mapping[Node, Array], Inference]:
@@ -219,7 +238,7 @@ class SessionComputation(Computation):
         from graphshare.execute.backends.confined_session import ConfinedSession, open_session
         from graphshare.formats.onnx.staging import encode_for_session  # start-up: few runs are of ONNX models
 
-        part = Graph(self.graph.nodes, tuple(heads), self.graph.attrs, self.graph.source, self.graph.extra)
+        part = msgspec.structs.replace(self.graph, heads=tuple(heads))
         self.check_sizes(EMPTY)
         with self.locate():
             model, folder = encode_for_session(part, self.parameters) if self._encode is None else self._encode(part)
@@ -262,48 +281,3 @@ class SessionComputation(Computation):
 
 def _keep_numbers(shape: Sequence[int | str | None] | None) -> Shape:
     return None if shape is None else tuple(size if isinstance(size, int) else None for size in shape)
-
-
-def _draw_values(
-    part: SessionComputation,
-    feeds: Mapping[str, Array],
-    shapes: Mapping[str, GivenShape],
-    seed: int,
-    compute: Callable[[Mapping[str, Array]], list[Any]],
-    *,
-    batch: int = 1,
-    wishes: Mapping[str, Sequence[Integers]] = EMPTY,
-) -> _Drawn:
-    """Return a value for each input, at the first of ``OPEN_SIZES`` that ``compute`` takes where sizes are open.
-
-    For a ``batch`` above 1 open sizes with other names differ, where that is computed.
-
-    Raises:
-        RefusedError: as :class:`InputDrawer`.
-        InputError: no size for a ``batch`` above 1 is computed.
-        MemoryLimitError: inputs or, where no process can have a limit, values of the model pass the limit of memory.
-    """
-    is_drawn = any(name not in feeds for name in part.session.inputs)
-    with part.locate():
-        integers = dict(find_format(part.graph).find_integers(part.graph) if is_drawn else EMPTY)
-        for name, more in wishes.items():
-            integers[name] = tuple(dict.fromkeys((*integers.get(name, ()), *more)))
-        drawer = InputDrawer(part.session, feeds, shapes, seed, integers, part.graph)
-    # Open sizes are taken for sizes of images or texts first, and for a batch if none of these works.
-    plans = [(size, is_batch) for is_batch in (False, True) for size in OPEN_SIZES] if drawer.open_names else []
-    failure: InputError | None = None
-    for size, is_batch in plans:
-        for differ in (True, False) if batch > 1 else (False,):
-            with part.locate():
-                values = drawer.draw(size, is_batch=is_batch, batch=batch, differ=differ)
-            part.check_sizes(values)
-            try:
-                return _Drawn(values, compute(values), list(drawer.notes.values()), drawer.open_names)
-            except InputError as error:
-                failure = failure or error
-    if failure is not None and batch > 1:
-        raise failure
-    with part.locate():
-        # No size works: the caller runs it once more, and its error is reported.
-        values = drawer.draw(OPEN_SIZES[-1])
-    return _Drawn(values, None, list(drawer.notes.values()), drawer.open_names)

@@ -76,10 +76,8 @@ class Executor:
         Raises:
             RefusedError: with ``strict``, nodes that the engine cannot take; a kernel refuses its inputs.
         """
-        if self.engine is None:
-            return run_plan(make_plan(heads), values, shapes=inference.shapes, rng=rng, watch=watch)
-        nodes = post_order(entry.node for entry in heads)
-        inner = [list(visible_outputs(node)) for node in nodes if not node.is_variable] if watch is not None else []
+        nodes = post_order(entry.node for entry in heads) if self.engine is not None and watch is not None else ()
+        inner = [list(visible_outputs(node)) for node in nodes if not node.is_variable]
         # Every watched output becomes a head, so that the engine can neither fuse nor drop it.
         wanted = [*heads, *(entry for outputs in inner for entry in outputs)]
         program = self.find_program(wanted, values, inference, roles)
@@ -154,11 +152,16 @@ class _Cut(msgspec.Struct, frozen=True, eq=False):
     ``outputs`` are the values that the heads of ``graph`` compute, ``images`` what each node became.
     """
 
+    segment: Segment
     graph: Graph
     inference: Inference
     inputs: Mapping[Node, _Output]
     outputs: tuple[_Output, ...]
     images: Mapping[Node, Node]
+
+
+_CompiledCuts = dict[tuple[tuple[Node, ...], tuple[_Output, ...]], tuple[_Cut, Compiled | ExecutionPlan]]
+"""What computes a cut, by its nodes and outputs, with the cut of which it has the variables: another cut has new ones."""
 
 
 class Program:
@@ -209,33 +212,40 @@ def compile_program(engine: Engine, part: Part, *, strict: bool = False) -> Prog
     operators = [node for node in part.inference.nodes if not node.is_variable]
     random = {node for node in operators if draws_numbers(node)}
     refused = dict.fromkeys(random, _RANDOM)
-    compiled: dict[tuple[tuple[Node, ...], tuple[_Output, ...]], Compiled] = {}
+    compiled: _CompiledCuts = {}
     while True:
         # A refusal may split a segment, and the engine has not seen its parts yet: repeat until nothing more is refused.
-        segments = partition(operators, refused, random)
-        cuts = _cut_all(segments, part)
-        reasons: dict[Node, str] = {}
-        for segment, part_cut in zip(segments, cuts, strict=True):
-            if not segment.apart and (segment.nodes, part_cut.outputs) not in compiled:
-                # With several parts each waits while another one, or numpy, computes.
-                alone = part.alone and len(segments) == 1
-                try:
-                    compiled[segment.nodes, part_cut.outputs] = engine.compile(
-                        Part(part_cut.graph, part_cut.inference, part.constants, repeated=part.repeated, alone=alone)
-                    )
-                except NodesRefusedError as error:
-                    sources = {image: node for node, image in part_cut.images.items()}
-                    reasons.update((sources[image], reason) for image, reason in error.reasons.items())
+        cuts = _cut_all(partition(operators, refused, random), part)
+        reasons = _compile_cuts(engine, cuts, part, compiled)
         refused.update(reasons)
         if strict and refused:
             raise RefusedError(_list_refusals(engine, refused, operators))
         if not reasons:
             break
-    steps = [
-        _Step(part_cut, make_plan(part_cut.graph.heads) if segment.apart else compiled[segment.nodes, part_cut.outputs], last)
-        for segment, part_cut, last in zip(segments, cuts, _last_uses(cuts, part), strict=True)
-    ]
+    last_uses = zip(cuts, _last_uses(cuts, part), strict=True)
+    steps = [_Step(*compiled[each.segment.nodes, each.outputs], last) for each, last in last_uses]
     return Program(engine, part, steps, {node: refused[node] for node in operators if node in refused})
+
+
+def _compile_cuts(engine: Engine, cuts: Sequence[_Cut], part: Part, compiled: _CompiledCuts) -> dict[Node, str]:
+    """Add to ``compiled`` the cuts that it does not have; return the nodes that the engine refuses, each with the reason."""
+    reasons: dict[Node, str] = {}
+    # With several parts each waits while another one, or numpy, computes.
+    alone = part.alone and len(cuts) == 1
+    for each in cuts:
+        key = each.segment.nodes, each.outputs
+        if key in compiled:
+            continue
+        if each.segment.apart:
+            compiled[key] = each, make_plan(each.graph.heads)
+            continue
+        own = Part(each.graph, each.inference, part.constants, repeated=part.repeated, alone=alone)
+        try:
+            compiled[key] = each, engine.compile(own)
+        except NodesRefusedError as error:
+            sources = {image: node for node, image in each.images.items()}
+            reasons.update((sources[image], reason) for image, reason in error.reasons.items())
+    return reasons
 
 
 def _list_refusals(engine: Engine, refused: Mapping[Node, str], operators: Sequence[Node]) -> list[Fault]:
@@ -251,14 +261,11 @@ def _cut_all(segments: Sequence[Segment], part: Part) -> list[_Cut]:
     """Return each segment as a graph of its own; its heads are what later segments or the heads of the part read."""
     owner = {node: number for number, segment in enumerate(segments) for node in segment.nodes}
     wanted: list[dict[_Output, None]] = [{} for _ in segments]
-    for number, segment in enumerate(segments):
-        for node in segment.nodes:
-            for entry in node.inputs:
-                if entry.node in owner and owner[entry.node] != number:
-                    wanted[owner[entry.node]][entry.node, entry.index] = None
-    for entry in part.graph.heads:
-        if entry.node in owner:
-            wanted[owner[entry.node]][entry.node, entry.index] = None
+    reads = [(number, entry) for number, segment in enumerate(segments) for node in segment.nodes for entry in node.inputs]
+    for reader, entry in [*reads, *((len(segments), head) for head in part.graph.heads)]:
+        number = owner.get(entry.node, reader)  # a variable belongs to each segment that reads it
+        if number != reader:
+            wanted[number][entry.node, entry.index] = None
     return [cut(segment, tuple(outputs), part.inference, part.graph) for segment, outputs in zip(segments, wanted, strict=True)]
 
 
@@ -327,4 +334,4 @@ def cut(segment: Segment, outputs: Sequence[_Output], inference: Inference, grap
     for (node, index), variable in stand_ins.items():
         own.shapes[variable], own.types[variable] = [inference.shapes[node][index]], [inference.types[node][index]]
     inputs = {variable: key for key, variable in stand_ins.items()}
-    return _Cut(Graph(nodes, heads, graph.attrs, graph.source), own, inputs, tuple(outputs), images)
+    return _Cut(segment, Graph(nodes, heads, graph.attrs, graph.source), own, inputs, tuple(outputs), images)

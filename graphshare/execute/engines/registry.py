@@ -11,7 +11,6 @@ from graphshare.analysis.cost import count_multiply_adds
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.backends.onnx_session import count_threads, has_runtime
 from graphshare.execute.engines.engine import Compiled, Engine, Part
-from graphshare.execute.engines.executor import Executor
 from graphshare.text.names import did_you_mean
 
 NUMPY, ONNXRUNTIME, AUTO = "numpy", "onnxruntime", "auto"
@@ -22,11 +21,6 @@ _registered: dict[str, Callable[[], Engine]] = {}
 def register_engine(name: str, create: Callable[[], Engine]) -> None:
     """Add an engine; ``create`` is called when it is first used, and may raise UsageError."""
     _registered[name] = create
-
-
-def create_executor(name: str, *, strict: bool = False, forwards: int = 1, alone: bool = True, fixed: bool = False) -> Executor:
-    """Return the executor of the engine ``name``; the arguments are those of :class:`Executor`. Raises UsageError."""
-    return Executor(create_engine(name), strict=strict, forwards=forwards, alone=alone, fixed=fixed, title=name)
 
 
 def create_engine(name: str) -> Engine | None:

@@ -14,7 +14,7 @@ from graphshare.analysis.name_lists import list_implied_variables, output_name, 
 from graphshare.analysis.roles import Role, assign_roles
 from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.backends.backend import Computation, has_kernels, open_computation
+from graphshare.execute.backends.backend import Computation, DrawOptions, has_kernels, open_computation
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.plan import UnsupportedError, find_unsupported_operators, missing_kernels
 from graphshare.execute.prepare.assignment import Assignment
@@ -97,7 +97,7 @@ def prepare(
         part = msgspec.structs.replace(part, heads=tuple(e for e in part.heads if output_name(e) not in left_out))
         output_names = [name for name in output_names if name not in left_out]
         computation = computation.select(part.heads)
-    assigned = computation.draw(fed, shaped, seed=seed, params_seed=params_seed, training=training)
+    assigned = computation.draw(fed, shaped, DrawOptions(seed, params_seed, training))
     notes += [*assigned.notes, *_describe(assigned, seed, params_seed)]
     roles = assign_roles(part, held=list_parameter_names(params), as_input=as_input)
     return Prepared(part, output_names, assigned.values, assigned.inference, roles, notes, own, computation)

@@ -107,6 +107,19 @@ def test_random_numbers_are_those_of_numpy(engines: dict[str, Any]) -> None:
     assert np.array_equal(found["early_output"], wanted["early_output"])
 
 
+def test_a_part_that_stays_as_others_are_divided_again_reads_its_inputs(engines: dict[str, Any]) -> None:
+    """The engine takes ``square`` before it refuses ``sqrt``, which comes before the numbers that are drawn."""
+    engine = Counting("sqrt")
+    engines["counting"] = lambda: engine
+    root = unary("exp", "sqrt")
+    drawn = Node("_sample_uniform", "drawn", {}, (root.heads[0], root.heads[0]))
+    last = Node("square", "last", {}, (Entry(drawn),))
+    graph = Graph((*root.nodes, drawn, last), (Entry(last),))
+    computed = gs.run(graph, feeds={"x": X}, seed=3, engine="counting")
+    assert np.allclose(computed.outputs["last_output"], np.exp(X) + 1 + 1)
+    assert len(engine.parts) == 2
+
+
 def test_a_bound_graph_is_compiled_once_for_each_shape(engines: dict[str, Any]) -> None:
     engine = Counting()
     engines["counting"] = lambda: engine
