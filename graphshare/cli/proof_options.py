@@ -20,8 +20,9 @@ from graphshare.formats.images.settings import ImageSettings
 from graphshare.reports.formats import default_format
 from graphshare.text.format import encode_json, escape_control, format_count
 from graphshare.verification.comparison import BY_ELEMENT, Tolerance
+from graphshare.verification.findings import make_report
 from graphshare.verification.inputs import Inputs
-from graphshare.verification.report import OTHER_MODEL, Report, make_report
+from graphshare.verification.report import OTHER_MODEL, Report
 
 F = TypeVar("F", bound=Callable[..., Any])
 

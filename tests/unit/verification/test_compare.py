@@ -21,7 +21,7 @@ from graphshare.verification.comparison import (
 )
 from graphshare.verification.coverage import BodyCoverage
 from graphshare.verification.region import Region, RegionReport
-from graphshare.verification.report import add_regions, value_stage
+from graphshare.verification.report import Stage, add_regions, value_stage
 from graphshare.verification.runners import ABSENT, PartRunner, RecordRunner
 
 LARGE_AND_SMALL = np.array([100.0, 0.0], "float64")
@@ -116,8 +116,8 @@ def test_a_body_counts_as_compared_where_any_round_takes_it() -> None:
     rounds = [RegionReport(1, 2, {}, (region,), {"if": taken}) for taken in (True, False)]
     hidden = "'if': one of its bodies was compared with nothing"
     for some, is_hidden in ((rounds[:1], True), ([rounds[0], rounds[0]], True), (rounds, False)):
-        stages = add_regions((), some)
-        assert [stage.name for stage in stages] == ["regions", *(["changes"] if is_hidden else [])]
+        stages = add_regions([Stage("values", "holds", "")], some)
+        assert [stage.name for stage in stages] == ["regions", "values", *(["changes"] if is_hidden else [])]
         assert (hidden in stages[-1].details) == is_hidden
 
 
