@@ -141,18 +141,17 @@ def _list(folder: str) -> list[str]:
 def _find_misfits(graph: Graph, declared: Declared, name: str, value: Any, where: str) -> Iterator[Fault]:
     """Yield a fault for a value that the graph does not have, or declares with another dtype or shape."""
     known = list(declared) or [node.name for node in graph.variables()]
-    dtype, shape = declared.get(name, _UNKNOWN)
     if name not in known:
         yield Fault(f"{name!r} is not an input of the model", where=where, hint=did_you_mean(name, known))
-    if not isinstance(value, np.ndarray):
-        return  # a sequence or an optional value was read as the model declares it
-    if has_bytes_of(value, dtype or ""):
-        value = value.view(find_numpy_dtype(dtype or ""))
-    own = "string" if value.dtype.kind == "O" else name_dtype(value.dtype)
-    is_nested = dtype is not None and " of " in dtype
-    # Files of numpy have the numbers of what numpy has no arrays of in another dtype.
-    if not is_nested and dtype not in (None, own) and not (dtype in NARROW and own == name_wide(dtype)):
-        yield Fault(f"input {name!r} is {own}, but the model declares {dtype}", where=where)
-    if shape is not None and not fits_sizes(value.shape, shape):
+    dtype, shape = declared.get(name, _UNKNOWN)
+    # Values of nested types, such as "sequence of float32", were read as the model declares them.
+    if isinstance(value, np.ndarray) and dtype is not None and " of " not in dtype:
+        if has_bytes_of(value, dtype):
+            value = value.view(find_numpy_dtype(dtype))
+        own = "string" if value.dtype.kind == "O" else name_dtype(value.dtype)
+        # Files of numpy have the numbers of what numpy has no arrays of in another dtype.
+        if own != dtype and not (dtype in NARROW and own == name_wide(dtype)):
+            yield Fault(f"input {name!r} is {own}, but the model declares {dtype}", where=where)
+    if isinstance(value, np.ndarray) and shape is not None and not fits_sizes(value.shape, shape):
         size = format_declared(value.shape)
         yield Fault(f"input {name!r} is {size}, but the model declares {format_declared(shape)}", where=where)

@@ -64,9 +64,8 @@ class ComputationRunner(Runner):
         by_output: bool = False,
     ) -> None:
         self.computation, self.values, self.engine = computation, values, computation.engine
-        heads = computation.graph.heads
-        self._outputs = [outputs] * len(heads) if isinstance(outputs, Refused) else outputs
-        self._seed, self._by_output, self._is_refused = seed, by_output, isinstance(outputs, Refused)
+        self._outputs = [outputs] * len(computation.graph.heads) if isinstance(outputs, Refused) else outputs
+        self._seed, self._by_output = seed, by_output
 
     def run(self) -> Sequence[Any]:
         """Return the outputs. Raises RefusedError where the computation fails."""
@@ -80,8 +79,6 @@ class ComputationRunner(Runner):
         return self.computation.complete(self.values)[0]
 
     def watch(self, look: Look) -> None:
-        if self._is_refused:  # there are no inner values either
-            return
         self.computation.watch(self.values, look, seed=self._seed)
 
     def label(self, node: Node, index: int) -> str:
