@@ -51,7 +51,7 @@ from graphshare.verification.given_values import pair_parameters
 from graphshare.verification.inputs import Draw, Drawer, Inputs, choose_by_name
 from graphshare.verification.noise import allow_noise
 from graphshare.verification.pairing import ModelPairs, find_changes, pair_models
-from graphshare.verification.records import Record, compare_record, find_record
+from graphshare.verification.records import Recording, compare_record, find_record
 from graphshare.verification.region import RegionReport
 from graphshare.verification.regions import Departure, Judge, tolerate_region
 from graphshare.verification.report import (
@@ -170,7 +170,7 @@ def _confirm(left: Checkpoint, right: Checkpoint, feeds: Mapping[str, Array], op
 
 def _compare_record(
     model: Checkpoint,
-    record: Record,
+    record: Recording,
     options: ProofOptions,
     feeds: Mapping[str, Any] | None,
     shapes: Shapes | None,

@@ -72,11 +72,16 @@ def read_sets(folder: str, graph: Graph) -> list[dict[str, Any]]:
         InputError: files cannot be read, do not fit the inputs or give one twice, or there are none; all are listed.
     """
     reader = _SetReader(graph)
-    paths = _list(folder) if is_folder(folder) else []
-    sets = [each for place in ([folder, *filter(is_folder, paths)] if paths else ()) for each in reader.read_folder(place)]
+    places = list_folders(folder) if is_folder(folder) else []
+    sets = [each for place in places for each in reader.read_folder(place)]
     if reader.faults or not any(sets):
         raise InputError(reader.faults or Fault("has no arrays of inputs", where=folder, hint=_HINT))
     return sets
+
+
+def list_folders(folder: str) -> list[str]:
+    """Return a folder and those in it, those with shorter names first: numbers in order."""
+    return [folder, *filter(is_folder, _list(folder))]
 
 
 class _SetReader:

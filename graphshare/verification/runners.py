@@ -11,6 +11,7 @@ import msgspec
 from graphshare.analysis.name_lists import output_name
 from graphshare.execute.backends.backend import REFERENCE, Computation, Look
 from graphshare.ir.graph import EMPTY, Entry, Node
+from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
 
 ABSENT = object()
@@ -103,27 +104,21 @@ class PartRunner(Runner):
 
 
 class RecordRunner(Runner):
-    """Values that exist already: ``outputs``, and ``inner`` ones with their ``names``; of a record, or of a finished run."""
+    """Values that exist already, of a record or of a finished run: ``outputs``, and by place ``inner`` ones with names."""
 
-    def __init__(
-        self,
-        title: str,
-        outputs: Sequence[Any],
-        inner: Mapping[tuple[Node, int], Any] = EMPTY,
-        names: Mapping[tuple[Node, int], str] = EMPTY,
-    ) -> None:
+    def __init__(self, title: str, outputs: Sequence[Any], inner: Mapping[Place, tuple[str, Any]] = EMPTY) -> None:
         self.title = title
-        self._outputs, self._inner, self._names = outputs, inner, names
+        self._outputs, self._inner = outputs, inner
 
     def run(self) -> Sequence[Any]:
         return self._outputs
 
     def watch(self, look: Look) -> None:
-        for (node, index), value in self._inner.items():
+        for (node, index), (_, value) in self._inner.items():
             look(node, index, value)
 
     def label(self, node: Node, index: int) -> str:
-        return self._names[node, index]
+        return self._inner[node, index][0]
 
 
 class Round(msgspec.Struct, frozen=True, eq=False):

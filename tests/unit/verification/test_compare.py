@@ -72,8 +72,8 @@ def test_values_that_are_no_arrays() -> None:
 
 
 def run_of(outputs: Sequence[Any], nodes: Sequence[Node], values: Sequence[Any]) -> RecordRunner:
-    inner = {(node, 0): value for node, value in zip(nodes, values, strict=True)}
-    return RecordRunner("run", outputs, inner, {(node, 0): f"{node.name}_output" for node in nodes})
+    inner = {(node, 0): (f"{node.name}_output", value) for node, value in zip(nodes, values, strict=True)}
+    return RecordRunner("run", outputs, inner)
 
 
 def test_the_first_difference_is_that_of_the_first_pair_of_nodes() -> None:
@@ -103,7 +103,7 @@ def test_a_part_of_a_run_has_the_outputs_of_its_places() -> None:
 
 
 def test_models_without_outputs_are_not_equal() -> None:
-    runner = RecordRunner("", [], {}, {})
+    runner = RecordRunner("", [])
     values = compare_runs([], runner, runner, EXACT)
     assert not values
     stage = value_stage([values])
