@@ -292,10 +292,11 @@ def _find_parts(
     parts = reducer.reduce()
     if parts is None:
         raise _refuse(_HIDDEN, folder, report)
+    parts = parts.free_names()
     if unwritable := [name for name, value in parts.values.items() if not is_recordable(value)]:
         message = f"the smallest parts start from what no file of arrays of numbers can hold: {format_names(unwritable)}"
         raise _refuse(message, folder, report)
-    return reducer.models, parts.free_names()
+    return reducer.models, parts
 
 
 def _refuse(message: str, folder: str, report: Report) -> RefusedError:
