@@ -21,7 +21,7 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_bytes, format_count, format_shape
 from graphshare.text.names import did_you_mean
-from graphshare.verification.comparison import tolerate_by_element
+from graphshare.verification.comparison import Tolerance
 from graphshare.verification.coverage import BodyCoverage
 from graphshare.verification.flow import (
     ProofOptions,
@@ -146,7 +146,7 @@ class _Branch:
         stages = [structure, parameter_stage(self.parameters, self.side.records is None, self._describe_tied())]
         parameters = tuple(ParameterResult(p.left.name, p.right.name, p.how, p.detail) for p in self.parameters)
         differs = stages[-1].verdict == "fails"
-        tolerance = tolerate_by_element(options.tolerance.atol, options.tolerance.rtol)
+        tolerance = Tolerance(options.tolerance.atol, options.tolerance.rtol)
         # Parameters that differ are an answer without values.
         allowed, nodes = options.allow_unsupported, [a for a, _ in self.pairing.pairs]
         reasons = find_obstacles([(self.side.model.graph, nodes)], is_allowed=allowed, is_needed=not differs)

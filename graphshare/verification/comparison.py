@@ -57,11 +57,6 @@ EXACT = Tolerance()
 """The tolerance of branches of one model in one session: none."""
 
 
-def tolerate_by_element(atol: float, rtol: float) -> Tolerance:
-    """Return the tolerance of branches, and of two files of one structure: that of numpy's isclose."""
-    return Tolerance(atol, rtol)
-
-
 def tolerate_other_program(atol: float, rtol: float) -> Tolerance:
     """Return the tolerance of what two programs computed: each sums in an order of its own."""
     return Tolerance(atol, rtol, of_largest=rtol)

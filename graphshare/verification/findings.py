@@ -34,16 +34,16 @@ def list_failures(report: Report) -> list[Fault]:
 
 def make_report(report: Report, where: str, command: str = "verify") -> FindingsReport:
     """Return the report of the proof for the graph file ``where``, the verdict last."""
-    findings = [
-        _make_finding(stage.name, "\n".join((f"{stage.name} of {branch.branch}: {stage.summary}", *stage.details)), where)
+    failures = [
+        (stage.name, "\n".join((f"{stage.name} of {branch.branch}: {stage.summary}", *stage.details)), Level.ERROR)
         for branch in report.branches
         for stage in branch.stages
         if stage.verdict in ("fails", "unknown")
     ]
     # Where all holds, that is what a job wants to see: a note, which fails nothing.
-    findings.append(_make_finding("verdict", report.verdict, where, Level.NOTE if report else Level.ERROR))
-    return FindingsReport(command=command, files=(where,), findings=tuple(findings), rules=tuple(_RULES.values()))
-
-
-def _make_finding(stage: str, message: str, where: str, level: Level = Level.ERROR) -> Finding:
-    return Finding(code=_RULES[stage].code, level=level, message=message, where=where)
+    verdict = ("verdict", report.verdict, Level.NOTE if report else Level.ERROR)
+    findings = tuple(
+        Finding(code=_RULES[name].code, level=level, message=message, where=where)
+        for name, message, level in (*failures, verdict)
+    )
+    return FindingsReport(command=command, files=(where,), findings=findings, rules=tuple(_RULES.values()))

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from graphshare.analysis.name_lists import output_name
@@ -31,15 +30,10 @@ _RECORDED = (
 )
 
 
-class RecordedSet(msgspec.Struct, frozen=True, eq=False):
-    """The inputs and the outputs of one set that was recorded, by name; outputs of one name are ``y``, ``y#1`` and so on."""
-
-    inputs: dict[str, Any]
-    outputs: dict[str, Any]
-
-
-def read_recorded(folder: str, graph: Graph) -> RecordedSet:
+def read_recorded(folder: str, graph: Graph) -> dict[str, Any]:
     """Return the one set in a folder with its outputs: ``output_K.pb`` as ``input_K.pb``, and arrays with names of outputs.
+
+    Outputs of one name are ``y``, ``y#1`` and so on.
 
     Raises InputError as :func:`read_sets`, and where no output is there.
     """
@@ -53,13 +47,11 @@ def read_recorded(folder: str, graph: Graph) -> RecordedSet:
     if len(sets) > 1:
         reader.faults.append(Fault(f"has {len(sets)} sets, and one can be compared", where=folder, hint=_ONE))
     values = sets[0] if sets else {}
-    inputs = {name: value for name, value in values.items() if name not in outputs or name in reader.inputs}
-    recorded = RecordedSet(inputs, {name: value for name, value in values.items() if name in outputs})
-    if not recorded.outputs:
+    if values.keys().isdisjoint(outputs):
         reader.faults.append(Fault("has no arrays of outputs", where=folder, hint=_RECORDED))
     if reader.faults:
         raise InputError(reader.faults)
-    return recorded
+    return values
 
 
 def read_sets(folder: str, graph: Graph) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ from graphshare.files.paths import is_folder, list_names
 from graphshare.formats.model_names import ARRAY_ENDINGS
 from graphshare.formats.params.array_files import read_arrays
 from graphshare.formats.params.narrow_dtypes import narrow
-from graphshare.ir.graph import EMPTY, Graph, Node
+from graphshare.ir.graph import EMPTY, Node
 from graphshare.ir.terms import Place
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
@@ -83,7 +83,7 @@ def compare_record(model: Checkpoint, record: Recording, options: ProofOptions, 
     executors = options.choose_executors(model.graph, model.where)
     comparer = _RecordingComparer(model, record.title, options, rule)
     rounds: dict[str | None, list[Values]] = {name: [] for name in executors}
-    for arrays in [*(_read_set(folder, model.graph) for folder in record.sets)] or [as_values(record.arrays, model.graph)]:
+    for arrays in [*(read_recorded(folder, model.graph) for folder in record.sets)] or [as_values(record.arrays, model.graph)]:
         for name, executor in executors.items():
             rounds[name].append(comparer.compare(arrays, executor))
     notes = {**comparer.notes, **describe_engines(executors)}
@@ -202,8 +202,3 @@ def _refuse_unrecordable(outputs: Sequence[_Recorded]) -> None:
         hint = "`graphshare compare` with another model compares them, and `graphshare extract` leaves them out"
         message = f"outputs cannot be recorded because they are not arrays of numbers: {format_names(lost)}"
         raise RefusedError(Fault(message, hint=hint))
-
-
-def _read_set(folder: str, graph: Graph) -> dict[str, Any]:
-    recorded = read_recorded(folder, graph)
-    return {**recorded.inputs, **recorded.outputs}

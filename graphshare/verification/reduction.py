@@ -111,12 +111,10 @@ class Reducer:
 
     def reduce(self) -> Parts | None:
         """Return the parts that are left; None where no end of the region departs in a part of its own."""
-        smaller = next(filter(self._departs, self._list_whole()), None)
-        parts = None
-        while smaller is not None:
-            parts = smaller
-            # The first that still departs is taken: candidates come smallest first, and each costs a run of both sides.
-            smaller = next(filter(self._departs, self._list_smaller(parts)), None)
+        parts, candidates = None, iter(self._list_whole())
+        # The first that still departs is taken: candidates come smallest first, and each costs a run of both sides.
+        while smaller := next((each for each in candidates if self._compare(each) is False), None):
+            parts, candidates = smaller, self._list_smaller(smaller)
         return parts
 
     def _list_whole(self) -> list[Parts]:
@@ -189,9 +187,6 @@ class Reducer:
         entries = {place: e for place, e in entries.items() if place not in left_out}
         values = zip(entries.values(), self._compute(parts, side, list(entries.values())), strict=True)
         return {get_place(e): (e, value) for e, value in values if isinstance(value, np.ndarray)}
-
-    def _departs(self, parts: Parts) -> bool:
-        return self._compare(parts) is False
 
     def _compare(self, parts: Parts) -> bool | None:
         """Return whether both sides are the same at their end; None where one of them is not computed."""

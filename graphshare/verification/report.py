@@ -159,16 +159,16 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
     def _describe_equality(self) -> str:
         """Return what was compared, how closely, and what was not."""
         compared = f"{', '.join(b.title for b in self.branches)} and {self.branches[0].reference or 'the original'}"
-        skipped = [stage for _, stage in self.list_stages("skipped")]
-        names = {stage.name for stage in skipped}
-        without = "; parameters not compared" if "parameters" in names else ""
+        skipped = {stage.name: stage.details for _, stage in self.list_stages("skipped")}
+        without = "; parameters not compared" if "parameters" in skipped else ""
         outputs = [output for branch in self.branches for values in branch.rounds for output in values.outputs]
-        if "values" in names or not outputs:
+        if "values" in skipped or not outputs:
             return f"STRUCTURE EQUAL: {compared}, values not compared{without}"
-        count = sum(len(stage.details) for stage in skipped if stage.name == "structure")
-        differs = f"; {format_count(count, 'difference')} of structure" if count else ""
+        places = skipped.get("structure")
+        differs = f"; {format_count(len(places), 'difference')} of structure" if places else ""
+        regions = "".join(f"; {stage.summary}" for _, stage in self.list_stages("holds") if stage.name == "regions")
         how = self._describe_closeness(outputs)
-        return f"EQUAL: {compared}, {how}{differs}{self._measure_regions()}{without}{self._describe_fate()}"
+        return f"EQUAL: {compared}, {how}{differs}{regions}{without}{self._describe_fate()}"
 
     def _describe_closeness(self, outputs: Sequence[OutputComparison]) -> str:
         """Return how far apart equal outputs are, and of two models for which inputs."""
@@ -207,11 +207,6 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         rows = [(b.title, s.name, s.verdict, s.summary) for b in self.branches for s in b.stages]
         table = Table(("branch", "stage", "verdict", "what was found"), rows)
         return format_html(self.verdict, facts=[("note", note) for note in self.notes], tables=[table])
-
-    def _measure_regions(self) -> str:
-        """Return how much of two models is exact, where something is not; an empty text elsewhere."""
-        regions = [each for branch in self.branches for each in branch.regions if each.regions]
-        return f"; {region_stage(regions).summary}" if regions else ""
 
     def _describe_fate(self) -> str:
         """Return what training does to the branches, where that was asked for."""

@@ -10,12 +10,12 @@ import pytest
 
 from graphshare.ir.graph import Entry, Node
 from graphshare.verification.comparison import (
+    BY_ELEMENT,
     EXACT,
     Tolerance,
     compare_runs,
     compare_values,
     tolerate_batch,
-    tolerate_by_element,
     tolerate_export,
     tolerate_other_program,
 )
@@ -31,7 +31,7 @@ LARGE_AND_SMALL = np.array([100.0, 0.0], "float64")
     ("tolerance", "dtype", "passes", "fails"),
     [
         (EXACT, "float64", 0, 1e-12),
-        (tolerate_by_element(1e-8, 1e-5), "float64", 0.9e-8, 1.1e-8),
+        (BY_ELEMENT, "float64", 0.9e-8, 1.1e-8),
         (tolerate_other_program(1e-8, 1e-5), "float64", 0.9e-3, 1.1e-3),
         (tolerate_other_program(1e-2, 1e-5), "float64", 0.9e-2, 1.1e-2),
         (tolerate_batch(1e-8, 1e-7), "float64", 0.9e-3, 1.1e-3),

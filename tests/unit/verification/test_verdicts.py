@@ -149,10 +149,10 @@ STRUCTURE_SKIPPED = (Stage("structure", "skipped", "", ("one", "two")), *HOLDS[1
         ),
         ((failing("changes", "values"),), "NOT EQUAL: changes of b-, values of b-"),
         (
-            (branch(regions=regions(region(NEAR, of_largest=0.25))),),
+            (branch(*add_regions(HOLDS, regions(region(NEAR, of_largest=0.25)))),),
             "EQUAL: b- and the original, bit for bit; 3 of 5 operators exact, 1 region within 0.2 of the largest number",
         ),
-        ((branch(regions=regions()),), "EQUAL: b- and the original, bit for bit"),
+        ((branch(*add_regions(HOLDS, regions())),), "EQUAL: b- and the original, bit for bit"),
     ],
 )
 def test_the_verdict_says_what_failed_or_what_was_compared(branches: tuple[BranchReport, ...], verdict: str) -> None:
