@@ -170,7 +170,11 @@ class _RecordingComparer:
         except RefusedError as error:
             raise error.with_location(model.where) from error.__cause__
         self.notes.update(dict.fromkeys(ready.notes))
-        self._note_rest([name for name in recorded if name not in {*ready.names, *self._variables}])
+        rest = [name for name in recorded if name not in {*ready.names, *self._variables}]
+        if rest:
+            unknown = f"arrays with names that the graph does not have: {format_names(rest, _NAMED)}"
+            beside = f"{format_count(len(rest), 'array')} beside the outputs; `layers` compares inner outputs"
+            self.notes[f"{self._title} has {unknown if options.layers else beside}"] = None
         return ready
 
     def _list_parameters(self, ready: Prepared, recorded: Mapping[str, Any]) -> Iterator[_Recorded]:
@@ -180,14 +184,6 @@ class _RecordingComparer:
             has_own = node.name in self._held or node.name in self._options.feeds
             if node.is_variable and node in known and node.name in recorded and has_own:
                 yield _Recorded(node.name, (node, 0), known[node], recorded[node.name])
-
-    def _note_rest(self, names: Sequence[str]) -> None:
-        title = self._title
-        if names and self._options.layers:
-            self.notes[f"{title} has arrays with names that the graph does not have: {format_names(names, _NAMED)}"] = None
-        elif names:
-            count = format_count(len(names), "array")
-            self.notes[f"{title} has {count} beside the outputs; `layers` compares inner outputs"] = None
 
 
 def _make_runner(
