@@ -20,8 +20,9 @@ from graphshare.formats.images.settings import ImageSettings
 from graphshare.reports.formats import default_format
 from graphshare.text.format import encode_json, escape_control, format_count
 from graphshare.verification.comparison import BY_ELEMENT, Tolerance
+from graphshare.verification.findings import make_report
 from graphshare.verification.inputs import Inputs
-from graphshare.verification.report import OTHER_MODEL, Report, make_report
+from graphshare.verification.report import OTHER_MODEL, Report
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -112,9 +113,9 @@ def finish(
         for note in report.notes:
             say(note)
     if out is None or out == "-":
-        put(_lines(report)) if format_ == "text" else put_json(_describe(report, command))
+        put(_lines(report)) if format_ == "text" else put_json(_describe(report))
     else:
-        text = "\n".join(_lines(report)) if format_ == "text" else encode_json(_describe(report, command)).decode()
+        text = "\n".join(_lines(report)) if format_ == "text" else encode_json(_describe(report)).decode()
         write_text(out, f"{text}\n".encode("utf-8", "backslashreplace"), inputs=sources)
         say(f"wrote {out}")
     return find_exit_code(report)
@@ -125,12 +126,11 @@ def find_exit_code(report: Report) -> int:
     return _EXIT_CODES[report.outcome]
 
 
-def _describe(report: Report, command: str) -> dict[str, Any]:
+def _describe(report: Report) -> dict[str, Any]:
     """Return a report as an object for JSON."""
-    facts: dict[str, Any] = {"equal": bool(report), "verdict": name_options(report.verdict)}
-    if command == "compare":
-        facts = {"version": _VERSION, **facts, "outcome": report.outcome, "rung": report.rung}
-    return {**facts, **msgspec.to_builtins(report), "notes": list(map(name_options, report.notes))}
+    answer = {"equal": bool(report), "verdict": name_options(report.verdict), "outcome": report.outcome, "rung": report.rung}
+    notes = list(map(name_options, report.notes))
+    return {"version": _VERSION, **answer, **msgspec.to_builtins(report), "notes": notes}
 
 
 def _lines(report: Report) -> Iterator[str]:
@@ -142,4 +142,4 @@ def _lines(report: Report) -> Iterator[str]:
     if (reduced := report.reduced) is not None:
         counts = (format_count(len(reduced.operators), "operator"), str(len(reduced.other_operators)))
         yield f"reduced to {' and '.join(counts)}: {escape_control(reduced.command)}"
-    yield name_options(report.verdict)
+    yield report.verdict

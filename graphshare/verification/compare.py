@@ -31,7 +31,7 @@ from graphshare.verification.flow import (
 )
 from graphshare.verification.inputs import Inputs
 from graphshare.verification.model_comparison import ModelComparison
-from graphshare.verification.records import Record, compare_record, find_record
+from graphshare.verification.records import Recording, compare_record, find_record
 from graphshare.verification.report import (
     Report,
 )
@@ -142,7 +142,7 @@ def _confirm(left: Checkpoint, right: Checkpoint, feeds: Mapping[str, Array], op
 
 def _compare_record(
     model: Checkpoint,
-    record: Record,
+    record: Recording,
     options: ProofOptions,
     feeds: Mapping[str, Any] | None,
     shapes: Shapes | None,

@@ -6,6 +6,7 @@ What equal means of two arrays is written in :mod:`graphshare.formats.params.com
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -54,11 +55,6 @@ BY_ELEMENT = Tolerance(1e-8, 1e-5)
 """The default tolerance, that of numpy's isclose."""
 EXACT = Tolerance()
 """The tolerance of branches of one model in one session: none."""
-
-
-def tolerate_by_element(atol: float, rtol: float) -> Tolerance:
-    """Return the tolerance of branches, and of two files of one structure: that of numpy's isclose."""
-    return Tolerance(atol, rtol)
 
 
 def tolerate_other_program(atol: float, rtol: float) -> Tolerance:
@@ -185,20 +181,21 @@ def compare_runs(
     all inner outputs are compared. Raises InputError or RefusedError where these cannot be computed and the outputs are equal.
     """
     pairs = list(zip(names, reference.run(), runner.run(), strict=True))
-    is_refused = any(isinstance(value, Refused) for _, *both in pairs for value in both)
     outputs = tuple(_compare_output(a, b, value, wanted, tolerance, reference.title) for (a, b), wanted, value in pairs)
-    first: InnerComparison | None = None
-    inner: list[InnerComparison] = []
+    are_equal = all(output.comparison for output in outputs)
     # What one side refuses as a whole has no inner values.
-    if not is_refused and (layers or not all(output.comparison for output in outputs)):
-        first = next(_find_variables(nodes, reference, runner, tolerance), None)
+    is_refused = any(isinstance(value, Refused) for _, *both in pairs for value in both)
+    inner: list[InnerComparison] = []
+    first: InnerComparison | None = None
+    if not is_refused and (layers or not are_equal):
         try:
             inner = _compare_inner(reference, runner, {b: a for a, b in nodes}, tolerance, to_first=not layers)
         except (InputError, RefusedError):
-            # Outputs that differ are an answer already, and one without `layers` is about outputs.
-            if layers and all(output.comparison for output in outputs):
+            # Outputs that differ are an answer already.
+            if are_equal:
                 raise
-        first = first or next((output for output in inner if not output.comparison), None)
+        apart = (output for output in inner if not output.comparison)
+        first = next(chain(_find_variables(nodes, reference, runner, tolerance), apart), None)
     peak = max(reference.peak_bytes, runner.peak_bytes)
     return Values(outputs, first, peak, sizes_of, tuple(inner) if layers else (), runner.engine)
 
@@ -269,31 +266,38 @@ def _compare_inner(
 def compare_values(value: Any, wanted: Any, tolerance: Tolerance, title: str = "") -> Comparison:
     """Compare two values: arrays, lists of them (sequences), or nothing (optional values); ``title`` is the reference's."""
     if wanted is ABSENT:
-        return Comparison(False, False, _APART, _APART, f"{title} does not have it")
+        return _differ(f"{title} does not have it")
     for side in (value, wanted):
         if isinstance(side, Refused):
-            return Comparison(False, False, _APART, _APART, f"one model alone does not compute it: {side.reason}")
+            return _differ(f"one model alone does not compute it: {side.reason}")
     if isinstance(value, list) and isinstance(wanted, list):
         if len(value) != len(wanted):
-            return Comparison(False, False, _APART, _APART, f"sequences of {len(value)} and {len(wanted)}")
+            return _differ(f"sequences of {len(value)} and {len(wanted)}")
         each = [compare_values(a, b, tolerance) for a, b in zip(value, wanted, strict=True)]
         # The element that is furthest apart stands for the whole sequence.
         return next((c for c in each if not c), max(each, key=lambda c: (not c.identical, c.max_abs), default=_SAME))
     if isinstance(value, _ARRAYS) and isinstance(wanted, _ARRAYS):
         if "O" not in (value.dtype.kind, wanted.dtype.kind):
-            value, wanted = np.asarray(value), np.asarray(wanted)
-            limit = tolerance.find_limit(wanted)
-            across = isinstance(tolerance, DtypeTolerance) and is_floating(value.dtype) and is_floating(wanted.dtype)
-            if across and value.dtype != wanted.dtype:
-                wide = np.result_type(widen(value), widen(wanted))
-                comparison = compare_arrays(value.astype(wide), wanted.astype(wide), atol=limit, rtol=tolerance.rtol)
-                # Equal numbers in unlike dtypes are not equal bits.
-                return msgspec.structs.replace(comparison, identical=False)
-            return compare_arrays(value, wanted, atol=limit, rtol=tolerance.rtol)
+            return _compare_numbers(np.asarray(value), np.asarray(wanted), tolerance)
         if value.shape != wanted.shape:
-            return Comparison(False, False, _APART, _APART, f"shapes {value.shape} and {wanted.shape}")
-    same = bool(np.array_equal(value, wanted))
-    return _SAME if same else Comparison(False, False, _APART, _APART, "texts or kinds of values differ")
+            return _differ(f"shapes {value.shape} and {wanted.shape}")
+    return _SAME if np.array_equal(value, wanted) else _differ("texts or kinds of values differ")
+
+
+def _compare_numbers(value: Array, wanted: Array, tolerance: Tolerance) -> Comparison:
+    limit = tolerance.find_limit(wanted)
+    is_across = isinstance(tolerance, DtypeTolerance) and is_floating(value.dtype) and is_floating(wanted.dtype)
+    if not is_across or value.dtype == wanted.dtype:
+        return compare_arrays(value, wanted, atol=limit, rtol=tolerance.rtol)
+    wide = np.result_type(widen(value), widen(wanted))
+    comparison = compare_arrays(value.astype(wide), wanted.astype(wide), atol=limit, rtol=tolerance.rtol)
+    # Equal numbers in unlike dtypes are not equal bits.
+    return msgspec.structs.replace(comparison, identical=False)
+
+
+def _differ(reason: str) -> Comparison:
+    """Return the comparison of values that no tolerance makes equal."""
+    return Comparison(False, False, _APART, _APART, reason)
 
 
 def find_largest(array: Array) -> float:

@@ -18,7 +18,7 @@ from graphshare.execute.prepare.fed_values import as_values
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ir.walk import list_bodies, post_order
+from graphshare.ir.walk import iter_graphs, post_order
 from graphshare.ops.kernel import Array
 from graphshare.verification.comparison import (
     EngineComparison,
@@ -187,9 +187,9 @@ def leave_drawn(values: Values, drawing: Mapping[int, Node]) -> Values:
 def _list_inside(node: Node) -> Iterator[Node]:
     """Yield a node and those of its bodies."""
     yield node
-    for body in list_bodies(node).values() if node.subgraphs else ():
-        for inner in body.graph.nodes:
-            yield from _list_inside(inner)
+    for body in node.subgraphs:
+        for graph in iter_graphs(body):
+            yield from graph.nodes
 
 
 def describe_engines(executors: Mapping[str | None, Executor | None]) -> dict[str, None]:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from graphshare.analysis.name_lists import output_name
@@ -31,15 +30,10 @@ _RECORDED = (
 )
 
 
-class RecordedSet(msgspec.Struct, frozen=True, eq=False):
-    """The inputs and the outputs of one set that was recorded, by name; outputs of one name are ``y``, ``y#1`` and so on."""
-
-    inputs: dict[str, Any]
-    outputs: dict[str, Any]
-
-
-def read_recorded(folder: str, graph: Graph) -> RecordedSet:
+def read_recorded(folder: str, graph: Graph) -> dict[str, Any]:
     """Return the one set in a folder with its outputs: ``output_K.pb`` as ``input_K.pb``, and arrays with names of outputs.
+
+    Outputs of one name are ``y``, ``y#1`` and so on.
 
     Raises InputError as :func:`read_sets`, and where no output is there.
     """
@@ -53,13 +47,11 @@ def read_recorded(folder: str, graph: Graph) -> RecordedSet:
     if len(sets) > 1:
         reader.faults.append(Fault(f"has {len(sets)} sets, and one can be compared", where=folder, hint=_ONE))
     values = sets[0] if sets else {}
-    inputs = {name: value for name, value in values.items() if name not in outputs or name in reader.inputs}
-    recorded = RecordedSet(inputs, {name: value for name, value in values.items() if name in outputs})
-    if not recorded.outputs:
+    if values.keys().isdisjoint(outputs):
         reader.faults.append(Fault("has no arrays of outputs", where=folder, hint=_RECORDED))
     if reader.faults:
         raise InputError(reader.faults)
-    return recorded
+    return values
 
 
 def read_sets(folder: str, graph: Graph) -> list[dict[str, Any]]:
@@ -72,11 +64,16 @@ def read_sets(folder: str, graph: Graph) -> list[dict[str, Any]]:
         InputError: files cannot be read, do not fit the inputs or give one twice, or there are none; all are listed.
     """
     reader = _SetReader(graph)
-    paths = _list(folder) if is_folder(folder) else []
-    sets = [each for place in ([folder, *filter(is_folder, paths)] if paths else ()) for each in reader.read_folder(place)]
+    places = list_folders(folder) if is_folder(folder) else []
+    sets = [each for place in places for each in reader.read_folder(place)]
     if reader.faults or not any(sets):
         raise InputError(reader.faults or Fault("has no arrays of inputs", where=folder, hint=_HINT))
     return sets
+
+
+def list_folders(folder: str) -> list[str]:
+    """Return a folder and those in it, those with shorter names first: numbers in order."""
+    return [folder, *filter(is_folder, _list(folder))]
 
 
 class _SetReader:
@@ -141,18 +138,17 @@ def _list(folder: str) -> list[str]:
 def _find_misfits(graph: Graph, declared: Declared, name: str, value: Any, where: str) -> Iterator[Fault]:
     """Yield a fault for a value that the graph does not have, or declares with another dtype or shape."""
     known = list(declared) or [node.name for node in graph.variables()]
-    dtype, shape = declared.get(name, _UNKNOWN)
     if name not in known:
         yield Fault(f"{name!r} is not an input of the model", where=where, hint=did_you_mean(name, known))
-    if not isinstance(value, np.ndarray):
-        return  # a sequence or an optional value was read as the model declares it
-    if has_bytes_of(value, dtype or ""):
-        value = value.view(find_numpy_dtype(dtype or ""))
-    own = "string" if value.dtype.kind == "O" else name_dtype(value.dtype)
-    is_nested = dtype is not None and " of " in dtype
-    # Files of numpy have the numbers of what numpy has no arrays of in another dtype.
-    if not is_nested and dtype not in (None, own) and not (dtype in NARROW and own == name_wide(dtype)):
-        yield Fault(f"input {name!r} is {own}, but the model declares {dtype}", where=where)
-    if shape is not None and not fits_sizes(value.shape, shape):
+    dtype, shape = declared.get(name, _UNKNOWN)
+    # Values of nested types, such as "sequence of float32", were read as the model declares them.
+    if isinstance(value, np.ndarray) and dtype is not None and " of " not in dtype:
+        if has_bytes_of(value, dtype):
+            value = value.view(find_numpy_dtype(dtype))
+        own = "string" if value.dtype.kind == "O" else name_dtype(value.dtype)
+        # Files of numpy have the numbers of what numpy has no arrays of in another dtype.
+        if own != dtype and not (dtype in NARROW and own == name_wide(dtype)):
+            yield Fault(f"input {name!r} is {own}, but the model declares {dtype}", where=where)
+    if isinstance(value, np.ndarray) and shape is not None and not fits_sizes(value.shape, shape):
         size = format_declared(value.shape)
         yield Fault(f"input {name!r} is {size}, but the model declares {format_declared(shape)}", where=where)

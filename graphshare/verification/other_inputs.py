@@ -177,7 +177,7 @@ class Trial(Struct, frozen=True, eq=False):
         original, entries = self.sides[0], self.plan.entries[0]
         starts: dict[Key, Entry] = {original.name_input(node): Entry(node) for node, _ in self.inputs[0]}
         starts |= {key: entries[key] for key in values if isinstance(key, int)}
-        sizes = {key: original.find_parts(starts[key])[1] or () for key in values}
+        sizes = {key: original.find_parts(starts[key])[1] or () for key in values if key in starts}
         results: list[list[list[Any]]] = []
         for side, own in enumerate(places):
             like = self.inputs[side]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -18,28 +19,29 @@ from graphshare.execute.engines.executor import Executor
 from graphshare.execute.prepare.fed_values import as_values
 from graphshare.execute.prepare.prepare import Prepared, prepare
 from graphshare.execute.run import is_recordable
-from graphshare.files.paths import is_folder, join, list_names
+from graphshare.files.paths import is_folder, list_names
 from graphshare.formats.model_names import ARRAY_ENDINGS
 from graphshare.formats.params.array_files import read_arrays
 from graphshare.formats.params.narrow_dtypes import narrow
-from graphshare.ir.graph import EMPTY, Graph
+from graphshare.ir.graph import EMPTY, Node
+from graphshare.ir.terms import Place
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_names
 from graphshare.verification.comparison import Tolerance, Values, compare_runs, tolerate_other_program
 from graphshare.verification.flow import ProofOptions, describe_engines, find_drawing, leave_drawn
-from graphshare.verification.input_sets import read_recorded
+from graphshare.verification.input_sets import list_folders, read_recorded
 from graphshare.verification.report import BranchReport, Report, layer_stage, value_stage
 from graphshare.verification.runners import ABSENT, RecordRunner
 
 THIS = "this graph"
 _NAMED = 6
-_TENSOR = re.compile(r"(input|output)_(\d+)\.pb")
+_OUTPUT = re.compile(r"output_\d+\.pb")
 _TEST_DATA = Tolerance(atol=1e-7, rtol=1e-3)
 """The tolerance of onnx.backend.test."""
 
 
-class Record(msgspec.Struct, frozen=True, eq=False):
+class Recording(msgspec.Struct, frozen=True, eq=False):
     """Recorded arrays: ``arrays`` by name, and those of test data by the numbers of ``inputs`` and ``outputs``.
 
     ``title`` is what messages call the record; ``sets`` are the folders of test data.
@@ -50,27 +52,21 @@ class Record(msgspec.Struct, frozen=True, eq=False):
     sets: Sequence[str] = ()
 
 
-def find_record(source: Any) -> Record | None:
+def find_record(source: Any) -> Recording | None:
     """Return a record, if ``source`` is one: arrays by name, a file of arrays, or a folder of test data; else None."""
-    if isinstance(source, Record):
+    if isinstance(source, Recording):
         return source
     if isinstance(source, Mapping):
-        return Record("the recorded arrays", source)
+        return Recording("the recorded arrays", source)
     path = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
     if path.lower().endswith(tuple(ARRAY_ENDINGS)):
-        return Record(path, read_arrays(path))
-    folders = _list_sets(path) if path and is_folder(path) else []
-    return Record(path, sets=folders) if folders else None
+        return Recording(path, read_arrays(path))
+    places = list_folders(path) if path and is_folder(path) else []
+    folders = [place for place in places if any(map(_OUTPUT.fullmatch, list_names(place)))]
+    return Recording(path, sets=folders) if folders else None
 
 
-def _list_sets(folder: str) -> list[str]:
-    """Return the folder, and those in it, that hold outputs of test data."""
-    inner = [join(folder, name) for name in sorted(list_names(folder), key=lambda name: (len(name), name))]
-    places = [folder, *filter(is_folder, inner)]
-    return [place for place in places if any(_TENSOR.fullmatch(name) and name[0] == "o" for name in list_names(place))]
-
-
-def compare_record(model: Checkpoint, record: Record, options: ProofOptions, tolerance: Tolerance | None) -> Report:
+def compare_record(model: Checkpoint, record: Recording, options: ProofOptions, tolerance: Tolerance | None) -> Report:
     """Run a model on the recorded inputs and compare its outputs, with ``layers`` every inner one, with those of the record.
 
     An array with the name of an input is fed, unless ``feeds`` has another. One with the name of a parameter is fed where the
@@ -85,113 +81,120 @@ def compare_record(model: Checkpoint, record: Record, options: ProofOptions, tol
     own = options.tolerance if tolerance is not None or not record.sets else _TEST_DATA
     rule = tolerate_other_program(own.atol, own.rtol)
     executors = options.choose_executors(model.graph, model.where)
-    notes: dict[str, None] = {}
+    comparer = _RecordingComparer(model, record.title, options, rule)
     rounds: dict[str | None, list[Values]] = {name: [] for name in executors}
-    missing = 0
-    for arrays in [*(_read_set(folder, model.graph) for folder in record.sets)] or [as_values(record.arrays, model.graph)]:
+    for arrays in [*(read_recorded(folder, model.graph) for folder in record.sets)] or [as_values(record.arrays, model.graph)]:
         for name, executor in executors.items():
-            values, lacks = _compare_set(model, arrays, record.title, executor, options, rule, notes)
-            rounds[name].append(values)
-            missing = max(missing, lacks)
-    notes.update(describe_engines(executors))
+            rounds[name].append(comparer.compare(arrays, executor))
+    notes = {**comparer.notes, **describe_engines(executors)}
     branches = []
     for name, compared in rounds.items():
         stages = [value_stage(compared)]
         if options.layers:
-            stages.append(layer_stage(compared, missing=missing))
+            stages.append(layer_stage(compared, missing=comparer.missing))
         this = THIS if len(executors) == 1 else f"{THIS} in {name}"
         branches.append(BranchReport(record.title, this, tuple(stages), tuple(compared), tolerance=rule, is_record=True))
     return Report(tuple(branches), tuple(notes))
 
 
-def _compare_set(
-    model: Checkpoint,
-    recorded: Mapping[str, Array],
-    title: str,
-    executor: Executor | None,
-    options: ProofOptions,
-    rule: Tolerance,
-    notes: dict[str, None],
-) -> tuple[Values, int]:
-    """Return the comparison of one set of recorded arrays, and how many inner outputs are not recorded."""
-    held = list_parameter_names(model.parameter_file) or ()
-    variables = _list_variables(model.graph)
-    inputs = {key: array for key, array in recorded.items() if key in variables and key not in held}
-    fed = inputs.keys() - options.feeds.keys()
-    ready = _prepare(model, {**inputs, **options.feeds}, executor, options, recorded)
-    notes.update(dict.fromkeys(ready.notes))
-    done = ready.computation.run(ready.values, seed=options.inputs.seed)
-    computed = list(zip(ready.names, ready.part.heads, done.outputs, strict=True))
-    own_dtypes = {name: value.dtype for name, _, value in computed if is_recordable(value)}
-    # A file of numpy has the numbers of what numpy has no arrays of in another dtype.
-    recorded = {
-        name: narrow(x, own_dtypes[name]) if name in own_dtypes and is_recordable(x) else x for name, x in recorded.items()
-    }
-    heads = [(name, value) for name, _, value in computed if name in ready.wanted]
-    lost = [name for name, value in heads if name not in recorded and not is_recordable(value)]
+class _Recorded(msgspec.Struct, eq=False):
+    """An output or parameter of the model by the name of its record: the ``value``, and the ``wanted`` one or ``ABSENT``.
+
+    ``drawing`` is an operator whose random numbers the value depends on.
+    """
+
+    name: str
+    place: Place
+    value: Any
+    wanted: Any
+    drawing: Node | None = None
+
+    def __post_init__(self) -> None:
+        # A file of numpy has the numbers of what numpy has no arrays of in another dtype.
+        if is_recordable(self.value) and is_recordable(self.wanted):
+            self.wanted = narrow(self.wanted, self.value.dtype)
+
+
+class _RecordingComparer:
+    """Runs a model on recorded inputs; ``missing`` is the largest number of inner outputs that a set does not record."""
+
+    def __init__(self, model: Checkpoint, title: str, options: ProofOptions, rule: Tolerance) -> None:
+        self.notes: dict[str, None] = {}
+        self.missing = 0
+        self._model, self._title, self._options, self._rule = model, title, options, rule
+        self._held = list_parameter_names(model.parameter_file) or ()
+        self._variables = {node.name for node in model.graph.variables()}
+        self._variables.update(implied.name for implied in list_implied_variables(model.graph))
+
+    def compare(self, recorded: Mapping[str, Any], executor: Executor | None) -> Values:
+        """Return the comparison of one set of recorded arrays."""
+        ready = self._prepare(recorded, executor)
+        done = ready.computation.run(ready.values, seed=self._options.inputs.seed)
+        drawing = find_drawing(ready.computation)
+        computed = [
+            _Recorded(name, (head.node, head.index), value, recorded.get(name, ABSENT), drawing.get(number))
+            for number, (name, head, value) in enumerate(zip(ready.names, ready.part.heads, done.outputs, strict=True))
+        ]
+        outputs = [output for output in computed if output.name in ready.wanted]
+        _refuse_unrecordable(outputs)
+        inner = [output for output in computed if not output.place[0].is_variable]
+        known = [output for output in inner if output.wanted is not ABSENT]
+        self.missing = max(self.missing, len(inner) - len(known))
+        known = [*self._list_parameters(ready, recorded), *known]
+        reference = _make_runner(self._title, outputs, known, attrgetter("wanted"))
+        own = _make_runner(THIS, outputs, known, attrgetter("value"))
+        own.engine, own.peak_bytes = ready.computation.engine, done.peak_bytes
+        names, nodes = [(o.name, o.name) for o in outputs], [(o.place[0], o.place[0]) for o in known]
+        values = compare_runs(names, reference, own, self._rule, nodes=nodes, layers=self._options.layers)
+        return leave_drawn(values, {place: o.drawing for place, o in enumerate(outputs) if o.drawing is not None})
+
+    def _prepare(self, recorded: Mapping[str, Any], executor: Executor | None) -> Prepared:
+        """Return the graph, with ``layers`` of every output; feeds and shapes hold for all branches."""
+        model, options = self._model, self._options
+        inputs = {name: array for name, array in recorded.items() if name in self._variables and name not in self._held}
+        feeds, shapes = find_twins(model.graph).spread({**inputs, **options.feeds}, options.shapes, ())
+        try:
+            ready = prepare(
+                model.graph,
+                params=model.parameter_file,
+                feeds=feeds,
+                shapes=shapes,
+                targets=options.targets,
+                seed=options.inputs.seed,
+                params_seed=options.inputs.params_seed,
+                all_outputs=options.layers,
+                as_input=options.as_input,
+                where=model.where,
+                executor=executor,
+            )
+        except RefusedError as error:
+            raise error.with_location(model.where) from error.__cause__
+        self.notes.update(dict.fromkeys(ready.notes))
+        rest = [name for name in recorded if name not in {*ready.names, *self._variables}]
+        if rest:
+            unknown = f"arrays with names that the graph does not have: {format_names(rest, _NAMED)}"
+            beside = f"{format_count(len(rest), 'array')} beside the outputs; `layers` compares inner outputs"
+            self.notes[f"{self._title} has {unknown if options.layers else beside}"] = None
+        return ready
+
+    def _list_parameters(self, ready: Prepared, recorded: Mapping[str, Any]) -> Iterator[_Recorded]:
+        """Yield the variables that are recorded and have other values: those of the file, or of ``feeds``."""
+        known, _ = ready.computation.complete(ready.values)
+        for node in post_order(entry.node for entry in ready.part.heads):
+            has_own = node.name in self._held or node.name in self._options.feeds
+            if node.is_variable and node in known and node.name in recorded and has_own:
+                yield _Recorded(node.name, (node, 0), known[node], recorded[node.name])
+
+
+def _make_runner(
+    title: str, outputs: Sequence[_Recorded], inner: Sequence[_Recorded], get: Callable[[_Recorded], Any]
+) -> RecordRunner:
+    return RecordRunner(title, list(map(get, outputs)), {each.place: (each.name, get(each)) for each in inner})
+
+
+def _refuse_unrecordable(outputs: Sequence[_Recorded]) -> None:
+    lost = [output.name for output in outputs if output.wanted is ABSENT and not is_recordable(output.value)]
     if lost:
         hint = "`graphshare compare` with another model compares them, and `graphshare extract` leaves them out"
-        raise RefusedError(
-            Fault(f"outputs cannot be recorded because they are not arrays of numbers: {format_names(lost)}", hint=hint)
-        )
-    nodes = post_order(entry.node for entry in ready.part.heads)
-    known, _ = ready.computation.complete(ready.values)
-    wanted = [n for n in nodes if n.is_variable and n.name in recorded.keys() - fed and n in known]
-    compared = {(n, 0): (n.name, known[n]) for n in wanted}
-    inner = {(e.node, e.index): (name, value) for name, e, value in computed if not e.node.is_variable}
-    compared |= {place: named for place, named in inner.items() if named[0] in recorded}
-    names = {place: name for place, (name, _) in compared.items()}
-    reference = RecordRunner(
-        title, [recorded.get(name, ABSENT) for name, _ in heads], {p: recorded[n] for p, n in names.items()}, names
-    )
-    own = RecordRunner(THIS, [value for _, value in heads], {p: value for p, (_, value) in compared.items()}, names)
-    own.engine, own.peak_bytes = ready.computation.engine, done.peak_bytes
-    pairs = [(node, node) for node in nodes]
-    values = compare_runs([(name, name) for name, _ in heads], reference, own, rule, nodes=pairs, layers=options.layers)
-    places = [place for place, (name, _, _) in enumerate(computed) if name in ready.wanted]
-    drawing = {places.index(place): node for place, node in find_drawing(ready.computation).items() if place in places}
-    _note_rest([key for key in recorded if key not in {*ready.names, *variables}], title, options, notes)
-    return leave_drawn(values, drawing), len(inner.keys() - names.keys())
-
-
-def _note_rest(names: Sequence[str], title: str, options: ProofOptions, notes: dict[str, None]) -> None:
-    if names and options.layers:
-        notes[f"{title} has arrays with names that the graph does not have: {format_names(names, _NAMED)}"] = None
-    elif names:
-        notes[f"{title} has {format_count(len(names), 'array')} beside the outputs; `layers` compares inner outputs"] = None
-
-
-def _prepare(
-    model: Checkpoint,
-    feeds: Mapping[str, Array],
-    executor: Executor | None,
-    options: ProofOptions,
-    recorded: Collection[str],
-) -> Prepared:
-    """Return the graph, with ``layers`` of every output; feeds and shapes hold for all branches."""
-    feeds, shapes = find_twins(model.graph).spread(feeds, options.shapes, ())
-    try:
-        return prepare(
-            model.graph,
-            params=model.parameter_file,
-            feeds=feeds,
-            shapes=shapes,
-            targets=options.targets,
-            seed=options.inputs.seed,
-            params_seed=options.inputs.params_seed,
-            all_outputs=options.layers,
-            as_input=options.as_input,
-            where=model.where,
-            executor=executor,
-        )
-    except RefusedError as error:
-        raise error.with_location(model.where) from error.__cause__
-
-
-def _read_set(folder: str, graph: Graph) -> dict[str, Any]:
-    recorded = read_recorded(folder, graph)
-    return {**recorded.inputs, **recorded.outputs}
-
-
-def _list_variables(graph: Graph) -> set[str]:
-    return {node.name for node in graph.variables()} | {implied.name for implied in list_implied_variables(graph)}
+        message = f"outputs cannot be recorded because they are not arrays of numbers: {format_names(lost)}"
+        raise RefusedError(Fault(message, hint=hint))

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,13 +56,13 @@ _Inner = Mapping[Place, tuple[Entry, Any]]
 class Parts(Struct, frozen=True, eq=False):
     """Both sides up to ``end``. ``starts`` has the name of what each place of a side starts from, ``values`` what that is.
 
-    ``dtypes`` are those of places on the right that have another one there.
+    ``dtypes`` are those of places on the right that have another one there, else None.
     """
 
     end: Pair
     starts: tuple[Mapping[Place, str], Mapping[Place, str]]
     values: Mapping[str, Array]
-    dtypes: Mapping[Place, str]
+    dtypes: Mapping[Place, str | None]
 
     def list_nodes(self, side: int) -> list[Node]:
         """Return the operators of a side that are computed."""
@@ -80,6 +80,11 @@ class Parts(Struct, frozen=True, eq=False):
         reached = {get_place(e) for node in nodes for e in node.inputs} | {get_place(self.end[side])}
         values = {place: self.values[name] for place, name in self.starts[side].items() if place in reached}
         return {p: cast_value(x, self.dtypes.get(p)) if side else x for p, x in values.items()}
+
+    def list_shared(self) -> list[str]:
+        """Return the names of values that both sides start from."""
+        left, right = ({self.starts[side][place] for place in self.find_values(side)} for side in (0, 1))
+        return [name for name in self.values if name in left & right]
 
     def start_at(self, a: Entry, b: Entry, value: Array, dtype: str) -> Parts:
         """Return the parts in which ``b`` on the right is ``a`` of the left, and both start there."""
@@ -106,39 +111,45 @@ class Reducer:
 
     def reduce(self) -> Parts | None:
         """Return the parts that are left; None where no end of the region departs in a part of its own."""
-        smaller = next(filter(self._departs, self._list_whole()), None)
-        parts = None
-        while smaller is not None:
-            parts = smaller
-            # The first that still departs is taken: candidates come smallest first, and each costs a run of both sides.
-            smaller = next(filter(self._departs, self._list_smaller(parts)), None)
+        parts, candidates = None, iter(self._list_whole())
+        # The first that still departs is taken: candidates come smallest first, and each costs a run of both sides.
+        while smaller := next((each for each in candidates if self._compare(each) is False), None):
+            parts, candidates = smaller, self._list_smaller(smaller)
         return parts
 
     def _list_whole(self) -> list[Parts]:
         """Return the parts of the whole region, for each of its ends."""
-        planner, plan, cone, feeds = self._departure.planner, self._departure.plan, self._departure.cone, self._departure.feeds
+        plan, cone, feeds = self._departure.plan, self._departure.cone, self._departure.feeds
+        sources = self._find_sources()
+        named = self._name_sources([*sources[0].values(), *sources[1].values()])
+        starts = [{place: named[get_place(e)] for place, e in side.items() if get_place(e) in named} for side in sources]
+        name_input = self._departure.planner.sides[1].name_input
+        variables = {e.node: name_input(e.node) for node in cone.right for e in node.inputs if not e.node.op}
+        starts[1].update({(node, 0): (name, feeds[name]) for node, name in variables.items() if name in feeds})
+        values = dict(start for side in starts for start in side.values())
+        left, right = ({place: name for place, (name, _) in side.items()} for side in starts)
+        dtypes = {place: plan.find_dtype(entry) for place, (entry, _) in plan.list_sources(cone).items()}
+        return [Parts(end, (left, right), values, dtypes) for end in cone.ends]
+
+    def _find_sources(self) -> tuple[Mapping[Place, Entry], Mapping[Place, Entry]]:
+        """Return for both sides the value of the original that each place before the region has."""
+        plan, cone = self._departure.plan, self._departure.cone
         # Values that the region's left side reads are started from as well: a part must run by itself.
         own = set(cone.left)
-        edges = [e for node in cone.left for e in node.inputs if e.node not in own]
-        lefts = {get_place(e): plan.sources.get(plan.left.of(e), e) for e in edges if plan.left.key(e)[0] != "constant"}
-        rights = {place: source for place, (_, source) in plan.list_sources(cone).items()}
+        edges = [e for node in cone.left for e in node.inputs if e.node not in own and plan.left.key(e)[0] != "constant"]
+        left = {get_place(e): plan.sources.get(plan.left.of(e), e) for e in edges}
+        return left, {place: source for place, (_, source) in plan.list_sources(cone).items()}
+
+    def _name_sources(self, sources: Iterable[Entry]) -> dict[Place, tuple[str, Any]]:
+        """Return a name and the value of each input of the original and of each of ``sources``, by place."""
+        nodes, feeds = self._departure.planner.sides[0].nodes, self._departure.feeds
+        inputs = {(node, 0): (node.name, feeds[node.name]) for node in nodes if not node.op and node.name in feeds}
         # A value that both sides start from is computed once, by the original, and has one name.
-        sources = list({get_place(e): e for e in (*lefts.values(), *rights.values()) if e.node.op}.values())
-        names = dict(zip(map(get_place, sources), unique_names(list(map(output_name, sources))), strict=True))
-        inputs = {(node, 0): feeds[node.name] for node in planner.sides[0].nodes if not node.op and node.name in feeds}
-        values = dict(zip(names.values(), compute_part(self.models[0], sources, inputs) if sources else (), strict=True))
-        variables = {
-            (e.node, 0): planner.sides[1].name_input(e.node) for node in cone.right for e in node.inputs if not e.node.op
-        }
-        starts = (
-            {place: names.get(get_place(e), e.node.name) for place, e in lefts.items() if e.node.op or place in inputs},
-            {**{place: names.get(get_place(e), e.node.name) for place, e in rights.items()}, **variables},
-        )
-        values |= {name: feeds[name] for side in starts for name in side.values() if name not in values and name in feeds}
-        starts = starts[0], {place: name for place, name in starts[1].items() if name in values}
-        dtypes = {place: plan.find_dtype(entry) for place, (entry, _) in plan.list_sources(cone).items()}
-        known = {place: dtype for place, dtype in dtypes.items() if dtype is not None}
-        return [Parts(end, starts, values, known) for end in cone.ends]
+        computed = {get_place(e): e for e in sources if e.node.op}
+        names = unique_names([output_name(e) for e in computed.values()])
+        fed = {place: value for place, (_, value) in inputs.items()}
+        values = compute_part(self.models[0], list(computed.values()), fed) if computed else []
+        return {**inputs, **dict(zip(computed, zip(names, values, strict=True), strict=True))}
 
     def _list_smaller(self, parts: Parts) -> Iterator[Parts]:
         """Yield parts with fewer operators, the smallest first."""
@@ -177,9 +188,6 @@ class Reducer:
         values = zip(entries.values(), self._compute(parts, side, list(entries.values())), strict=True)
         return {get_place(e): (e, value) for e, value in values if isinstance(value, np.ndarray)}
 
-    def _departs(self, parts: Parts) -> bool:
-        return self._compare(parts) is False
-
     def _compare(self, parts: Parts) -> bool | None:
         """Return whether both sides are the same at their end; None where one of them is not computed."""
         try:
@@ -198,6 +206,7 @@ class Reducer:
 _STEMS = ("original", "rewrite")
 _INPUTS, _PAGE = "inputs.npz", "README.md"
 _HEAD = "# A difference between two models\n\nWritten by `graphshare compare --reduce`, which may write to this folder again.\n"
+_HIDDEN = "the difference does not appear in parts that run by themselves, so nothing was written"
 _OWN = rf"{re.escape(_PAGE)}|{re.escape(_INPUTS)}|({'|'.join(_STEMS)})[-.].+"
 _RUN = """import numpy as np, onnxruntime as rt; x = dict(np.load("inputs.npz")); \
 a, b = (rt.InferenceSession(name).run(None, x)[0] for name in ({})); print(abs(a - b).max())"""
@@ -244,71 +253,62 @@ def reduce_difference(
     """
     if report:
         return replace(report, notes=(*report.notes, f"no difference, so nothing was written to {folder}"))
-    return replace(report, reduced=_write_reduction(folder, report, departures, tolerate, options, confirm))
-
-
-def _write_reduction(
-    folder: str,
-    report: Report,
-    departures: Sequence[Departure],
-    tolerate: Tolerate,
-    options: ProofOptions,
-    confirm: Confirm,
-) -> Reduction:
-    if not departures:
-        message = "the difference has no place: no region departs on equal inputs, so nothing was written"
-        raise RefusedError(Fault(f"{message} ({report.verdict})", where=folder))
-    reducer = Reducer(departures[0], tolerate)
-    parts = reducer.reduce()
-    if parts is None:
-        raise _refuse(folder, report)
-    parts = parts.free_names()
-    if unwritable := [name for name, value in parts.values.items() if not is_recordable(value)]:
-        message = f"the smallest parts start from what no file of arrays of numbers can hold: {format_names(unwritable)}"
-        raise RefusedError(Fault(f"{message} ({report.verdict})", where=folder))
+    models, parts = _find_parts(folder, report, departures, tolerate)
     with tempfile.TemporaryDirectory(prefix="graphshare-") as scratch:
-        names = [_write_part(reducer.models[side], parts, side, scratch) for side in (0, 1)]
-        inputs = {name: widen(parts.values[name]) for name in _list_shared(parts)}
+        names = [_write_part(model, parts, side, scratch) for side, model in enumerate(models)]
+        inputs = {name: widen(parts.values[name]) for name in parts.list_shared()}
         with open(os.path.join(scratch, _INPUTS), "wb") as file:
             write_arrays(inputs, file, find_parameter_format("npz"))
         left, right = (load(os.path.join(scratch, name)) for name in names)
         # From the files as written: parts in memory could depart where what users get does not.
         confirmed = confirm(left, right, inputs, options)
         if confirmed:
-            raise _refuse(folder, report)
+            raise _refuse(_HIDDEN, folder, report)
         verdict = confirmed.verdict.replace(os.path.join(scratch, ""), "")
         operators, others = (tuple(Operator(n.op, n.name) for n in parts.list_nodes(side)) for side in (0, 1))
         shapes = {name: array.shape for name, array in inputs.items()}
         files = tuple(join(folder, name) for name in (*sorted(os.listdir(scratch)), _PAGE))
         reduction = Reduction(files, operators, others, shapes, _make_command(folder, names, options), verdict)
-        commands = [_make_command("", names, options)]
-        if not any(find_format(model.graph).supports(Capability.PARAMETER_FILE) for model in reducer.models):
-            listed = ", ".join(f'"{name}"' for name in names)
-            commands.append(quote_shell("python", "-c", _RUN.format(listed)))
-        page = _format_page(reduction, [model.where for model in reducer.models], commands)
-        sources = [used for model in reducer.models for used in input_files(model)]
-        refuse_inputs_as_outputs([UsedFile(path, "graph") for path in files], sources)
-        # Files are about to be put in place: a limit that strikes now would lose the answer.
-        end_time_limit()
-        with make_folder(folder), refusing_links(folder), OutputTransaction() as stage:
-            # The page is the last of `files`, and not among those that were run.
-            for name, path in zip(sorted(os.listdir(scratch)), files, strict=False):
-                with open(os.path.join(scratch, name), "rb") as file:
-                    shutil.copyfileobj(file, stage.open(path))
-            stage.open(files[-1]).write(page.encode())
-            stage.commit()
-    return reduction
+        page = _format_page(reduction, [model.where for model in models], _list_commands(models, names, options))
+        with open(os.path.join(scratch, _PAGE), "wb") as file:
+            file.write(page.encode())
+        _place_files(scratch, folder, files, models)
+    return replace(report, reduced=reduction)
 
 
-def _refuse(folder: str, report: Report) -> RefusedError:
-    message = f"the difference does not appear in parts that run by themselves, so nothing was written ({report.verdict})"
-    return RefusedError(Fault(message, where=folder))
+def _find_parts(
+    folder: str, report: Report, departures: Sequence[Departure], tolerate: Tolerate
+) -> tuple[Sequence[Checkpoint], Parts]:
+    """Return both models, and the smallest parts of the first region that departs, which files can hold."""
+    if not departures:
+        message = "the difference has no place: no region departs on equal inputs, so nothing was written"
+        raise _refuse(message, folder, report)
+    reducer = Reducer(departures[0], tolerate)
+    parts = reducer.reduce()
+    if parts is None:
+        raise _refuse(_HIDDEN, folder, report)
+    parts = parts.free_names()
+    if unwritable := [name for name, value in parts.values.items() if not is_recordable(value)]:
+        message = f"the smallest parts start from what no file of arrays of numbers can hold: {format_names(unwritable)}"
+        raise _refuse(message, folder, report)
+    return reducer.models, parts
 
 
-def _list_shared(parts: Parts) -> list[str]:
-    """Return the names of what both sides start from."""
-    used = [{parts.starts[side][place] for place in parts.find_values(side)} for side in (0, 1)]
-    return [name for name in parts.values if name in used[0] & used[1]]
+def _refuse(message: str, folder: str, report: Report) -> RefusedError:
+    return RefusedError(Fault(f"{message} ({report.verdict})", where=folder))
+
+
+def _place_files(scratch: str, folder: str, files: Sequence[str], models: Sequence[Checkpoint]) -> None:
+    """Put all files in place at once. Raises RefusedError where one of them is a file of the models."""
+    sources = [used for model in models for used in input_files(model)]
+    refuse_inputs_as_outputs([UsedFile(path, "graph") for path in files], sources)
+    # Files are about to be put in place: a limit that strikes now would lose the answer.
+    end_time_limit()
+    with make_folder(folder), refusing_links(folder), OutputTransaction() as stage:
+        for path in files:
+            with open(os.path.join(scratch, os.path.basename(path)), "rb") as file:
+                shutil.copyfileobj(file, stage.open(path))
+        stage.commit()
 
 
 def _write_part(model: Checkpoint, parts: Parts, side: int, folder: str) -> str:
@@ -316,7 +316,8 @@ def _write_part(model: Checkpoint, parts: Parts, side: int, folder: str) -> str:
     values = parts.find_values(side)
     names = {place: parts.starts[side][place] for place in values}
     # A file of inputs must fit both models, so what one side alone reads is stored in its model.
-    own = {names[place]: value for place, value in values.items() if names[place] not in _list_shared(parts)}
+    shared = parts.list_shared()
+    own = {names[place]: value for place, value in values.items() if names[place] not in shared}
     (end,) = compute_part(model, [parts.end[side]], values)
     if not isinstance(end, np.ndarray):
         raise RefusedError(Fault("the smallest parts end in a sequence or in nothing, which is not written"))
@@ -337,7 +338,14 @@ def _make_command(folder: str, names: Sequence[str], options: ProofOptions) -> s
     return quote_shell(*words)
 
 
-def _format_page(reduction: Reduction, sources: Sequence[str], commands: Sequence[str]) -> str:
+def _list_commands(models: Sequence[Checkpoint], names: Sequence[str], options: ProofOptions) -> Iterator[str]:
+    """Yield the command lines that show the difference, in the folder of the files."""
+    yield _make_command("", names, options)
+    if not any(find_format(model.graph).supports(Capability.PARAMETER_FILE) for model in models):
+        yield quote_shell("python", "-c", _RUN.format(", ".join(f'"{name}"' for name in names)))
+
+
+def _format_page(reduction: Reduction, sources: Sequence[str], commands: Iterable[str]) -> str:
     """Return the page: what the parts are, from which files, on which inputs, and how to run them."""
     lines = [_HEAD, quote_markdown(reduction.verdict), ""]
     for stem, where, operators in zip(_STEMS, sources, (reduction.operators, reduction.other_operators), strict=True):

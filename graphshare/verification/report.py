@@ -1,19 +1,18 @@
-"""The answer of ``verify``: branches with their stages in words, the verdict in one line, and findings for report formats."""
+"""The answer of ``verify`` and ``compare``: branches with their stages in words, and the verdict in one line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
-from graphshare.errors import Fault
 from graphshare.execute.backends.backend import REFERENCE
 from graphshare.formats.params.comparison import Comparison
 from graphshare.formats.params.lookup import How, ParameterPair
 from graphshare.ir.compare import Pairing
 from graphshare.ir.graph import VARIABLE_OP
-from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
 from graphshare.text.format import format_count
 from graphshare.text.summary import ShortRepr, Table, format_html
 from graphshare.verification.comparison import (
@@ -30,27 +29,18 @@ from graphshare.verification.training import TrainedPair, Training
 OTHER_MODEL = "the other model"
 _LISTED = 20
 _SHOWN = 8  # operators of a region
+_FATES = {
+    "tied": "tied",
+    "drifts": "copied: will drift",
+    "stays": "copied, not moved apart by this step",
+    "frozen": "copied and frozen",
+}
 Verdict = Literal["holds", "fails", "unknown", "skipped"]
 Outcome = Literal["equal", "not equal", "not proved", "not judged"]
 _NOT_PROVED = {"regions", "changes", "exact"}
 """Stages whose failure no output shows."""
 _SHOWS_MORE = ("layers",)
 """Stages that only show more, and change no verdict."""
-_RULES = {
-    stage: RuleInfo(f"verify-{stage}", f"verify-{stage}", Level.ERROR, summary)
-    for stage, summary in (
-        ("structure", "The branches differ in more than names"),
-        ("parameters", "Parameters of the branches are neither tied nor equal"),
-        ("values", "Equal inputs give different outputs"),
-        ("regions", "A part of the other model departs on the values of the original"),
-        ("changes", "The differences between the models changed no value"),
-        ("layers", "Inner outputs depart"),
-        ("exact", "The models are not exact for every input"),
-        ("engines", "Engines give different outputs"),
-        ("training", "Branches diverge after one training step"),
-        ("verdict", "The branches are not proved to be equal"),
-    )
-}
 
 
 class Stage(msgspec.Struct, frozen=True):
@@ -95,8 +85,13 @@ class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
     def __bool__(self) -> bool:
         return bool(self.stages) and not self.list_stages("fails", "unknown")
 
+    @property
+    def title(self) -> str:
+        """Return what a report calls the branch."""
+        return self.branch or "(original)"
+
     def list_stages(self, *verdicts: Verdict) -> list[Stage]:
-        """Return the stages with these verdicts that count for that of the branch."""
+        """Return the stages with these verdicts that count for the verdict of the branch."""
         shows_more = () if self.is_record else _SHOWS_MORE
         return [stage for stage in self.stages if stage.verdict in verdicts and stage.name not in shows_more]
 
@@ -128,83 +123,92 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
     @property
     def outcome(self) -> Outcome:
         """Return the answer: the worst of all branches."""
-        failed = {stage.name for branch in self.branches for stage in branch.list_stages("fails")}
+        failed = {stage.name for _, stage in self.list_stages("fails")}
         if failed:
             return "not proved" if failed <= _NOT_PROVED else "not equal"
         return "equal" if self else "not judged"
 
     @property
-    def verdict(self) -> str:
-        """Return the result in one line."""
-        if not self.branches:
-            return "NOT JUDGED: nothing was compared"
-        if not self:
-            return self._describe_failure()
-        names = ", ".join(report.branch or "(original)" for report in self.branches)
-        skipped = sorted({s.name for b in self.branches for s in b.stages if s.verdict == "skipped"})
-        outputs = [o for b in self.branches for r in b.rounds for o in r.outputs]
-        identical = all(o.comparison.identical for o in outputs)
-        without = "; parameters not compared" if "parameters" in skipped else ""
-        compared = f"{names} and {self.branches[0].reference or 'the original'}"
-        if "values" in skipped or not outputs:
-            return f"STRUCTURE EQUAL: {compared}, values not compared{without}"
-        tolerance = self.branches[0].tolerance
-        of_dtype = f" of {tolerance.dtype}" if isinstance(tolerance, DtypeTolerance) else ""
-        how = "bit for bit" if identical else f"within the tolerance{of_dtype}"
-        if self.branches[0].branch == OTHER_MODEL:
-            how = "exact for every input" if self.rung == "exact" else f"{how} {self.rung}"
-        stages = [stage for branch in self.branches for stage in branch.stages]
-        places = [place for s in stages if (s.name, s.verdict) == ("structure", "skipped") for place in s.details]
-        differs = f"; {format_count(len(places), 'difference')} of structure" if places else ""
-        return f"EQUAL: {compared}, {how}{differs}{self._measure_regions()}{without}{self._fate()}"
-
-    @property
     def rung(self) -> str:
         """Return the weakest that is known of any output, in the words of the ladder."""
-        if self.outcome == "equal" and all(branch.is_exact for branch in self.branches):
+        outcome = self.outcome
+        if outcome == "equal" and all(branch.is_exact for branch in self.branches):
             return "exact"
-        failed = {stage.name for branch in self.branches for stage in branch.list_stages("fails")}
-        if self.outcome == "not equal" or "regions" in failed:
+        if outcome == "not equal" or any(stage.name == "regions" for _, stage in self.list_stages("fails")):
             return "differs"
         count = max((len(branch.rounds) for branch in self.branches), default=0)
-        return f"on {format_count(count, 'input')}" if count and self.outcome != "not judged" else "not judged"
+        return f"on {format_count(count, 'input')}" if count and outcome != "not judged" else "not judged"
 
-    def _describe_failure(self) -> str:
-        """Return what failed, or was not judged, in one line."""
-        failed = [(stage.name, branch.branch) for branch in self.branches for stage in branch.list_stages("fails")]
-        if self.outcome == "not judged":
-            reasons = [text for branch in self.branches for stage in branch.list_stages("unknown") for text in stage.details]
-            return f"NOT JUDGED: {reasons[0] if reasons else 'nothing was compared'}"
-        names = {name for name, _ in failed}
-        if names == {"training"} and all(b.training for b in self.branches if ("training", b.branch) in failed):
-            fate = "will drift" if any(b.training and b.training.drifting for b in self.branches) else "has copies"
-            return f"NOT TIED: {', '.join(branch for _, branch in failed)} {fate}"
-        if self.outcome == "not equal":
-            return f"NOT EQUAL: {', '.join(f'{name} of {branch}' for name, branch in failed)}"
+    @property
+    def verdict(self) -> str:
+        """Return the result in one line."""
+        outcome = self.outcome
+        if outcome == "equal":
+            return self._describe_equality()
+        if outcome == "not equal":
+            return self._describe_failures()
+        if outcome == "not proved":
+            return f"NOT PROVED: {self._describe_gap()}"
+        reasons = [text for _, stage in self.list_stages("unknown") for text in stage.details]
+        return f"NOT JUDGED: {reasons[0] if reasons else 'nothing was compared'}"
+
+    def list_stages(self, *verdicts: Verdict) -> list[tuple[BranchReport, Stage]]:
+        """Return the stages with these verdicts that count, each with its branch."""
+        return [(branch, stage) for branch in self.branches for stage in branch.list_stages(*verdicts)]
+
+    def _describe_equality(self) -> str:
+        """Return what was compared, how closely, and what was not."""
+        compared = f"{', '.join(b.title for b in self.branches)} and {self.branches[0].reference or 'the original'}"
+        skipped = {stage.name: stage.details for _, stage in self.list_stages("skipped")}
+        without = "; parameters not compared" if "parameters" in skipped else ""
+        outputs = [output for branch in self.branches for values in branch.rounds for output in values.outputs]
+        if "values" in skipped or not outputs:
+            return f"STRUCTURE EQUAL: {compared}, values not compared{without}"
+        places = skipped.get("structure")
+        differs = f"; {format_count(len(places), 'difference')} of structure" if places else ""
+        regions = "".join(f"; {stage.summary}" for _, stage in self.list_stages("holds") if stage.name == "regions")
+        how = self._describe_closeness(outputs)
+        return f"EQUAL: {compared}, {how}{differs}{regions}{without}{self._describe_fate()}"
+
+    def _describe_closeness(self, outputs: Sequence[OutputComparison]) -> str:
+        """Return how far apart equal outputs are, and of two models for which inputs."""
+        if self.rung == "exact":
+            return "exact for every input"
+        first = self.branches[0]
+        of_dtype = f" of {first.tolerance.dtype}" if isinstance(first.tolerance, DtypeTolerance) else ""
+        identical = all(output.comparison.identical for output in outputs)
+        how = "bit for bit" if identical else f"within the tolerance{of_dtype}"
+        return f"{how} {self.rung}" if first.branch == OTHER_MODEL else how
+
+    def _describe_failures(self) -> str:
+        """Return which stages failed, or what training alone does to the branches that it takes apart."""
+        failed = self.list_stages("fails")
+        trained = [branch.training for branch, stage in failed if stage.name == "training" and branch.training]
+        if len(trained) == len(failed):
+            fate = "will drift" if any(training.drifting for training in trained) else "has copies"
+            return f"NOT TIED: {', '.join(branch.branch for branch, _ in failed)} {fate}"
+        return f"NOT EQUAL: {', '.join(f'{stage.name} of {branch.branch}' for branch, stage in failed)}"
+
+    def _describe_gap(self) -> str:
+        """Return what equal outputs do not show."""
+        names = {stage.name for _, stage in self.list_stages("fails")}
         if "regions" in names:
-            merged = _merge_rounds([each for branch in self.branches for each in branch.regions])
-            places = ", ".join(map(_name_end, merged.departed[:1]))
-            count = len(merged.departed)
-            text = f"{format_count(count, 'region')} {'differs' if count == 1 else 'differ'}, first at {places}"
-            return f"NOT PROVED: the outputs are equal, but {text}"
-        if "changes" in names and any(branch.rounds for branch in self.branches):
-            return "NOT PROVED: the values are equal, but none of them shows the differences between the models"
-        if "changes" in names:
-            return "NOT PROVED: the models differ, and their values were not computed"
-        return "NOT PROVED: the values are equal, but not exact for every input"
+            _, _, departed = _merge_rounds([each for branch in self.branches for each in branch.regions])
+            places = ", ".join(map(_name_end, departed[:1]))
+            return f"the outputs are equal, but {_count_departed(departed, 'differs', 'differ')}, first at {places}"
+        if "changes" not in names:
+            return "the values are equal, but not exact for every input"
+        if any(branch.rounds for branch in self.branches):
+            return "the values are equal, but none of them shows the differences between the models"
+        return "the models differ, and their values were not computed"
 
     def _repr_html_(self) -> str:
         """Return the stages of each branch as a table, which notebooks show."""
-        rows = [(b.branch or "(original)", s.name, s.verdict, s.summary) for b in self.branches for s in b.stages]
+        rows = [(b.title, s.name, s.verdict, s.summary) for b in self.branches for s in b.stages]
         table = Table(("branch", "stage", "verdict", "what was found"), rows)
         return format_html(self.verdict, facts=[("note", note) for note in self.notes], tables=[table])
 
-    def _measure_regions(self) -> str:
-        """Return how much of two models is exact, where something is not; an empty text elsewhere."""
-        regions = [each for branch in self.branches for each in branch.regions if each.regions]
-        return f"; {region_stage(regions).summary}" if regions else ""
-
-    def _fate(self) -> str:
+    def _describe_fate(self) -> str:
         """Return what training does to the branches, where that was asked for."""
         trained = [branch.training for branch in self.branches if branch.training is not None]
         if not trained:
@@ -220,12 +224,8 @@ def structure_stage(pairing: Pairing) -> Stage:
     """Return stage 1: the branches are one graph."""
     if pairing:
         operators = sum(not a.is_variable for a, _ in pairing.pairs)
-        return Stage(
-            "structure",
-            "holds",
-            f"{format_count(len(pairing.pairs), 'pair of nodes')}, "
-            f"{format_count(operators, 'operator')}, the same but for names",
-        )
+        counts = f"{format_count(len(pairing.pairs), 'pair of nodes')}, {format_count(operators, 'operator')}"
+        return Stage("structure", "holds", f"{counts}, the same but for names")
     details = pairing.describe()
     return Stage("structure", "fails", format_count(len(details), "difference"), details)
 
@@ -233,61 +233,55 @@ def structure_stage(pairing: Pairing) -> Stage:
 def exact_stage(report: RegionReport) -> Stage:
     """Return stage 1 of two models of which every operator is exact: by which identities, and how often each was used."""
     used = ", ".join(f"{name} {count}" for name, count in sorted(report.identities.items()))
-    return Stage(
-        "structure", "holds", f"{format_count(report.operators, 'operator')} exact", (f"identities: {used}",) if used else ()
-    )
+    details = (f"identities: {used}",) if used else ()
+    return Stage("structure", "holds", f"{format_count(report.operators, 'operator')} exact", details)
 
 
-class _Merged(msgspec.Struct):
-    """The regions of all runs: those that depart in one, those that no run judged, and what equal values hide."""
-
-    departed: list[Region]
-    unjudged: list[Region]
-    near: list[Region]
-    hidden: list[str]
-    unreached: list[str]
-
-
-def _merge_rounds(rounds: Sequence[RegionReport]) -> _Merged:
+def _group_regions(rounds: Sequence[RegionReport]) -> list[list[Region]]:
+    """Return the regions of all runs: for each what became of it in every run."""
     groups: dict[object, list[Region]] = {}
     for region in (region for each in rounds for region in each.regions):
         groups.setdefault((region.place, region.ends), []).append(region)
-    merged = _Merged([], [], [], [], [])
-    for group in groups.values():
-        # A region counts as judged where any round judged it, and as departed where one round shows it.
-        judged = [region for region in group if region.comparison is not None]
-        merged.departed += [region for region in judged if not region][:1]
-        merged.unjudged += group[:1] if not judged else []
-        merged.near += sorted(judged, key=lambda region: region.of_largest or 0.0)[-1:] if all(judged) else []
-        if all(judged):
-            # One round that was not blind to the change is enough.
-            merged.hidden += [f"{_name_end(region)}: {region.hidden}" for region in judged[:1] if all(r.hidden for r in judged)]
-        for name in dict.fromkeys(name for region in judged for name in region.switches):
-            # Over all rounds: a body that has no counterpart is compared only when its If takes it.
-            if len({each.taken.get(name) for each in rounds} - {None}) < 2:
-                merged.unreached.append(f"{name!r}: one of its bodies was compared with nothing")
-    return merged
+    return list(groups.values())
+
+
+def _rank_region(region: Region) -> tuple[int, float, bool]:
+    """Return how much a run says: 0 without a judgement, 1 where both sides are equal, 2 where they depart; then how far."""
+    if region.comparison is None:
+        return 0, 0.0, False
+    return (1, region.of_largest or 0.0, not region.comparison.identical) if region else (2, 0.0, False)
+
+
+def _merge_rounds(rounds: Sequence[RegionReport]) -> tuple[list[Region], list[Region], list[Region]]:
+    """Return the regions that no run judged, those that are equal and those that depart, each as the run that says most."""
+    by_rank: tuple[list[Region], list[Region], list[Region]] = [], [], []
+    for group in _group_regions(rounds):
+        region = max(group, key=_rank_region)
+        by_rank[_rank_region(region)[0]].append(region)
+    return by_rank
+
+
+def _count_departed(departed: Sequence[Region], one: str, more: str) -> str:
+    return f"{format_count(len(departed), 'region')} {one if len(departed) == 1 else more}"
 
 
 def region_stage(rounds: Sequence[RegionReport]) -> Stage:
     """Return the stage of the regions of all runs; the first that departs is named, with its operators on both sides."""
-    merged, last = _merge_rounds(rounds), rounds[-1]
+    (unjudged, near, departed), last = _merge_rounds(rounds), rounds[-1]
     parts = [f"{last.exact:,} of {format_count(last.operators, 'operator')} exact"]
-    if merged.near:
-        same = all(region.comparison is not None and region.comparison.identical for region in merged.near)
-        worst = max(region.of_largest or 0.0 for region in merged.near)
-        how = "bit for bit" if same else f"within {worst:.1g} of the largest number"
-        parts.append(f"{format_count(len(merged.near), 'region')} {how}")
-    if merged.departed:
-        count = len(merged.departed)
-        parts.append(f"{format_count(count, 'region')} {'DIFFERS' if count == 1 else 'DIFFER'}")
-    if merged.unjudged:
-        parts.append(f"{format_count(len(merged.unjudged), 'region')} not judged")
-    wrong = [*merged.departed, *merged.unjudged]
+    if near:
+        _, distances, differ = zip(*map(_rank_region, near), strict=True)
+        how = f"within {max(distances):.1g} of the largest number" if any(differ) else "bit for bit"
+        parts.append(f"{format_count(len(near), 'region')} {how}")
+    if departed:
+        parts.append(_count_departed(departed, "DIFFERS", "DIFFER"))
+    if unjudged:
+        parts.append(f"{format_count(len(unjudged), 'region')} not judged")
+    wrong = [*departed, *unjudged]
     details = [text for region in wrong[:1] for text in _describe_region(region)]
     if len(wrong) > 1:
         details.append(f"and {len(wrong) - 1} more (--format json lists all)")
-    verdict: Verdict = "fails" if merged.departed else "unknown" if merged.unjudged else "holds"
+    verdict: Verdict = "fails" if departed else "unknown" if unjudged else "holds"
     return Stage("regions", verdict, ", ".join(parts), tuple(details))
 
 
@@ -295,21 +289,35 @@ def add_regions(stages: Sequence[Stage], rounds: Sequence[RegionReport]) -> tupl
     """Return the stages of a proof with those of the regions of all runs: before the values, and after all what values hide."""
     if not any(each.regions for each in rounds):
         return tuple(stages)
-    # Reports of several sets of inputs have these stages already, each of one round.
-    own = [stage for stage in stages if stage.name not in ("regions", "changes")]
-    place = next((number for number, stage in enumerate(own) if stage.name == "values"), len(own))
-    result = [*own[:place], region_stage(rounds), *own[place:]]
-    merged = _merge_rounds(rounds)
+    place = [stage.name for stage in stages].index("values")
+    result = (*stages[:place], region_stage(rounds), *stages[place:])
     if any(stage.verdict == "fails" and stage.name not in _SHOWS_MORE for stage in result):
-        return tuple(result)
-    if merged.hidden:
-        count = format_count(len(merged.hidden), "place")
+        return result
+    return (*result, *_list_hidden(rounds))
+
+
+def _list_hidden(rounds: Sequence[RegionReport]) -> Iterator[Stage]:
+    """Yield the stage of what equal values hide, where they hide something."""
+    hidden, switches = [], dict[str, None]()
+    for group in _group_regions(rounds):
+        judged = [region for region in group if region.comparison is not None]
+        # One round that was not blind to the change is enough.
+        if judged and all(region.hidden for region in judged):
+            hidden.append(f"{_name_end(judged[0])}: {judged[0].hidden}")
+        switches.update(dict.fromkeys(name for region in judged for name in region.switches))
+    unreached = [
+        f"{name!r}: one of its bodies was compared with nothing"
+        for name in switches
+        # Over all rounds: a body that has no counterpart is compared only when its If takes it.
+        if len({each.taken.get(name) for each in rounds} - {None}) < 2
+    ]
+    if hidden:
+        count = format_count(len(hidden), "place")
         summary = f"differences in {count} changed no value that was computed; `feeds` gives inputs that may show them"
-        result.append(Stage("changes", "fails", summary, (*merged.hidden, *merged.unreached)))
-    elif merged.unreached:
-        summary = f"{format_count(len(merged.unreached), 'If')} with a body that was not reached; `feeds` gives other inputs"
-        result.append(Stage("changes", "unknown", summary, tuple(merged.unreached)))
-    return tuple(result)
+        yield Stage("changes", "fails", summary, (*hidden, *unreached))
+    elif unreached:
+        summary = f"{format_count(len(unreached), 'If')} with a body that was not reached; `feeds` gives other inputs"
+        yield Stage("changes", "unknown", summary, tuple(unreached))
 
 
 def _name_end(region: Region) -> str:
@@ -329,7 +337,7 @@ def _describe_region(region: Region) -> Iterator[str]:
 
 def parameter_stage(pairs: Sequence[ParameterPair], no_file: bool, tied: tuple[str, ...] = ()) -> Stage:
     """Return stage 2: each pair of parameters; with ``no_file`` their values are unknown. ``tied`` is how much is tied."""
-    count = {how: sum(pair.how == how for pair in pairs) for how in ("tied", "equal", "different", "missing", "fed")}
+    count = Counter(pair.how for pair in pairs)
     wrong = tuple(f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in pairs if p.how in ("different", "missing"))
     summary = f"{count['tied']} tied, {count['equal']} equal byte for byte"
     summary += f", {count['fed']} fed" if count["fed"] else ""
@@ -342,39 +350,45 @@ def parameter_stage(pairs: Sequence[ParameterPair], no_file: bool, tied: tuple[s
 
 def value_stage(rounds: Sequence[Values]) -> Stage:
     """Return stage 3: all outputs of all rounds."""
-    if not any(values.outputs for values in rounds):
+    outputs = [(values, output) for values in rounds for output in values.outputs]
+    if not outputs:
         return Stage("values", "unknown", "there are no outputs to compare", ("there are no outputs to compare",))
-    apart = [(values, output) for values in rounds for output in values.outputs if output.differs]
-    details = [f"{o.output} and {o.reference}: {describe_difference(o.comparison)}{_sizes(values)}" for values, o in apart]
-    unjudged = dict.fromkeys(f"{o.reference}: {o.unjudged}" for values in rounds for o in values.outputs if o.unjudged)
-    if not details:
-        owners = dict.fromkeys(values.sizes_of or "the original" for values in rounds if values.sizes_of is not None)
-        sizes = f"; at the sizes of {' and of '.join(owners)}" if owners else ""
-        summary = _summarize((values.outputs for values in rounds), "output") + sizes
-        if unjudged:
-            return Stage("values", "unknown", f"{summary}; {format_count(len(unjudged), 'output')} not judged", tuple(unjudged))
-        return Stage("values", "holds", summary)
-    summary = f"{format_count(len(details), 'difference')} in {_count_outputs(rounds)}"
-    first = next((values for values in rounds if values.first is not None), None)
-    if first is not None and first.first is not None:
-        details.append(f"first at {_place(first.first)}: {describe_difference(first.first.comparison)}{_sizes(first)}")
-    return Stage("values", "fails", summary, tuple(details))
+    apart = [f"{o.output} and {o.reference}: {describe_difference(o.comparison)}{_sizes(v)}" for v, o in outputs if o.differs]
+    if apart:
+        firsts = [_describe_first(values.first, _sizes(values)) for values in rounds if values.first is not None]
+        return _fail_outputs("values", rounds, apart, firsts)
+    summary = _summarize([values.outputs for values in rounds], "output") + _name_owners(rounds, ";")
+    unjudged = dict.fromkeys(f"{output.reference}: {output.unjudged}" for _, output in outputs if output.unjudged)
+    if unjudged:
+        return Stage("values", "unknown", f"{summary}; {format_count(len(unjudged), 'output')} not judged", tuple(unjudged))
+    return Stage("values", "holds", summary)
 
 
 def engine_stage(compared: Sequence[EngineComparison]) -> Stage:
     """Return the stage of engine against engine, over all rounds."""
-    apart = [(engines, output) for engines in compared for output in engines.outputs if not output.comparison]
-    details = [
-        f"{o.output} in {engines.engine} and {engines.reference}: {describe_difference(o.comparison)}" for engines, o in apart
-    ]
     names = " and ".join(dict.fromkeys(name for engines in compared for name in (engines.reference, engines.engine)))
-    if not details:
-        return Stage("engines", "holds", f"{names}: {_summarize((engines.outputs for engines in compared), 'output')}")
-    summary = f"{names}: {format_count(len(details), 'difference')} in {_count_outputs(compared)}"
-    first = next((engines.first for engines in compared if engines.first is not None), None)
-    if first is not None:
-        details.append(f"first at {first.op} {first.node!r}, output {first.output}: {describe_difference(first.comparison)}")
-    return Stage("engines", "fails", summary, tuple(details))
+    apart = [
+        f"{output.output} in {engines.engine} and {engines.reference}: {describe_difference(output.comparison)}"
+        for engines in compared
+        for output in engines.outputs
+        if not output.comparison
+    ]
+    if not apart:
+        return Stage("engines", "holds", f"{names}: {_summarize([engines.outputs for engines in compared], 'output')}")
+    firsts = [
+        f"first at {first.op} {first.node!r}, output {first.output}: {describe_difference(first.comparison)}"
+        for first in (engines.first for engines in compared)
+        if first is not None
+    ]
+    return _fail_outputs("engines", compared, apart, firsts, f"{names}: ")
+
+
+def _fail_outputs(
+    name: str, runs: Sequence[Values | EngineComparison], apart: Sequence[str], firsts: Sequence[str], start: str = ""
+) -> Stage:
+    """Return a stage with all outputs that are ``apart`` and the first of the first differences inside of runs."""
+    count = format_count(max(len(run.outputs) for run in runs), "output")
+    return Stage(name, "fails", f"{start}{format_count(len(apart), 'difference')} in {count}", (*apart, *firsts[:1]))
 
 
 def layer_stage(rounds: Sequence[Values], *, missing: int = 0) -> Stage:
@@ -384,26 +398,22 @@ def layer_stage(rounds: Sequence[Values], *, missing: int = 0) -> Stage:
     """
     more = f"; {missing} not recorded" if missing else ""
     layers = [(values, layer) for values in rounds for layer in values.layers]
-    apart = [(values, layer) for values, layer in layers if not layer.comparison]
     if not layers and not missing:
         return Stage("layers", "skipped", "there are no inner outputs")
     if not layers:
         return Stage("layers", "fails", f"no inner output was compared{more}")
+    apart = [(values, layer) for values, layer in layers if not layer.comparison]
     if not apart:
-        return Stage("layers", "holds", _summarize((values.layers for values in rounds), "inner output") + more)
+        return Stage("layers", "holds", _summarize([values.layers for values in rounds], "inner output") + more)
     values, first = apart[0]
-    details = [f"first at {_place(first)}: {describe_difference(first.comparison)}{_sizes(values)}"]
+    details = [_describe_first(first, _sizes(values))]
     if len(apart) > 1:
         details.append(f"and {len(apart) - 1} more (--format json lists all)")
     summary = f"{len(apart)} of {format_count(len(layers), 'inner output')} depart{more}"
     return Stage("layers", "fails", summary, tuple(details))
 
 
-def _count_outputs(runs: Sequence[Values | EngineComparison]) -> str:
-    return format_count(max((len(run.outputs) for run in runs), default=0), "output")
-
-
-def _summarize(runs: Iterable[Sequence[OutputComparison | InnerComparison]], noun: str) -> str:
+def _summarize(runs: Sequence[Sequence[OutputComparison | InnerComparison]], noun: str) -> str:
     """Return how many outputs were compared, each counted once, in how many runs, and how far apart they are at most."""
     compared = [[output.comparison for output in run] for run in runs if run]
     identical = sum(all(comparison.identical for comparison in each) for each in zip(*compared, strict=False))
@@ -412,15 +422,20 @@ def _summarize(runs: Iterable[Sequence[OutputComparison | InnerComparison]], nou
     return f"{count}, {identical} bit for bit, max abs {worst:.3g}"
 
 
-def _place(inner: InnerComparison) -> str:
+def _describe_first(inner: InnerComparison, sizes: str) -> str:
     what = "variable" if inner.op == VARIABLE_OP else inner.op
-    return f"{what} {inner.node!r} and {inner.reference!r}, output {inner.output}"
+    place = f"{what} {inner.node!r} and {inner.reference!r}, output {inner.output}"
+    return f"first at {place}: {describe_difference(inner.comparison)}{sizes}"
 
 
 def _sizes(values: Values) -> str:
     """Return at whose sizes these values are, where branches have different ones, and in which engine other than numpy."""
-    engine = "" if values.engine == REFERENCE else f", in {values.engine}"
-    return engine if values.sizes_of is None else f"{engine}, at the sizes of {values.sizes_of or 'the original'}"
+    return ("" if values.engine == REFERENCE else f", in {values.engine}") + _name_owners([values], ",")
+
+
+def _name_owners(rounds: Sequence[Values], mark: str) -> str:
+    owners = dict.fromkeys(values.sizes_of or "the original" for values in rounds if values.sizes_of is not None)
+    return f"{mark} at the sizes of {' and of '.join(owners)}" if owners else ""
 
 
 def describe_difference(comparison: Comparison) -> str:
@@ -432,15 +447,8 @@ def describe_difference(comparison: Comparison) -> str:
 
 def training_stage(training: Training, *, expect_tied: bool) -> Stage:
     """Return stage 4: which parameters stay equal when both branches are trained."""
-    parameters = [pair for pair in training.pairs if not pair.auxiliary]
-    tied = sum(pair.fate == "tied" for pair in parameters)
-    drifting = training.drifting
-    parts = [f"{tied} tied"]
-    if drifting:
-        parts.append(f"{len(drifting)} copied: will drift")
-    for fate, words in (("stays", "copied, not moved apart by this step"), ("frozen", "copied and frozen")):
-        count = sum(pair.fate == fate for pair in parameters)
-        parts += [f"{count} {words}"] if count else []
+    counts = Counter(pair.fate for pair in training.pairs if not pair.auxiliary)
+    parts = [f"{counts[fate]} {words}" for fate, words in _FATES.items() if counts[fate] or fate == "tied"]
     details = [
         f"{o.reference} and {o.output} differ after a step on equal inputs: {o.comparison.reason}, "
         f"max abs {o.comparison.max_abs:.3g}"
@@ -450,44 +458,15 @@ def training_stage(training: Training, *, expect_tied: bool) -> Stage:
     for o in training.outputs:
         means = f"mean {o.before:.9g} before, {o.after:.9g} after; {o.output}: {o.twin_before:.9g}, {o.twin_after:.9g}"
         details.append(f"{o.reference}: {means}")
-    moved = [pair for pair in training.pairs if pair.fate == "drifts"]
-    details += [_words(pair) for pair in moved[:_LISTED]]
-    if len(moved) > _LISTED:
-        details.append(f"and {len(moved) - _LISTED} more that drift (--format json lists all)")
+    drifting = [_describe_drift(pair) for pair in training.pairs if pair.fate == "drifts"]
+    details += drifting[:_LISTED]
+    if len(drifting) > _LISTED:
+        details.append(f"and {len(drifting) - _LISTED} more that drift (--format json lists all)")
     fails = not training or (expect_tied and not training.is_tied)
     return Stage("training", "fails" if fails else "holds", ", ".join(parts), tuple(details))
 
 
-def _words(pair: TrainedPair) -> str:
+def _describe_drift(pair: TrainedPair) -> str:
     what = "statistics" if pair.auxiliary else "copied"
     apart = f"{pair.different_inputs:.3g} apart after one step on different inputs, which changed it by {pair.changed:.3g}"
     return f"{pair.reference!r} and {pair.parameter!r}: {what}: will drift, {apart}"
-
-
-def list_failures(report: Report) -> list[Fault]:
-    """Return the differences of a report as faults."""
-    return [
-        Fault(f"{stage.name} of {branch.branch}: {detail}")
-        for branch in report.branches
-        for stage in branch.list_stages("fails", "unknown")
-        for detail in stage.details or (stage.summary,)
-    ] or [Fault(report.verdict)]
-
-
-def make_report(report: Report, where: str, command: str = "verify") -> FindingsReport:
-    """Return the report of the proof for the graph file ``where``, the verdict last."""
-    findings = [
-        _finding(stage.name, f"{stage.name} of {branch.branch}: {stage.summary}", stage.details, where)
-        for branch in report.branches
-        for stage in branch.stages
-        if stage.verdict in ("fails", "unknown")
-    ]
-    # Where all holds, that is what a job wants to see: a note, which fails nothing.
-    findings.append(_finding("verdict", report.verdict, (), where, Level.NOTE if report else Level.ERROR))
-    return FindingsReport(command=command, files=(where,), findings=tuple(findings), rules=tuple(_RULES.values()))
-
-
-def _finding(stage: str, summary: str, details: tuple[str, ...], where: str, level: Level = Level.ERROR) -> Finding:
-    rule = _RULES[stage]
-    message = "\n".join((summary, *details))
-    return Finding(code=rule.code, level=level, message=message, where=where)

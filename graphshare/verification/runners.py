@@ -11,6 +11,7 @@ import msgspec
 from graphshare.analysis.name_lists import output_name
 from graphshare.execute.backends.backend import REFERENCE, Computation, Look
 from graphshare.ir.graph import EMPTY, Entry, Node
+from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
 
 ABSENT = object()
@@ -64,9 +65,8 @@ class ComputationRunner(Runner):
         by_output: bool = False,
     ) -> None:
         self.computation, self.values, self.engine = computation, values, computation.engine
-        heads = computation.graph.heads
-        self._outputs = [outputs] * len(heads) if isinstance(outputs, Refused) else outputs
-        self._seed, self._by_output, self._is_refused = seed, by_output, isinstance(outputs, Refused)
+        self._outputs = [outputs] * len(computation.graph.heads) if isinstance(outputs, Refused) else outputs
+        self._seed, self._by_output = seed, by_output
 
     def run(self) -> Sequence[Any]:
         """Return the outputs. Raises RefusedError where the computation fails."""
@@ -80,8 +80,6 @@ class ComputationRunner(Runner):
         return self.computation.complete(self.values)[0]
 
     def watch(self, look: Look) -> None:
-        if self._is_refused:  # there are no inner values either
-            return
         self.computation.watch(self.values, look, seed=self._seed)
 
     def label(self, node: Node, index: int) -> str:
@@ -106,27 +104,21 @@ class PartRunner(Runner):
 
 
 class RecordRunner(Runner):
-    """Values that exist already: ``outputs``, and ``inner`` ones with their ``names``; of a record, or of a finished run."""
+    """Values that exist already, of a record or of a finished run: ``outputs``, and by place ``inner`` ones with names."""
 
-    def __init__(
-        self,
-        title: str,
-        outputs: Sequence[Any],
-        inner: Mapping[tuple[Node, int], Any] = EMPTY,
-        names: Mapping[tuple[Node, int], str] = EMPTY,
-    ) -> None:
+    def __init__(self, title: str, outputs: Sequence[Any], inner: Mapping[Place, tuple[str, Any]] = EMPTY) -> None:
         self.title = title
-        self._outputs, self._inner, self._names = outputs, inner, names
+        self._outputs, self._inner = outputs, inner
 
     def run(self) -> Sequence[Any]:
         return self._outputs
 
     def watch(self, look: Look) -> None:
-        for (node, index), value in self._inner.items():
+        for (node, index), (_, value) in self._inner.items():
             look(node, index, value)
 
     def label(self, node: Node, index: int) -> str:
-        return self._names[node, index]
+        return self._inner[node, index][0]
 
 
 class Round(msgspec.Struct, frozen=True, eq=False):

@@ -23,6 +23,11 @@ def test_every_schema_is_one(name: str) -> None:
     assert explain(17, name)
 
 
+def test_verify_and_compare_print_one_report() -> None:
+    verify, compare = ({k: v for k, v in load_schema(n).items() if k not in ("$id", "title")} for n in ("verify", "compare"))
+    assert verify == compare
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     for name, found in (("siamese", siamese()), ("layers", two_layers()), ("old", old_batch_norm())):

@@ -70,6 +70,7 @@ def test_both_modes_hold(siam: Path) -> None:
     code, found = verdict(siam, "--rounds", "2", "--seed", "7")
     assert code == 0
     assert found["equal"] is True
+    assert (found["version"], found["outcome"], found["rung"]) == (2, "equal", "on 3 inputs")
     assert [stage["verdict"] for stage in found["branches"][0]["stages"]] == ["holds"] * 3
     # An open size is drawn with one sample and with two.
     assert [values["outputs"][0]["shape"] for values in found["branches"][0]["rounds"]] == [[1, 10], [2, 10], [1, 10]]

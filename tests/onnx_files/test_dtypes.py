@@ -303,8 +303,8 @@ def test_a_recorded_set_has_inputs_and_outputs(tmp_path: Path) -> None:
     (folder / "output_0.pb").write_bytes(numpy_helper.from_array(arrays[1], "y").SerializeToString())  # by name
     (folder / "output_1.pb").write_bytes(numpy_helper.from_list([*arrays, arrays[1]], "t").SerializeToString())
     recorded = read_recorded(str(folder), graph)
-    assert (list(recorded.inputs), sorted(recorded.outputs)) == (["s"], ["t", "y"])
-    assert [x.tolist() for x in recorded.outputs["t"]] == [[1, 2], [3, 4], [3, 4]]
+    assert sorted(recorded) == ["s", "t", "y"]
+    assert [x.tolist() for x in recorded["t"]] == [[1, 2], [3, 4], [3, 4]]
     assert len(read_sets(str(folder), graph)[0]) == 1
     (folder / "output_1.pb").unlink()
     (folder / "output_0.pb").write_bytes(b"\x0a")

@@ -111,6 +111,14 @@ def test_what_one_side_alone_needs_is_in_its_part(lost: int, tmp_path: Path) -> 
     assert set(reduction.inputs) == {"p" if lost == 0 else "a"}
 
 
+@pytest.mark.parametrize(("left", "right"), [("i", "x"), ("x", "i"), ("i", "i")])
+def test_an_input_is_a_start_also_under_another_name(left: str, right: str, tmp_path: Path) -> None:
+    """An Identity of an input is that input, so the region starts from the input."""
+    text = "i = Identity(x) a = {}({}) y = Neg(a)"
+    reduction = reduce(Pair(_HEAD, text.format("Exp", left), text.format("Abs", right)), tmp_path)
+    assert (reduction.inputs, list_operators(reduction)) == ({"x": (2, 4)}, [["Exp"], ["Abs"]])
+
+
 def test_both_parts_start_from_one_value_of_several_names(tmp_path: Path) -> None:
     left = "a = Exp(x) b = Exp(x) y = Sub(a, b)"
     assert reduce(Pair(_HEAD, left, "a = Exp(x) b = Exp(x) y = Add(a, b)"), tmp_path).inputs == {"a": (2, 4)}

@@ -123,8 +123,8 @@ def _verify(model: Checkpoint, prefixes: Sequence[str]) -> str:
     Raises:
         DisprovedError: a branch differs; every difference is listed.
     """
+    from graphshare.verification.findings import list_failures
     from graphshare.verification.inputs import Inputs
-    from graphshare.verification.report import list_failures
     from graphshare.verification.verify import verify  # start-up: imports numpy
 
     inputs = Inputs(params_seed=0 if model.parameter_file is None else None)

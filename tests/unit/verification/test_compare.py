@@ -10,18 +10,18 @@ import pytest
 
 from graphshare.ir.graph import Entry, Node
 from graphshare.verification.comparison import (
+    BY_ELEMENT,
     EXACT,
     Tolerance,
     compare_runs,
     compare_values,
     tolerate_batch,
-    tolerate_by_element,
     tolerate_export,
     tolerate_other_program,
 )
 from graphshare.verification.coverage import BodyCoverage
 from graphshare.verification.region import Region, RegionReport
-from graphshare.verification.report import add_regions, value_stage
+from graphshare.verification.report import Stage, add_regions, value_stage
 from graphshare.verification.runners import ABSENT, PartRunner, RecordRunner
 
 LARGE_AND_SMALL = np.array([100.0, 0.0], "float64")
@@ -31,7 +31,7 @@ LARGE_AND_SMALL = np.array([100.0, 0.0], "float64")
     ("tolerance", "dtype", "passes", "fails"),
     [
         (EXACT, "float64", 0, 1e-12),
-        (tolerate_by_element(1e-8, 1e-5), "float64", 0.9e-8, 1.1e-8),
+        (BY_ELEMENT, "float64", 0.9e-8, 1.1e-8),
         (tolerate_other_program(1e-8, 1e-5), "float64", 0.9e-3, 1.1e-3),
         (tolerate_other_program(1e-2, 1e-5), "float64", 0.9e-2, 1.1e-2),
         (tolerate_batch(1e-8, 1e-7), "float64", 0.9e-3, 1.1e-3),
@@ -72,8 +72,8 @@ def test_values_that_are_no_arrays() -> None:
 
 
 def run_of(outputs: Sequence[Any], nodes: Sequence[Node], values: Sequence[Any]) -> RecordRunner:
-    inner = {(node, 0): value for node, value in zip(nodes, values, strict=True)}
-    return RecordRunner("run", outputs, inner, {(node, 0): f"{node.name}_output" for node in nodes})
+    inner = {(node, 0): (f"{node.name}_output", value) for node, value in zip(nodes, values, strict=True)}
+    return RecordRunner("run", outputs, inner)
 
 
 def test_the_first_difference_is_that_of_the_first_pair_of_nodes() -> None:
@@ -103,7 +103,7 @@ def test_a_part_of_a_run_has_the_outputs_of_its_places() -> None:
 
 
 def test_models_without_outputs_are_not_equal() -> None:
-    runner = RecordRunner("", [], {}, {})
+    runner = RecordRunner("", [])
     values = compare_runs([], runner, runner, EXACT)
     assert not values
     stage = value_stage([values])
@@ -116,8 +116,8 @@ def test_a_body_counts_as_compared_where_any_round_takes_it() -> None:
     rounds = [RegionReport(1, 2, {}, (region,), {"if": taken}) for taken in (True, False)]
     hidden = "'if': one of its bodies was compared with nothing"
     for some, is_hidden in ((rounds[:1], True), ([rounds[0], rounds[0]], True), (rounds, False)):
-        stages = add_regions((), some)
-        assert [stage.name for stage in stages] == ["regions", *(["changes"] if is_hidden else [])]
+        stages = add_regions([Stage("values", "holds", "")], some)
+        assert [stage.name for stage in stages] == ["regions", "values", *(["changes"] if is_hidden else [])]
         assert (hidden in stages[-1].details) == is_hidden
 
 

@@ -1,0 +1,49 @@
+"""The differences of a proof as faults, and as findings for report formats."""
+
+from __future__ import annotations
+
+from graphshare.errors import Fault
+from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
+from graphshare.verification.report import Report
+
+_RULES = {
+    stage: RuleInfo(f"verify-{stage}", f"verify-{stage}", Level.ERROR, summary)
+    for stage, summary in (
+        ("structure", "The branches differ in more than names"),
+        ("parameters", "Parameters of the branches are neither tied nor equal"),
+        ("values", "Equal inputs give different outputs"),
+        ("regions", "A part of the other model departs on the values of the original"),
+        ("changes", "The differences between the models changed no value"),
+        ("layers", "Inner outputs depart"),
+        ("exact", "The models are not exact for every input"),
+        ("engines", "Engines give different outputs"),
+        ("training", "Branches diverge after one training step"),
+        ("verdict", "The branches are not proved to be equal"),
+    )
+}
+
+
+def list_failures(report: Report) -> list[Fault]:
+    """Return the differences of a report as faults."""
+    return [
+        Fault(f"{stage.name} of {branch.branch}: {detail}")
+        for branch, stage in report.list_stages("fails", "unknown")
+        for detail in stage.details or (stage.summary,)
+    ] or [Fault(report.verdict)]
+
+
+def make_report(report: Report, where: str, command: str = "verify") -> FindingsReport:
+    """Return the report of the proof for the graph file ``where``, the verdict last."""
+    failures = [
+        (stage.name, "\n".join((f"{stage.name} of {branch.branch}: {stage.summary}", *stage.details)), Level.ERROR)
+        for branch in report.branches
+        for stage in branch.stages
+        if stage.verdict in ("fails", "unknown")
+    ]
+    # Where all holds, that is what a job wants to see: a note, which fails nothing.
+    verdict = ("verdict", report.verdict, Level.NOTE if report else Level.ERROR)
+    findings = tuple(
+        Finding(code=_RULES[name].code, level=level, message=message, where=where)
+        for name, message, level in (*failures, verdict)
+    )
+    return FindingsReport(command=command, files=(where,), findings=findings, rules=tuple(_RULES.values()))
