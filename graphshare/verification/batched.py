@@ -135,7 +135,7 @@ class _Runs:
         self.pairings: list[Pairing] = [pair_nodes(pair) for pair in pairs]
         self._twins = Counterparts((pair, pairing.pairs) for pair, pairing in zip(pairs, self.pairings, strict=True))
         self.side = Side(model, self._twins.expand(options.as_input))
-        self.tolerance = tolerate_batch(options.tolerance.atol, options.tolerance.rtol)
+        self.tolerance = tolerate_batch(options.tolerance)
         self._made_up: dict[Node, Array] = {}
 
     def compare(self) -> list[tuple[tuple[Values, ...], tuple[EngineComparison, ...]]]:

@@ -20,7 +20,7 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_bytes, format_count, format_shape
 from graphshare.text.names import did_you_mean
-from graphshare.verification.comparison import EngineComparison, Tolerance, Values
+from graphshare.verification.comparison import EngineComparison, Values
 from graphshare.verification.coverage import BodyCoverage
 from graphshare.verification.flow import (
     ProofOptions,
@@ -136,7 +136,7 @@ class _Branch:
         self.pair, self.pairing, self.side, self.twins, self.options = pair, pairing, side, twins, options
         self._executors, self._notes, self._coverage = executors, notes, coverage
         self._inputs = [(a, b) for a, b in pairing.variables if not side.is_parameter(a, b)]
-        self._tolerance = Tolerance(options.tolerance.atol, options.tolerance.rtol)
+        self._tolerance = options.tolerance
         self.parameters: list[ParameterPair] = []
         self._setups: list[list[Setup]] = []
         self._computations: list[tuple[Computation, Computation]] = []
@@ -199,7 +199,7 @@ class _Branch:
                 raise
             return (), (), tuple(str(fault) for fault in error.faults)
         left, right = self._computations[0]
-        drawing = find_drawing(left) | find_drawing(right)
+        drawing = find_drawing(left.graph) | find_drawing(right.graph)
         return tuple(leave_drawn(values, drawing) for values in rounds), engines, ()
 
     def _plan_setups(self, feeds_of_set: Mapping[str, Array]) -> list[Setup]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from graphshare.errors import Fault, UsageError
-from graphshare.execute.backends.backend import Computation, choose_executor, find_obstacle, list_unsupported
+from graphshare.execute.backends.backend import choose_executor, find_obstacle, list_unsupported
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.plan import UnsupportedError
 from graphshare.execute.prepare.fed_values import as_values
@@ -128,7 +128,7 @@ def compare_round(
         compare_runs(names, left, right, tolerance, nodes=nodes, layers=layers, sizes_of=each.sizes_of)
         for left, right in each.runners.values()
     ]
-    across = tolerate_other_program(tolerance.atol, tolerance.rtol)
+    across = tolerate_other_program(tolerance)
     first, *others = each.runners.values()
     engines = []
     for other in others:
@@ -146,9 +146,8 @@ def join_rounds(rounds: Iterable[RoundComparisons]) -> tuple[tuple[Values, ...],
     return tuple(values for engine in zip(*by_round, strict=True) for values in engine), tuple(across)
 
 
-def find_drawing(computation: Computation) -> dict[int, Node]:
+def find_drawing(graph: Graph) -> dict[int, Node]:
     """Return the outputs, by their places, that depend on random numbers without a seed, each with an operator that draws."""
-    graph = computation.graph
     format_ = find_format(graph)
     drawing = [node for node in graph.nodes if node.op and any(map(format_.draws_numbers, _list_inside(node)))]
     drawn: dict[int, Node] = {}

@@ -101,10 +101,15 @@ class ModelComparison:
             if not self._options.allow_unsupported:
                 raise
             return self._judge_structure([fault.message for fault in error.faults])
-        draws = self._draw(sides)
-        outputs = self._run(sides, draws)
+        drawing = {**find_drawing(sides[1].graph), **find_drawing(sides[0].graph)}
+        try:
+            draws = self._draw(sides)
+            outputs = self._run(sides, draws)
+        except (InputError, RefusedError) as error:
+            if drawing or not self._is_answer_without_values(error):
+                raise
+            return self._judge_structure([fault.message for fault in error.faults])
         self._adapt_tolerance(outputs)
-        drawing = {**find_drawing(sides[1]), **find_drawing(sides[0])}
         rounds = self._compare(sides, draws, outputs)
         if not self._is_exact:
             for side in sides:
@@ -114,6 +119,12 @@ class ModelComparison:
             rounds, notes = allow_noise(sides, [draw.values for draw in draws], outputs, rounds, self._tolerance)
             self._notes.update(dict.fromkeys(notes))
         return self._report(tuple(leave_drawn(values, drawing) for values in rounds))
+
+    def _is_answer_without_values(self, error: GraphshareError) -> bool:
+        """Whether the models are equal for every input, and both refuse what is drawn for them, not what a user gives."""
+        options = self._options
+        is_drawn = not options.feeds and not options.shapes and options.inputs.sets is None
+        return self._is_exact and is_drawn and not isinstance(error, MemoryLimitError)
 
     def _report(self, rounds: tuple[Values, ...]) -> Report:
         """Return the report of both structures and of all sets of inputs."""
@@ -139,10 +150,10 @@ class ModelComparison:
 
     def _tolerate(self, dtype: str) -> None:
         """Set the tolerances of outputs and of regions: those of a dtype, or of another program where it is empty."""
-        atol, rtol = self._options.tolerance.atol, self._options.tolerance.rtol
+        given = self._options.tolerance
         self._dtype = dtype
-        self._tolerance = tolerate_dtype(dtype, atol, rtol) if dtype else tolerate_other_program(atol, rtol)
-        self.tolerate = tolerate_region(dtype, atol, rtol)
+        self._tolerance = tolerate_dtype(dtype, given) if dtype else tolerate_other_program(given)
+        self.tolerate = tolerate_region(dtype, given)
 
     def _adapt_tolerance(self, outputs: Sequence[tuple[Any, Any]]) -> None:
         """Take the dtypes of outputs where formats differ: one without types of inputs computes in the types that it is fed."""

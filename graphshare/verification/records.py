@@ -79,7 +79,7 @@ def compare_record(model: Checkpoint, record: Recording, options: ProofOptions, 
         UnsupportedError: operators without a kernel; all are listed.
     """
     own = options.tolerance if tolerance is not None or not record.sets else _TEST_DATA
-    rule = tolerate_other_program(own.atol, own.rtol)
+    rule = tolerate_other_program(own)
     executors = options.choose_executors(model.graph, model.where)
     comparer = _RecordingComparer(model, record.title, options, rule)
     rounds: dict[str | None, list[Values]] = {name: [] for name in executors}
@@ -130,7 +130,7 @@ class _RecordingComparer:
         """Return the comparison of one set of recorded arrays."""
         ready = self._prepare(recorded, executor)
         done = ready.computation.run(ready.values, seed=self._options.inputs.seed)
-        drawing = find_drawing(ready.computation)
+        drawing = find_drawing(ready.computation.graph)
         computed = [
             _Recorded(name, (head.node, head.index), value, recorded.get(name, ABSENT), drawing.get(number))
             for number, (name, head, value) in enumerate(zip(ready.names, ready.part.heads, done.outputs, strict=True))

@@ -185,7 +185,7 @@ def compare_training(
     values = before[:count], after[:count], before[count:], after[count:]
     for x, y, old, new, twin_old, twin_new in zip(left, right, *values, strict=True):
         means = _mean(old), _mean(new), _mean(twin_old), _mean(twin_new)
-        comparison = compare_arrays(twin_new, new, atol=tolerance.atol, rtol=tolerance.rtol)
+        comparison = compare_arrays(twin_new, new, atol=tolerance.find_limit(new), rtol=tolerance.rtol)
         outputs.append(TrainedOutput(output_name(x), output_name(y), *means, comparison))
     return Training(rescale, pairs, tuple(outputs))
 

@@ -32,9 +32,9 @@ LARGE_AND_SMALL = np.array([100.0, 0.0], "float64")
     [
         (EXACT, "float64", 0, 1e-12),
         (BY_ELEMENT, "float64", 0.9e-8, 1.1e-8),
-        (tolerate_other_program(1e-8, 1e-5), "float64", 0.9e-3, 1.1e-3),
-        (tolerate_other_program(1e-2, 1e-5), "float64", 0.9e-2, 1.1e-2),
-        (tolerate_batch(1e-8, 1e-7), "float64", 0.9e-3, 1.1e-3),
+        (tolerate_other_program(Tolerance(1e-8, 1e-5)), "float64", 0.9e-3, 1.1e-3),
+        (tolerate_other_program(Tolerance(1e-2, 1e-5)), "float64", 0.9e-2, 1.1e-2),
+        (tolerate_batch(Tolerance(1e-8, 1e-7)), "float64", 0.9e-3, 1.1e-3),
         (tolerate_export(None), "float64", 0.9e-7, 1.1e-7),
         (tolerate_export(None), "float32", 0.9e-2, 1.1e-2),
         (tolerate_export(None), "float16", 0.9, 1.1),
@@ -58,7 +58,7 @@ def test_an_array_of_zeros_counts_as_one_of_ones_in_an_export() -> None:
     zeros = np.zeros(2, "float32")
     assert compare_values(zeros + np.float32(0.9e-4), zeros, tolerate_export(None))
     assert not compare_values(zeros + np.float32(1.1e-4), zeros, tolerate_export(None))
-    assert not compare_values(zeros + np.float32(0.9e-4), zeros, tolerate_other_program(1e-8, 1e-4))
+    assert not compare_values(zeros + np.float32(0.9e-4), zeros, tolerate_other_program(Tolerance(1e-8, 1e-4)))
 
 
 def test_values_that_are_no_arrays() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import graphshare as gs
+from graphshare.verification.comparison import BY_ELEMENT
 from graphshare.verification.model_comparison import make_judge
 from graphshare.verification.pairing import pair_models
 from graphshare.verification.region import Region
@@ -452,7 +453,7 @@ def judge(case: Case, folder: Path) -> tuple[str, tuple[str, ...]]:
     if "x2" in case.head:
         feeds = {**feeds, "x2": np.stack([X, X + 1]) if "float[2,4]" in case.head else X.reshape(2, 2)}
     left, right = models
-    report = make_judge(pair_models(left, right, (), {})).judge([(feeds, feeds)], tolerate_region("", 1e-8, 1e-5))
+    report = make_judge(pair_models(left, right, (), {})).judge([(feeds, feeds)], tolerate_region("", BY_ELEMENT))
     assert report is not None
     return f"{report.exact} of {report.operators}", tuple(map(describe, report.regions))
 

@@ -81,7 +81,7 @@ STRUCTURE_SKIPPED = (Stage("structure", "skipped", "", ("one", "two")), *HOLDS[1
         ((branch(), branch(name="c-", comparison=NEAR)), "EQUAL: b-, c- and the original, within the tolerance"),
         ((branch(comparison=NEAR, tolerance=Tolerance(0, 0)),), "EQUAL: b- and the original, within the tolerance"),
         (
-            (branch(comparison=NEAR, tolerance=tolerate_dtype("float16", 0, 0)),),
+            (branch(comparison=NEAR, tolerance=tolerate_dtype("float16", Tolerance())),),
             "EQUAL: b- and the original, within the tolerance of float16",
         ),
         ((branch(*STRUCTURE_SKIPPED),), "EQUAL: b- and the original, bit for bit; 2 differences of structure"),
