@@ -102,8 +102,8 @@ class ModelComparison:
                 raise
             return self._judge_structure([fault.message for fault in error.faults])
         drawing = {**find_drawing(sides[1].graph), **find_drawing(sides[0].graph)}
+        draws = self._draw(sides)
         try:
-            draws = self._draw(sides)
             outputs = self._run(sides, draws)
         except (InputError, RefusedError) as error:
             if drawing or not self._is_answer_without_values(error):
@@ -121,7 +121,7 @@ class ModelComparison:
         return self._report(tuple(leave_drawn(values, drawing) for values in rounds))
 
     def _is_answer_without_values(self, error: GraphshareError) -> bool:
-        """Whether the models are equal for every input, and both refuse what is drawn for them, not what a user gives."""
+        """Whether the models are equal for every input, and both refuse numbers that are drawn for them."""
         options = self._options
         is_drawn = not options.feeds and not options.shapes and options.inputs.sets is None
         return self._is_exact and is_drawn and not isinstance(error, MemoryLimitError)

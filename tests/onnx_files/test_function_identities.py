@@ -12,7 +12,8 @@ from onnx import parser
 
 import graphshare as gs
 from graphshare.formats.onnx.inline import inline_calls
-from graphshare.verification.compare import make_judge
+from graphshare.verification.model_comparison import make_judge
+from graphshare.verification.pairing import pair_models
 from tests.onnx_files.alike import Pair, assert_exact, assert_unlike, find_exact
 
 pytest.importorskip("onnxruntime")
@@ -269,7 +270,7 @@ def test_a_function_has_its_data_in_the_folder_of_its_model(tmp_path: Path) -> N
     for content, is_same in ((numbers, True), (-numbers, False)):
         (tmp_path / "w.bin").write_bytes(content.tobytes())
         models = [gs.load(tmp_path / name) for name in ("left.onnx", "right.onnx")]
-        assert (make_judge(*models).find_exact() is not None) == is_same
+        assert (make_judge(pair_models(*models, (), {})).find_exact() is not None) == is_same
 
 
 def test_functions_that_double_stay(tmp_path: Path) -> None:

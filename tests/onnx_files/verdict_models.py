@@ -363,6 +363,12 @@ def bfloat16_output(weight: float) -> onnx.ModelProto:
     return _model(nodes, [_value("x")], [_value("y", BFLOAT16)], {"w": weight})
 
 
+def refused_inputs() -> onnx.ModelProto:
+    """Scales that are an input: negative ones, of which some are drawn, are refused."""
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"])
+    return _model([node], [_value("x"), _value("s", shape=(2,))], [_value("y", shape=None)])
+
+
 # Spellings.
 
 

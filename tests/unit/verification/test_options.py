@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Callable
@@ -13,10 +12,9 @@ import numpy as np
 import pytest
 
 import graphshare as gs
-from graphshare.errors import RefusedError, UsageError
+from graphshare.errors import UsageError
 from graphshare.verification import onnx_checker
 from tests.processes import ROOT
-from tests.symbols import document, operator, variable
 
 
 @pytest.fixture
@@ -150,18 +148,3 @@ def test_a_tolerance_of_the_largest_number_holds(lenet: gs.Checkpoint) -> None:
     shapes = {"data": (1, 1, 28, 28)}
     assert gs.compare(lenet, other, shapes=shapes).outcome == "not equal"
     assert gs.compare(lenet, other, shapes=shapes, tolerance=gs.Tolerance(of_largest=1.0)).outcome == "equal"
-
-
-def test_one_graph_is_an_answer_where_no_inputs_can_be_drawn(tmp_path: Path) -> None:
-    """What a user gives is still refused, and so are models that differ."""
-    for name, op in (("one", "dot"), ("same", "dot"), ("other", "batch_dot")):
-        nodes = [variable("a"), variable("b"), operator(op, "y", [0, 1])]
-        (tmp_path / f"{name}-symbol.json").write_text(json.dumps(document(nodes, [2])))
-    one, same, other = (gs.load(tmp_path / f"{name}-symbol.json") for name in ("one", "same", "other"))
-    report = gs.compare(one, same)
-    assert (report.outcome, report.rung) == ("equal", "exact")
-    assert report.verdict == "STRUCTURE EQUAL: the other model and the original, values not compared"
-    assert "shape" in report.branches[0].stages[-1].details[0]
-    for pair, shapes in (((one, same), {"a": (2, 3), "b": (2, 3)}), ((one, other), None)):
-        with pytest.raises(RefusedError, match="shape"):
-            gs.compare(*pair, shapes=shapes)
