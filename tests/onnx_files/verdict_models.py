@@ -364,9 +364,8 @@ def bfloat16_output(weight: float) -> onnx.ModelProto:
 
 
 def refused_inputs() -> onnx.ModelProto:
-    """Scales that are an input: negative ones, of which some are drawn, are refused."""
-    node = helper.make_node("Resize", ["x", "", "s"], ["y"])
-    return _model([node], [_value("x"), _value("s", shape=(2,))], [_value("y", shape=None)])
+    """Sizes that no input has that is drawn: 2 x N numbers as 7 x 7."""
+    return _plain([_node("Reshape", "x s", "y")], {"s": [7, 7]})
 
 
 # Spellings.
