@@ -57,14 +57,14 @@ EXACT = Tolerance()
 """The tolerance of branches of one model in one session: none."""
 
 
-def tolerate_other_program(given: Tolerance) -> Tolerance:
+def tolerate_other_program(chosen: Tolerance) -> Tolerance:
     """Return the tolerance of what two programs computed: each sums in an order of its own."""
-    return Tolerance(given.atol, given.rtol, of_largest=max(given.rtol, given.of_largest))
+    return Tolerance(chosen.atol, chosen.rtol, of_largest=max(chosen.rtol, chosen.of_largest))
 
 
-def tolerate_batch(given: Tolerance) -> Tolerance:
+def tolerate_batch(chosen: Tolerance) -> Tolerance:
     """Return the tolerance of a batch beside runs of each sample: they sum in another order, which shows most near zero."""
-    return Tolerance(given.atol, given.rtol, of_largest=max(1e-5, given.of_largest))
+    return Tolerance(chosen.atol, chosen.rtol, of_largest=max(1e-5, chosen.of_largest))
 
 
 class DtypeTolerance(Tolerance, frozen=True, kw_only=True):
@@ -73,10 +73,10 @@ class DtypeTolerance(Tolerance, frozen=True, kw_only=True):
     dtype: str
 
 
-def tolerate_dtype(dtype: str, given: Tolerance) -> DtypeTolerance:
+def tolerate_dtype(dtype: str, chosen: Tolerance) -> DtypeTolerance:
     """Return the tolerance of models of which ``dtype`` is the least precise: that of an export, or what is given."""
-    of_largest = max(given.rtol, given.of_largest, _EXPORTED[dtype])
-    return DtypeTolerance(given.atol, given.rtol, of_largest=of_largest, dtype=dtype)
+    of_largest = max(chosen.rtol, chosen.of_largest, _EXPORTED[dtype])
+    return DtypeTolerance(chosen.atol, chosen.rtol, of_largest=of_largest, dtype=dtype)
 
 
 class ExportTolerance(Tolerance, frozen=True, kw_only=True):

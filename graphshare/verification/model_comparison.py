@@ -150,10 +150,10 @@ class ModelComparison:
 
     def _tolerate(self, dtype: str) -> None:
         """Set the tolerances of outputs and of regions: those of a dtype, or of another program where it is empty."""
-        given = self._options.tolerance
+        chosen = self._options.tolerance
         self._dtype = dtype
-        self._tolerance = tolerate_dtype(dtype, given) if dtype else tolerate_other_program(given)
-        self.tolerate = tolerate_region(dtype, given)
+        self._tolerance = tolerate_dtype(dtype, chosen) if dtype else tolerate_other_program(chosen)
+        self.tolerate = tolerate_region(dtype, chosen)
 
     def _adapt_tolerance(self, outputs: Sequence[tuple[Any, Any]]) -> None:
         """Take the dtypes of outputs where formats differ: one without types of inputs computes in the types that it is fed."""

@@ -126,13 +126,13 @@ class Judge:
         return RegionReport(exact, operators, dict(used), tuple(regions))
 
 
-def tolerate_region(dtype: str, given: Tolerance) -> Tolerate:
+def tolerate_region(dtype: str, chosen: Tolerance) -> Tolerate:
     """Return the function of the tolerance of an end: by ``dtype`` if it is chosen, else by the coarser one of its values."""
 
     def tolerate(wanted: Any, value: Any) -> Tolerance:
         coarsest = dtype or find_coarsest(str(each.dtype) for each in (wanted, value) if isinstance(each, np.ndarray))
         if dtype or coarsest in ("float16", "bfloat16"):
-            return tolerate_dtype(coarsest, given)
-        return tolerate_other_program(given)
+            return tolerate_dtype(coarsest, chosen)
+        return tolerate_other_program(chosen)
 
     return tolerate
