@@ -128,8 +128,12 @@ class RegionWalk:
         tolerate: Tolerate,
         bodies: dict[tuple[Node, Node], list[BodyJudge]],
         open_judge: Callable[..., BodyJudge],
+        earlier: RegionWalk | None = None,
     ) -> None:
-        """Take the planner's two models; ``open_judge`` makes a judge of two bodies, which ``bodies`` keeps for later walks."""
+        """Take the planner's two models; ``open_judge`` makes a judge of two bodies, which ``bodies`` keeps for later walks.
+
+        What an ``earlier`` walk on the same sets of inputs has judged holds for regions that start from the same values.
+        """
         self._planner, self._tolerate = planner, tolerate
         self._bodies, self._open_judge = bodies, open_judge
         self._draws = [
@@ -139,7 +143,7 @@ class RegionWalk:
             ]
             for draw in draws
         ]
-        self._judged: dict[tuple[Place, Place], _Judged] = {}
+        self._judged: dict[tuple[Place, Place], _Judged] = {} if earlier is None else earlier.list_without_bodies()
         self._inner: dict[tuple[Node, Node], list[RegionReport]] = {}
 
     def run(self) -> None:
@@ -155,12 +159,15 @@ class RegionWalk:
             has_other_pairs = known.lacks(PlanChanges(banned=changes.banned, closed=changes.closed, moved=changes.moved))
             known.add(changes)
             if has_other_pairs:
-                # Bodies were compared, and values proved, on the word of pairs that may be none in the next plan.
-                owners = {owner for owner, _ in self._inner}
-                self._judged = {key: each for key, each in self._judged.items() if owners.isdisjoint(each.start[0])}
+                self._judged = self.list_without_bodies()
                 known.proved.clear()
                 self._inner.clear()
                 self._bodies.clear()
+
+    def list_without_bodies(self) -> dict[tuple[Place, Place], _Judged]:
+        """Return the judgements that rest on no bodies: these were compared on the word of pairs that may be none later."""
+        owners = {owner for owner, _ in self._inner}
+        return {key: each for key, each in self._judged.items() if owners.isdisjoint(each.start[0])}
 
     def list_regions(self) -> tuple[list[Region], list[RegionReport]]:
         """Return what became of the regions of the plan, and the reports of bodies in them."""

@@ -91,8 +91,8 @@ class Judge:
         self.departures = [Departure(self._planner, walk.plan, cone, draws[number][0]) for cone, number in walk.list_departed()]
         return self._report(walk.plan, regions, inner)
 
-    def _walk(self, draws: Sequence[Feeds], tolerate: Tolerate) -> RegionWalk:
-        walk = RegionWalk(self._planner, draws, tolerate, self._bodies, Judge)
+    def _walk(self, draws: Sequence[Feeds], tolerate: Tolerate, earlier: RegionWalk | None = None) -> RegionWalk:
+        walk = RegionWalk(self._planner, draws, tolerate, self._bodies, Judge, earlier)
         walk.run()
         return walk
 
@@ -108,12 +108,12 @@ class Judge:
         known = self._planner.changes
         ends = {get_place(a) for cone in cones for a, _ in cone.ends}
         known.banned |= ends
-        joined = self._walk(draws, tolerate)
+        joined = self._walk(draws, tolerate, walk)
         kept = {get_place(a) for cone in cones if not joined.agrees_on_others(cone) for a, _ in cone.ends}
         if not kept:
             return joined
         known.banned -= kept
-        return walk if kept == ends else self._walk(draws, tolerate)
+        return walk if kept == ends else self._walk(draws, tolerate, walk)
 
     def _report(self, plan: RegionPlan, regions: Sequence[Region], inner: Sequence[RegionReport] = ()) -> RegionReport:
         nodes = [node for node in self._planner.sides[0].nodes if node.op]
