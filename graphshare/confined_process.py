@@ -215,6 +215,26 @@ def find_process(module: str, name: str, *, seconds: float | None = None, idle: 
         return _kept[module]
 
 
+def ask_process(
+    module: str,
+    name: str,
+    kind: str,
+    *values: Any,
+    seconds: float | None = None,
+    idle: float | None = None,
+    model: Iterable[bytes | memoryview] | None = None,
+    beside: Sequence[Any] = (),
+) -> tuple[ConfinedProcess, Any, list[bytes]]:
+    """Return the process of a module, and its answer to a message, as :meth:`ConfinedProcess.ask` does.
+
+    The model of another thread may end the process before it is asked: then a new one is.
+    """
+    while True:
+        process = find_process(module, name, seconds=seconds, idle=idle)
+        with suppress(GoneError):
+            return process, *process.ask(kind, *values, model=model, beside=beside)
+
+
 def _end(process: subprocess.Popen[bytes], model: IO[bytes] | None, owner: int) -> None:
     if os.getpid() == owner:  # a fork would write what is left of a model into the file that both have
         if model is not None:

@@ -140,6 +140,8 @@ def test_examples_of_the_installed_help_run(installation: Any, tmp_path: Path) -
     run(*installation.command, "export", "lenet", "--no-verify", "--shape", "data=1,1,28,28", "-o", "lenet.onnx", cwd=inputs)
     run(*installation.command, "fold", "lenet.onnx", "--no-verify", "-o", "folded.onnx", cwd=inputs)
     run(*installation.command, "group", "lenet.onnx", "folded.onnx", "--switch", "exact", "-o", "both.onnx", cwd=inputs)
+    for name, source in (("model", "lenet"), ("optimized", "folded")):
+        shutil.copy(inputs / f"{source}.onnx", inputs / f"{name}.onnx")
     for path, lines in GENERATE.list_examples().items():
         folder = shutil.copytree(inputs, tmp_path / path.replace(" ", "-"))
         for _, line in lines if path != "completion" else ():

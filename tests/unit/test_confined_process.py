@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from graphshare import confined_process
-from graphshare.confined_process import ConfinedProcess, GoneError, find_process
+from graphshare.confined_process import ConfinedProcess, GoneError, ask_process, find_process
 from graphshare.confined_process import serve as answer_messages
 from graphshare.errors import Fault, InputError, MemoryLimitError, RefusedError
 from graphshare.resources import memory_limit, time_limit
@@ -133,6 +133,22 @@ def test_one_process_of_a_module_is_kept_and_replaced_when_it_is_gone(
     assert second is not first
     assert second.ask("echo", 1) == (1, [])
     second._end()
+
+
+def test_a_process_that_ends_before_it_is_asked_is_replaced(process: ConfinedProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model of another thread may end it at any time."""
+    monkeypatch.setattr(confined_process, "_kept", {__name__: process})
+    ask = ConfinedProcess.ask
+
+    def end_and_ask(asked: ConfinedProcess, *values: Any, **more: Any) -> Any:
+        if asked is process:
+            asked._end()
+        return ask(asked, *values, **more)
+
+    monkeypatch.setattr(ConfinedProcess, "ask", end_and_ask)
+    other, value, _ = ask_process(__name__, NAME, "echo", 1)
+    assert (other is process, value) == (False, 1)
+    other._end()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no forks")

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from graphshare.confined_process import find_process
+from graphshare.confined_process import ask_process, find_process
 from graphshare.confined_process import serve as answer_messages
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.execute.backends.onnx_session import OnnxSession, has_runtime, load_runtime, require_runtime
@@ -39,12 +39,12 @@ class ConfinedSession(OnnxSession):
             MemoryLimitError: it takes more memory than the limit or, without one, than is available.
         """
         require_runtime()
-        self._process = find_process(__name__, _NAME)
         folder = os.path.abspath(folder) if folder else ""
         beside: list[Any] = []
         packed = {name: _pack(array, beside) for name, array in (arrays or {}).items()}
         pieces = [model] if isinstance(model, bytes) else model
-        answer, _ = self._process.ask("open", packed, {"folder": folder, **options}, model=pieces, beside=beside)
+        options = {"folder": folder, **options}
+        self._process, answer, _ = ask_process(__name__, _NAME, "open", packed, options, model=pieces, beside=beside)
         self._number, self.version, *shapes, self.dtypes, self.outputs, self.output_types = answer
         self.inputs, self.defaults = ({name: tuple(shape) for name, shape in each.items()} for each in shapes)
 

@@ -84,14 +84,10 @@ def find_refusal(model: bytes, location: str) -> str:
 
 
 def _ask(kind: str, *values: Any, beside: Collection[bytes] = ()) -> tuple[Any, list[bytes]]:
-    """Ask the process; another thread's model may just have ended it."""
-    from graphshare.confined_process import GoneError, find_process  # start-up: few models are inferred
+    from graphshare.confined_process import ask_process  # start-up: few models are inferred
 
-    while True:
-        try:
-            return find_process(__name__, _NAME, seconds=SECONDS, idle=_IDLE).ask(kind, *values, beside=[*beside])
-        except GoneError:
-            continue
+    _, value, data = ask_process(__name__, _NAME, kind, *values, seconds=SECONDS, idle=_IDLE, beside=[*beside])
+    return value, data
 
 
 def serve(model: str) -> None:
