@@ -232,8 +232,19 @@ def draw_scaled(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
 
 def _scale(rng: np.random.Generator, array: Array, scale: float | Array) -> Array:
     wide = widen(array)
-    moved: Array = rng.permutation(wide.reshape(-1)).reshape(wide.shape) * rng.choice((-1, 1), wide.shape) * scale
+    moved: Array = _move(rng, wide) * _draw_signs(rng, wide) * scale
     return np.asarray(moved, wide.dtype).astype(array.dtype, copy=False)
+
+
+def _move(rng: np.random.Generator, array: Array) -> Array:
+    """Return an array with its numbers in other places; a permutation of many takes longer than most regions."""
+    flat = array.reshape(-1)
+    moved: Array = rng.permutation(flat) if flat.size <= _FEW else np.roll(flat, int(rng.integers(1, flat.size)))
+    return moved.reshape(array.shape)
+
+
+def _draw_signs(rng: np.random.Generator, array: Array) -> Array:
+    return np.resize(rng.choice((-1, 1), min(array.size, _FEW)).astype(np.int8), array.shape)
 
 
 def draw_magnitudes(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
@@ -290,7 +301,7 @@ def draw_other_inputs(values: Values, known: Sizes) -> Iterator[dict[Key, Array]
 def _change(rng: np.random.Generator, array: Array, number: int) -> Array:
     """Return an array of the same shape and dtype with other values."""
     wide = widen(array)
-    result: Array = rng.permutation(wide.reshape(-1)).reshape(wide.shape)
+    result = _move(rng, wide)
     if wide.dtype.kind == "b":
         result = (result, ~result, result & False)[number]
     elif wide.dtype.kind in "iu":
@@ -299,6 +310,6 @@ def _change(rng: np.random.Generator, array: Array, number: int) -> Array:
     elif wide.dtype.kind == "f":
         if number == 2:
             result = 10.0 ** rng.uniform(-_DECADES, _DECADES, wide.shape)
-        result = result * rng.choice((-1, 1), wide.shape) * (_LARGE if number == 1 else 1)
+        result = result * _draw_signs(rng, wide) * (_LARGE if number == 1 else 1)
     with np.errstate(over="ignore"):
         return np.asarray(result).astype(wide.dtype, copy=False).astype(array.dtype, copy=False)
