@@ -142,4 +142,4 @@ def _lines(report: Report) -> Iterator[str]:
     if (reduced := report.reduced) is not None:
         counts = (format_count(len(reduced.operators), "operator"), str(len(reduced.other_operators)))
         yield f"reduced to {' and '.join(counts)}: {escape_control(reduced.command)}"
-    yield report.verdict
+    yield name_options(report.verdict)

@@ -10,6 +10,7 @@ _RULES = {
     stage: RuleInfo(f"verify-{stage}", f"verify-{stage}", Level.ERROR, summary)
     for stage, summary in (
         ("structure", "The branches differ in more than names"),
+        ("outputs", "One of two models lacks outputs of the other"),
         ("parameters", "Parameters of the branches are neither tied nor equal"),
         ("values", "Equal inputs give different outputs"),
         ("regions", "A part of the other model departs on the values of the original"),

@@ -11,6 +11,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from graphshare.files.schema import explain, load_schema
+from graphshare.verification.findings import make_report
+from graphshare.verification.report import Report
 from tests.processes import ROOT, done, graphshare, write_json, write_params
 from tests.symbols import old_batch_norm, siamese, two_layers
 
@@ -26,6 +28,13 @@ def test_every_schema_is_one(name: str) -> None:
 def test_verify_and_compare_print_one_report() -> None:
     verify, compare = ({k: v for k, v in load_schema(n).items() if k not in ("$id", "title")} for n in ("verify", "compare"))
     assert verify == compare
+
+
+def test_every_stage_has_a_rule() -> None:
+    """Formats of findings name a rule for each stage that fails."""
+    stages = load_schema("compare")["$defs"]["stage"]["properties"]["name"]["enum"]
+    rules = {rule.code for rule in make_report(Report(()), "model.onnx").rules}
+    assert rules == {f"verify-{name}" for name in (*stages, "verdict")}
 
 
 @pytest.fixture

@@ -145,7 +145,9 @@ def test_every_format_of_a_report_has_the_exit_code_of_the_verdict(pair: Pair, q
     words = ["compare", paths[0], paths[1]]
     for name, value in pair.options.items():
         words += [OPTIONS[name], *([] if value is True else [str(value)])]
-    codes = {form: in_process(*words, "--format", form).returncode for form in ("text", "json", "html")}
+    codes = {
+        form: in_process(*words, "--format", form).returncode for form in ("text", "json", "html", "github", "junit", "sarif")
+    }
     assert codes == dict.fromkeys(codes, _EXIT_CODES[judge(*paths, **pair.options).word])
 
 
