@@ -143,7 +143,8 @@ def _list_differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Ite
     for key in {**ours, **theirs}:
         a, b = _plain(ours.get(key)), _plain(theirs.get(key))
         # Without the attribute np-shape is off, as with 0.
-        if a != b and not (key == "is_np_shape" and {a, b} <= {None, ("int", 0)}):
+        is_off = all(value in (None, ("int", 0)) for value in (a, b))
+        if a != b and not (key == "is_np_shape" and is_off):
             yield key, a, b
 
 

@@ -68,6 +68,7 @@ def test_the_version_is_described_with_the_generation() -> None:
         ({"is_np_shape": ["int", 1]}, {"is_np_shape": ["int", 1]}, []),
         ({}, {"is_np_shape": ["int", 1]}, ["is_np_shape is not given in a and 1 in b"]),
         ({"is_np_shape": ["int", 1]}, {"is_np_shape": ["int", 0]}, ["is_np_shape is 1 in a and 0 in b"]),
+        ({"is_np_shape": [[[]], 1]}, {}, ["is_np_shape is 1 in a and not given in b"]),
         ({"x": ["int", 0]}, {}, ["x is 0 in a and not given in b"]),
         ({"x": "y"}, {"x": ["a", "b", "c"]}, ["x is 'y' in a and ('a', 'b', 'c') in b"]),
         ({"mxnet_version": ["int", 10900]}, {}, ["mxnet_version is 10900 in a and 10901 in b"]),
