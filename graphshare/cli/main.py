@@ -8,6 +8,7 @@ I/O, a closed pipe, a bug). 130: interrupted by Ctrl-C.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import os
 import signal
@@ -148,6 +149,8 @@ INTERRUPTED = 130  # 128 and the number of SIGINT, as in shells
 
 _SAME_INTERRUPT = 1.0  # seconds: a second signal within them is the same interrupt, and must not disturb the clean-up
 
+_PAUSE = 0.01  # seconds until a signal that was ignored is repeated
+
 
 class Terminated(BaseException):
     """SIGTERM or SIGHUP as an exception, so that half-written files are cleaned up."""
@@ -158,13 +161,15 @@ class _Interrupts:
 
     def __init__(self) -> None:
         self._last = -_SAME_INTERRUPT
+        self._number = 0
+        self._main = _thread.get_ident()
         self.is_over = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
         if self.is_over or now - self._last < _SAME_INTERRUPT:
             return
-        self._last = now
+        self._last, self._number = now, number
         raise KeyboardInterrupt if number == signal.SIGINT else Terminated
 
     def install(self) -> None:
@@ -172,6 +177,22 @@ class _Interrupts:
             number = getattr(signal, name, None)  # Windows has no SIGHUP
             if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
                 signal.signal(number, self)
+        sys.unraisablehook = self._repeat
+
+    def _repeat(self, ignored: Any) -> None:
+        """Repeat a signal whose exception the interpreter ignores: it came in a callback, such as one that ends an import."""
+        if not isinstance(ignored.exc_value, KeyboardInterrupt | Terminated):
+            sys.__unraisablehook__(ignored)
+            return
+        self._last = -_SAME_INTERRUPT
+        _thread.start_new_thread(self._send, (self._number,))  # here it would be ignored again
+
+    def _send(self, number: int) -> None:
+        time.sleep(_PAUSE)
+        if hasattr(signal, "pthread_kill"):  # which also ends a call of the system that waits
+            signal.pthread_kill(self._main, number)
+        else:
+            signal.raise_signal(number)
 
 
 def main() -> NoReturn:

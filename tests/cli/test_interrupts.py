@@ -278,3 +278,33 @@ def test_how_a_command_ends(
     monkeypatch.setattr("graphshare.cli.main._main", end)
     monkeypatch.setattr(sys, "stdout", sys.stdout)  # some endings silence it
     assert (main.run(["check"]), capsys.readouterr().err) == (code, text)
+
+
+SWALLOWED = """
+import os, signal, time, weakref
+from graphshare.cli.main import Terminated, _Interrupts
+class Ended: pass
+def end(reference):
+    os.kill(os.getpid(), signal.{name})
+    time.sleep(0.1)
+_Interrupts().install()
+ended = Ended()
+reference = weakref.ref(ended, end)
+try:
+    del ended
+    time.sleep(10)
+    print("lost")
+except (Terminated, KeyboardInterrupt) as error:
+    print(type(error).__name__)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="os.kill ends a process there")
+@pytest.mark.parametrize(
+    ("name", "error"), [("SIGTERM", "Terminated"), ("SIGHUP", "Terminated"), ("SIGINT", "KeyboardInterrupt")]
+)
+def test_a_signal_in_a_callback_of_the_interpreter_is_not_lost(name: str, error: str) -> None:
+    """The interpreter ignores errors in callbacks of weak references, such as those that end an import."""
+    words = [sys.executable, "-c", SWALLOWED.replace("{name}", name)]
+    ran = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.stdout, ran.stderr) == (f"{error}\n", "")
