@@ -8,30 +8,27 @@ from typing import Any
 
 import msgspec
 
-from graphshare.checkpoint.load import Model, Names, Shapes, StrPath, as_checkpoint, as_names, as_path, as_shapes
+from graphshare.checkpoint.load import Model, Names, Shapes, StrPath, as_checkpoint, as_names, as_path
 from graphshare.checkpoint.map_file import read_map
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import Fault, locate_refusals
-from graphshare.execute.backends.backend import warm_up
-from graphshare.execute.prepare.fed_values import as_values
-from graphshare.formats.model_format import find_format
-from graphshare.ir.graph import EMPTY
+from graphshare.errors import Fault
 from graphshare.ops.kernel import Array
 from graphshare.resources import Resources
 from graphshare.text.urls import is_url, local_path
 from graphshare.verification.branches import check_names
 from graphshare.verification.comparison import (
-    BY_ELEMENT,
     Tolerance,
 )
 from graphshare.verification.flow import (
     ProofOptions,
     check_options,
+    limit_proof,
+    make_options,
     refuse_options,
 )
 from graphshare.verification.inputs import Inputs
 from graphshare.verification.model_comparison import ModelComparison
-from graphshare.verification.records import Recording, compare_record, find_record
+from graphshare.verification.records import compare_record, find_record
 from graphshare.verification.report import (
     Report,
 )
@@ -85,17 +82,13 @@ def compare(
         UnsupportedError: operators without a kernel, unless they are allowed; all are listed.
         OutputError: a file of ``reduce`` could not be written; what it held before is still there.
     """
-    own = inputs or Inputs()
-    options = ProofOptions(
-        inputs=own,
-        tolerance=tolerance or BY_ELEMENT,
-        feeds=EMPTY,
-        shapes=EMPTY,
+    options = make_options(
+        inputs,
+        tolerance,
+        engine,
         targets=tuple(as_names(targets)),
-        as_input=tuple(as_names(own.as_input)),
         layers=layers,
         allow_unsupported=allow_unsupported,
-        engines=tuple(name for text in as_names(engine) for name in text.split(",")) or (None,),
         strict_engine=strict_engine,
     )
     faults = check_options(options)
@@ -105,22 +98,36 @@ def compare(
     record = find_record(other)
     if record is None and (swapped := find_record(model)) is not None:
         record, model = swapped, other  # type: ignore[assignment]
+    left = as_checkpoint(model)
     if record is not None:
         needing_two = {"map": map, "exact": exact, "allow_unsupported": allow_unsupported, "reduce": reduce}
-        return _compare_record(as_checkpoint(model), record, options, feeds, shapes, tolerance, resources, needing_two)
+        _check_record_options(options, needing_two)
+        options = options.with_values(feeds, shapes, left.graph)
+        with limit_proof(resources, left):
+            check_names([left.graph], [left.graph], options, {})
+            return compare_record(left, record, options, tolerance)
     # A copy: who compares a model with itself compares two models.
-    left, right = as_checkpoint(model), msgspec.structs.replace(as_checkpoint(other))  # type: ignore[arg-type]
-    graphs = (left.graph, right.graph)
-    options = msgspec.structs.replace(options, feeds=as_values(feeds, *graphs), shapes=as_shapes(shapes, *graphs))
-    names = _read_names(as_path(map))
+    right = msgspec.structs.replace(as_checkpoint(other))  # type: ignore[arg-type]
+    options = options.with_values(feeds, shapes, left.graph, right.graph)
+    return _compare_models(left, right, options, as_path(map), resources, exact=exact, reduce=reduce)
+
+
+def _compare_models(
+    left: Checkpoint,
+    right: Checkpoint,
+    options: ProofOptions,
+    map_file: str | None,
+    resources: Resources | None,
+    *,
+    exact: bool,
+    reduce: StrPath | None,
+) -> Report:
+    names = _read_names(map_file)
     if reduce is not None:
         from graphshare.verification.reduction import refuse_folder  # start-up: few proofs look for parts
 
         refuse_folder(local_path(os.fspath(reduce)))
-    with locate_refusals(left), (resources or Resources()).limit():
-        for side in (left, right):
-            side.held  # noqa: B018  (refuses records without names)
-            warm_up(find_format(side.graph).backends)
+    with limit_proof(resources, left, right):
         comparison = ModelComparison(left, right, options, names, exact=exact)
         report = comparison.run()
         if reduce is None:
@@ -140,26 +147,12 @@ def _confirm(left: Checkpoint, right: Checkpoint, feeds: Mapping[str, Array], op
     return ModelComparison(left, right, own, {}).run()
 
 
-def _compare_record(
-    model: Checkpoint,
-    record: Recording,
-    options: ProofOptions,
-    feeds: Mapping[str, Any] | None,
-    shapes: Shapes | None,
-    tolerance: Tolerance | None,
-    resources: Resources | None,
-    needing_two: Mapping[str, object],
-) -> Report:
+def _check_record_options(options: ProofOptions, needing_two: Mapping[str, object]) -> None:
+    """Refuse options that have no effect on a record; ``needing_two`` are the values of those that need two models."""
     faults = [Fault(f"`{name}` needs two models, and one is a record") for name, value in needing_two.items() if value]
     if options.inputs.sets is not None or options.inputs.rounds > 1:
         faults.append(Fault("a record has inputs of its own: leave `sets` and `rounds` out"))
     refuse_options(faults)
-    options = msgspec.structs.replace(options, feeds=as_values(feeds, model.graph), shapes=as_shapes(shapes, model.graph))
-    with locate_refusals(model), (resources or Resources()).limit():
-        model.held  # noqa: B018  (refuses records without names)
-        warm_up(find_format(model.graph).backends)
-        check_names([model.graph], [model.graph], options, {})
-        return compare_record(model, record, options, tolerance)
 
 
 def _read_names(path: str | None) -> dict[str, str]:

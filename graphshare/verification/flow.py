@@ -7,20 +7,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 
-from graphshare.errors import Fault, UsageError
-from graphshare.execute.backends.backend import choose_executor, find_obstacle, list_unsupported
+from graphshare.checkpoint.load import Names, Shapes, as_names, as_shapes
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.errors import Fault, UsageError, locate_refusals
+from graphshare.execute.backends.backend import choose_executor, find_obstacle, list_unsupported, warm_up
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.plan import UnsupportedError
 from graphshare.execute.prepare.fed_values import as_values
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.formats.model_format import find_format
-from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import iter_graphs, post_order
 from graphshare.ops.kernel import Array
+from graphshare.resources import Resources
 from graphshare.verification.comparison import (
+    BY_ELEMENT,
     EngineComparison,
     Tolerance,
     Values,
@@ -39,8 +45,8 @@ class ProofOptions(msgspec.Struct, frozen=True):
 
     inputs: Inputs
     tolerance: Tolerance
-    feeds: Mapping[str, Array]
-    shapes: Mapping[str, GivenShape]
+    feeds: Mapping[str, Array] = EMPTY
+    shapes: Mapping[str, GivenShape] = EMPTY
     targets: tuple[str, ...] = ()
     as_input: tuple[str, ...] = ()
     layers: bool = False
@@ -49,6 +55,10 @@ class ProofOptions(msgspec.Struct, frozen=True):
     allow_unsupported: bool = False
     engines: tuple[str | None, ...] = (None,)
     strict_engine: bool = False
+
+    def with_values(self, feeds: Mapping[str, Any] | None, shapes: Shapes | None, *graphs: Graph) -> ProofOptions:
+        """Return the options with values and shapes of the inputs of graphs. Raises as :func:`as_values`."""
+        return msgspec.structs.replace(self, feeds=as_values(feeds, *graphs), shapes=as_shapes(shapes, *graphs))
 
     def choose_executors(self, graph: Graph, where: str) -> dict[str | None, Executor | None]:
         """Return what computes a graph, by engine. Raises UsageError or RefusedError as :func:`choose_executor`."""
@@ -66,6 +76,27 @@ class ProofOptions(msgspec.Struct, frozen=True):
         is_folder = isinstance(sets, str | os.PathLike)
         read = read_sets(os.fspath(sets), graph) if is_folder else sets  # type: ignore[arg-type]
         return [{**as_values(each, graph), **self.feeds} for each in read]  # type: ignore[union-attr,arg-type]
+
+
+def make_options(inputs: Inputs | None, tolerance: Tolerance | None, engine: Names, **others: Any) -> ProofOptions:
+    """Return the options of a proof from what a caller gives, None for the defaults."""
+    own = inputs or Inputs()
+    engines = tuple(name for text in as_names(engine) for name in text.split(",")) or (None,)
+    return ProofOptions(own, tolerance or BY_ELEMENT, as_input=tuple(as_names(own.as_input)), engines=engines, **others)
+
+
+@contextmanager
+def limit_proof(resources: Resources | None, *models: Checkpoint) -> Iterator[None]:
+    """Keep the block within limits; what computes the models gets ready. Refusals name the first model.
+
+    Raises:
+        RefusedError: records of a model have no names.
+    """
+    with locate_refusals(models[0]), (resources or Resources()).limit():
+        for model in models:
+            model.held  # noqa: B018  (refuses records without names)
+            warm_up(find_format(model.graph).backends)
+        yield
 
 
 def check_options(options: ProofOptions) -> list[Fault]:

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graphshare.checkpoint.load import Model, Names, Shapes, StrPath, as_checkpoint, as_names, as_path, as_shapes
+from graphshare.checkpoint.load import Model, Names, Shapes, StrPath, as_checkpoint, as_names, as_path
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
-from graphshare.execute.backends.backend import warm_up
-from graphshare.execute.prepare.fed_values import as_values
+from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.resources import Resources
 from graphshare.rewrite.batched_graph import Batched, find_batch
 from graphshare.verification.batched import verify_batched
 from graphshare.verification.branches import check_names, verify_pairs
-from graphshare.verification.comparison import BY_ELEMENT, Tolerance
-from graphshare.verification.flow import ProofOptions, check_options, refuse_options
+from graphshare.verification.comparison import Tolerance
+from graphshare.verification.flow import ProofOptions, check_options, limit_proof, make_options, refuse_options
 from graphshare.verification.inputs import Inputs
 from graphshare.verification.pairing import pair_branches, pair_by_rewrite, upgrade_model
 from graphshare.verification.report import Report
@@ -61,29 +59,23 @@ def verify(
         UnsupportedError: operators without a kernel, unless they are allowed; all are listed.
     """
     source = as_checkpoint(model)
-    own = inputs or Inputs()
-    options = ProofOptions(
-        inputs=own,
-        tolerance=tolerance or BY_ELEMENT,
-        feeds=as_values(feeds, source.graph),
-        shapes=as_shapes(shapes, source.graph),
-        as_input=tuple(as_names(own.as_input)),
+    options = make_options(
+        inputs,
+        tolerance,
+        engine,
         layers=layers,
         train_step=train_step,
         expect_tied=expect_tied,
         allow_unsupported=allow_unsupported,
-        engines=tuple(name for text in as_names(engine) for name in text.split(",")) or (None,),
         strict_engine=strict_engine,
-    )
+    ).with_values(feeds, shapes, source.graph)
     refuse_options(check_options(options))
     faults = find_format(source.graph).find_lacks(
         Capability.TRAINING, ["`train_step`"] if train_step else [], where=source.where
     )
     if faults:
         raise RefusedError(faults)
-    with locate_refusals(source), (resources or Resources()).limit():
-        source.held  # noqa: B018  (refuses records without names)
-        warm_up(find_format(source.graph).backends)
+    with limit_proof(resources, source):
         return _verify_branches(source, options, as_names(prefixes), as_path(map))
 
 

@@ -53,14 +53,19 @@ def fail(connection: socket.socket, end: threading.Event) -> None:
 
 @contextmanager
 def serve_badly(behaviour: Behaviour | None) -> Iterator[tuple[str, list[float]]]:
-    """Serve until the end of the block, nothing at all for None; give the address, and the time of each connection."""
+    """Serve until the end of the block, nothing at all for None; give the address, and the time of each connection.
+
+    A connection without a request does not count: now and then a client opens one and closes it.
+    """
     end, times = threading.Event(), list[float]()
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
-            times.append(time.monotonic())
+            opened = time.monotonic()
             with suppress(OSError):
-                self.request.recv(1 << 16)
+                if not self.request.recv(1 << 16):
+                    return
+                times.append(opened)
                 if behaviour is not None:
                     behaviour(self.request, end)
 
