@@ -251,18 +251,13 @@ class Drawer:
 
     def _list_alike(self, draws: Sequence[Mapping[Node, Array]], feeds: Mapping[Node, Array]) -> list[NodePair]:
         """Return pairs of inputs of one type that are equal in all sets."""
-        nodes = [node for node in self._list_shared() if node not in feeds and all(node in draw for draw in draws)]
+        # Labels and states of kernels are zeros on purpose, and parameters may be large; what has no number cannot differ.
+        chosen = [a for a in self._list_shared() if a not in feeds and not self.sides[self._leader].is_constant(a)]
         groups: dict[Any, list[Node]] = {}
-        for node in nodes:
-            groups.setdefault(tuple(read_bits(draw[node]) for draw in draws), []).append(node)
-        # Labels and states of kernels are zeros on purpose; what has no number cannot differ.
-        lead = self.sides[self._leader]
-        return [
-            (a, b)
-            for group in groups.values()
-            for a, b in pairwise(group)
-            if np.size(draws[0][a]) and not lead.is_constant(a) and not lead.is_constant(b)
-        ]
+        for node in chosen:
+            if all(node in draw for draw in draws) and np.size(draws[0][node]):
+                groups.setdefault(tuple(read_bits(draw[node]) for draw in draws), []).append(node)
+        return [pair for group in groups.values() for pair in pairwise(group)]
 
     def _list_wishes(self) -> Mapping[str, Sequence[Any]]:
         """Return the integers that the other side needs, by the names of the leading one."""

@@ -10,6 +10,7 @@ import pytest
 
 import graphshare as gs
 from graphshare.formats.params.arrays import ArrayReader
+from graphshare.verification import inputs
 from graphshare.verification.other_inputs import draw_other_inputs
 
 LENET = Path(__file__).parents[3] / "fixtures/lenet"
@@ -36,6 +37,21 @@ def test_a_parameter_is_read_once_for_both_branches_where_it_is_equal(
     monkeypatch.setattr(ArrayReader, "read", note)
     assert bool(gs.verify(siamese, shapes={"data": (1, 1, 28, 28)})) is not differs
     assert len(read) == len(set(read)) == count + differs
+
+
+@pytest.mark.parametrize("mode", ["copy", "tie"])
+def test_inputs_that_are_equal_are_looked_for_among_inputs_alone(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    """Parameters may be large, and equal ones are no inputs that could be exchanged."""
+    shapes: set[tuple[int, ...]] = set()
+    read_bits = inputs.read_bits
+
+    def note(value: Any) -> Any:
+        shapes.add(np.shape(value))
+        return read_bits(value)
+
+    monkeypatch.setattr(inputs, "read_bits", note)
+    assert gs.verify(gs.duplicate(LENET, "sha-", mode=mode), shapes={"data": (1, 1, 28, 28)})
+    assert shapes == {(1, 1, 28, 28)}
 
 
 def test_other_inputs_have_one_more_of_each_size_that_is_free() -> None:
