@@ -287,6 +287,7 @@ class Ended: pass
 def end(reference):
     os.kill(os.getpid(), signal.{name})
     time.sleep(0.1)
+signal.signal(signal.{name}, signal.SIG_DFL)  # under nohup it is ignored, and stays so
 _Interrupts().install()
 ended = Ended()
 reference = weakref.ref(ended, end)
