@@ -173,9 +173,9 @@ class ConfinedProcess:
         if self._model is None:
             return [b"".join(model)]
         self._model.seek(0)
-        self._model.truncate()
         self._model.writelines(model)
         self._model.flush()
+        self._model.truncate()  # after writing: pages that stay need not be cleared
         return []
 
     def _send(self, message: tuple[Any, ...], beside: Sequence[Any] = ()) -> None:

@@ -16,7 +16,8 @@ from graphshare.ir.terms import Place
 from graphshare.ir.walk import list_operands
 from graphshare.ops.kernel import Array
 from graphshare.verification.comparison import Tolerate, compare_values
-from graphshare.verification.region_plan import AnalyzedModel, Cone, RegionPlan, open_part
+from graphshare.verification.region import Part
+from graphshare.verification.region_plan import AnalyzedModel, Cone, RegionPlan
 
 Key = int | str
 """A term, or the name of an input."""
@@ -89,14 +90,14 @@ def _differ_in_values(plan: RegionPlan, a: Node, b: Node) -> bool:
 class Trial(Struct, frozen=True, eq=False):
     """A region of two models that is computed on different inputs, and what these are made of.
 
-    ``touched`` are terms that a side is computed from, ``inputs`` those of both models by place; ``read`` returns the value of
-    a term.
+    ``parts`` compute the ends of the region, and perhaps other values, on either side; ``inputs`` are those of both models by
+    place. ``read`` returns the value of a term.
     """
 
     sides: Sequence[AnalyzedModel]
     plan: RegionPlan
     cone: Cone
-    touched: set[int]
+    parts: Sequence[Part]
     inputs: Sequence[Mapping[Place, Any]]
     read: Callable[[int], Any]
     tolerate: Tolerate
@@ -108,35 +109,35 @@ class Trial(Struct, frozen=True, eq=False):
         to show whether they differ: the text says, too, why these could not be computed.
         """
         try:
-            frontier = self._find_frontier()
-            draws = self._choose_draws(chain(*(nodes for _, nodes in frontier)), is_same=is_same, is_like=is_like)
-            places = [self._name_starts(side, *each) for side, each in enumerate(frontier)]
+            parts = self._choose_parts()
+            draws = self._choose_draws(chain(*(part.nodes for part in parts)), is_same=is_same, is_like=is_like)
+            places = [self._name_starts(side, part) for side, part in enumerate(parts)]
             values = self._read_values(places) if draws else {}
-            texts = (self._try_draw(places, values, draw, is_strict=is_like) for draw in draws if values)
+            texts = (self._try_draw(parts, places, values, draw, is_strict=is_like) for draw in draws if values)
             return next(filter(None, texts), "")
         except (InputError, RefusedError) as error:
             return error.faults[0].message if is_like else ""
 
-    def _find_frontier(self) -> list[tuple[dict[Place, int], list[Node]]]:
-        """Return for each side the places of terms that both are computed from, and the nodes that compute it from them.
+    def _choose_parts(self) -> Sequence[Part]:
+        """Return for each side what computes the ends from terms that both are computed from.
 
         A term that one side alone starts from follows from others of the other side, so that both could not be chosen freely.
 
         Raises:
             RefusedError: there are none.
         """
-        known = self.touched
+        parts, known = self.parts, set[int]()
         while True:
-            traced = [self.plan.trace(side, self._list_targets(side), known) for side in (0, 1)]
-            left, right = (set(touched.values()) for touched, _ in traced)
+            left, right = (set(part.touched.values()) for part in parts)
             if left == right:
-                return traced
+                return parts
             if known == left & right:
                 raise RefusedError(Fault("different inputs cannot be drawn"))
             known = left & right
-
-    def _list_targets(self, side: int) -> list[Entry]:
-        return [end[side] for end in self.cone.ends]
+            for part in parts:
+                part.opened.clear()  # no third one is open beside two
+            targets = [[end[side] for end in self.cone.ends] for side in (0, 1)]
+            parts = [Part(self.sides[i].model, own, *self.plan.trace(i, own, known)) for i, own in enumerate(targets)]
 
     def _choose_draws(self, nodes: Iterable[Node], *, is_same: bool, is_like: bool) -> list[Draw]:
         """Return the draws that may show a difference of a region, which is computed by these nodes."""
@@ -152,10 +153,10 @@ class Trial(Struct, frozen=True, eq=False):
             draws.append(draw_other_inputs)
         return draws
 
-    def _name_starts(self, side: int, touched: Mapping[Place, int], nodes: Sequence[Node]) -> dict[Place, Key]:
+    def _name_starts(self, side: int, part: Part) -> dict[Place, Key]:
         """Return the term, or the name of an input, which is one on both sides, of each place that a side is computed from."""
-        read = [node for node in nodes if (node, 0) in self.inputs[side]]
-        return {**touched, **{(node, 0): self.sides[side].name_input(node) for node in read}}
+        read = [node for node in part.nodes if (node, 0) in self.inputs[side]]
+        return {**part.touched, **{(node, 0): self.sides[side].name_input(node) for node in read}}
 
     def _read_values(self, places: Sequence[Mapping[Place, Key]]) -> dict[Key, Array]:
         """Return the values that both sides start from. Raises RefusedError where one is not an array."""
@@ -172,21 +173,26 @@ class Trial(Struct, frozen=True, eq=False):
             raise RefusedError(Fault("different inputs cannot be drawn"))
         return values
 
-    def _try_draw(self, places: Sequence[Mapping[Place, Key]], values: Values, draw: Draw, *, is_strict: bool) -> str:
+    def _try_draw(
+        self, parts: Sequence[Part], places: Sequence[Mapping[Place, Key]], values: Values, draw: Draw, *, is_strict: bool
+    ) -> str:
         """Return whether both sides differ on what ``draw`` makes of the values that they start from, see :func:`_compare`."""
         original, entries = self.sides[0], self.plan.entries[0]
         starts: dict[Key, Entry] = {original.name_input(node): Entry(node) for node, _ in self.inputs[0]}
         starts |= {key: entries[key] for key in values if isinstance(key, int)}
         sizes = {key: original.find_parts(starts[key])[1] or () for key in values if key in starts}
         results: list[list[list[Any]]] = []
-        for side, own in enumerate(places):
-            like = self.inputs[side]
-            # With free sizes, as later inputs are longer than those that reached the region.
-            known = _cast_values(values, own, like)
-            compute = open_part(self.sides[side].model, self._list_targets(side), known, has_sizes=False)
-            results.append([_compute(compute, _cast_values(each, own, like)) for each in draw(values, sizes)])
-            del compute  # one of them is in memory at a time
+        for part, own, like in zip(parts, places, self.inputs, strict=True):
+            compute = part.open(_cast_values(values, own, like))
+            results.append([self._compute(compute, _cast_values(each, own, like)) for each in draw(values, sizes)])
         return _compare(results[0], results[1], self.tolerate, is_strict=is_strict)
+
+    def _compute(self, compute: Callable[[Mapping[Place, Any]], list[Any]], values: Mapping[Place, Array]) -> list[Any]:
+        """Return the ends of the region, which are the first targets of a side; nothing for inputs that it refuses."""
+        try:
+            return compute(values)[: len(self.cone.ends)]
+        except (InputError, RefusedError):
+            return []
 
 
 def _compare(lefts: list[list[Any]], rights: list[list[Any]], tolerate: Tolerate, *, is_strict: bool) -> str:
@@ -199,14 +205,6 @@ def _compare(lefts: list[list[Any]], rights: list[list[Any]], tolerate: Tolerate
             if is_number and not compare_values(value, wanted, tolerate(wanted, value)):
                 return "different inputs give different values"
     return "" if is_computed or not is_strict else "different inputs are refused"
-
-
-def _compute(compute: Callable[[Mapping[Place, Array]], list[Any]], values: Mapping[Place, Array]) -> list[Any]:
-    """Return what a side computes; nothing for inputs that it refuses."""
-    try:
-        return compute(values)
-    except (InputError, RefusedError):
-        return []
 
 
 def _cast_values(values: Values, places: Mapping[Place, Key], like: Mapping[Place, Array]) -> dict[Place, Array]:

@@ -75,12 +75,10 @@ def compute_part(model: Checkpoint, targets: Sequence[Entry], values: Values) ->
     return open_part(model, targets, values)(values)
 
 
-def open_part(
-    model: Checkpoint, targets: Sequence[Entry], values: Values, *, has_sizes: bool = True
-) -> Callable[[Values], list[Any]]:
+def open_part(model: Checkpoint, targets: Sequence[Entry], values: Values) -> Callable[[Values], list[Any]]:
     """Return a function that computes ``targets`` from values at the places of ``values``, with optimizations off.
 
-    Dtypes are those of ``values``, and sizes too, unless they are free (``has_sizes=False``).
+    Ranks and dtypes are those of ``values``; sizes are free.
 
     Raises:
         InputError: the backend refuses the part.
@@ -88,7 +86,7 @@ def open_part(
     """
     places = [place for place in values if place[0].op]
     names = dict(zip(places, unique_names([output_name(Entry(*place)) for place in places]), strict=True))
-    rewrite, inputs = cut_part(model, targets, values, names, has_sizes=has_sizes)
+    rewrite, inputs = cut_part(model, targets, values, names, has_sizes=False)
     computation = open_computation(rewrite.graph, model.parameter_file, model.where, exact=True)
 
     def compute(values: Values) -> list[Any]:

@@ -19,7 +19,6 @@ import msgspec
 import numpy as np
 
 from graphshare.analysis.name_lists import output_name
-from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, GraphshareError, InputError, MemoryLimitError, RefusedError
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.terms import Place
@@ -27,7 +26,7 @@ from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import BodyPair, chooses_bodies, open_bodies, pair_owners
 from graphshare.verification.comparison import Tolerate, compare_values
 from graphshare.verification.other_inputs import Trial, has_other_values, is_alike, is_on_grid
-from graphshare.verification.region import BodyJudge, Feeds, Region, RegionReport, judge_region, make_region
+from graphshare.verification.region import BodyJudge, Feeds, Part, Region, RegionReport, judge_region, make_region
 from graphshare.verification.region_plan import (
     FLOATS,
     Cone,
@@ -39,13 +38,14 @@ from graphshare.verification.region_plan import (
     find_term,
     get_place,
     get_places,
-    open_part,
 )
 
 _Start = tuple[tuple[Node, ...], tuple[Node, ...], Mapping[Place, tuple[Place, str | None]]]
 _NEARER = 10.0
 """How many times nearer than its namesake a value must be to be the one that a name has moved to."""
 _UNKNOWN = "no plan of regions holds for its values"
+_ROOM = 1 << 26
+"""Bytes of values of one model on one set of inputs that are kept for other plans."""
 
 
 class _Contradiction(Exception):
@@ -57,38 +57,37 @@ class _Contradiction(Exception):
 
 
 class _Values(msgspec.Struct, eq=False):
-    """The values of one model on one set of inputs: of its inputs by place, and of the ends and starts of regions by term."""
+    """The values of one model on one set of inputs: of its inputs by place, and of the ends and starts of regions by term.
+
+    ``kept`` are those of ends and starts by place, as far as there is room: other plans have other terms.
+    """
 
     inputs: dict[Place, Array]
     by_term: dict[int, Any] = msgspec.field(default_factory=dict)
+    kept: dict[Place, Any] = msgspec.field(default_factory=dict)
+    room: int = _ROOM
 
+    def keep(self, place: Place, value: Any) -> None:
+        """Keep a value of this model for other plans, if there is room."""
+        if place not in self.kept and _is_array(value) and value.nbytes <= self.room:
+            self.kept[place] = value
+            self.room -= value.nbytes
 
-class _Part(msgspec.Struct, eq=False):
-    """One side of a region: the values that it computes, and the places that it computes them from, with their terms.
+    def compute(self, part: Part, source: _Values) -> list[Any]:
+        """Return the targets of a part of this model from values that ``source`` has, in the dtypes of this model.
 
-    ``opened`` has its computation for values of the same ranks and dtypes; with ``has_sizes`` for the same sizes too.
-    """
-
-    model: Checkpoint
-    targets: list[Entry]
-    touched: dict[Place, int]
-    has_sizes: bool
-    opened: dict[Any, Callable[[Mapping[Place, Array]], list[Any]]] = msgspec.field(default_factory=dict)
-
-    def compute(self, own: _Values, source: _Values) -> list[Any]:
-        """Return the targets from the values that ``source`` has; ``own`` are those of this side, whose dtypes it needs."""
-        values: dict[Place, Array] = dict(own.inputs)
-        for place, term in self.touched.items():
-            value, like = source.by_term.get(term), own.by_term.get(term)
+        Raises:
+            InputError: the backend refuses the part.
+            RefusedError: it fails, or a value was not computed.
+        """
+        values = {(node, 0): self.inputs[node, 0] for node in part.nodes if (node, 0) in self.inputs}
+        for place, term in part.touched.items():
+            value, like = source.by_term.get(term), self.by_term.get(term)
             if value is None or like is None:
                 raise RefusedError(Fault(f"value {output_name(Entry(*place))!r} was not computed"))
             is_other = _is_array(value) and _is_array(like) and value.dtype != like.dtype
             values[place] = value.astype(like.dtype) if is_other else value
-        # Sequences and optional values have no rank.
-        key = tuple((value.ndim, value.dtype) if _is_array(value) else type(value) for value in values.values())
-        if key not in self.opened:
-            self.opened[key] = open_part(self.model, self.targets, values, has_sizes=self.has_sizes)
-        return self.opened[key](values)
+        return part.open(values)(values)
 
 
 class _Step(msgspec.Struct, eq=False):
@@ -98,10 +97,15 @@ class _Step(msgspec.Struct, eq=False):
     """
 
     cone: Cone
-    parts: tuple[_Part, _Part]
+    parts: tuple[Part, Part]
     terms: list[int]
     is_judged: bool
     last: set[int] = msgspec.field(default_factory=set)
+
+    def close(self) -> None:
+        """Close what computes both parts, so that what is opened next is beside no other."""
+        for part in self.parts:
+            part.opened.clear()
 
     def list_touched(self) -> set[int]:
         """Return the terms that either side is computed from."""
@@ -117,7 +121,7 @@ class _Judged(msgspec.Struct, frozen=True):
 
 
 class RegionWalk:
-    """The regions of two models on sets of inputs, which follows ``plan``; values are kept until their last use."""
+    """The regions of two models on sets of inputs, which follows ``plan``; ``draws`` have the values of both for each set."""
 
     plan: RegionPlan
 
@@ -132,17 +136,22 @@ class RegionWalk:
     ) -> None:
         """Take the planner's two models; ``open_judge`` makes a judge of two bodies, which ``bodies`` keeps for later walks.
 
-        What an ``earlier`` walk on the same sets of inputs has judged holds for regions that start from the same values.
+        What an ``earlier`` walk on the same sets of inputs has judged holds for regions that start from the same values, and
+        its values are not computed again.
         """
         self._planner, self._tolerate = planner, tolerate
         self._bodies, self._open_judge = bodies, open_judge
-        self._draws = [
-            [
-                _Values({(node, 0): feeds[node.name] for node in side.nodes if not node.op and node.name in feeds})
-                for side, feeds in zip(planner.sides, draw, strict=True)
+        self.draws: list[list[_Values]] = (
+            earlier.draws
+            if earlier
+            else [
+                [
+                    _Values({(node, 0): feeds[node.name] for node in side.nodes if not node.op and node.name in feeds})
+                    for side, feeds in zip(planner.sides, draw, strict=True)
+                ]
+                for draw in draws
             ]
-            for draw in draws
-        ]
+        )
         self._judged: dict[tuple[Place, Place], _Judged] = {} if earlier is None else earlier.list_without_bodies()
         self._inner: dict[tuple[Node, Node], list[RegionReport]] = {}
 
@@ -209,7 +218,7 @@ class RegionWalk:
     def _follow(self) -> PlanChanges:
         """Judge the regions that are not judged yet; return what of the plan does not hold."""
         changes = PlanChanges()
-        for values in chain(*self._draws):
+        for values in chain(*self.draws):
             values.by_term.clear()  # terms have other numbers in each plan
         for step in self._schedule():
             try:
@@ -220,7 +229,7 @@ class RegionWalk:
                 changes.add(contradiction.changes)
             except (InputError, RefusedError) as error:
                 self._add_judgement(step.cone, make_region(step.cone, reason=error.faults[0].message), 0)
-            for values in chain(*self._draws):
+            for values in chain(*self.draws):
                 for term in step.last:
                     values.by_term.pop(term, None)
         return changes
@@ -236,12 +245,23 @@ class RegionWalk:
         wanted: set[int] = set()
         read_later: set[int] = set()
         for number, step in reversed(list(enumerate(steps))):
-            if number in wanted or not step.is_judged:
+            if number in wanted and step.is_judged and self._recall(step):
+                wanted.remove(number)
+            elif number in wanted or not step.is_judged:
                 touched = step.list_touched()
                 step.last = touched - read_later
                 read_later |= touched
                 wanted |= {number, *(makers[term] for term in touched)}
         return [steps[number] for number in sorted(wanted)]
+
+    def _recall(self, step: _Step) -> bool:
+        """Take the values of a step from those that an earlier plan has kept; return whether all are there."""
+        pairs = list(zip(chain(*self.draws), step.parts * len(self.draws), strict=True))
+        if not all(get_place(entry) in values.kept for values, part in pairs for entry in part.targets):
+            return False
+        for values, part in pairs:
+            values.by_term.update({t: values.kept[get_place(e)] for t, e in zip(step.terms, part.targets, strict=True)})
+        return True
 
     def _make_step(self, cone: Cone, makers: Mapping[int, int]) -> _Step:
         """Return the step of a region; ``makers`` are the terms that steps before it compute.
@@ -253,8 +273,7 @@ class RegionWalk:
         parts = []
         for side, (model, own) in enumerate(zip(self._planner.sides, starts, strict=True)):
             targets = [*(end[side] for end in cone.ends), *(own[term] for term in kept)]
-            touched, _ = self.plan.trace(side, targets, makers)
-            parts.append(_Part(model.model, targets, touched, has_sizes=len(self._draws) == 1))
+            parts.append(Part(model.model, targets, *self.plan.trace(side, targets, makers)))
         terms = [*(find_term(self.plan.left, a) for a, _ in cone.ends), *kept]
         return _Step(cone, (parts[0], parts[1]), terms, all(get_places(end) in self._judged for end in cone.ends))
 
@@ -267,18 +286,17 @@ class RegionWalk:
         """
         compared: list[tuple[Region, int]] = []
         try:
-            for number, draw in enumerate(self._draws):
+            for number, draw in enumerate(self.draws):
                 cases = self._compute(step, draw)
                 for source, values in enumerate(() if step.is_judged else cases):
                     for end, left, right in zip(step.cone.ends, *values, strict=False):
                         compared.append((self._compare_end(step.cone, end, (left, right), source, number), number))
+            if compared:
+                region, number = max(compared, key=lambda each: (not each[0], each[0].error))
+                is_same = all(each.comparison is not None and each.comparison.identical for each, _ in compared)
+                self._add_judgement(step.cone, self._look_deeper(step, region, is_same=is_same), number)
         finally:
-            for part in step.parts:
-                part.opened.clear()  # the next ones are opened beside no other
-        if compared:
-            region, number = max(compared, key=lambda each: (not each[0], each[0].error))
-            is_same = all(each.comparison is not None and each.comparison.identical for each, _ in compared)
-            self._add_judgement(step.cone, self._look_deeper(step, region, is_same=is_same), number)
+            step.close()
 
     def _add_judgement(self, cone: Cone, region: Region, number: int) -> None:
         judged = _Judged(region, number, _describe_start(self.plan, cone))
@@ -290,17 +308,20 @@ class RegionWalk:
         The values that each side computes from its own are kept.
         """
         left, right = draw
-        cases = [[part.compute(own, left) for part, own in zip(step.parts, draw, strict=True)]]
+        cases = [[own.compute(part, left) for part, own in zip(step.parts, draw, strict=True)]]
         targets = zip(step.parts[0].targets, cases[0][0], strict=True)
         closed = {get_place(entry) for entry, value in targets if not _is_array(value)}
         # Sequences and optional values cannot be fed to a session, so regions start before them.
         if closed - {get_place(end[0]) for end in step.cone.ends if self._planner.is_head(end)}:
             raise _Contradiction(PlanChanges(closed=closed))
         if any(right.by_term[term] is not left.by_term[term] for term in step.list_touched()):
-            cases.append([part.compute(own, right) for part, own in zip(step.parts, draw, strict=True)])
+            cases.append([own.compute(part, right) for part, own in zip(step.parts, draw, strict=True)])
         for term, value, other in zip(step.terms, cases[0][0], cases[-1][1], strict=True):
             left.by_term[term] = value
             right.by_term[term] = value if _have_same_bits(value, other) else other  # one array for equal bits
+        for own, part in zip(draw, step.parts, strict=True):
+            for term, entry in zip(step.terms, part.targets, strict=True):
+                own.keep(get_place(entry), own.by_term[term])
         return cases
 
     def _compare_end(self, cone: Cone, end: Pair, values: tuple[Any, Any], source: int, number: int) -> Region:
@@ -323,12 +344,15 @@ class RegionWalk:
     def _look_deeper(self, step: _Step, region: Region, *, is_same: bool) -> Region:
         """Return a region that is judged by its values with what equal values hide."""
         cone = step.cone
+        if any(node.subgraphs for node in chain(*cone.sides)):
+            step.close()
         # Unlike terms and equal bits: the change did not show, or is none. Like operators need another look for that.
         entered, learned = self._enter_bodies(cone)
         rest = cone.leave_out(entered)  # bodies that were judged by themselves hide nothing any more
         is_like = is_same and is_alike(rest)
         if is_like:
             # Identities of reshapes and transposes need ranks; a run shows those that do not follow from the inputs.
+            step.close()
             learned.ranks.update(self._find_ranks(cone))
         if self._planner.changes.lacks(learned):
             raise _Contradiction(learned)
@@ -345,13 +369,12 @@ class RegionWalk:
         return msgspec.structs.replace(region, hidden=hidden, switches=switches)
 
     def _make_trial(self, step: _Step) -> Trial:
-        inputs = [values.inputs for values in self._draws[-1]]  # of several sets the one with more samples
-        touched = step.list_touched()
-        return Trial(self._planner.sides, self.plan, step.cone, touched, inputs, self._read_term, self._tolerate)
+        inputs = [values.inputs for values in self.draws[-1]]  # of several sets the one with more samples
+        return Trial(self._planner.sides, self.plan, step.cone, step.parts, inputs, self._read_term, self._tolerate)
 
     def _read_term(self, term: int) -> Any:
         """Return the value of a term in the left model on the last inputs."""
-        value = self._draws[-1][0].by_term.get(term)
+        value = self.draws[-1][0].by_term.get(term)
         return self._find_value(self.plan.entries[0][term]) if value is None else value
 
     def _find_ranks(self, cone: Cone) -> Iterator[tuple[Place, int]]:
@@ -402,12 +425,12 @@ class RegionWalk:
 
     def _find_value(self, entry: Entry) -> Any:
         """Return a value of the left side on the last inputs, which is computed anew."""
-        inputs, place = self._draws[-1][0].inputs, get_place(entry)
+        inputs, place = self.draws[-1][0].inputs, get_place(entry)
         return inputs[place] if place in inputs else compute_part(self._planner.sides[0].model, [entry], inputs)[0]
 
     def _compute_near(self, side: int, entries: Sequence[Entry], number: int, unknown: Collection[Node]) -> list[Any]:
         """Return values of a side on the values of the left model, from those kept of nodes that are not ``unknown``."""
-        left, own = self._draws[number][0], self._draws[number][side]
+        left, own = self.draws[number][0], self.draws[number][side]
         known: dict[Place, Any] = dict(own.inputs)
         near = {entry.node for entry in entries}.union(unknown)
         for term, value in left.by_term.items():

@@ -13,7 +13,7 @@ from onnx import numpy_helper
 
 import graphshare as gs
 from graphshare.errors import Fault, InputError
-from graphshare.verification import region_plan, region_walk
+from graphshare.verification import region_plan
 from graphshare.verification.report import BranchReport, Report
 
 _RNG = np.random.default_rng(0)
@@ -374,7 +374,7 @@ def test_regions_that_are_not_judged_prove_nothing(tmp_path: Path, monkeypatch: 
     def refuse(*_: Any, **__: Any) -> Any:
         raise InputError(Fault("onnxruntime has no kernel"))
 
-    monkeypatch.setattr(region_walk, "open_part", refuse)
+    monkeypatch.setattr("graphshare.verification.region.open_part", refuse)
     report = verify("stem", FUSED["BatchNormalization folded into Conv"][1], tmp_path)
     assert report.outcome == "not judged"
     assert report.verdict == "NOT JUDGED: first at norm: not judged: onnxruntime has no kernel"

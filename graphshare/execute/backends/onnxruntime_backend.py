@@ -49,7 +49,7 @@ def open_graph(
 ) -> Computation:
     """Open a graph in a session of its own."""
     # Optimizations would sum in another order on one side only, as both sides of a comparison have other operators.
-    return SessionComputation(graph, parameters, where, encode=encode, own=own, optimize=not exact)
+    return SessionComputation(graph, parameters, where, encode=encode, own=own, optimize=not exact, prepack=not exact)
 
 
 def choose_executor(

@@ -185,9 +185,9 @@ def shorten(pieces: Iterable[bytes]) -> Content:
     digest = None
     for piece in pieces:
         if digest is None and size + len(piece) > _SHORT:
-            from hashlib import blake2b  # start-up: it loads OpenSSL, and few values are long
+            from hashlib import sha256  # start-up: it loads OpenSSL, and few values are long
 
-            digest = blake2b(head, digest_size=32)
+            digest = sha256(head)
         if digest is None:
             head += piece
         else:

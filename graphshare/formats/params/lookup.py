@@ -115,9 +115,9 @@ def find_equal_arrays(file: ParameterFile, records: Sequence[Record]) -> Iterato
 
 def hash_array(reader: ArrayReader, record: Record) -> bytes:
     """Return a cryptographic hash of the bytes of an array, which is read piece by piece."""
-    from hashlib import blake2b  # start-up: it loads OpenSSL
+    from hashlib import sha256  # start-up: it loads OpenSSL
 
-    digest = blake2b(digest_size=32)
+    digest = sha256()
     if record.storage == "default":
         for chunk in reader.chunks(record):
             digest.update(chunk)
