@@ -17,7 +17,8 @@ from graphshare.ir.rebuild import keep, rebuild, relink
 from graphshare.ir.terms import GraphTerms, Place
 from graphshare.ir.walk import Body, list_bodies, list_operands, own_inputs, post_order
 from graphshare.ops.kernel import Array
-from graphshare.verification.region_plan import AnalyzedModel, Cone, Pair, RegionPlan, find_term, get_place, name_dtype
+from graphshare.verification.parts import name_dtype
+from graphshare.verification.region_plan import AnalyzedModel, Cone, Pair, RegionPlan, find_term, get_place
 
 Read = Callable[[Entry], Any]
 """Returns a value of the original."""

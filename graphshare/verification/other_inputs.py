@@ -16,7 +16,7 @@ from graphshare.ir.terms import Place
 from graphshare.ir.walk import list_operands
 from graphshare.ops.kernel import Array
 from graphshare.verification.comparison import Tolerate, compare_values
-from graphshare.verification.region import Part
+from graphshare.verification.parts import Compute, Part
 from graphshare.verification.region_plan import AnalyzedModel, Cone, RegionPlan
 
 Key = int | str
@@ -187,7 +187,7 @@ class Trial(Struct, frozen=True, eq=False):
             results.append([self._compute(compute, _cast_values(each, own, like)) for each in draw(values, sizes)])
         return _compare(results[0], results[1], self.tolerate, is_strict=is_strict)
 
-    def _compute(self, compute: Callable[[Mapping[Place, Any]], list[Any]], values: Mapping[Place, Array]) -> list[Any]:
+    def _compute(self, compute: Compute, values: Mapping[Place, Array]) -> list[Any]:
         """Return the ends of the region, which are the first targets of a side; nothing for inputs that it refuses."""
         try:
             return compute(values)[: len(self.cone.ends)]

@@ -43,8 +43,9 @@ from graphshare.text.markup import quote_markdown, quote_shell
 from graphshare.text.urls import redact
 from graphshare.verification.comparison import BY_ELEMENT, Tolerate, compare_values
 from graphshare.verification.flow import ProofOptions
+from graphshare.verification.parts import cast_value, compute_part, cut_part, name_dtype
 from graphshare.verification.region import Operator
-from graphshare.verification.region_plan import Pair, cast_value, compute_part, cut_part, get_place, name_dtype
+from graphshare.verification.region_plan import Pair, get_place
 from graphshare.verification.regions import Departure
 from graphshare.verification.report import Reduction, Report
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import numpy as np
 
 from graphshare.analysis.name_lists import output_name
-from graphshare.checkpoint.model import Checkpoint
 from graphshare.formats.params.comparison import Comparison
-from graphshare.ir.graph import Entry, Node
-from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
 from graphshare.verification.comparison import Tolerance, Tolerate, compare_values, find_largest
-from graphshare.verification.region_plan import Cone, open_part
+
+if TYPE_CHECKING:
+    from graphshare.verification.region_plan import Cone
 
 Feeds = tuple[Mapping[str, Array], Mapping[str, Array]]
 """The values of inputs of both models, by their names there."""
@@ -86,32 +85,6 @@ class RegionReport(msgspec.Struct, frozen=True):
 
     def __bool__(self) -> bool:
         return all(self.regions)
-
-
-class Part(msgspec.Struct, eq=False):
-    """One side of a region: the values that it computes, the places that it starts from with their terms, and its nodes.
-
-    ``opened`` has its computation for values of the same places, ranks and dtypes.
-    """
-
-    model: Checkpoint
-    targets: list[Entry]
-    touched: dict[Place, int]
-    nodes: list[Node]
-    opened: dict[Any, Callable[[Mapping[Place, Any]], list[Any]]] = msgspec.field(default_factory=dict)
-
-    def open(self, values: Mapping[Place, Any]) -> Callable[[Mapping[Place, Any]], list[Any]]:
-        """Return what computes the targets from such values. Raises InputError where the backend refuses the part."""
-        # Sequences and optional values have no rank.
-        kinds = (_describe_kind(value) for value in values.values())
-        key = frozenset(zip(values, kinds, strict=True))
-        if key not in self.opened:
-            self.opened[key] = open_part(self.model, self.targets, values)
-        return self.opened[key]
-
-
-def _describe_kind(value: Any) -> object:
-    return (value.ndim, value.dtype) if isinstance(value, np.ndarray) else type(value)
 
 
 def make_region(cone: Cone, reason: str = "") -> Region:

@@ -11,7 +11,7 @@ where it arises. If all are equal bit for bit, so are the outputs for these inpu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, islice
 from typing import Any
@@ -23,19 +23,16 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.normal_form import make_form
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import GraphshareError, RefusedError
-from graphshare.execute.backends.backend import open_computation
 from graphshare.execute.prepare.declared_inputs import unify_sizes
 from graphshare.execute.prepare.feeds import GivenShape
-from graphshare.execute.prepare.prepare import unique_names
 from graphshare.formats.model_format import find_format
-from graphshare.formats.params import narrow_dtypes
 from graphshare.formats.params.records import PRECISIONS
-from graphshare.ir.graph import EMPTY, Entry, Node, Rewrite
+from graphshare.ir.graph import EMPTY, Entry, Node
 from graphshare.ir.terms import Facts, GraphTerms, Place, TermTable
 from graphshare.ir.walk import consumers, post_order
 from graphshare.ops.kernel import Array
 from graphshare.ops.registry import visible_outputs
-from graphshare.rewrite.extract import extract_entries
+from graphshare.verification.parts import compute_part, name_dtype
 
 _COMPUTED_BYTES = 1 << 28  # of a constant that is computed for a comparison
 FLOATS = frozenset(PRECISIONS)
@@ -47,7 +44,6 @@ _INSIDE = 256  # values before it in its region that may be
 
 Pair = tuple[Entry, Entry]
 """A value of the left model, and that of the right one which is compared with it."""
-Values = Mapping[Place, Array]
 
 
 def get_place(entry: Entry) -> Place:
@@ -68,72 +64,6 @@ def find_term(terms: GraphTerms, entry: Entry) -> int:
 def _strip_dtype(table: TermTable, term: int) -> int:
     key = table.keys[term]
     return int(key[1]) if key[0] == "as" else term
-
-
-def compute_part(model: Checkpoint, targets: Sequence[Entry], values: Values) -> list[Any]:
-    """Return the values of ``targets``, computed from ``values`` of outputs and inputs as :func:`open_part` does."""
-    return open_part(model, targets, values)(values)
-
-
-def open_part(model: Checkpoint, targets: Sequence[Entry], values: Values) -> Callable[[Values], list[Any]]:
-    """Return a function that computes ``targets`` from values at the places of ``values``, with optimizations off.
-
-    Ranks and dtypes are those of ``values``; sizes are free.
-
-    Raises:
-        InputError: the backend refuses the part.
-        RefusedError: it fails, when it computes.
-    """
-    places = [place for place in values if place[0].op]
-    names = dict(zip(places, unique_names([output_name(Entry(*place)) for place in places]), strict=True))
-    rewrite, inputs = cut_part(model, targets, values, names, has_sizes=False)
-    computation = open_computation(rewrite.graph, model.parameter_file, model.where, exact=True)
-
-    def compute(values: Values) -> list[Any]:
-        return computation.run({inputs.get(place, place[0]): value for place, value in values.items()}).outputs
-
-    return compute
-
-
-def name_dtype(array: Array) -> str:
-    """Return the dtype of an array as formats of models call it."""
-    return "string" if array.dtype.kind == "O" else narrow_dtypes.name_dtype(array.dtype)
-
-
-def cast_value(value: Any, dtype: str | None) -> Any:
-    """Return an array of numbers in a dtype as formats of models call it; other values, and all without one, unchanged."""
-    if not dtype or not isinstance(value, np.ndarray) or value.dtype.kind == "O":
-        return value
-    return value.astype(narrow_dtypes.find_numpy_dtype(dtype) if dtype in narrow_dtypes.NARROW else dtype)
-
-
-def cut_part(
-    model: Checkpoint,
-    targets: Sequence[Entry],
-    values: Mapping[Place, Array],
-    names: Mapping[Place, str],
-    constants: Collection[str] = (),
-    *,
-    has_sizes: bool = True,
-) -> tuple[Rewrite, Mapping[Place, Node]]:
-    """Cut out what ``targets`` need beyond the places of ``names``, and return the variables that take their values.
-
-    Places with one name have one input, or parameter if it is one of ``constants``. Unless ``has_sizes``, the sizes of inputs
-    are free.
-    """
-    format_, inputs = find_format(model.graph), dict[str, Node]()
-    for place, name in names.items():
-        if not isinstance(values[place], np.ndarray):  # a sequence or an optional value, whose type only the model has
-            inputs.setdefault(name, format_.make_inputs(model.graph, {place: name})[place])
-            continue
-        dtype, shape = name_dtype(values[place]), values[place].shape
-        if name in constants:
-            node = format_.make_parameter(model.graph, name, dtype, shape)
-        else:
-            node = format_.make_input(name, dtype, shape if has_sizes else [None] * len(shape))
-        inputs.setdefault(name, node)
-    variables = {place: inputs[name] for place, name in names.items()}
-    return extract_entries(model.graph, targets, cuts=names, inputs=variables), variables
 
 
 class AnalyzedModel:

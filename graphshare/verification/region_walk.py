@@ -26,7 +26,8 @@ from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import BodyPair, chooses_bodies, open_bodies, pair_owners
 from graphshare.verification.comparison import Tolerate, compare_values
 from graphshare.verification.other_inputs import Trial, has_other_values, is_alike, is_on_grid
-from graphshare.verification.region import BodyJudge, Feeds, Part, Region, RegionReport, judge_region, make_region
+from graphshare.verification.parts import Part, compute_part
+from graphshare.verification.region import BodyJudge, Feeds, Region, RegionReport, judge_region, make_region
 from graphshare.verification.region_plan import (
     FLOATS,
     Cone,
@@ -34,7 +35,6 @@ from graphshare.verification.region_plan import (
     PlanChanges,
     Planner,
     RegionPlan,
-    compute_part,
     find_term,
     get_place,
     get_places,

@@ -374,7 +374,7 @@ def test_regions_that_are_not_judged_prove_nothing(tmp_path: Path, monkeypatch: 
     def refuse(*_: Any, **__: Any) -> Any:
         raise InputError(Fault("onnxruntime has no kernel"))
 
-    monkeypatch.setattr("graphshare.verification.region.open_part", refuse)
+    monkeypatch.setattr("graphshare.verification.parts.open_part", refuse)
     report = verify("stem", FUSED["BatchNormalization folded into Conv"][1], tmp_path)
     assert report.outcome == "not judged"
     assert report.verdict == "NOT JUDGED: first at norm: not judged: onnxruntime has no kernel"

@@ -1,0 +1,116 @@
+"""Parts of a model that are computed by themselves, with optimizations off, from values that others computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from graphshare.analysis.name_lists import output_name
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.execute.backends.backend import open_computation
+from graphshare.execute.prepare.prepare import unique_names
+from graphshare.formats.model_format import find_format
+from graphshare.formats.params import narrow_dtypes
+from graphshare.ir.graph import Entry, Node, Rewrite
+from graphshare.ir.terms import Place
+from graphshare.ops.kernel import Array
+from graphshare.rewrite.extract import extract_entries
+
+Values = Mapping[Place, Array]
+Compute = Callable[[Values], list[Any]]
+"""Computes some values of a model from others."""
+
+
+class Part(msgspec.Struct, eq=False):
+    """One side of a region: the values that it computes, the places that it starts from with their terms, and its nodes.
+
+    ``opened`` has its computation for values of the same places, ranks and dtypes.
+    """
+
+    model: Checkpoint
+    targets: list[Entry]
+    touched: dict[Place, int]
+    nodes: list[Node]
+    opened: dict[Any, Compute] = msgspec.field(default_factory=dict)
+
+    def open(self, values: Values) -> Compute:
+        """Return what computes the targets from such values. Raises InputError where the backend refuses the part."""
+        # Sequences and optional values have no rank.
+        kinds = (_describe_kind(value) for value in values.values())
+        key = frozenset(zip(values, kinds, strict=True))
+        if key not in self.opened:
+            self.opened[key] = open_part(self.model, self.targets, values)
+        return self.opened[key]
+
+
+def _describe_kind(value: Any) -> object:
+    return (value.ndim, value.dtype) if isinstance(value, np.ndarray) else type(value)
+
+
+def compute_part(model: Checkpoint, targets: Sequence[Entry], values: Values) -> list[Any]:
+    """Return the values of ``targets``, computed from ``values`` of outputs and inputs as :func:`open_part` does."""
+    return open_part(model, targets, values)(values)
+
+
+def open_part(model: Checkpoint, targets: Sequence[Entry], values: Values) -> Compute:
+    """Return a function that computes ``targets`` from values at the places of ``values``, with optimizations off.
+
+    Ranks and dtypes are those of ``values``; sizes are free.
+
+    Raises:
+        InputError: the backend refuses the part.
+        RefusedError: it fails, when it computes.
+    """
+    places = [place for place in values if place[0].op]
+    names = dict(zip(places, unique_names([output_name(Entry(*place)) for place in places]), strict=True))
+    rewrite, inputs = cut_part(model, targets, values, names, has_sizes=False)
+    computation = open_computation(rewrite.graph, model.parameter_file, model.where, exact=True)
+
+    def compute(values: Values) -> list[Any]:
+        return computation.run({inputs.get(place, place[0]): value for place, value in values.items()}).outputs
+
+    return compute
+
+
+def name_dtype(array: Array) -> str:
+    """Return the dtype of an array as formats of models call it."""
+    return "string" if array.dtype.kind == "O" else narrow_dtypes.name_dtype(array.dtype)
+
+
+def cast_value(value: Any, dtype: str | None) -> Any:
+    """Return an array of numbers in a dtype as formats of models call it; other values, and all without one, unchanged."""
+    if not dtype or not isinstance(value, np.ndarray) or value.dtype.kind == "O":
+        return value
+    return value.astype(narrow_dtypes.find_numpy_dtype(dtype) if dtype in narrow_dtypes.NARROW else dtype)
+
+
+def cut_part(
+    model: Checkpoint,
+    targets: Sequence[Entry],
+    values: Mapping[Place, Array],
+    names: Mapping[Place, str],
+    constants: Collection[str] = (),
+    *,
+    has_sizes: bool = True,
+) -> tuple[Rewrite, Mapping[Place, Node]]:
+    """Cut out what ``targets`` need beyond the places of ``names``, and return the variables that take their values.
+
+    Places with one name have one input, or parameter if it is one of ``constants``. Unless ``has_sizes``, the sizes of inputs
+    are free.
+    """
+    format_, inputs = find_format(model.graph), dict[str, Node]()
+    for place, name in names.items():
+        if not isinstance(values[place], np.ndarray):  # a sequence or an optional value, whose type only the model has
+            inputs.setdefault(name, format_.make_inputs(model.graph, {place: name})[place])
+            continue
+        dtype, shape = name_dtype(values[place]), values[place].shape
+        if name in constants:
+            node = format_.make_parameter(model.graph, name, dtype, shape)
+        else:
+            node = format_.make_input(name, dtype, shape if has_sizes else [None] * len(shape))
+        inputs.setdefault(name, node)
+    variables = {place: inputs[name] for place, name in names.items()}
+    return extract_entries(model.graph, targets, cuts=names, inputs=variables), variables
