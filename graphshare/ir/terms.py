@@ -49,6 +49,43 @@ class Facts(Struct, frozen=True):
     ranks: Mapping[Place, int] = EMPTY
 
 
+class Constant(Struct, frozen=True, eq=False):
+    """A constant by its term, with its dtype, shape and name; ``read`` returns its elements."""
+
+    term: int
+    dtype: str
+    shape: tuple[int, ...]
+    name: str
+    read: Callable[[], Any]
+
+
+FindConstant = Callable[[int], Constant | None]
+"""Returns an operand of floats that is a constant, by its position; None for any other."""
+
+
+class AffineStep(Struct, frozen=True, eq=False):
+    """What an operator makes of the operand at position ``source``: its product with constants, plus constants.
+
+    A linear operator has a ``core``, which says all that it does beside the numbers of its ``kernel``. Its output channels are
+    along ``out_axis`` of the kernel, and along ``axis`` of the output, counted from the last. Any other one multiplies each
+    element by ``scale``, or divides by it, and ``shift`` is added, each in a shape that broadcasts; or it is a normalization by
+    channel (gamma, beta, mean and variance). ``factor`` and ``shift_factor`` are numbers beside these.
+    """
+
+    source: int
+    core: Hashable = None
+    kernel: Constant | None = None
+    out_axis: int = 0
+    axis: int = 0
+    factor: float = 1.0
+    scale: Constant | None = None
+    divides: bool = False
+    shift: Constant | None = None
+    shift_factor: float = 1.0
+    norm: tuple[Constant, Constant, Constant, Constant] | None = None
+    epsilon: float = 0.0
+
+
 class NormalForm(ABC):
     """The rules by which nodes of one graph become terms; ``used`` counts the identities that made two nodes one term."""
 
@@ -64,6 +101,10 @@ class NormalForm(ABC):
     @abstractmethod
     def make_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:
         """Return the terms of the outputs of an operator, whose own inputs are ``operands``, with those of its ``bodies``."""
+
+    def read_step(self, node: Node, operands: Sequence[int | None], find: FindConstant) -> AffineStep | None:
+        """Return what an operator multiplies by and adds, as constants; None where it does something else."""
+        return None
 
     def find_truth(self, term: int) -> bool | None:
         """Return the truth of a term that is a boolean constant; None for any other."""

@@ -27,7 +27,7 @@ from graphshare.verification.flow import (
     refuse_options,
 )
 from graphshare.verification.inputs import Inputs
-from graphshare.verification.model_comparison import ModelComparison
+from graphshare.verification.model_comparison import ModelComparison, Rung
 from graphshare.verification.records import compare_record, find_record
 from graphshare.verification.report import (
     Report,
@@ -45,6 +45,7 @@ def compare(
     inputs: Inputs | None = None,
     tolerance: Tolerance | None = None,
     exact: bool = False,
+    by_weights: bool = False,
     layers: bool = False,
     allow_unsupported: bool = False,
     engine: Names = (),
@@ -62,8 +63,9 @@ def compare(
     by name, such as ``run`` with ``all_outputs`` gives, or a folder of ONNX's test data: its outputs are compared for its
     inputs.
 
-    The report names the weakest that is known of an output or region: exact, on so many inputs, different, not judged. With
-    ``exact`` anything but the first is a failure. Numbers may differ by ``tolerance``, by default 1e-5 of themselves or of the
+    The report names the weakest that is known of an output or region: exact; by weights, which is equal for every input but for
+    rounding; on so many inputs; different; not judged. With ``exact`` anything but the first is a failure, with ``by_weights``
+    anything but the first two. Numbers may differ by ``tolerance``, by default 1e-5 of themselves or of the
     largest in their output, and by as much as either model differs from itself when its sums are taken in another order, up to
     1e-5 of the range of an output. Where parameters have unlike dtypes the least precise one decides: of the largest number
     8e-2 for bfloat16, 1e-2 for float16.
@@ -94,13 +96,16 @@ def compare(
     faults = check_options(options)
     if reduce is not None and is_url(os.fspath(reduce)):
         faults.append(Fault("`reduce` writes to a folder on this machine", hint="name a folder here"))
+    if exact and by_weights:
+        faults.append(Fault("`exact` accepts less than `by_weights`: give one of them"))
     refuse_options(faults)
     record = find_record(other)
     if record is None and (swapped := find_record(model)) is not None:
         record, model = swapped, other  # type: ignore[assignment]
     left = as_checkpoint(model)
     if record is not None:
-        needing_two = {"map": map, "exact": exact, "allow_unsupported": allow_unsupported, "reduce": reduce}
+        needing_two = {"map": map, "exact": exact, "by_weights": by_weights, "allow_unsupported": allow_unsupported}
+        needing_two["reduce"] = reduce
         _check_record_options(options, needing_two)
         options = options.with_values(feeds, shapes, left.graph)
         with limit_proof(resources, left):
@@ -109,7 +114,8 @@ def compare(
     # A copy: who compares a model with itself compares two models.
     right = msgspec.structs.replace(as_checkpoint(other))  # type: ignore[arg-type]
     options = options.with_values(feeds, shapes, left.graph, right.graph)
-    return _compare_models(left, right, options, as_path(map), resources, exact=exact, reduce=reduce)
+    least: Rung = "exact" if exact else "by weights" if by_weights else "on inputs"
+    return _compare_models(left, right, options, as_path(map), resources, least, reduce)
 
 
 def _compare_models(
@@ -118,8 +124,7 @@ def _compare_models(
     options: ProofOptions,
     map_file: str | None,
     resources: Resources | None,
-    *,
-    exact: bool,
+    least: Rung,
     reduce: StrPath | None,
 ) -> Report:
     names = _read_names(map_file)
@@ -128,7 +133,7 @@ def _compare_models(
 
         refuse_folder(local_path(os.fspath(reduce)))
     with limit_proof(resources, left, right):
-        comparison = ModelComparison(left, right, options, names, exact=exact)
+        comparison = ModelComparison(left, right, options, names, least)
         report = comparison.run()
         if reduce is None:
             return report

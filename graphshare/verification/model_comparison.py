@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -58,6 +58,8 @@ from graphshare.verification.report import (
 )
 from graphshare.verification.runners import ComputationRunner, Refused, Round
 
+Rung = Literal["exact", "by weights", "on inputs"]
+"""What may be known of two models that are equal, strongest first."""
 _TOGETHER = 4
 """Sets of inputs whose regions are judged in one walk: their values are in memory at once."""
 
@@ -66,10 +68,11 @@ class ModelComparison:
     """The comparison of two models. ``departures`` are the regions that depart, ``tolerate`` the tolerance of regions."""
 
     def __init__(
-        self, left: Checkpoint, right: Checkpoint, options: ProofOptions, names: Mapping[str, str], *, exact: bool = False
+        self, left: Checkpoint, right: Checkpoint, options: ProofOptions, names: Mapping[str, str], least: Rung = "on inputs"
     ) -> None:
+        """Take both models and the names of nodes in the second one; less than ``least`` of an output or region fails."""
         self.departures: list[Departure] = []
-        self._options, self._is_exact_wanted = options, exact
+        self._options, self._least = options, least
         self._sources = (left, right)
         self._pairs = pair_models(left, right, options.as_input, names, options.targets)
         self._sides = (self._pairs.left, self._pairs.right)
@@ -142,8 +145,11 @@ class ModelComparison:
             regions=tuple(self._regions),
             is_exact=self._is_exact,
         )
-        if self._is_exact_wanted and not self._is_exact and branch:
+        if self._least == "exact" and not self._is_exact and branch:
             more = Stage("exact", "fails", "equal on the inputs that were tried, and not exact for every input")
+            branch = msgspec.structs.replace(branch, stages=(*branch.stages, more))
+        if self._least == "by weights" and not (self._is_exact or branch.is_weighed) and branch:
+            more = Stage("samples", "fails", "equal on the inputs that were tried, and not by weights for every input")
             branch = msgspec.structs.replace(branch, stages=(*branch.stages, more))
         self._notes.update({**describe_engines(self._executors[0]), **describe_engines(self._executors[1])})
         return Report((branch,), (*self._notes, *self._coverage.describe()))

@@ -48,7 +48,8 @@ class Region(msgspec.Struct, frozen=True):
     ``comparison`` is that of the end that is furthest apart, ``of_largest`` how far relative to the largest number there.
     ``tolerance`` is what was allowed of that number; ``reason`` is why nothing was compared, ``place`` the body that it is in.
     ``hidden`` is what equal values do not show, in words, and ``switches`` are the names of Ifs of which at most one body was
-    compared.
+    compared. ``steps`` is how far the weights of both sides are apart where these decide, for every input; where they are too
+    far apart, ``unlike`` says in words which.
     """
 
     ends: tuple[tuple[str, str], ...]
@@ -61,14 +62,21 @@ class Region(msgspec.Struct, frozen=True):
     place: str = ""
     hidden: str = ""
     switches: tuple[str, ...] = ()
+    steps: float | None = None
+    unlike: str = ""
 
     def __bool__(self) -> bool:
-        return bool(self.comparison)
+        return bool(self.comparison) and not self.unlike
 
     @property
     def error(self) -> float:
         """The difference as a part of the largest number; infinity where that is not known."""
         return float("inf") if self.of_largest is None else self.of_largest
+
+    @property
+    def is_weighed(self) -> bool:
+        """Whether it is the same on both sides for every input, by its weights."""
+        return bool(self) and self.steps is not None
 
 
 class RegionReport(msgspec.Struct, frozen=True):

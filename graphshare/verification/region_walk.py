@@ -39,6 +39,7 @@ from graphshare.verification.region_plan import (
     get_place,
     get_places,
 )
+from graphshare.verification.weights import Weigher
 
 _Start = tuple[tuple[Node, ...], tuple[Node, ...], Mapping[Place, tuple[Place, str | None]]]
 _NEARER = 10.0
@@ -218,6 +219,7 @@ class RegionWalk:
     def _follow(self) -> PlanChanges:
         """Judge the regions that are not judged yet; return what of the plan does not hold."""
         changes = PlanChanges()
+        self._weigher = Weigher(self._planner.sides, self.plan)
         for values in chain(*self.draws):
             values.by_term.clear()  # terms have other numbers in each plan
         for step in self._schedule():
@@ -342,8 +344,12 @@ class RegionWalk:
         return region
 
     def _look_deeper(self, step: _Step, region: Region, *, is_same: bool) -> Region:
-        """Return a region that is judged by its values with what equal values hide."""
+        """Return a region that is judged by its values with what these hide, or with what its weights say of every input."""
         cone = step.cone
+        weighed = self._weigher.weigh(cone) if region else None
+        if weighed is not None:
+            steps = None if weighed.unlike else weighed.steps
+            return msgspec.structs.replace(region, steps=steps, unlike=weighed.unlike)
         if any(node.subgraphs for node in chain(*cone.sides)):
             step.close()
         # Unlike terms and equal bits: the change did not show, or is none. Like operators need another look for that.

@@ -37,8 +37,8 @@ _FATES = {
 }
 Verdict = Literal["holds", "fails", "unknown", "skipped"]
 Outcome = Literal["equal", "not equal", "not proved", "not judged"]
-_NOT_PROVED = {"regions", "changes", "exact"}
-"""Stages whose failure no output shows."""
+_NOT_PROVED = {"regions", "changes", "exact", "samples"}
+"""Stages whose failure no output shows, and nothing else."""
 _SHOWS_MORE = ("layers",)
 """Stages that only show more, and change no verdict."""
 
@@ -84,6 +84,12 @@ class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
 
     def __bool__(self) -> bool:
         return bool(self.stages) and not self.list_stages("fails", "unknown")
+
+    @property
+    def is_weighed(self) -> bool:
+        """Whether all that is not exact is the same for every input, by its weights."""
+        regions = [region for each in self.regions for region in each.regions]
+        return bool(regions) and all(region.is_weighed for region in regions)
 
     @property
     def title(self) -> str:
@@ -136,6 +142,8 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
             return "exact"
         if outcome == "not equal" or any(stage.name == "regions" for _, stage in self.list_stages("fails")):
             return "differs"
+        if outcome != "not judged" and all(branch.is_exact or branch.is_weighed for branch in self.branches):
+            return "by weights"
         count = max((len(branch.rounds) for branch in self.branches), default=0)
         return f"on {format_count(count, 'input')}" if count and outcome != "not judged" else "not judged"
 
@@ -174,6 +182,8 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         """Return how far apart equal outputs are, and of two models for which inputs."""
         if self.rung == "exact":
             return "exact for every input"
+        if self.rung == "by weights":
+            return "by weights for every input"
         first = self.branches[0]
         of_dtype = f" of {first.tolerance.dtype}" if isinstance(first.tolerance, DtypeTolerance) else ""
         identical = all(output.comparison.identical for output in outputs)
@@ -197,7 +207,7 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
             places = ", ".join(map(_name_end, departed[:1]))
             return f"the outputs are equal, but {_count_departed(departed, 'differs', 'differ')}, first at {places}"
         if "changes" not in names:
-            return "the values are equal, but not exact for every input"
+            return f"the values are equal, but not {'by weights' if 'samples' in names else 'exact'} for every input"
         if any(branch.rounds for branch in self.branches):
             return "the values are equal, but none of them shows the differences between the models"
         return "the models differ, and their values were not computed"
@@ -269,6 +279,11 @@ def region_stage(rounds: Sequence[RegionReport]) -> Stage:
     """Return the stage of the regions of all runs; the first that departs is named, with its operators on both sides."""
     (unjudged, near, departed), last = _merge_rounds(rounds), rounds[-1]
     parts = [f"{last.exact:,} of {format_count(last.operators, 'operator')} exact"]
+    weighed = [region for region in near if region.is_weighed]
+    if weighed:
+        most = max(region.steps or 0.0 for region in weighed)
+        parts.append(f"{format_count(len(weighed), 'region')} by weights (at most {most:.1f} steps)")
+        near = [region for region in near if not region.is_weighed]
     if near:
         _, distances, differ = zip(*map(_rank_region, near), strict=True)
         how = f"within {max(distances):.1g} of the largest number" if any(differ) else "bit for bit"
@@ -290,10 +305,17 @@ def add_regions(stages: Sequence[Stage], rounds: Sequence[RegionReport]) -> tupl
     if not any(each.regions for each in rounds):
         return tuple(stages)
     place = [stage.name for stage in stages].index("values")
-    result = (*stages[:place], region_stage(rounds), *stages[place:])
+    result = (*stages[:place], region_stage(rounds), *_list_unlike(rounds), *stages[place:])
     if any(stage.verdict == "fails" and stage.name not in _SHOWS_MORE for stage in result):
         return result
     return (*result, *_list_hidden(rounds))
+
+
+def _list_unlike(rounds: Sequence[RegionReport]) -> Iterator[Stage]:
+    """Yield the stage of weights that are not those of the original, if there are any: some input shows that."""
+    unlike = {f"{_name_end(region)}: {region.unlike}": None for each in rounds for region in each.regions if region.unlike}
+    if unlike:
+        yield Stage("weights", "fails", f"{format_count(len(unlike), 'region')} with other weights", tuple(unlike))
 
 
 def _list_hidden(rounds: Sequence[RegionReport]) -> Iterator[Stage]:
@@ -328,6 +350,8 @@ def _name_end(region: Region) -> str:
 def _describe_region(region: Region) -> Iterator[str]:
     if region.comparison is None:
         yield f"first at {_name_end(region)}: not judged: {region.reason}"
+    elif region.unlike:
+        yield f"first at {_name_end(region)}: {region.unlike}"
     else:
         yield f"first at {_name_end(region)}: {describe_difference(region.comparison)}"
     for title, nodes in (("the original", region.nodes), (OTHER_MODEL, region.other_nodes)):

@@ -168,8 +168,8 @@ def test_no_difference_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_difference_without_a_place_is_refused(tmp_path: Path) -> None:
-    """Every region is within the tolerance, and the output, a difference of large numbers, is not."""
-    weights = ["<float[1] c = {1.0}>", "<float[1] c = {1.000005}>"]
+    """Every region is equal by its weights, and the output, a difference of large numbers, is not."""
+    weights = ["<float[1] c = {1.0}>", "<float[1] c = {1.0000005}>"]
     left, right = write(Pair(_HEAD, *(f"{w} {{a = Mul(x, c) y = Sub(a, x)}}" for w in weights)), tmp_path)
     assert not gs.compare(left, right)
     with pytest.raises(RefusedError, match="no region departs on equal inputs, so nothing was written"):

@@ -43,6 +43,7 @@ EXAMPLES = {
 @proof_options.inputs
 @proof_options.tolerance
 @click.option("--exact", is_flag=True, help="Accept only what holds for every input, bit for bit.")
+@click.option("--by-weights", is_flag=True, help="Accept only what holds for every input, rounding apart.")
 @click.option("--layers", is_flag=True, help="Compare inner outputs too; of two models they change no verdict.")
 @click.option("--allow-unsupported", is_flag=True, help="Accept one graph with equal parameters if an operator cannot run.")
 @click.option("--reduce", metavar="OUT", help="Write the smallest parts that show a difference to the folder OUT.")
@@ -70,10 +71,10 @@ def command(
     MODEL and OTHER are models of any format, precision and operator set, in either order. Instead of a model one of them can be
     recorded outputs: an .npz of `run --all -o`, the arrays that MXNet gave by their names, or a folder of ONNX's test data.
 
-    What is known of each output and region, strongest first: exact (by identities, for every input, bit for bit); on N inputs
-    (bit for bit, or within the tolerance); differs; not judged, with the reason. The verdict names the weakest. EQUAL is exit
-    code 0. NOT EQUAL, and NOT PROVED, where a part differs and no output shows it, are exit code 1. What could not be judged,
-    such as random numbers without a seed, is exit code 2.
+    What is known of each output and region, strongest first: exact (by identities, for every input, bit for bit); by weights
+    (for every input, rounding apart); on N inputs (bit for bit, or within the tolerance); differs; not judged, with the reason.
+    The verdict names the weakest. EQUAL is exit code 0. NOT EQUAL, and NOT PROVED, where a part differs and no output shows it,
+    are exit code 1. What could not be judged, such as random numbers without a seed, is exit code 2.
 
     Outputs and inputs are paired by name, in their order where names differ. An output that one model alone has is not judged:
     --target names what is compared then. What is not exact is divided into regions between values that both models have, and

@@ -161,7 +161,7 @@ class OnnxFormat(ModelFormat):
     def find_computable(
         self, graph: Graph, types: Mapping[Place, StaticType]
     ) -> tuple[list[Entry], dict[Place, int | tuple[int, ...]]]:
-        from graphshare.formats.onnx.identities import find_computable  # start-up: as above
+        from graphshare.formats.onnx.computable import find_computable  # start-up: as above
 
         return find_computable(graph, types)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from graphshare.formats.model_format import StaticType
+from graphshare.formats.onnx.computable import static_shape
 from graphshare.formats.onnx.constants import (
     BOOL,
     FLOAT,
@@ -28,7 +28,6 @@ from graphshare.formats.onnx.constants import (
     read_parts,
     read_stored,
 )
-from graphshare.formats.onnx.integer_inputs import read_numbers
 from graphshare.formats.onnx.operators import encode_value, find_meaning
 from graphshare.formats.onnx.random_operators import DRAWING
 from graphshare.formats.onnx.statements import key_of_call, list_functions
@@ -36,9 +35,9 @@ from graphshare.formats.onnx.stored import find_stored, get_source
 from graphshare.formats.onnx.tensors import dtype_code
 from graphshare.formats.onnx.values import Content, StoredValue, shorten
 from graphshare.formats.onnx.windows import WEIGHTS, WINDOWS, read_integers, settle_windows
-from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.terms import Facts, NormalForm, Place, TermTable
-from graphshare.ir.walk import list_operands, post_order
+from graphshare.ir.graph import EMPTY, Graph, Node
+from graphshare.ir.terms import AffineStep, Facts, FindConstant, NormalForm, Place, TermTable
+from graphshare.ir.walk import list_operands
 
 _BY_AXIS = frozenset(
     ("ArgMax", "ArgMin", "Concat", "Flatten", "Gather", "GatherElements", "Hardmax", "LogSoftmax", "ScatterElements", "Softmax",
@@ -65,64 +64,8 @@ _MOVED: Mapping[str, tuple[int, Mapping[str, int]]] = {
 """The version from which on attributes of an operator are inputs, and the places of these."""
 _DEFAULTED = frozenset(("DequantizeLinear", "Pad", "QuantizeLinear", "Slice"))
 """Operators with operands that may equal their defaults, beside those that reduce."""
-_SIZES = frozenset(("Gather", "Shape", "Size"))
-"""Operators whose value may follow from shapes."""
 _FREE = frozenset(("Reshape", "Squeeze", "Unsqueeze", "Flatten"))
 """Operators that change nothing but the shape."""
-
-
-def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[list[Entry], dict[Place, int | tuple[int, ...]]]:
-    """Return the outputs of operators on constants alone that others read, and the sizes that operators return.
-
-    Outputs of operators without a standard meaning, of bodies, and of those that draw numbers are not among them.
-    """
-    constant: set[Node] = set()
-    sizes: dict[Place, int | tuple[int, ...]] = {}
-    functions = list_functions(graph)
-    read: dict[Place, Entry] = {}
-    nodes = post_order(head.node for head in graph.heads)
-    for node in nodes:
-        is_plain = not node.details.domain and not node.subgraphs and key_of_call(node) not in functions
-        if not node.op:
-            if node.details.holds_value:
-                constant.add(node)
-        elif is_plain and node.op in _SIZES and (sized := _read_sizes(node, types)) is not None:
-            sizes[node, 0] = sized
-            constant.add(node)
-        elif is_plain and node.op not in DRAWING and all(entry.node in constant for entry in node.inputs):
-            constant.add(node)
-        else:
-            read.update({(e.node, e.index): e for e in node.inputs if e.node in constant})
-    read.update({(head.node, head.index): head for head in graph.heads if head.node in constant})
-    plain = (entry for (node, _), entry in read.items() if node.op not in ("", "Constant") and (node, 0) not in sizes)
-    return list(plain), sizes
-
-
-def _read_sizes(node: Node, types: Mapping[Place, StaticType]) -> int | tuple[int, ...] | None:
-    """Return the value of a Shape, a Size, or a Gather of one size of a Shape, where that follows from the types."""
-    if node.op == "Gather":
-        source, numbers, kind = node.inputs[0].node, read_numbers(node.inputs[1]), types.get((node, 0))
-        shaped = types.get((source.inputs[0].node, source.inputs[0].index)) if source.op == "Shape" and source.inputs else None
-        sizes = shaped.parts[1] if shaped is not None and not source.attrs else None
-        if sizes is None or kind is None or numbers is None or len(numbers) != 1 or not -len(sizes) <= numbers[0] < len(sizes):
-            return None
-        size = sizes[numbers[0]]
-        if not isinstance(size, int) or kind.parts[1] not in ((), (1,)):
-            return None
-        return (size,) if kind.parts[1] else size
-    shape = _static_shape(types, (node.inputs[0].node, node.inputs[0].index)) if node.inputs else None
-    if shape is None:
-        return None
-    if node.op == "Size":
-        return prod(shape)
-    start, end = int(node.attrs.get("start") or 0), int(node.attrs.get("end") or len(shape))
-    return shape[start:end]
-
-
-def _static_shape(types: Mapping[Place, StaticType], place: Place) -> tuple[int, ...] | None:
-    kind = types.get(place)
-    shape = None if kind is None else kind.parts[1]
-    return tuple(shape) if shape is not None and all(isinstance(size, int) for size in shape) else None
 
 
 class OnnxForm(NormalForm):
@@ -175,7 +118,7 @@ class OnnxForm(NormalForm):
         outputs = self.number_outputs(node, *operator.key(bodies))
         if operator.of_further:
             outputs[1:] = [self.table.number("output", outputs[0], i, operator.of_further) for i in range(1, len(outputs))]
-        shape = _static_shape(self._types, (node, 0))
+        shape = static_shape(self._types, (node, 0))
         if shape is not None:
             self._shapes.setdefault(outputs[0], shape)
         return outputs
@@ -185,12 +128,17 @@ class OnnxForm(NormalForm):
         is_bool = key[0] == "constant" and key[1][0] == BOOL
         return {(b"\0",): False, (b"\1",): True}.get(key[1][2]) if is_bool else None
 
+    def read_step(self, node: Node, operands: Sequence[int | None], find: FindConstant) -> AffineStep | None:
+        from graphshare.formats.onnx.affine import read_step  # start-up: terms alone often do
+
+        return read_step(self, self._opsets.get("", 1), node, operands, find)
+
     def is_call(self, node: Node) -> bool:
         return key_of_call(node) in self._functions
 
     def find_shape(self, place: Place) -> tuple[int, ...] | None:
         """Return the shape of a value where it follows from the inputs."""
-        return _static_shape(self._types, place)
+        return static_shape(self._types, place)
 
     def find_sizes(self, place: Place | None) -> Sequence[int | str | None] | None:
         """Return the sizes of a value where its rank follows from the inputs."""

@@ -1,0 +1,106 @@
+"""ONNX's operators that multiply one operand by constants and add constants, as :class:`AffineStep` has them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from graphshare.formats.onnx.constants import FLOAT, INT, read_parts
+from graphshare.formats.onnx.operators import find_meaning
+from graphshare.formats.onnx.values import StoredValue
+from graphshare.ir.graph import Node
+from graphshare.ir.terms import AffineStep, FindConstant, NormalForm
+
+_FIRST_INFERENCE = 7
+"""The first version of BatchNormalization that uses stored statistics unless it is told to train."""
+
+
+class _Operator:
+    """An operator with the terms of its operands, and its constants."""
+
+    def __init__(self, form: NormalForm, opset: int, node: Node, operands: Sequence[int | None], find: FindConstant) -> None:
+        self.form, self.opset, self.node, self.operands, self.find = form, opset, node, operands, find
+
+    def read_number(self, name: str, default: float) -> float:
+        """Return an attribute that is a number, an integer or a float."""
+        value = self.node.details.values.get(name)
+        if not isinstance(value, StoredValue):
+            return default
+        parts = read_parts(value.content)
+        # One that is 0 need not say so.
+        return float(struct.unpack("<f", parts[FLOAT])[0]) if FLOAT in parts else float(parts.get(INT, 0))
+
+
+def read_step(
+    form: NormalForm, opset: int, node: Node, operands: Sequence[int | None], find: FindConstant
+) -> AffineStep | None:
+    """Return what an operator multiplies by and adds, as constants; None where it does something else."""
+    rule = None if node.details.domain or len(operands) < 1 else _RULES.get(node.op)
+    return None if rule is None else rule(_Operator(form, opset, node, operands, find))
+
+
+def _read_conv(operator: _Operator) -> AffineStep | None:
+    """Read a convolution: all that it does beside its weights and its bias is a term, that of the operator without these."""
+    node, operands = operator.node, operator.operands
+    weight, bias = operator.find(1), operator.find(2)
+    source = operands[0]
+    if weight is None or source is None or (bias is None and len(operands) > 2):
+        return None
+    unnamed = operator.form.table.number("weights", weight.shape)
+    plain = replace(node, inputs=node.inputs[:2])
+    core = operator.form.make_terms(plain, [source, unnamed], ())[0]
+    return AffineStep(0, core=core, kernel=weight, shift=bias, axis=1 - len(weight.shape))
+
+
+def _read_matmul(operator: _Operator) -> AffineStep | None:
+    weight = operator.find(1)
+    if weight is None or len(weight.shape) != 2:
+        return None
+    return AffineStep(0, core=("dot", operator.operands[0]), kernel=weight, out_axis=1, axis=-1)
+
+
+def _read_gemm(operator: _Operator) -> AffineStep | None:
+    weight, bias = operator.find(1), operator.find(2)
+    if weight is None or operator.read_number("transA", 0) or (bias is None and len(operator.operands) > 2):
+        return None
+    alpha, beta = operator.read_number("alpha", 1), operator.read_number("beta", 1)
+    out_axis = 0 if operator.read_number("transB", 0) else 1
+    core = ("dot", operator.operands[0])
+    return AffineStep(0, core=core, kernel=weight, out_axis=out_axis, axis=-1, factor=alpha, shift=bias, shift_factor=beta)
+
+
+def _read_norm(operator: _Operator) -> AffineStep | None:
+    node = operator.node
+    version, _ = find_meaning(node.op, operator.opset)
+    statistics = [operator.find(place) for place in (1, 2, 3, 4)]
+    if version < _FIRST_INFERENCE or operator.read_number("training_mode", 0) or len(node.details.outputs) > 1:
+        return None
+    gamma, beta, mean, variance = statistics
+    if gamma is None or beta is None or mean is None or variance is None:
+        return None
+    return AffineStep(0, norm=(gamma, beta, mean, variance), epsilon=operator.read_number("epsilon", 1e-5))
+
+
+def _read_elementwise(operator: _Operator) -> AffineStep | None:
+    constants = [operator.find(place) for place in (0, 1)]
+    places = [place for place, constant in enumerate(constants) if constant is None]
+    if len(places) != 1 or len(operator.operands) != 2:
+        return None
+    (source,), op = places, operator.node.op
+    constant = constants[1 - source]
+    if op in ("Add", "Sub"):
+        if source == 1 and op == "Sub":
+            return AffineStep(source, factor=-1.0, shift=constant)
+        return AffineStep(source, shift=constant, shift_factor=-1.0 if op == "Sub" else 1.0)
+    return None if op == "Div" and source == 1 else AffineStep(source, scale=constant, divides=op == "Div")
+
+
+_RULES: Mapping[str, Callable[[_Operator], AffineStep | None]] = {
+    "Conv": _read_conv,
+    "MatMul": _read_matmul,
+    "Gemm": _read_gemm,
+    "BatchNormalization": _read_norm,
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div"), _read_elementwise),
+}

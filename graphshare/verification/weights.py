@@ -1,0 +1,353 @@
+"""Regions decided by their weights, for every input: what both sides compute is one expression but for rounded numbers.
+
+Operators that multiply by constants and add constants are joined, in float64, to one linear operator with its kernel and its
+bias, or to one scale and shift for each element. Two of them are one value if their numbers are at most ``LIMIT`` steps apart;
+what reads them has the same term on both sides, if it does the same. No sample is needed, and no weight hides behind its bias:
+each is compared in steps of its own size, and a bias in steps of the largest number that was added to it.
+
+A fold rounds a few times: one of BatchNormalization takes a sum, a root, a quotient and a product, each rounded by half a step
+at most. That makes 1.75 parts of the dtype's precision, and a step is half to one part of a number: 3.5 steps. ``LIMIT``
+allows for two folds in a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from graphshare.analysis.name_lists import output_name
+from graphshare.analysis.normal_form import make_form
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.lookup import RecordsByName
+from graphshare.ir.graph import Entry, Node
+from graphshare.ir.terms import AffineStep, Constant, NormalForm, Place
+from graphshare.ir.walk import list_operands
+from graphshare.ops.kernel import Array
+from graphshare.verification.region_plan import AnalyzedModel, Cone, RegionPlan, find_term, get_place
+
+LIMIT = 8.0
+"""Steps of a dtype between two numbers that folds can make of the same weights."""
+_FLOATS = ("float16", "float32", "float64")
+"""Dtypes of weights, the coarsest first."""
+_SHOWING = frozenset(
+    "Add Clip Elu HardSigmoid HardSwish LeakyRelu Mul PRelu Relu Selu Sigmoid Softplus Sub Tanh ThresholdedRelu".split()
+)
+"""Operators whose results differ for some inputs where those of one operand do."""
+_BLOCK = 1 << 17
+"""Elements of a kernel that are compared at once."""
+
+
+class Weighing(Struct, frozen=True):
+    """How many steps the numbers of both sides are apart at most, and those that are too far apart, in words."""
+
+    steps: float
+    unlike: str = ""
+
+
+class _Affine(Struct, frozen=True, eq=False):
+    """A value that is a ``factor`` times a linear operator, or times the value ``core`` itself, plus a ``bias``.
+
+    ``axis`` is that of channels, counted from the last, of which ``factor`` and ``bias`` have a number each; None for numbers
+    in shapes that broadcast. ``bulk`` is the sum of what was added up to a bias without signs, ``dtype`` the coarsest of its
+    numbers, and ``name`` that of the constant that was added last.
+    """
+
+    core: Hashable
+    factor: Array
+    bias: Array
+    bulk: Array
+    dtype: str
+    kernel: Constant | None = None
+    out_axis: int = 0
+    axis: int | None = None
+    name: str = ""
+
+
+class Weigher:
+    """Compares the weights of regions of a plan."""
+
+    def __init__(self, sides: Sequence[AnalyzedModel], plan: RegionPlan) -> None:
+        self._sides, self._plan = sides, plan
+        self._forms: list[NormalForm | None] = []
+        self._records: list[RecordsByName | None] = []
+        for side in sides:
+            # Forms of its own: they count the identities that they use.
+            form = make_form(side.model.graph, side.model.parameter_file, plan.left.form.table, side.facts)
+            self._forms.append(form)
+            file = side.model.parameter_file
+            self._records.append(None if file is None else RecordsByName(file))
+
+    def weigh(self, cone: Cone) -> Weighing | None:
+        """Return how the numbers of both sides compare; None where the sides are not one expression, or have other numbers.
+
+        Raises MemoryLimitError.
+        """
+        if any(node.subgraphs for side in cone.sides for node in side) or None in self._forms:
+            return None
+        expressions = _Expressions(self._plan)
+        ends: list[list[int]] = []
+        with np.errstate(all="ignore"):  # what is not finite decides nothing
+            for side in (0, 1):
+                numbers = self._number(side, cone, expressions)
+                if numbers is None:
+                    return None
+                ends.append([numbers[get_place(end[side])] for end in cone.ends])
+            if ends[0] == ends[1]:
+                return Weighing(expressions.steps)
+            unlike = (expressions.find_unlike(a, b) for a, b in zip(*ends, strict=True) if a != b)
+            text = next(unlike, None)
+        return Weighing(float("inf"), text) if text else None
+
+    def _number(self, side: int, cone: Cone, expressions: _Expressions) -> dict[Place, int] | None:
+        """Return the numbers of the values of a side of a region; None where its operators cannot be read."""
+        form, terms = self._forms[side], self._plan.terms[side]
+        assert form is not None
+        numbers: dict[Place, int] = {}
+        for node in cone.sides[side]:
+            entries = list_operands(node)
+            operands = [
+                None if e is None else numbers[get_place(e)] if get_place(e) in numbers else find_term(terms, e)
+                for e in entries
+            ]
+
+            def find(place: int, entries: Sequence[Entry | None] = entries) -> Constant | None:
+                entry = entries[place] if place < len(entries) else None
+                return None if entry is None else self._find_constant(side, entry)
+
+            step, rank = form.read_step(node, operands, find), _find_rank(self._sides[side], node)
+            affine = None if step is None else expressions.apply(step, operands[step.source], rank)
+            if affine is not None:
+                numbers[node, 0] = expressions.number(affine, side)
+                continue
+            outputs = form.make_terms(node, [operand for operand in operands if operand is not None], ())
+            numbers.update({(node, index): term for index, term in enumerate(outputs)})
+        return numbers
+
+    def _find_constant(self, side: int, entry: Entry) -> Constant | None:
+        """Return a constant of floats that a side reads; None for any other value."""
+        place, terms = get_place(entry), self._plan.terms[side]
+        if place not in terms.terms:
+            return None
+        term, name = terms.of(entry), output_name(entry)
+        computed = self._sides[side].facts.computed.get(place)
+        if computed is not None:
+            dtype, shape, data = computed
+            return (
+                Constant(term, dtype, shape, name, lambda: np.frombuffer(data, dtype).reshape(shape))
+                if dtype in _FLOATS
+                else None
+            )
+        records = self._records[side]
+        record = None if records is None or terms.key(entry)[0] != "constant" else records.of(entry.node)
+        if (
+            records is None
+            or record is None
+            or record.dtype not in _FLOATS
+            or record.shape is None
+            or record.storage != "default"
+        ):
+            return None
+
+        def read() -> Array:
+            with ArrayReader(records.file) as reader:
+                return reader.read(record)
+
+        return Constant(term, record.dtype, tuple(record.shape), name, read)
+
+
+def _find_rank(side: AnalyzedModel, node: Node) -> int | None:
+    """Return the rank of what an operator returns, where it follows from the inputs."""
+    shape = side.find_parts(Entry(node))[1]
+    return None if shape is None else len(shape)
+
+
+class _Expressions:
+    """The values of both sides of one region: those that are affine get a number where their numbers are near."""
+
+    def __init__(self, plan: RegionPlan) -> None:
+        self._table = plan.left.form.table
+        self._first = len(self._table.keys)
+        self._affine: dict[int, _Affine] = {}
+        self._by_core: dict[Hashable, list[int]] = {}
+        self.steps = 0.0
+
+    def number(self, affine: _Affine, side: int) -> int:
+        """Return the number of an affine value: on the right that of a left one with the same numbers, but for rounding."""
+        known = self._by_core.setdefault(affine.core, [])
+        for number in reversed(known if side else []):  # the last one is that in which most is joined
+            steps, _ = _measure(self._affine[number], affine, most=LIMIT)
+            if steps <= LIMIT:
+                self.steps = max(self.steps, steps)
+                return number
+        number = self._table.number("affine", len(self._table.keys))
+        self._affine[number] = affine
+        if not side:
+            known.append(number)
+        return number
+
+    def apply(self, step: AffineStep, source: int | None, rank: int | None) -> _Affine | None:
+        """Return the value that a step makes of the one with a number; None where a number of it is not finite."""
+        if source is None:
+            return None
+        shift = np.zeros(()) if step.shift is None else _read(step.shift) * step.shift_factor
+        constants = [each for each in (step.kernel, step.scale, step.shift, *(step.norm or ())) if each is not None]
+        dtype = min((each.dtype for each in constants), key=_FLOATS.index, default=_FLOATS[-1])
+        name = step.shift.name if step.shift is not None else constants[-1].name if constants else ""
+        if step.kernel is not None:
+            # A convolution states its bias by channel, in no shape that broadcasts.
+            bias = _split_channels(shift.reshape(-1, *[1] * (-step.axis - 1)) if shift.ndim == 1 else shift, step.axis)
+            if bias is None:
+                return None
+            factor = np.full((), step.factor)
+            return _check(_Affine(step.core, factor, bias, abs(bias), dtype, step.kernel, step.out_axis, step.axis, name))
+        scale = np.full((), step.factor) if step.scale is None else _read(step.scale) * step.factor
+        before = self._affine.get(source)
+        if step.norm is not None:
+            # Channels come second.
+            tail = -before.axis - 1 if before is not None and before.axis is not None else None if rank is None else rank - 2
+            if tail is None or tail < 0:
+                return None
+            gamma, beta, mean, variance = (_read(each).reshape(-1, *[1] * tail) for each in step.norm)
+            scale = gamma / np.sqrt(variance + step.epsilon)
+            shift, bulk = beta - mean * scale, abs(beta) + abs(mean * scale)
+        else:
+            scale = 1 / scale if step.divides else scale
+            bulk = abs(shift)
+        if before is not None and before.axis is not None:
+            split = [_split_channels(each, before.axis) for each in (scale, shift, bulk)]
+            known = [each for each in split if each is not None]
+            if len(known) < len(split):
+                before = None
+            else:
+                scale, shift, bulk = known
+        if before is None or before.axis is None:
+            scale, shift, bulk = map(_trim, (scale, shift, bulk))
+        if before is None:
+            return _check(_Affine(("each", source), scale, shift, bulk, dtype, name=name))
+        return _check(
+            _Affine(
+                before.core,
+                before.factor * scale,
+                before.bias * scale + shift,
+                before.bulk * abs(scale) + bulk,
+                min(before.dtype, dtype, key=_FLOATS.index),
+                before.kernel,
+                before.out_axis,
+                before.axis,
+                name,
+            )
+        )
+
+    def find_unlike(self, a: int, b: int) -> str | None:
+        """Return the numbers in which two values differ that are one expression but for these, in words; None for others."""
+        one, other = self._affine.get(a), self._affine.get(b)
+        if one is not None and other is not None:
+            if one.core == other.core:
+                return _measure(one, other)[1]
+            return self._find_unlike_part(one.core, other.core)
+        keys = self._table.keys[a], self._table.keys[b]
+        if min(a, b) < self._first or not all(key[0] == "operator" and key[1] in _SHOWING for key in keys):
+            return None
+        return self._find_unlike_part(*keys)
+
+    def _find_unlike_part(self, a: Any, b: Any) -> str | None:
+        """Return the difference of two keys that differ in new terms alone."""
+        if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+            parts = [(x, y) for x, y in zip(a, b, strict=True) if x != y]
+            texts = [self._find_unlike_part(x, y) for x, y in parts]
+            return texts[0] if texts and all(texts) else None
+        if type(a) is int and type(b) is int and min(a, b) >= self._first and max(a, b) < len(self._table.keys):
+            return self.find_unlike(a, b)
+        return None
+
+
+def _read(constant: Constant) -> Array:
+    return np.asarray(constant.read(), np.float64)
+
+
+def _trim(array: Array) -> Array:
+    """Return an array without axes of one element in front."""
+    axes = next((axis for axis, size in enumerate(array.shape) if size != 1), array.ndim)
+    return array.reshape(array.shape[axes:])
+
+
+def _split_channels(array: Array, axis: int) -> Array | None:
+    """Return the number of each channel of an array that broadcasts, or the one number of all; None where it has others."""
+    trimmed = _trim(array)
+    if not trimmed.ndim:
+        return trimmed
+    return trimmed.reshape(-1) if trimmed.ndim == -axis and trimmed.size == len(trimmed) else None
+
+
+def _check(affine: _Affine) -> _Affine | None:
+    return affine if all(np.isfinite(each).all() for each in (affine.factor, affine.bias, affine.bulk)) else None
+
+
+def _measure(one: _Affine, other: _Affine, most: float = float("inf")) -> tuple[float, str]:
+    """Return how many steps of the coarser dtype two values with one core are apart, and where, in words.
+
+    What follows numbers that are more than ``most`` steps apart is not looked at.
+    """
+    dtype = min(one.dtype, other.dtype, key=_FLOATS.index)
+    worst, text = 0.0, ""
+    for name, first, second, bulk in _list_numbers(one, other):
+        steps, index = _count_steps(first, second, bulk, dtype)
+        if not steps <= worst:
+            place = f" at {list(index)}" if index else ""
+            worst, text = steps, f"{name} is {steps:.3g} steps of {dtype} from that of the original{place}"
+        if worst > most:
+            break
+    return worst, text
+
+
+def _list_numbers(one: _Affine, other: _Affine) -> Iterator[tuple[str, Array, Array, Array]]:
+    """Yield the numbers of two values with one core, in blocks, and in which sizes they are compared."""
+    bulk = np.maximum(one.bulk, other.bulk)
+    yield f"bias {other.name!r}" if other.name else "the bias", one.bias, other.bias, bulk
+    if one.kernel is None or other.kernel is None:
+        size = np.maximum(abs(one.factor), abs(other.factor))
+        yield f"scale {other.name!r}" if other.name else "the scale", one.factor, other.factor, size
+        return
+    is_same = (one.kernel.term, one.out_axis) == (other.kernel.term, other.out_axis)
+    if is_same and np.array_equal(one.factor, other.factor):
+        return
+    kernels = [np.moveaxis(each.kernel.read(), each.out_axis, 0) for each in (one, other) if each.kernel is not None]
+    if kernels[0].shape != kernels[1].shape:
+        yield "the shape of the weight", np.zeros(1), np.zeros(2), bulk
+        return
+    count = len(kernels[0])
+    rows = max(_BLOCK // max(kernels[0][:1].size, 1), 1)
+    tail = [1] * (kernels[0].ndim - 1)
+    factors = [np.broadcast_to(each.factor, count).reshape(-1, *tail) for each in (one, other)]
+    for at in range(0, count, rows):
+        first, second = (
+            kernel[at : at + rows].astype(np.float64) * factor[at : at + rows]
+            for kernel, factor in zip(kernels, factors, strict=True)
+        )
+        yield f"weight {other.kernel.name!r}", first, second, np.maximum(abs(first), abs(second))
+
+
+def _count_steps(first: Array, second: Array, bulk: Array, dtype: str) -> tuple[float, Sequence[int]]:
+    """Return how many steps of a dtype at numbers as large as ``bulk`` two arrays are apart at most, and where.
+
+    Numbers below the normal ones of a dtype count as the smallest of these.
+    """
+    if first.shape != second.shape and first.ndim and second.ndim:
+        return float("inf"), ()
+    apart = np.abs(first - second)
+    size = np.maximum(bulk, float(np.finfo(dtype).tiny))
+    relative = apart / size
+    most = relative.max(initial=0.0)
+    if not most:
+        return 0.0, ()
+    if not np.isfinite(most):
+        return float("inf"), ()
+    # A step is half to one part of a number, so that only these can be the most steps apart.
+    places = np.flatnonzero(relative >= most / 2)
+    sizes = np.broadcast_to(size, apart.shape).reshape(-1)[places]
+    steps = apart.reshape(-1)[places] / np.spacing(sizes.astype(dtype)).astype(np.float64)
+    worst = int(np.argmax(steps))
+    return float(steps[worst]), [int(index) for index in np.unravel_index(places[worst], apart.shape)]
