@@ -94,6 +94,14 @@ class Integers(msgspec.Struct, frozen=True):
     is_mask: bool = False
 
 
+class Inlined(msgspec.Struct, frozen=True):
+    """A graph with nodes in place of ``count`` calls, of which ``defined`` were fused operators."""
+
+    graph: Graph
+    count: int = 0
+    defined: int = 0
+
+
 class NamedModel(msgspec.Struct, frozen=True):
     """The name of a model's file in a folder, and those of its parameter files there by epoch, the newest last."""
 
@@ -374,9 +382,9 @@ class ModelFormat(ABC):
         """Return the terms of the nodes of a graph; None for a format without a normal form."""
         return None
 
-    def inline_calls(self, graph: Graph, heads: Sequence[Entry]) -> tuple[Graph, int]:
-        """Return the graph of ``heads`` with the nodes of functions in place of calls, and how many calls those replaced."""
-        return graph, 0
+    def inline_calls(self, graph: Graph, heads: Sequence[Entry], fused: Collection[str] = ()) -> Inlined:
+        """Return the graph of ``heads`` with nodes in place of calls, and of ``fused`` operators that have definitions."""
+        return Inlined(graph)
 
     def find_computable(
         self, graph: Graph, types: Mapping[Place, StaticType]

@@ -106,6 +106,10 @@ class NormalForm(ABC):
         """Return what an operator multiplies by and adds, as constants; None where it does something else."""
         return None
 
+    def read_number(self, term: int) -> tuple[str, tuple[int, ...], bytes] | None:
+        """Return the dtype, shape and bytes of the term of a small constant; None for any other."""
+        return None
+
     def find_truth(self, term: int) -> bool | None:
         """Return the truth of a term that is a boolean constant; None for any other."""
         return None

@@ -331,7 +331,7 @@ class ModelComparison:
             self.departures = self.departures or list(self._judge.departures)
             judged = leave_drawn_regions(judged, drawing)
             self._regions += [msgspec.structs.replace(judged, taken=each) for each in taken]
-        if self._regions and not any(each.regions for each in self._regions):
+        if self._regions and not any(each.regions or each.defined for each in self._regions):
             self._set_exact(self._regions[0])  # ranks that a run showed made all of them exact
 
 

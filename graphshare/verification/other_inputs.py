@@ -40,6 +40,15 @@ _MASKS = frozenset(
     """.split()
 )
 """Operators that let through some numbers and hide others, and round neither."""
+_MOVING = frozenset(
+    """Cast Concat Constant ConstantOfShape DepthToSpace Expand Flatten Gather GatherElements GatherND Identity Reshape Shape
+    Size Slice SliceChannel SpaceToDepth Split Squeeze Tile Transpose Unsqueeze _copy expand_dims slice_axis stack transpose
+    """.split()
+)
+"""Operators whose results are elements of their operands, or sizes of these."""
+_MEASURING = ("Shape", "Size", "shape_array", "size_array")
+_FIRST_LABEL, _LAST_LABEL = 1 << 20, 1 << 24
+"""Integers that a float32 holds, beyond what constants most often are."""
 _GRID = frozenset(("DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"))
 _SCALES = (1.0, 8.0, 0.125, 1000.0)
 _FEW, _MORE = 4096, 32
@@ -58,6 +67,11 @@ _SAMPLES, _NUMBERS = 1024, 1 << 14
 def is_on_grid(cone: Cone) -> bool:
     """Whether one side of a region rounds to a grid: numbers beside the grid may not reach it, so others show nothing."""
     return any(node.op in _GRID for node in chain(*cone.sides)) and not is_alike(cone)
+
+
+def only_moves(cone: Cone) -> bool:
+    """Whether both sides of a region do nothing but move values, and compute sizes."""
+    return all(node.op in _MOVING for node in chain(*cone.sides))
 
 
 def is_alike(cone: Cone) -> bool:
@@ -109,7 +123,7 @@ class Trial(Struct, frozen=True, eq=False):
         to show whether they differ: the text says, too, why these could not be computed.
         """
         try:
-            parts = self._choose_parts()
+            parts = self._choose_parts(self.parts)
             draws = self._choose_draws(chain(*(part.nodes for part in parts)), is_same=is_same, is_like=is_like)
             places = [self._name_starts(side, part) for side, part in enumerate(parts)]
             values = self._read_values(places) if draws else {}
@@ -118,15 +132,38 @@ class Trial(Struct, frozen=True, eq=False):
         except (InputError, RefusedError) as error:
             return error.faults[0].message if is_like else ""
 
-    def _choose_parts(self) -> Sequence[Part]:
-        """Return for each side what computes the ends from terms that both are computed from.
+    def moves_alike(self) -> bool:
+        """Whether both sides move labels, each of which is there once, to the same places: they do so with all values."""
+        try:
+            starts = chain(*(self.plan.list_starts(self.cone, side).values() for side in (0, 1)))
+            parts = self._choose_parts(self._cut_parts({term for term, entry in starts if entry.node.op}))
+            if any(node.op and node.op not in _MOVING for part in parts for node in part.nodes):
+                return False
+            places = [self._name_starts(side, part) for side, part in enumerate(parts)]
+            values = self._read_values(places)
+            # Of an array whose size alone is read, any values do.
+            moved = {key: array for key, array in values.items() if not _are_sizes_read(parts, places, key)}
+            is_labelled = _can_label(moved) and not self._try_draw(parts, places, values, draw_labels, is_strict=True)
+        except (InputError, RefusedError):
+            return False
+        return is_labelled
+
+    def _cut_parts(self, known: set[int]) -> Sequence[Part]:
+        """Return for each side what computes the ends from known terms."""
+        for part in self.parts:
+            part.opened.clear()  # no third one is open beside two
+        targets = [[end[side] for end in self.cone.ends] for side in (0, 1)]
+        return [Part(self.sides[i].model, own, *self.plan.trace(i, own, known)) for i, own in enumerate(targets)]
+
+    def _choose_parts(self, parts: Sequence[Part]) -> Sequence[Part]:
+        """Return for each side what computes the ends from terms that both are computed from, at first ``parts``.
 
         A term that one side alone starts from follows from others of the other side, so that both could not be chosen freely.
 
         Raises:
             RefusedError: there are none.
         """
-        parts, known = self.parts, set[int]()
+        known = set[int]()
         while True:
             left, right = (set(part.touched.values()) for part in parts)
             if left == right:
@@ -134,10 +171,7 @@ class Trial(Struct, frozen=True, eq=False):
             if known == left & right:
                 raise RefusedError(Fault("different inputs cannot be drawn"))
             known = left & right
-            for part in parts:
-                part.opened.clear()  # no third one is open beside two
-            targets = [[end[side] for end in self.cone.ends] for side in (0, 1)]
-            parts = [Part(self.sides[i].model, own, *self.plan.trace(i, own, known)) for i, own in enumerate(targets)]
+            parts = self._cut_parts(known)
 
     def _choose_draws(self, nodes: Iterable[Node], *, is_same: bool, is_like: bool) -> list[Draw]:
         """Return the draws that may show a difference of a region, which is computed by these nodes."""
@@ -214,6 +248,28 @@ def _cast_values(values: Values, places: Mapping[Place, Key], like: Mapping[Plac
 
 def _is_finite(value: Any) -> bool:
     return not isinstance(value, np.ndarray) or value.dtype.kind != "f" or bool(np.isfinite(value).all())
+
+
+def _are_sizes_read(parts: Sequence[Part], places: Sequence[Mapping[Place, Key]], key: Key) -> bool:
+    """Whether both sides read of a value nothing but its sizes."""
+    starts = {place for own in places for place, each in own.items() if each == key}
+    readers = [node for part in parts for node in part.nodes if any((e.node, e.index) in starts for e in node.inputs)]
+    return all(node.op in _MEASURING for node in readers)
+
+
+def _can_label(values: Values) -> bool:
+    """Whether each element of some arrays of float32 or float64 can have a label of its own."""
+    is_wide = all(array.dtype in (np.float32, np.float64) for array in values.values())
+    return bool(values) and is_wide and sum(array.size for array in values.values()) <= _LAST_LABEL - _FIRST_LABEL
+
+
+def draw_labels(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
+    """Yield the same arrays with an integer of its own in place of each float."""
+    labels, at = dict(values), _FIRST_LABEL
+    for key, array in ((key, array) for key, array in values.items() if array.dtype in (np.float32, np.float64)):
+        labels[key] = np.arange(at, at + array.size, dtype=array.dtype).reshape(array.shape)
+        at += array.size
+    yield labels
 
 
 def draw_scaled(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:

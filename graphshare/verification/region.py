@@ -82,7 +82,8 @@ class Region(msgspec.Struct, frozen=True):
 class RegionReport(msgspec.Struct, frozen=True):
     """How many operators of the original are exact in the other model, by which identities, and the regions that are not.
 
-    ``taken`` has for each If of the original whether its condition was true.
+    ``taken`` has for each If of the original whether its condition was true. ``defined`` is the number of fused operators that
+    were compared by their definitions, which round in another way.
     """
 
     exact: int
@@ -90,6 +91,7 @@ class RegionReport(msgspec.Struct, frozen=True):
     identities: Mapping[str, int]
     regions: tuple[Region, ...] = ()
     taken: Mapping[str, bool] = msgspec.field(default_factory=dict)
+    defined: int = 0
 
     def __bool__(self) -> bool:
         return all(self.regions)

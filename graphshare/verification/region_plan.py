@@ -237,6 +237,7 @@ class Planner:
         self._is_mixed = find_format(left.graph) is not find_format(right.graph)
         self._aliases = {other: name for name, other in inputs.items()}
         self._inlined_calls = 0
+        self.defined = 0
         self.changes = PlanChanges()
         self._take(left, right, heads)
 
@@ -249,13 +250,26 @@ class Planner:
 
     def _inline_calls(self) -> None:
         """Put the nodes of functions in the places of calls: only nodes have types, values of their own and identities."""
-        inlined = [find_format(side.model.graph).inline_calls(side.model.graph, side.heads) for side in self.sides]
-        self._inlined_calls = sum(count for _, count in inlined)
+        operators = [{node.op for node in side.nodes} for side in self.sides]
+        # A fused operator that both models have is one term; what only one has is compared by its definition.
+        fused = [own - other for own, other in (operators, operators[::-1])]
+        inlined = [
+            find_format(side.model.graph).inline_calls(side.model.graph, side.heads, own)
+            for side, own in zip(self.sides, fused, strict=True)
+        ]
+        self._inlined_calls = sum(each.count for each in inlined)
+        self.defined = sum(each.defined for each in inlined)
         if self._inlined_calls:
-            pairs = list(zip(self.sides, inlined, strict=True))
-            left, right = (msgspec.structs.replace(side.model, graph=graph) for side, (graph, _) in pairs)
-            lefts, rights = (graph.heads if count else side.heads for side, (graph, count) in pairs)
+            left, right = (
+                msgspec.structs.replace(side.model, graph=each.graph) for side, each in zip(self.sides, inlined, strict=True)
+            )
+            lefts, rights = (
+                each.graph.heads if each.count else side.heads for side, each in zip(self.sides, inlined, strict=True)
+            )
+            contents = [side.contents for side in self.sides]
             self._take(left, right, list(zip(lefts, rights, strict=True)))
+            for side, known in zip(self.sides, contents, strict=True):
+                side.contents.update(known)  # weights are read and hashed once
 
     def is_head(self, end: Pair) -> bool:
         """Whether two values are outputs of the models that belong together."""

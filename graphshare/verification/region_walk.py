@@ -24,8 +24,8 @@ from graphshare.ir.graph import Entry, Node
 from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import BodyPair, chooses_bodies, open_bodies, pair_owners
-from graphshare.verification.comparison import Tolerate, compare_values
-from graphshare.verification.other_inputs import Trial, has_other_values, is_alike, is_on_grid
+from graphshare.verification.comparison import EXACT, Tolerance, Tolerate, compare_values
+from graphshare.verification.other_inputs import Trial, has_other_values, is_alike, is_on_grid, only_moves
 from graphshare.verification.parts import Part, compute_part
 from graphshare.verification.region import BodyJudge, Feeds, Region, RegionReport, judge_region, make_region
 from graphshare.verification.region_plan import (
@@ -346,10 +346,14 @@ class RegionWalk:
     def _look_deeper(self, step: _Step, region: Region, *, is_same: bool) -> Region:
         """Return a region that is judged by its values with what these hide, or with what its weights say of every input."""
         cone = step.cone
-        weighed = self._weigher.weigh(cone) if region else None
-        if weighed is not None:
+        weighed = self._weigher.weigh(cone)
+        if weighed is not None and (region or weighed.unlike):  # values that depart win over weights that are near
             steps = None if weighed.unlike else weighed.steps
             return msgspec.structs.replace(region, steps=steps, unlike=weighed.unlike)
+        if is_same and only_moves(cone):
+            trials = (self._make_trial(step, number, EXACT) for number in range(len(self.draws)))
+            if all(trial.moves_alike() for trial in trials):
+                return msgspec.structs.replace(region, steps=0.0)
         if any(node.subgraphs for node in chain(*cone.sides)):
             step.close()
         # Unlike terms and equal bits: the change did not show, or is none. Like operators need another look for that.
@@ -374,14 +378,16 @@ class RegionWalk:
             hidden = self._make_trial(step).find_hidden(is_same=is_same, is_like=is_like)
         return msgspec.structs.replace(region, hidden=hidden, switches=switches)
 
-    def _make_trial(self, step: _Step) -> Trial:
-        inputs = [values.inputs for values in self.draws[-1]]  # of several sets the one with more samples
-        return Trial(self._planner.sides, self.plan, step.cone, step.parts, inputs, self._read_term, self._tolerate)
+    def _make_trial(self, step: _Step, number: int = -1, tolerance: Tolerance | None = None) -> Trial:
+        """Return the trial of a region on a set of inputs, of several the one with more samples; by default as it is judged."""
 
-    def _read_term(self, term: int) -> Any:
-        """Return the value of a term in the left model on the last inputs."""
-        value = self.draws[-1][0].by_term.get(term)
-        return self._find_value(self.plan.entries[0][term]) if value is None else value
+        def read(term: int) -> Any:
+            value = self.draws[number][0].by_term.get(term)
+            return self._find_value(self.plan.entries[0][term]) if value is None else value
+
+        inputs = [values.inputs for values in self.draws[number]]
+        tolerate = self._tolerate if tolerance is None else lambda wanted, value: tolerance
+        return Trial(self._planner.sides, self.plan, step.cone, step.parts, inputs, read, tolerate)
 
     def _find_ranks(self, cone: Cone) -> Iterator[tuple[Place, int]]:
         """Yield the ranks of what either side starts from, where they do not follow from its inputs."""

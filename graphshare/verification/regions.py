@@ -59,7 +59,8 @@ class Judge:
                     break
                 # A body that takes the place of its If brings names to pair, and may hold further Ifs of constants.
                 self._planner = planner
-        return self._report(self._plan, []) if self._plan is not None and not self._plan.cones else None
+        is_exact = self._plan is not None and not self._plan.cones and not self._planner.defined
+        return self._report(self._plan, []) if is_exact and self._plan is not None else None
 
     def _choose_bodies(self) -> Planner | None:
         """Return the planner of models without Ifs of constants; None where there are none that one model alone has."""
@@ -123,7 +124,7 @@ class Judge:
         for each in inner:
             exact, operators = exact + each.exact, operators + each.operators
             used.update(each.identities)
-        return RegionReport(exact, operators, dict(used), tuple(regions))
+        return RegionReport(exact, operators, dict(used), tuple(regions), defined=self._planner.defined)
 
 
 def tolerate_region(dtype: str, chosen: Tolerance) -> Tolerate:

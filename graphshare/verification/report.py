@@ -89,7 +89,8 @@ class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
     def is_weighed(self) -> bool:
         """Whether all that is not exact is the same for every input, by its weights."""
         regions = [region for each in self.regions for region in each.regions]
-        return bool(regions) and all(region.is_weighed for region in regions)
+        is_told_apart = bool(regions) or any(each.defined for each in self.regions)
+        return is_told_apart and all(region.is_weighed for region in regions)
 
     @property
     def title(self) -> str:
@@ -279,6 +280,8 @@ def region_stage(rounds: Sequence[RegionReport]) -> Stage:
     """Return the stage of the regions of all runs; the first that departs is named, with its operators on both sides."""
     (unjudged, near, departed), last = _merge_rounds(rounds), rounds[-1]
     parts = [f"{last.exact:,} of {format_count(last.operators, 'operator')} exact"]
+    if last.defined:
+        parts.append(f"{format_count(last.defined, 'fused operator')} by definition")
     weighed = [region for region in near if region.is_weighed]
     if weighed:
         most = max(region.steps or 0.0 for region in weighed)
@@ -302,7 +305,7 @@ def region_stage(rounds: Sequence[RegionReport]) -> Stage:
 
 def add_regions(stages: Sequence[Stage], rounds: Sequence[RegionReport]) -> tuple[Stage, ...]:
     """Return the stages of a proof with those of the regions of all runs: before the values, and after all what values hide."""
-    if not any(each.regions for each in rounds):
+    if not any(each.regions or each.defined for each in rounds):
         return tuple(stages)
     place = [stage.name for stage in stages].index("values")
     result = (*stages[:place], region_stage(rounds), *_list_unlike(rounds), *stages[place:])
@@ -313,7 +316,9 @@ def add_regions(stages: Sequence[Stage], rounds: Sequence[RegionReport]) -> tupl
 
 def _list_unlike(rounds: Sequence[RegionReport]) -> Iterator[Stage]:
     """Yield the stage of weights that are not those of the original, if there are any: some input shows that."""
-    unlike = {f"{_name_end(region)}: {region.unlike}": None for each in rounds for region in each.regions if region.unlike}
+    # A body may be one that no input reaches.
+    regions = [region for each in rounds for region in each.regions if region.unlike and not region.place]
+    unlike = dict.fromkeys(f"{_name_end(region)}: {region.unlike}" for region in regions)
     if unlike:
         yield Stage("weights", "fails", f"{format_count(len(unlike), 'region')} with other weights", tuple(unlike))
 
@@ -350,10 +355,9 @@ def _name_end(region: Region) -> str:
 def _describe_region(region: Region) -> Iterator[str]:
     if region.comparison is None:
         yield f"first at {_name_end(region)}: not judged: {region.reason}"
-    elif region.unlike:
-        yield f"first at {_name_end(region)}: {region.unlike}"
     else:
-        yield f"first at {_name_end(region)}: {describe_difference(region.comparison)}"
+        how = region.unlike if region.comparison else describe_difference(region.comparison)
+        yield f"first at {_name_end(region)}: {how}"
     for title, nodes in (("the original", region.nodes), (OTHER_MODEL, region.other_nodes)):
         more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
         yield f"{title} computes it by {', '.join(map(str, nodes[-_SHOWN:])) or 'nothing'}{more}"

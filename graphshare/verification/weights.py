@@ -12,7 +12,7 @@ allows for two folds in a row.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from graphshare.ir.graph import Entry, Node
 from graphshare.ir.terms import AffineStep, Constant, NormalForm, Place
 from graphshare.ir.walk import list_operands
 from graphshare.ops.kernel import Array
-from graphshare.verification.region_plan import AnalyzedModel, Cone, RegionPlan, find_term, get_place
+from graphshare.verification.region_plan import FLOATS, AnalyzedModel, Cone, RegionPlan, find_term, get_place
 
 LIMIT = 8.0
 """Steps of a dtype between two numbers that folds can make of the same weights."""
@@ -92,26 +92,21 @@ class Weigher:
         with np.errstate(all="ignore"):  # what is not finite decides nothing
             for side in (0, 1):
                 numbers = self._number(side, cone, expressions)
-                if numbers is None:
-                    return None
-                ends.append([numbers[get_place(end[side])] for end in cone.ends])
+                ends.append([self._find_number(side, end[side], numbers) for end in cone.ends])
             if ends[0] == ends[1]:
                 return Weighing(expressions.steps)
             unlike = (expressions.find_unlike(a, b) for a, b in zip(*ends, strict=True) if a != b)
             text = next(unlike, None)
         return Weighing(float("inf"), text) if text else None
 
-    def _number(self, side: int, cone: Cone, expressions: _Expressions) -> dict[Place, int] | None:
-        """Return the numbers of the values of a side of a region; None where its operators cannot be read."""
-        form, terms = self._forms[side], self._plan.terms[side]
+    def _number(self, side: int, cone: Cone, expressions: _Expressions) -> dict[Place, int]:
+        """Return the numbers of the values of a side of a region."""
+        form = self._forms[side]
         assert form is not None
         numbers: dict[Place, int] = {}
         for node in cone.sides[side]:
             entries = list_operands(node)
-            operands = [
-                None if e is None else numbers[get_place(e)] if get_place(e) in numbers else find_term(terms, e)
-                for e in entries
-            ]
+            operands = [None if entry is None else self._find_number(side, entry, numbers) for entry in entries]
 
             def find(place: int, entries: Sequence[Entry | None] = entries) -> Constant | None:
                 entry = entries[place] if place < len(entries) else None
@@ -126,13 +121,24 @@ class Weigher:
             numbers.update({(node, index): term for index, term in enumerate(outputs)})
         return numbers
 
+    def _find_number(self, side: int, entry: Entry, numbers: Mapping[Place, int]) -> int:
+        """Return the number of a value of a region, or the term of one that it starts from, whatever float either side has."""
+        terms, table = self._plan.terms[side], self._plan.left.form.table
+        if get_place(entry) in numbers:
+            return numbers[get_place(entry)]
+        key = terms.key(entry)
+        if key[0] == "input" and isinstance(key[1], tuple) and key[1][1] in FLOATS:
+            return table.number("input", (key[1][0], "float"))
+        return find_term(terms, entry)
+
     def _find_constant(self, side: int, entry: Entry) -> Constant | None:
         """Return a constant of floats that a side reads; None for any other value."""
         place, terms = get_place(entry), self._plan.terms[side]
         if place not in terms.terms:
             return None
         term, name = terms.of(entry), output_name(entry)
-        computed = self._sides[side].facts.computed.get(place)
+        form = self._forms[side]
+        computed = self._sides[side].facts.computed.get(place) or (None if form is None else form.read_number(term))
         if computed is not None:
             dtype, shape, data = computed
             return (
@@ -245,9 +251,10 @@ class _Expressions:
         """Return the numbers in which two values differ that are one expression but for these, in words; None for others."""
         one, other = self._affine.get(a), self._affine.get(b)
         if one is not None and other is not None:
-            if one.core == other.core:
-                return _measure(one, other)[1]
-            return self._find_unlike_part(one.core, other.core)
+            if one.core != other.core:
+                return self._find_unlike_part(one.core, other.core)
+            # Statistics below the normal numbers of a coarser dtype round by more than a step of what they scale.
+            return _measure(one, other)[1] if one.dtype == other.dtype else None
         keys = self._table.keys[a], self._table.keys[b]
         if min(a, b) < self._first or not all(key[0] == "operator" and key[1] in _SHOWING for key in keys):
             return None

@@ -298,7 +298,9 @@ def test_a_region_is_judged_again_where_its_start_was_taken_for_another_value(
         **({"n": np.array(0)} if more is THREE else {}),
     }
     report = gs.compare(paths[0], paths[1], feeds=feeds)
-    assert report.verdict.startswith("NOT PROVED: the outputs are equal, but 1 region differs, first at y"), report.verdict
+    # No input may reach a body; without one, the weights show that some input gives other outputs.
+    word = "NOT EQUAL: regions" if more is TEN else "NOT PROVED: the outputs are equal, but 1 region differs, first at y"
+    assert report.verdict.startswith(word), report.verdict
     assert [output.comparison.identical for output in report.branches[0].rounds[0].outputs] == [True]
     (region,) = (region for region in report.branches[0].regions[0].regions if not region)
     assert [node.name for node in region.nodes] == ["x", "t", "y"][-len(region.nodes) :]

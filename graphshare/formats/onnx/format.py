@@ -5,7 +5,7 @@ This is loaded when a model is at hand, and code that few commands need when the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -14,7 +14,15 @@ from graphshare.errors import Fault, InputError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.content_tests import is_onnx
 from graphshare.formats.model_file import ModelFile
-from graphshare.formats.model_format import Capability, ModelFormat, Origins, RemovedMessage, SaveOptions, StaticType
+from graphshare.formats.model_format import (
+    Capability,
+    Inlined,
+    ModelFormat,
+    Origins,
+    RemovedMessage,
+    SaveOptions,
+    StaticType,
+)
 from graphshare.formats.onnx.compose import (
     declare_outputs,
     find_switch,
@@ -153,10 +161,10 @@ class OnnxFormat(ModelFormat):
 
         return draws_numbers(node)
 
-    def inline_calls(self, graph: Graph, heads: Sequence[Entry]) -> tuple[Graph, int]:
+    def inline_calls(self, graph: Graph, heads: Sequence[Entry], fused: Collection[str] = ()) -> Inlined:
         from graphshare.formats.onnx.inline import inline_calls  # start-up: as above
 
-        return inline_calls(graph, heads)
+        return inline_calls(graph, heads, fused)
 
     def find_computable(
         self, graph: Graph, types: Mapping[Place, StaticType]

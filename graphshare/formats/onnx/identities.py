@@ -32,7 +32,7 @@ from graphshare.formats.onnx.operators import encode_value, find_meaning
 from graphshare.formats.onnx.random_operators import DRAWING
 from graphshare.formats.onnx.statements import key_of_call, list_functions
 from graphshare.formats.onnx.stored import find_stored, get_source
-from graphshare.formats.onnx.tensors import dtype_code
+from graphshare.formats.onnx.tensors import dtype_code, dtype_name
 from graphshare.formats.onnx.values import Content, StoredValue, shorten
 from graphshare.formats.onnx.windows import WEIGHTS, WINDOWS, read_integers, settle_windows
 from graphshare.ir.graph import EMPTY, Graph, Node
@@ -127,6 +127,11 @@ class OnnxForm(NormalForm):
         key = self.table.keys[term]
         is_bool = key[0] == "constant" and key[1][0] == BOOL
         return {(b"\0",): False, (b"\1",): True}.get(key[1][2]) if is_bool else None
+
+    def read_number(self, term: int) -> tuple[str, tuple[int, ...], bytes] | None:
+        key = self.table.keys[term]
+        is_short = key[0] == "constant" and len(key[1]) == 3 and isinstance(key[1][0], int) and len(key[1][2]) == 1
+        return (dtype_name(key[1][0]), key[1][1], key[1][2][0]) if is_short else None
 
     def read_step(self, node: Node, operands: Sequence[int | None], find: FindConstant) -> AffineStep | None:
         from graphshare.formats.onnx.affine import read_step  # start-up: terms alone often do

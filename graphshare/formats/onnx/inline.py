@@ -6,19 +6,21 @@ nodes would be too many.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import zip_longest
 
 from msgspec.structs import replace
 
 from graphshare.errors import InputError
-from graphshare.formats.onnx.compose import import_opsets
+from graphshare.formats.model_format import Inlined
+from graphshare.formats.onnx.compose import import_opsets, make_operator
 from graphshare.formats.onnx.decode import Function, read_function
+from graphshare.formats.onnx.definitions import Step, find_definition
 from graphshare.formats.onnx.messages import keep_message, rewrite_message
 from graphshare.formats.onnx.operators import find_meaning
 from graphshare.formats.onnx.protobuf import Message, WireError, encode_text, scan, text_at
 from graphshare.formats.onnx.statements import FunctionKey, Functions, key_of_call, list_calls, list_functions, list_uses
-from graphshare.formats.onnx.stored import Span, TakenNames, get_source, list_output_names
+from graphshare.formats.onnx.stored import Span, TakenNames, find_stored, get_source, list_output_names
 from graphshare.formats.onnx.values import StoredValue
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.rebuild import StoredNames, rename_node
@@ -26,6 +28,7 @@ from graphshare.ir.terms import Place
 from graphshare.ir.walk import count_inputs, iter_graphs, list_operands, topological
 
 _MOST = 1 << 17  # nodes of a model with those of functions: functions that call each other twice double them
+_OTHER_FLOATS = (10, 11, 16)  # ONNX's numbers of float16, float64 and bfloat16
 _DEEPEST = 32  # calls inside of calls
 _PARTS = {
     "function": {7: "operator"},
@@ -42,33 +45,37 @@ class _Opaque(Exception):
     """A call has to stay as it is."""
 
 
-def inline_calls(graph: Graph, heads: Sequence[Entry]) -> tuple[Graph, int]:
-    """Return the graph of ``heads`` with the nodes of functions in place of their calls, and how many calls there were.
+def inline_calls(graph: Graph, heads: Sequence[Entry], fused: Collection[str] = ()) -> Inlined:
+    """Return the graph of ``heads`` with the nodes of functions in place of their calls, and of definitions for ``fused`` ones.
 
     It is the same graph where no call gives way.
     """
     functions = list_functions(graph)
-    if not functions or functions.keys().isdisjoint(list_calls(graph.nodes)):
-        return graph, 0
-    inliner = _Inliner(graph, functions)
+    if not fused and (not functions or functions.keys().isdisjoint(list_calls(graph.nodes))):
+        return Inlined(graph)
+    inliner = _Inliner(graph, functions, fused)
     links: _Links = {}
     nodes = inliner.add(topological(graph), links)
     if not inliner.count:
-        return graph, 0
+        return Inlined(graph)
     values = [links[head.node, head.index] for head in heads]
     source = import_opsets(get_source(graph), inliner.opsets)
     graph = replace(graph, nodes=tuple(nodes), heads=tuple([entry for entry in values if entry is not None]), source=source)
-    return graph, inliner.count
+    return Inlined(graph, inliner.count, inliner.defined)
 
 
 class _Inliner:
-    """Builds the nodes of one model anew; ``count`` is the number of calls that gave way.
+    """Builds the nodes of one model anew; ``count`` is the number of calls that gave way, ``defined`` that of fused operators.
 
     ``opsets`` are those of the model, and those that it needs for functions alone.
     """
 
-    def __init__(self, graph: Graph, functions: Functions) -> None:
+    def __init__(self, graph: Graph, functions: Functions, fused: Collection[str]) -> None:
         self.count = 0
+        self._fused, self.defined = fused, 0
+        # Numbers of a definition are float32, and operators of ONNX take those of one dtype.
+        places = [find_stored(node.details).place for node in graph.nodes if node.details.holds_value]
+        self._has_numbers = all(place is None or place.code not in _OTHER_FLOATS for place in places)
         # One that calls itself would be opened without end, a level each time that an If of a constant gives way.
         self._functions = {key: each for key, each in functions.items() if key not in list_uses(each.nodes, functions)[1]}
         self.opsets = dict(get_source(graph).opsets)
@@ -96,10 +103,14 @@ class _Inliner:
                 outputs = tuple(
                     [names.get((node, i)) or (text and self._taken.take(prefix + text)) for i, text in enumerate(outputs)]
                 )
-            if key_of_call(node) in self._functions:
+            definition = find_definition(node, self._has_numbers) if node.op in self._fused else None
+            if definition is not None or key_of_call(node) in self._functions:
                 count = self.count
                 try:
-                    order += self._open(node, outputs, links)
+                    if definition is None:
+                        order += self._open(node, outputs, links)
+                    else:
+                        order += self._define(node, definition, outputs, links)
                     continue
                 except _Opaque:
                     self.count = count
@@ -140,6 +151,25 @@ class _Inliner:
             raise _Opaque
         links.update({(node, index): entry for index, entry in enumerate(returned)})
         self.count += 1
+        return order
+
+    def _define(self, node: Node, definition: Sequence[Step], outputs: Sequence[str], links: _Links) -> list[Node]:
+        """Return the nodes of the definition of a fused operator, and add the value of the last one to ``links``."""
+        operands = [None if entry is None else links[entry.node, entry.index] for entry in list_operands(node)]
+        values: dict[str, Entry] = {}
+        order: list[Node] = []
+        for step in definition:
+            is_last = step is definition[-1]
+            name = outputs[0] if is_last else self._taken.take(f"{outputs[0]}/{step.output}")
+            read = [values[each] if isinstance(each, str) else operands[each] for each in step.inputs]
+            if None in read:
+                raise _Opaque
+            self._count_node()
+            image = replace(make_operator(step.op, [name], step.values), inputs=tuple([e for e in read if e is not None]))
+            order.append(image)
+            values[step.output] = Entry(image)
+        links[node, 0] = Entry(order[-1])
+        self.count, self.defined = self.count + 1, self.defined + 1
         return order
 
     def _read_function(self, key: FunctionKey, node: Node) -> Function:

@@ -1,0 +1,174 @@
+"""Definitions of fused operators of onnxruntime: what each computes, by operators of ONNX.
+
+Approximations have none: FastGelu computes other numbers than Gelu. An operator that states more than its definition covers
+stays.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from graphshare.formats.onnx.constants import FLOAT, FLOATS, INT, INTS, read_parts
+from graphshare.formats.onnx.values import StoredValue
+from graphshare.ir.graph import EMPTY, Node
+from graphshare.ir.onnx import Attributes, Tensor
+from graphshare.ir.walk import list_operands
+
+FUSED = "com.microsoft"
+"""The namespace of the fused operators."""
+_TEXT = 4
+_EMPTY: Mapping[object, object] = {1: 0.0, 2: 0, 3: "", 6: (), 7: ()}
+"""The values of attributes that state none, by ONNX's number of their type."""
+_WINDOW = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+_ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
+    "Relu": (),
+    "Sigmoid": (),
+    "Tanh": (),
+    "LeakyRelu": ("alpha",),
+    "HardSigmoid": ("alpha", "beta"),
+}
+"""Activations of a fused operator with the attributes that its ``activation_params`` are, in this order."""
+Input = int | str
+"""An operand of the fused operator by its position, or the name of a value of the definition."""
+
+
+class Step(Struct, frozen=True):
+    """An operator of a definition, with the name of its output there; the last one gives the output of the fused operator."""
+
+    op: str
+    inputs: tuple[Input, ...]
+    output: str = ""
+    values: Attributes = EMPTY
+
+
+def find_definition(node: Node, has_numbers: bool) -> list[Step] | None:
+    """Return the operators that a fused one stands for; None where it has no definition.
+
+    Only where a model ``has_numbers`` of float32 alone can a definition have constants.
+    """
+    rule = _DEFINITIONS.get(node.op) if node.details.domain == FUSED else None
+    used = [place for place, name in enumerate(node.details.outputs) if name]
+    if rule is None or used != [0]:
+        return None
+    fused = _Fused(node)
+    steps = None if None in fused.values.values() else rule(fused)
+    return None if steps and not has_numbers and any(step.op == "Constant" for step in steps) else steps
+
+
+class _Fused:
+    """A fused operator: its attributes as numbers and texts, and which of its operands are there."""
+
+    def __init__(self, node: Node) -> None:
+        values = node.details.values
+        self.values = {name: _read(value) for name, value in values.items() if isinstance(value, StoredValue)}
+        self._operands = list_operands(node)
+
+    def has(self, place: int) -> bool:
+        """Return whether it has an operand at a position."""
+        return place < len(self._operands) and self._operands[place] is not None
+
+    def number(self, name: str, default: float) -> float:
+        """Return an attribute that is a number."""
+        value = self.values.get(name, default)
+        return float(value) if isinstance(value, int | float) else default
+
+    def activate(self, name: str) -> list[Step] | None:
+        """Return the activation of a value; None where it has no definition."""
+        activation = self.values.get("activation")
+        names, numbers = _ACTIVATIONS.get(str(activation)), self.values.get("activation_params", ())
+        if names is None or not isinstance(numbers, tuple) or len(numbers) != len(names):
+            return None
+        return [Step(str(activation), (name,), values=dict(zip(names, numbers, strict=True)))]
+
+
+def _read(value: StoredValue) -> Any:
+    """Return the value of an attribute: a number, a text, a tuple of numbers; None for others."""
+    parts = read_parts(value.content)
+    if not parts:
+        return _EMPTY.get(value.content[0])
+    if FLOAT in parts:
+        return struct.unpack("<f", parts[FLOAT])[0]
+    if INT in parts:
+        return parts[INT]
+    lists = [(parts[field], code) for field, code in ((FLOATS, "f"), (INTS, "q")) if field in parts]
+    if lists and len(lists[0][0]) == 1:
+        (data,), code = lists[0]
+        return struct.unpack(f"<{len(data) // struct.calcsize(code)}{code}", data)
+    return parts[_TEXT][0].decode() if _TEXT in parts and len(parts[_TEXT]) == 1 else None
+
+
+def _define_conv(fused: _Fused) -> list[Step] | None:
+    window = {name: fused.values[name] for name in _WINDOW if name in fused.values}
+    steps = [Step("Conv", (0, 1, 2) if fused.has(2) else (0, 1), "conv", window)]
+    if fused.has(3):
+        steps.append(Step("Add", ("conv", 3), "sum"))
+    activation = fused.activate(steps[-1].output)
+    return None if activation is None else [*steps, *activation]
+
+
+def _define_gemm(fused: _Fused) -> list[Step] | None:
+    values = {name: each for name, each in fused.values.items() if name in ("alpha", "beta", "transA", "transB")}
+    activation = fused.activate("gemm")
+    step = Step("Gemm", (0, 1, 2) if fused.has(2) else (0, 1), "gemm", values)
+    return None if activation is None else [step, *activation]
+
+
+def _define_matmul(fused: _Fused) -> list[Step] | None:
+    if any(fused.number(name, 0) for name in ("transA", "transB", "transBatchA", "transBatchB")):
+        return None
+    return [
+        Step("MatMul", (0, 1), "product"),
+        _make_number("alpha", fused.number("alpha", 1)),
+        Step("Mul", ("product", "alpha")),
+    ]
+
+
+def _define_quick_gelu(fused: _Fused) -> list[Step]:
+    alpha = _make_number("alpha", fused.number("alpha", 1.702))
+    return [alpha, Step("Mul", (0, "alpha"), "scaled"), Step("Sigmoid", ("scaled",), "share"), Step("Mul", (0, "share"))]
+
+
+def _define_gelu(fused: _Fused) -> list[Step]:
+    return list(_list_gelu(0))
+
+
+def _define_bias_gelu(fused: _Fused) -> list[Step]:
+    return [Step("Add", (0, 1), "sum"), *_list_gelu("sum")]
+
+
+def _list_gelu(value: Input) -> Iterator[Step]:
+    yield from (_make_number("root", 2**0.5), _make_number("one", 1), _make_number("half", 0.5))
+    yield Step("Div", (value, "root"), "scaled")
+    yield Step("Erf", ("scaled",), "erf")
+    yield Step("Add", ("erf", "one"), "share")
+    yield Step("Mul", (value, "share"), "twice")
+    yield Step("Mul", ("twice", "half"))
+
+
+def _define_skip(fused: _Fused) -> list[Step]:
+    steps = [Step("Add", (0, 1), "sum")]
+    if fused.has(4):
+        steps.append(Step("Add", ("sum", 4), "biased"))
+    values = {"axis": -1, "epsilon": fused.number("epsilon", 1e-5)}
+    inputs: tuple[Input, ...] = (steps[-1].output, 2, 3) if fused.has(3) else (steps[-1].output, 2)
+    return [*steps, Step("LayerNormalization", inputs, values=values)]
+
+
+def _make_number(name: str, value: float) -> Step:
+    """Return a constant, a float32."""
+    return Step("Constant", (), name, {"value": Tensor("float32", (), struct.pack("<f", value))})
+
+
+_DEFINITIONS: Mapping[str, Callable[[_Fused], list[Step] | None]] = {
+    "FusedConv": _define_conv,
+    "FusedGemm": _define_gemm,
+    "FusedMatMul": _define_matmul,
+    "QuickGelu": _define_quick_gelu,
+    "Gelu": _define_gelu,
+    "BiasGelu": _define_bias_gelu,
+    "SkipLayerNormalization": _define_skip,
+}

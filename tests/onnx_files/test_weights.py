@@ -1,0 +1,259 @@
+"""Regions that weights decide: folds are equal for every input, and a weight that moved is named, however small its part is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import graphshare as gs
+from graphshare.errors import UsageError
+from graphshare.ops.kernel import Array
+from graphshare.verification.report import Report
+from graphshare.verification.weights import LIMIT
+
+pytest.importorskip("onnxruntime")
+
+_EVERYDAY, _MANY = 12, 150
+Node = tuple[str, str, str, Mapping[str, Any]]
+"""An operator, the names of its inputs and of its output, and its attributes."""
+
+
+def build(
+    nodes: Sequence[Node], weights: Mapping[str, Array], shape: Sequence[int | str], *, domain: str = "", opset: int = 17
+) -> onnx.ModelProto:
+    """Return a model from ``x`` to ``y``; operators of the other domain are fused ones."""
+    made = [
+        helper.make_node(
+            op,
+            inputs.split(),
+            [output],
+            name=output,
+            domain=domain if op.startswith(("Fused", "Skip", "Quick", "Bias")) else "",
+            **values,
+        )
+        for op, inputs, output, values in nodes
+    ]
+    ends = [helper.make_tensor_value_info("x", 1, shape)], [helper.make_tensor_value_info("y", 1, None)]
+    graph = helper.make_graph(made, "g", *ends, [numpy_helper.from_array(array, name) for name, array in weights.items()])
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def compare(folder: Path, *models: onnx.ModelProto, **options: Any) -> Report:
+    """Compare two models in both orders, which give one verdict."""
+    paths = [folder / f"{name}.onnx" for name in ("original", "rewrite")]
+    for path, model in zip(paths, models, strict=True):
+        onnx.save(model, path)
+    report, back = gs.compare(*paths, **options), gs.compare(*reversed(paths), **options)
+    assert (report.outcome, report.rung) == (back.outcome, back.rung), (report.verdict, back.verdict)
+    return report
+
+
+class Fold(NamedTuple):
+    """A linear operator with a normalization or a scale behind it, and the one operator that a fold makes of both."""
+
+    nodes: Sequence[Node]
+    weights: Mapping[str, Array]
+    folded: Sequence[Node]
+    joined: Mapping[str, Array]
+    shape: Sequence[int | str]
+
+    def build(self, joined: Mapping[str, Array] | None = None) -> tuple[onnx.ModelProto, onnx.ModelProto]:
+        """Return both models, the second one with other weights where they are given."""
+        return build(self.nodes, self.weights, self.shape), build(self.folded, joined or self.joined, self.shape)
+
+
+def make_fold(seed: int) -> Fold:
+    """Make a fold in float32, as optimizers compute it."""
+    rng = np.random.default_rng(seed)
+    rows, columns = (int(n) for n in rng.integers(2, 7, 2))
+    scale, shift, mean = (rng.uniform(-2, 2, columns).astype("f") for _ in range(3))
+    variance = rng.uniform(0.01, 4, columns).astype("f")
+    bias = rng.standard_normal(columns).astype("f")
+    factor = scale / np.sqrt(variance + np.float32(1e-3))
+    norm = ("BatchNormalization", "c s b m v", "n", {"epsilon": 1e-3})
+    statistics = {"s": scale, "b": shift, "m": mean, "v": variance}
+    joined_bias = (bias - mean) * factor + shift
+    last = ("Relu", "n", "y", {})
+    if seed % 3 == 0:  # a fold to Gemm
+        kernel = rng.standard_normal((rows, columns)).astype("f")
+        nodes = [("MatMul", "x w", "h", {}), ("Add", "h f", "a", {}), ("Mul", "a s", "n", {}), last]
+        joined = {"w": np.ascontiguousarray((kernel * scale).T), "f": bias * scale}
+        folded = [("Gemm", "x w f", "n", {"transB": 1}), last]
+        return Fold(nodes, {"w": kernel, "f": bias, "s": scale}, folded, joined, ["N", rows])
+    group = 2 if seed % 3 == 1 and columns % 2 == 0 else 1
+    kernel = rng.standard_normal((columns, rows, 3, 3)).astype("f")
+    window = {"pads": [1, 1, 1, 1], "strides": [int(rng.integers(1, 3))] * 2, "group": group}
+    nodes = [("Conv", "x w f", "c", window), norm, last]
+    joined = {"w": kernel * factor.reshape(-1, 1, 1, 1), "f": joined_bias}
+    return Fold(
+        nodes, {"w": kernel, "f": bias, **statistics}, [("Conv", "x w f", "n", window), last], joined, ["N", rows * group, 8, 8]
+    )
+
+
+def check_fold(seed: int, folder: Path) -> None:
+    fold = make_fold(seed)
+    report = compare(folder, *fold.build(), by_weights=True)
+    assert report.rung == "by weights", report.verdict
+    assert "by weights for every input" in report.verdict
+    (branch,) = report.branches
+    assert all(0 <= region.steps <= LIMIT for each in branch.regions for region in each.regions if region.steps is not None)
+    rng = Random(seed)
+    for share in (1e-5, 1e-3):
+        kernel = fold.joined["w"].copy()
+        order = np.argsort(np.abs(kernel), axis=None)
+        place = np.unravel_index(order[rng.choice((-1, len(order) // 2))], kernel.shape)
+        kernel[place] *= np.float32(1 + share)
+        moved = compare(folder, *fold.build({**fold.joined, "w": kernel}))
+        assert moved.outcome == "not equal", (seed, share, moved.verdict)
+        text = "\n".join(detail for _, stage in moved.list_stages("fails") for detail in stage.details)
+        assert "n: weight 'w' is" in text
+    bias = fold.joined["f"].copy()
+    bias[rng.randrange(len(bias))] += np.float32(1e-5) * np.abs(bias).max() * rng.choice((2, -2))
+    moved = compare(folder, *fold.build({**fold.joined, "f": bias}))
+    assert moved.outcome == "not equal", (seed, moved.verdict)
+
+
+@pytest.mark.parametrize("seed", range(_EVERYDAY))
+def test_folds_are_equal_for_every_input(seed: int, tmp_path: Path) -> None:
+    check_fold(seed, tmp_path)
+
+
+@pytest.mark.large
+def test_many_folds_are_equal_for_every_input(tmp_path: Path) -> None:
+    for seed in range(_EVERYDAY, _EVERYDAY + _MANY):
+        check_fold(seed, tmp_path)
+
+
+def test_a_weight_beside_a_large_bias_is_seen(tmp_path: Path) -> None:
+    """In samples the bias hides it: the numbers of the output are 1e-8 of themselves apart."""
+    kernel, bias = np.full((2, 2, 1, 1), 0.5, "f"), np.full(2, 1e4, "f")
+    norm = {"s": np.ones(2, "f"), "b": np.zeros(2, "f"), "m": np.zeros(2, "f"), "v": np.full(2, 0.25, "f")}
+    nodes = [("Conv", "x w f", "c", {}), ("BatchNormalization", "c s b m v", "y", {"epsilon": 0.0})]
+    moved = kernel * 2
+    moved[1, 0] *= np.float32(1.001)
+    weights = {"w": kernel, "f": bias, **norm}
+    original = build(nodes, weights, [1, 2, 4, 4])
+    rewrite = build([("Conv", "x w f", "y", {})], {"w": moved, "f": bias * 2}, [1, 2, 4, 4])
+    report = compare(tmp_path, original, rewrite)
+    assert report.outcome == "not equal"
+    details = [detail for _, stage in report.list_stages("fails") if stage.name == "weights" for detail in stage.details]
+    assert details[0].startswith("y: weight 'w' is ")
+    assert details[0].endswith("steps of float32 from that of the original at [1, 0, 0, 0]")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "is_equal"),
+    [({"pads": [1, 1, 1, 1]}, True), ({"pads": [0, 0, 2, 2]}, False), ({"pads": [1, 1, 1, 1], "dilations": [1, 1]}, True)],
+)
+def test_a_window_is_part_of_the_operator(attributes: Mapping[str, Any], is_equal: bool, tmp_path: Path) -> None:
+    fold = make_fold(2)
+    (op, inputs, output, window), last = fold.folded
+    other = build([(op, inputs, output, {**window, **attributes}), last], fold.joined, fold.shape)
+    report = compare(tmp_path, fold.build()[0], other)
+    assert (report.rung == "by weights") is is_equal
+    assert bool(report) is is_equal
+
+
+def test_channels_that_are_exchanged_are_named(tmp_path: Path) -> None:
+    fold = make_fold(2)
+    kernel = fold.joined["w"][[1, 0, *range(2, len(fold.joined["w"]))]]
+    assert compare(tmp_path, *fold.build({**fold.joined, "w": kernel})).outcome == "not equal"
+
+
+FUSED: Mapping[str, tuple[Sequence[Node], Sequence[Node]]] = {
+    "FusedConv": (
+        [("Conv", "x k f", "c", {}), ("Relu", "c", "y", {})],
+        [("FusedConv", "x k f", "y", {"activation": "Relu"})],
+    ),
+    "FusedConv with parameters": (
+        [("Conv", "x k", "c", {}), ("LeakyRelu", "c", "y", {"alpha": 0.25})],
+        [("FusedConv", "x k", "y", {"activation": "LeakyRelu", "activation_params": [0.25]})],
+    ),
+    "QuickGelu": (
+        [("Mul", "x t", "a", {}), ("Sigmoid", "a", "b", {}), ("Mul", "x b", "y", {})],
+        [("QuickGelu", "x", "y", {"alpha": 1.5})],
+    ),
+    "FusedMatMul": (
+        [("MatMul", "x x", "a", {}), ("Mul", "a t", "y", {})],
+        [("FusedMatMul", "x x", "y", {"alpha": 1.5})],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_fused_operators_are_compared_by_their_definitions(name: str, tmp_path: Path) -> None:
+    """They are never exact: a fused operator rounds in another way."""
+    rng = np.random.default_rng(0)
+    weights = {"k": rng.standard_normal((3, 2, 2, 2)).astype("f"), "f": np.ones(3, "f"), "t": np.array(1.5, "f")}
+    models = [build(nodes, weights, [1, 2, 4, 4], domain="com.microsoft") for nodes in FUSED[name]]
+    report = compare(tmp_path, *models)
+    assert report.rung == "by weights", report.verdict
+    assert "1 fused operator by definition" in report.verdict
+    op, inputs, output, values = FUSED[name][1][0]
+    wrong = {
+        key: "Sigmoid" if value == "Relu" else [0.5] if value == [0.25] else 1.25 if value == 1.5 else value
+        for key, value in values.items()
+    }
+    other = build([(op, inputs, output, wrong)], weights, [1, 2, 4, 4], domain="com.microsoft")
+    assert compare(tmp_path, models[0], other).outcome == "not equal"
+
+
+def moving(size: int) -> Sequence[Node]:
+    return [("Reshape", "x r", "a", {}), ("Transpose", "a", "b", {"perm": [0, 2, 1]}), ("Reshape", "b q", "y", {})]
+
+
+def test_movement_is_decided_by_labels(tmp_path: Path) -> None:
+    shapes = {"r": np.array([1, 2, 3]), "q": np.array([1, 6]), "s": np.array([1, 2, 3, 1]), "i": np.array([0, 3, 1, 4, 2, 5])}
+    original = build(moving(6), shapes, [1, 6])
+    gathered = build([("Gather", "x i", "y", {"axis": 1})], shapes, [1, 6])
+    report = compare(tmp_path, original, gathered)
+    assert report.rung == "by weights", report.verdict
+    swapped = build([("Gather", "x i", "y", {"axis": 1})], {**shapes, "i": np.array([0, 3, 1, 4, 5, 2])}, [1, 6])
+    assert not compare(tmp_path, original, swapped)
+
+
+def test_samples_alone_are_not_enough_for_by_weights(tmp_path: Path) -> None:
+    """x * x and |x|^2 are one function that no rule knows."""
+    square = build([("Mul", "x x", "y", {})], {}, [1, 4])
+    power = build([("Abs", "x", "a", {}), ("Pow", "a two", "y", {})], {"two": np.array(2, "f")}, [1, 4])
+    assert compare(tmp_path, square, power).rung == "on 1 input"
+    report = compare(tmp_path, square, power, by_weights=True)
+    assert report.verdict == "NOT PROVED: the values are equal, but not by weights for every input"
+    with pytest.raises(UsageError, match="`exact` accepts less than `by_weights`"):
+        gs.compare(tmp_path / "original.onnx", tmp_path / "rewrite.onnx", exact=True, by_weights=True)
+
+
+def test_the_command_says_what_decides(tmp_path: Path) -> None:
+    for path, model in zip(("a.onnx", "b.onnx"), make_fold(2).build(), strict=True):
+        onnx.save(model, tmp_path / path)
+    words = [sys.executable, "-m", "graphshare", "compare", "a.onnx", "b.onnx", "--by-weights", "--format", "json"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["rung"]) == (0, "by weights")
+    (region,) = report["branches"][0]["regions"][0]["regions"]
+    assert 0 <= region["steps"] <= LIMIT
+    assert region["unlike"] == ""
+
+
+def test_precisions_are_compared_in_steps_of_the_coarser_one(tmp_path: Path) -> None:
+    fold = make_fold(2)
+    original, _ = fold.build()
+    onnx.save(original, tmp_path / "wide.onnx")
+    weights = {name: array.astype(np.float16) for name, array in fold.joined.items()}
+    narrow = build(fold.folded, weights, fold.shape)
+    for value in (*narrow.graph.input, *narrow.graph.output):
+        value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    report = compare(tmp_path, original, narrow)
+    assert report, report.verdict
+    assert report.rung == "by weights"
