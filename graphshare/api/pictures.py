@@ -132,6 +132,10 @@ def _describe_region(region: Region) -> str:
     ends = " and ".join(dict.fromkeys(region.ends[0]))
     if region.comparison is None:
         return f"{ends}: {region.reason}"
+    if region.unlike and region.comparison:
+        return f"{ends}: {region.unlike}"
+    if region.is_weighed:
+        return f"{ends}: by weights, {region.steps:.1f} steps"
     if region and region.comparison.identical:
         return f"{ends}: bit for bit"
     far = "" if region.of_largest is None else f"{region.of_largest:.2g} of the largest number, {region.tolerance:.2g} allowed"

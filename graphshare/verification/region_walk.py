@@ -219,7 +219,7 @@ class RegionWalk:
     def _follow(self) -> PlanChanges:
         """Judge the regions that are not judged yet; return what of the plan does not hold."""
         changes = PlanChanges()
-        self._weigher = Weigher(self._planner.sides, self.plan)
+        self._weigher = Weigher(self._planner.sides, self.plan, self._planner.changes.ranks)
         for values in chain(*self.draws):
             values.by_term.clear()  # terms have other numbers in each plan
         for step in self._schedule():

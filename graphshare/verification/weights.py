@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 
@@ -69,13 +70,15 @@ class _Affine(Struct, frozen=True, eq=False):
 class Weigher:
     """Compares the weights of regions of a plan."""
 
-    def __init__(self, sides: Sequence[AnalyzedModel], plan: RegionPlan) -> None:
+    def __init__(self, sides: Sequence[AnalyzedModel], plan: RegionPlan, ranks: Mapping[Place, int]) -> None:
+        """Take both sides of a plan; ``ranks`` are those of values that were computed."""
         self._sides, self._plan = sides, plan
         self._forms: list[NormalForm | None] = []
         self._records: list[RecordsByName | None] = []
         for side in sides:
             # Forms of its own: they count the identities that they use.
-            form = make_form(side.model.graph, side.model.parameter_file, plan.left.form.table, side.facts)
+            facts = msgspec.structs.replace(side.facts, ranks=ranks)
+            form = make_form(side.model.graph, side.model.parameter_file, plan.left.form.table, facts)
             self._forms.append(form)
             file = side.model.parameter_file
             self._records.append(None if file is None else RecordsByName(file))
@@ -182,6 +185,8 @@ class _Expressions:
 
     def number(self, affine: _Affine, side: int) -> int:
         """Return the number of an affine value: on the right that of a left one with the same numbers, but for rounding."""
+        if affine.kernel is None and affine.factor.ndim == affine.bias.ndim == 0 and affine.factor == 1 and not affine.bias:
+            return int(affine.core[1])  # type: ignore[index]  # the value itself
         known = self._by_core.setdefault(affine.core, [])
         for number in reversed(known if side else []):  # the last one is that in which most is joined
             steps, _ = _measure(self._affine[number], affine, most=LIMIT)

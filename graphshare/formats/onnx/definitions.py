@@ -1,4 +1,4 @@
-"""Definitions of fused operators of onnxruntime: what each computes, by operators of ONNX.
+"""Definitions of fused operators, of onnxruntime and of later operator sets: what each computes, by older operators of ONNX.
 
 Approximations have none: FastGelu computes other numbers than Gelu. An operator that states more than its definition covers
 stays.
@@ -21,6 +21,7 @@ from graphshare.ir.walk import list_operands
 FUSED = "com.microsoft"
 """The namespace of the fused operators."""
 _TEXT = 4
+_AXES_AS_INPUT = 18
 _EMPTY: Mapping[object, object] = {1: 0.0, 2: 0, 3: "", 6: (), 7: ()}
 """The values of attributes that state none, by ONNX's number of their type."""
 _WINDOW = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
@@ -45,16 +46,16 @@ class Step(Struct, frozen=True):
     values: Attributes = EMPTY
 
 
-def find_definition(node: Node, has_numbers: bool) -> list[Step] | None:
-    """Return the operators that a fused one stands for; None where it has no definition.
+def find_definition(node: Node, opset: int, *, has_numbers: bool) -> list[Step] | None:
+    """Return the operators that a fused one stands for in an operator set; None where it has no definition.
 
     Only where a model ``has_numbers`` of float32 alone can a definition have constants.
     """
-    rule = _DEFINITIONS.get(node.op) if node.details.domain == FUSED else None
+    rule = _DEFINITIONS.get((node.details.domain, node.op))
     used = [place for place, name in enumerate(node.details.outputs) if name]
     if rule is None or used != [0]:
         return None
-    fused = _Fused(node)
+    fused = _Fused(node, opset)
     steps = None if None in fused.values.values() else rule(fused)
     return None if steps and not has_numbers and any(step.op == "Constant" for step in steps) else steps
 
@@ -62,8 +63,8 @@ def find_definition(node: Node, has_numbers: bool) -> list[Step] | None:
 class _Fused:
     """A fused operator: its attributes as numbers and texts, and which of its operands are there."""
 
-    def __init__(self, node: Node) -> None:
-        values = node.details.values
+    def __init__(self, node: Node, opset: int) -> None:
+        self.opset, values = opset, node.details.values
         self.values = {name: _read(value) for name, value in values.items() if isinstance(value, StoredValue)}
         self._operands = list_operands(node)
 
@@ -158,17 +159,46 @@ def _define_skip(fused: _Fused) -> list[Step]:
     return [*steps, Step("LayerNormalization", inputs, values=values)]
 
 
+def _define_layer_norm(fused: _Fused) -> list[Step] | None:
+    if fused.number("axis", -1) != -1 or fused.number("stash_type", 1) != 1:
+        return None
+    is_input = fused.opset >= _AXES_AS_INPUT
+    axes = [Step("Constant", (), "axes", {"value": Tensor("int64", (1,), struct.pack("<q", -1))})] if is_input else []
+    values: Attributes = {} if is_input else {"axes": (-1,)}
+    more: tuple[Input, ...] = ("axes",) if is_input else ()
+    steps = [
+        *axes,
+        Step("ReduceMean", (0, *more), "mean", values),
+        Step("Sub", (0, "mean"), "distance"),
+        _make_number("two", 2),
+        Step("Pow", ("distance", "two"), "square"),
+        Step("ReduceMean", ("square", *more), "variance", values),
+        _make_number("epsilon", fused.number("epsilon", 1e-5)),
+        Step("Add", ("variance", "epsilon"), "sum"),
+        Step("Sqrt", ("sum",), "deviation"),
+        Step("Div", ("distance", "deviation"), "normal"),
+        Step("Mul", ("normal", 1), "scaled"),
+    ]
+    return [*steps, Step("Add", ("scaled", 2))] if fused.has(2) else steps
+
+
+def _define_hard_swish(fused: _Fused) -> list[Step]:
+    return [Step("HardSigmoid", (0,), "share", {"alpha": 1 / 6, "beta": 0.5}), Step("Mul", (0, "share"))]
+
+
 def _make_number(name: str, value: float) -> Step:
     """Return a constant, a float32."""
     return Step("Constant", (), name, {"value": Tensor("float32", (), struct.pack("<f", value))})
 
 
-_DEFINITIONS: Mapping[str, Callable[[_Fused], list[Step] | None]] = {
-    "FusedConv": _define_conv,
-    "FusedGemm": _define_gemm,
-    "FusedMatMul": _define_matmul,
-    "QuickGelu": _define_quick_gelu,
-    "Gelu": _define_gelu,
-    "BiasGelu": _define_bias_gelu,
-    "SkipLayerNormalization": _define_skip,
+_DEFINITIONS: Mapping[tuple[str, str], Callable[[_Fused], list[Step] | None]] = {
+    (FUSED, "FusedConv"): _define_conv,
+    (FUSED, "FusedGemm"): _define_gemm,
+    (FUSED, "FusedMatMul"): _define_matmul,
+    (FUSED, "QuickGelu"): _define_quick_gelu,
+    (FUSED, "Gelu"): _define_gelu,
+    (FUSED, "BiasGelu"): _define_bias_gelu,
+    (FUSED, "SkipLayerNormalization"): _define_skip,
+    ("", "LayerNormalization"): _define_layer_norm,
+    ("", "HardSwish"): _define_hard_swish,
 }

@@ -103,7 +103,7 @@ class _Inliner:
                 outputs = tuple(
                     [names.get((node, i)) or (text and self._taken.take(prefix + text)) for i, text in enumerate(outputs)]
                 )
-            definition = find_definition(node, self._has_numbers) if node.op in self._fused else None
+            definition = self._find_definition(node) if node.op in self._fused else None
             if definition is not None or key_of_call(node) in self._functions:
                 count = self.count
                 try:
@@ -152,6 +152,9 @@ class _Inliner:
         links.update({(node, index): entry for index, entry in enumerate(returned)})
         self.count += 1
         return order
+
+    def _find_definition(self, node: Node) -> list[Step] | None:
+        return find_definition(node, self.opsets.get("", 1), has_numbers=self._has_numbers)
 
     def _define(self, node: Node, definition: Sequence[Step], outputs: Sequence[str], links: _Links) -> list[Node]:
         """Return the nodes of the definition of a fused operator, and add the value of the last one to ``links``."""
