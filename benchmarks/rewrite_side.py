@@ -1,6 +1,7 @@
 """The tools of ``rewrites.py``, as their documentation calls them, and the check of verdicts. Runs under a Python with them.
 
 python benchmarks/rewrite_side.py rewrite TOOL SOURCE OUT
+python benchmarks/rewrite_side.py exchange SOURCE OUT
 python benchmarks/rewrite_side.py measure SOURCE OUT
 
 ``measure`` shares no code with graphshare: it draws inputs of its own, computes both models in onnxruntime without
@@ -9,6 +10,7 @@ optimizations, and prints, as JSON, how far their outputs are apart.
 
 import json
 import sys
+from graphlib import TopologicalSorter
 
 import numpy as np
 import onnx
@@ -79,6 +81,54 @@ TOOLS = {
     "opset 21": lambda source, out: run_converter(source, out, opset=21),
     "float16": run_float16,
 }
+
+
+def list_graphs(nodes):
+    """Yield the graphs within nodes, at any depth."""
+    for node in nodes:
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                yield graph
+                yield from list_graphs(graph.node)
+
+
+def list_reads(node):
+    """Return the names that a node and the graphs within it read."""
+    graphs = list(list_graphs([node]))
+    nodes = [node, *(inner for graph in graphs for inner in graph.node)]
+    return [name for each in nodes for name in each.input] + [value.name for graph in graphs for value in graph.output]
+
+
+def exchange(source, out):
+    """Write the same function: inner values and nodes have each other's names, nodes have another order, at random."""
+    rng = np.random.default_rng(0)
+    model = onnx.load(source, load_external_data=False)
+    graph, nodes, within = model.graph, list(model.graph.node), list(list_graphs(model.graph.node))
+    kept = {value.name for part in (graph, *within) for value in (*part.input, *part.output, *part.initializer)}
+    kept |= {"", *(name for part in within for node in part.node for name in node.output)}
+    inner = [name for node in nodes for name in node.output if name not in kept]
+    names = dict(zip(inner, rng.permutation(inner).tolist(), strict=True))
+    makers = {name: at for at, node in enumerate(nodes) for name in node.output if name}
+    reads = {at: {makers[name] for name in list_reads(node) if name in makers} for at, node in enumerate(nodes)}
+    for node, name in zip(nodes, rng.permutation([node.name for node in nodes]).tolist(), strict=True):
+        node.name = name
+    for part in (graph, *within):
+        for node in part.node:
+            node.input[:] = [names.get(name, name) for name in node.input]
+            node.output[:] = [names.get(name, name) for name in node.output]
+        for value in part.value_info:
+            value.name = names.get(value.name, value.name)
+        for note in part.quantization_annotation:
+            note.tensor_name = names.get(note.tensor_name, note.tensor_name)
+    sorter, ready, order = TopologicalSorter(reads), [], []
+    sorter.prepare()
+    while sorter.is_active():
+        ready += sorter.get_ready()
+        order.append(ready.pop(rng.integers(len(ready))))
+        sorter.done(order[-1])
+    del graph.node[:]
+    graph.node.extend(nodes[at] for at in order)
+    onnx.save(model, out)
 
 
 def open_session(path, level="ORT_DISABLE_ALL"):
@@ -167,5 +217,8 @@ if __name__ == "__main__":
     if sys.argv[1] == "rewrite":
         TOOLS[sys.argv[2]](*sys.argv[3:])
         open_session(sys.argv[4])  # a file that does not load is no rewrite
+    elif sys.argv[1] == "exchange":
+        exchange(*sys.argv[2:])
+        open_session(sys.argv[3])
     else:
         measure(*sys.argv[2:])

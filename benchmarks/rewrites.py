@@ -1,6 +1,7 @@
 """What optimizers and converters change in real ONNX models, and whether ``verify`` can tell: models by tools.
 
-    python -m benchmarks.rewrites --cache DIR [--only TEXT] [--tool NAME] [--again [KIND ...]] [--jobs N] [--markdown FILE]
+    python -m benchmarks.rewrites --cache DIR [--only TEXT] [--tool NAME] [--exchange]
+                                   [--again [KIND ...]] [--jobs N] [--markdown FILE]
     python -m benchmarks.rewrites --large 1024
 
 Models come from packages on PyPI and from onnx's wheel; the tools get an environment of their own in DIR. Each tool rewrites
@@ -8,6 +9,9 @@ each model in a process of its own, and `compare` judges the pair in both orders
 Each pair is also measured without graphshare, on other inputs (``rewrite_side.py``): the largest difference of an output
 relative to its range. DIR keeps models, rewrites, measures and verdicts; with --again those of some kinds, or all, are judged
 anew.
+
+With --exchange the names of a rewrite's inner values are exchanged at random before it is judged, those of its nodes too, and
+its nodes have another order: the same function, in which names and places say nothing about what belongs together.
 
 --large makes a model of so many MiB, and a rewrite of it in which every layer is fused and one in the middle has a fault. It
 measures a plain run of the model, the verdict that names the fault, and the reduction of it: time, and the proportional memory
@@ -158,12 +162,12 @@ def run_limited(command: Sequence[str], limit: float) -> tuple[int, str, str]:
     return process.returncode, out, messages
 
 
-def rewrite_model(python: str, tool: str, original: Path, out: Path) -> str:
-    """Let a tool write ``out``; return why it could not, or why onnxruntime refuses the file, which is kept beside."""
+def write_model(python: str, words: Sequence[str], source: Path, out: Path) -> str:
+    """Let ``rewrite_side.py`` write ``out``; return why it could not, or why onnxruntime refuses it, which is kept beside."""
     refusal = out.with_suffix(".refusal")
     if not out.exists() and not refusal.exists():
         part = out.with_name(f"{out.stem}.part.onnx")
-        code, _, messages = run_limited([python, str(SIDE), "rewrite", tool, str(original), str(part)], LIMIT)
+        code, _, messages = run_limited([python, str(SIDE), *words, str(source), str(part)], LIMIT)
         if code or not part.exists():
             refusal.write_text(find_message(messages) or f"exit code {code}")
         else:
@@ -210,13 +214,17 @@ def measure_pair(python: str, original: Path, rewrite: Path) -> Measure:
     return Measure(*json.loads(kept.read_text()))
 
 
-def run_cell(python: str, folder: Path, tool: str, again: Collection[str]) -> Cell:
-    """Return the outcome of a model under a tool; the verdicts are kept beside the rewrite."""
+def run_cell(python: str, folder: Path, tool: str, again: Collection[str], exchanged: bool) -> Cell:
+    """Return the outcome of a model under a tool, its names ``exchanged`` or not; the verdicts are kept beside the rewrite."""
     rewrite = folder / f"{tool.replace(' ', '-')}.onnx"
-    kept = rewrite.with_suffix(".json")
     original = folder / "original.onnx"
-    if refusal := rewrite_model(python, tool, original, rewrite):
+    refusal = write_model(python, ("rewrite", tool), original, rewrite)
+    if exchanged and not refusal:
+        source, rewrite = rewrite, rewrite.with_suffix(".exchanged.onnx")
+        refusal = write_model(python, ("exchange",), source, rewrite)
+    if refusal:
         return Cell(Verdict("no rewrite", refusal), Verdict("no rewrite", refusal))
+    kept = rewrite.with_suffix(".json")
     measure = measure_pair(python, original, rewrite)
     verdicts = read_kept(kept)
     if not verdicts or any(verdict.kind in again for verdict in verdicts):
@@ -382,6 +390,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path("rewrites"), metavar="DIR")
     parser.add_argument("--only", default="", metavar="TEXT", help="models with this in their label")
     parser.add_argument("--tool", choices=TOOLS, action="append", help="these tools alone")
+    parser.add_argument("--exchange", action="store_true", help="judge rewrites whose names and order say nothing")
     parser.add_argument("--again", nargs="*", choices=KINDS, metavar="KIND", help="judge these again, or all")
     parser.add_argument("--jobs", type=int, default=1, metavar="N")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables here")
@@ -401,7 +410,7 @@ def main() -> None:
     table: dict[str, dict[str, Cell]] = {label: {} for label in labels}
     with ThreadPoolExecutor(options.jobs) as pool:
         tasks = {
-            (label, tool): pool.submit(run_cell, python, options.cache / "models" / label, tool, again)
+            (label, tool): pool.submit(run_cell, python, options.cache / "models" / label, tool, again, options.exchange)
             for label in labels
             for tool in tools
         }
