@@ -10,6 +10,7 @@ optimizations, and prints, as JSON, how far their outputs are apart.
 
 import json
 import sys
+from collections import Counter
 from graphlib import TopologicalSorter
 
 import numpy as np
@@ -110,7 +111,9 @@ def exchange(source, out):
     names = dict(zip(inner, rng.permutation(inner).tolist(), strict=True))
     makers = {name: at for at, node in enumerate(nodes) for name in node.output if name}
     reads = {at: {makers[name] for name in list_reads(node) if name in makers} for at, node in enumerate(nodes)}
-    for node, name in zip(nodes, rng.permutation([node.name for node in nodes]).tolist(), strict=True):
+    counts = Counter(node.name for node in nodes)
+    unique = [node for node in nodes if counts[node.name] == 1]  # onnxruntime lets Constants alone share a name
+    for node, name in zip(unique, rng.permutation([node.name for node in unique]).tolist(), strict=True):
         node.name = name
     for part in (graph, *within):
         for node in part.node:

@@ -186,7 +186,7 @@ def judge_pair(model: Path, other: Path, tool: str) -> Verdict:
     command = [sys.executable, "-m", "graphshare", "compare", str(model), str(other), "--format", "json"]
     command += ["--time-limit", str(LIMIT), "--max-memory", MEMORY]
     code, out, messages = run_limited(command, LIMIT + 30)
-    if code not in (0, 1) or not out:
+    if code not in (0, 1, 2) or not out:
         return Verdict("not judged", find_message(messages) or f"exit code {code}")
     return read_verdict(json.loads(out))
 
@@ -195,6 +195,8 @@ def read_verdict(report: dict[str, Any]) -> Verdict:
     """Return the verdict of a report; models of two dtypes are not exact, whatever their structure."""
     (branch,) = report["branches"]
     text = report["verdict"]
+    if report["outcome"] == "not judged":
+        return Verdict("not judged", text)
     failed = {stage["name"]: stage for stage in branch["stages"] if stage["verdict"] == "fails"}
     if failed:
         stage = failed.get("regions") or next(iter(failed.values()))
