@@ -116,7 +116,7 @@ def draw_proof(report: Report, model: Model, other: Model, *, theme: Theme = "au
 
 
 def _mark_region(region: Region) -> str:
-    return "unjudged" if region.comparison is None else "near" if region else "apart"
+    return "near" if region else "unjudged" if region.comparison is None else "apart"
 
 
 def _mark_values(report: Report, side: AnnotatedGraph) -> Iterator[tuple[Node, str]]:
@@ -130,12 +130,12 @@ def _mark_values(report: Report, side: AnnotatedGraph) -> Iterator[tuple[Node, s
 
 def _describe_region(region: Region) -> str:
     ends = " and ".join(dict.fromkeys(region.ends[0]))
+    if region.is_weighed:
+        return f"{ends}: by weights, {region.steps:.1f} steps"
     if region.comparison is None:
         return f"{ends}: {region.reason}"
     if region.unlike and region.comparison:
         return f"{ends}: {region.unlike}"
-    if region.is_weighed:
-        return f"{ends}: by weights, {region.steps:.1f} steps"
     if region and region.comparison.identical:
         return f"{ends}: bit for bit"
     far = "" if region.of_largest is None else f"{region.of_largest:.2g} of the largest number, {region.tolerance:.2g} allowed"

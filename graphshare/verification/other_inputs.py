@@ -293,7 +293,8 @@ def _scale(rng: np.random.Generator, array: Array, scale: float | Array) -> Arra
 def _move(rng: np.random.Generator, array: Array) -> Array:
     """Return an array with its numbers in other places; a permutation of many takes longer than most regions."""
     flat = array.reshape(-1)
-    moved: Array = rng.permutation(flat) if flat.size <= _FEW else np.roll(flat, int(rng.integers(1, flat.size)))
+    # A copy: numpy shuffles an empty array in place, which it may not be allowed to.
+    moved: Array = rng.permutation(np.array(flat)) if flat.size <= _FEW else np.roll(flat, int(rng.integers(1, flat.size)))
     return moved.reshape(array.shape)
 
 

@@ -66,7 +66,7 @@ class Region(msgspec.Struct, frozen=True):
     unlike: str = ""
 
     def __bool__(self) -> bool:
-        return bool(self.comparison) and not self.unlike
+        return (self.steps is not None if self.comparison is None else bool(self.comparison)) and not self.unlike
 
     @property
     def error(self) -> float:

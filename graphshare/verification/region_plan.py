@@ -150,11 +150,14 @@ class Cone(msgspec.Struct, eq=False):
 class PlanChanges(msgspec.Struct, eq=False):
     """Findings for another plan: left values that end no region, or cannot pass between sessions, and facts of right ones.
 
+    ``refuted`` are pairs that a run has shown to be none, whatever suggested them.
+
     ``dtypes`` are those on the right where they differ; ``moved`` has the right value that a left one is, under another name,
     ``proved`` that which is the same for every input. ``ranks`` are those of values of either side that were computed.
     """
 
     banned: set[Place] = msgspec.field(default_factory=set)
+    refuted: set[tuple[Place, Place]] = msgspec.field(default_factory=set)
     closed: set[Place] = msgspec.field(default_factory=set)
     dtypes: dict[Place, str] = msgspec.field(default_factory=dict)
     moved: dict[Place, Entry] = msgspec.field(default_factory=dict)
@@ -301,8 +304,11 @@ class Planner:
         for side, own in zip(self.sides, sizes, strict=True):
             side.read_facts(own)
 
-    def make_plan(self) -> RegionPlan | None:
-        """Return the terms of both sides, and the regions where they differ; None where the format has no normal form."""
+    def make_plan(self, *, by_name: bool = True) -> RegionPlan | None:
+        """Return the terms of both sides, and the regions where they differ; None where the format has no normal form.
+
+        Unless ``by_name``, only outputs end regions.
+        """
         table = TermTable()
         terms: list[GraphTerms] = []
         for side in self.sides:
@@ -315,7 +321,7 @@ class Planner:
         plan.left.form.used["calls of functions"] += self._inlined_calls
         ends: dict[tuple[Place, Place], Pair] = {}
         # A cut gives both values of a pair one new term, which must be known before any consumer gets its own.
-        order, pairs = self._order(self._pair_names())
+        order, pairs = self._order(self._pair_names() if by_name else [])
         for node in order:  # one that both models share, as a rewrite in memory does, is of both
             for own, side in zip(terms, self.sides, strict=True):
                 if node in side.order:
@@ -378,7 +384,9 @@ class Planner:
         """Return the values that both sides have under one name, and whose shapes do not contradict each other."""
         left, right = self.sides
         # What runs have shown about a left value comes before what names suggest.
-        known = {**self.changes.moved, **self.changes.proved}
+        refuted = self.changes.refuted
+        moved = {place: b for place, b in self.changes.moved.items() if (place, get_place(b)) not in refuted}
+        known = {**moved, **self.changes.proved}
         taken = set(map(get_place, known.values()))
         namesakes = {name: entry for name, entry in right.names.items() if get_place(entry) not in taken}
         pairs = []

@@ -166,7 +166,8 @@ class RegionWalk:
             changes = self._follow()
             if not known.lacks(changes):
                 return
-            has_other_pairs = known.lacks(PlanChanges(banned=changes.banned, closed=changes.closed, moved=changes.moved))
+            pairs = PlanChanges(changes.banned, changes.refuted, changes.closed, moved=changes.moved)
+            has_other_pairs = known.lacks(pairs)
             known.add(changes)
             if has_other_pairs:
                 self._judged = self.list_without_bodies()
@@ -340,7 +341,7 @@ class RegionWalk:
         if is_array and not region and source == 0 and not self._planner.is_head(end):
             moved = self._find_moved(cone, end, values, number)
             if moved or _are_unlike_sizes(left, right):
-                raise _Contradiction(PlanChanges(banned={get_place(end[0])}, moved=moved))
+                raise _Contradiction(PlanChanges(banned={get_place(end[0])}, refuted={get_places(end)}, moved=moved))
         return region
 
     def _look_deeper(self, step: _Step, region: Region, *, is_same: bool) -> Region:

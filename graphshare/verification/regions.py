@@ -19,9 +19,10 @@ from graphshare.ir.graph import Node
 from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import choose_bodies, find_decided
 from graphshare.verification.comparison import Tolerance, Tolerate, tolerate_dtype, tolerate_other_program
-from graphshare.verification.region import BodyJudge, Feeds, Region, RegionReport
+from graphshare.verification.region import BodyJudge, Feeds, Region, RegionReport, make_region
 from graphshare.verification.region_plan import Cone, Pair, Planner, RegionPlan, get_place
 from graphshare.verification.region_walk import RegionWalk
+from graphshare.verification.weights import Weigher
 
 
 class Departure(msgspec.Struct, frozen=True, eq=False):
@@ -59,6 +60,10 @@ class Judge:
                     break
                 # A body that takes the place of its If brings names to pair, and may hold further Ifs of constants.
                 self._planner = planner
+            if self._plan is not None and self._plan.cones:
+                # Names that stand for other values keep apart what is one term.
+                plan = self._planner.make_plan(by_name=False)
+                self._plan = plan if plan is not None and not plan.cones else self._plan
         is_exact = self._plan is not None and not self._plan.cones and not self._planner.defined
         return self._report(self._plan, []) if is_exact and self._plan is not None else None
 
@@ -89,8 +94,26 @@ class Judge:
         if unexplained:
             walk = self._join_unexplained(draws, tolerate, walk, unexplained)
         regions, inner = walk.list_regions()
+        if not all(region and not region.hidden for region in regions):
+            weighed = self._weigh_without_names()
+            if weighed is not None:
+                self.departures = []
+                return weighed
         self.departures = [Departure(self._planner, walk.plan, cone, draws[number][0]) for cone, number in walk.list_departed()]
         return self._report(walk.plan, regions, inner)
+
+    def _weigh_without_names(self) -> RegionReport | None:
+        """Return the report of two models that are one expression as a whole; None where weights alone do not show that."""
+        plan = self._planner.make_plan(by_name=False)
+        assert plan is not None
+        weigher = Weigher(self._planner.sides, plan, self._planner.changes.ranks)
+        regions = []
+        for cone in plan.cones:
+            weighed = weigher.weigh(cone)
+            if weighed is None or weighed.unlike:
+                return None
+            regions.append(msgspec.structs.replace(make_region(cone), steps=weighed.steps))
+        return self._report(plan, regions)
 
     def _walk(self, draws: Sequence[Feeds], tolerate: Tolerate, earlier: RegionWalk | None = None) -> RegionWalk:
         walk = RegionWalk(self._planner, draws, tolerate, self._bodies, Judge, earlier)

@@ -259,7 +259,7 @@ def _group_regions(rounds: Sequence[RegionReport]) -> list[list[Region]]:
 def _rank_region(region: Region) -> tuple[int, float, bool]:
     """Return how much a run says: 0 without a judgement, 1 where both sides are equal, 2 where they depart; then how far."""
     if region.comparison is None:
-        return 0, 0.0, False
+        return int(bool(region)), 0.0, False
     return (1, region.of_largest or 0.0, not region.comparison.identical) if region else (2, 0.0, False)
 
 
