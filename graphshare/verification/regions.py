@@ -94,7 +94,7 @@ class Judge:
         if unexplained:
             walk = self._join_unexplained(draws, tolerate, walk, unexplained)
         regions, inner = walk.list_regions()
-        if not all(region and not region.hidden for region in regions):
+        if not all(region.is_weighed for region in regions):
             weighed = self._weigh_without_names()
             if weighed is not None:
                 self.departures = []

@@ -53,7 +53,7 @@ class _Affine(Struct, frozen=True, eq=False):
 
     ``axis`` is that of channels, counted from the last, of which ``factor`` and ``bias`` have a number each; None for numbers
     in shapes that broadcast. ``bulk`` is the sum of what was added up to a bias without signs, ``dtype`` the coarsest of its
-    numbers, and ``name`` that of the constant that was added last.
+    numbers, and ``name`` that of the constant that was added last. One that ``is_itself`` is the value of its core.
     """
 
     core: Hashable
@@ -65,6 +65,14 @@ class _Affine(Struct, frozen=True, eq=False):
     out_axis: int = 0
     axis: int | None = None
     name: str = ""
+    is_itself: bool = False
+
+    @property
+    def identity(self) -> Hashable:
+        """What values have in common that are equal bit for bit."""
+        kernel = None if self.kernel is None else (self.kernel.term, self.out_axis)
+        arrays = [(each.shape, each.tobytes()) for each in (self.factor, self.bias)]
+        return self.core, kernel, self.axis, *arrays
 
 
 class Weigher:
@@ -181,19 +189,23 @@ class _Expressions:
         self._first = len(self._table.keys)
         self._affine: dict[int, _Affine] = {}
         self._by_core: dict[Hashable, list[int]] = {}
+        self._numbers: dict[Hashable, int] = {}
         self.steps = 0.0
 
     def number(self, affine: _Affine, side: int) -> int:
         """Return the number of an affine value: on the right that of a left one with the same numbers, but for rounding."""
-        if affine.kernel is None and affine.factor.ndim == affine.bias.ndim == 0 and affine.factor == 1 and not affine.bias:
-            return int(affine.core[1])  # type: ignore[index]  # the value itself
+        if affine.is_itself:
+            return int(affine.core[1])  # type: ignore[index]
+        same = self._numbers.get(affine.identity)
+        if same is not None:
+            return same
         known = self._by_core.setdefault(affine.core, [])
         for number in reversed(known if side else []):  # the last one is that in which most is joined
             steps, _ = _measure(self._affine[number], affine, most=LIMIT)
             if steps <= LIMIT:
                 self.steps = max(self.steps, steps)
                 return number
-        number = self._table.number("affine", len(self._table.keys))
+        number = self._numbers[affine.identity] = self._table.number("affine", len(self._table.keys))
         self._affine[number] = affine
         if not side:
             known.append(number)
@@ -235,12 +247,17 @@ class _Expressions:
             else:
                 scale, shift, bulk = known
         if before is None or before.axis is None:
-            scale, shift, bulk = map(_trim, (scale, shift, bulk))
+            # One more axis in front changes the rank of the result, which is part of what a value is.
+            base = source if before is None else before.core[1]  # type: ignore[index]
+            core: Hashable = ("each", base, rank)
+            if rank is not None:
+                scale, shift, bulk = map(_trim, (scale, shift, bulk))
         if before is None:
-            return _check(_Affine(("each", source), scale, shift, bulk, dtype, name=name))
+            is_itself = not any(each.shape for each in constants) and bool(scale == 1 and shift == 0)
+            return _check(_Affine(core, scale, shift, bulk, dtype, name=name, is_itself=is_itself))
         return _check(
             _Affine(
-                before.core,
+                before.core if before.axis is not None else core,
                 before.factor * scale,
                 before.bias * scale + shift,
                 before.bulk * abs(scale) + bulk,
@@ -288,6 +305,9 @@ def _trim(array: Array) -> Array:
 
 def _split_channels(array: Array, axis: int) -> Array | None:
     """Return the number of each channel of an array that broadcasts, or the one number of all; None where it has others."""
+    # A product of matrices has two axes or more.
+    if array.ndim > max(1 - axis, 2):
+        return None
     trimmed = _trim(array)
     if not trimmed.ndim:
         return trimmed

@@ -168,8 +168,8 @@ def test_the_content_of_a_weight_is_read_once(tmp_path: Path, monkeypatch: pytes
         seen[node] += 1
         return find(self, node)
 
-    def make_plan(self: Planner) -> Any:
-        plans.append(plan(self))
+    def make_plan(self: Planner, **options: Any) -> Any:
+        plans.append(plan(self, **options))
         return plans[-1]
 
     monkeypatch.setattr(OnnxForm, "find_constant", find_constant)

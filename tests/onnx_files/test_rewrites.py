@@ -377,9 +377,22 @@ def test_regions_that_are_not_judged_prove_nothing(tmp_path: Path, monkeypatch: 
         raise InputError(Fault("onnxruntime has no kernel"))
 
     monkeypatch.setattr("graphshare.verification.parts.open_part", refuse)
-    report = verify("stem", FUSED["BatchNormalization folded into Conv"][1], tmp_path)
+    paths = [tmp_path / "original.onnx", tmp_path / "rewrite.onnx"]
+    for path, text in zip(paths, (CHOICE, CHOICE.replace("Add (data, data)", "Mul (data, two)")), strict=True):
+        onnx.save(parse(text, SWITCH_WEIGHTS, 17), path)
+    report = gs.compare(*paths)
     assert report.outcome == "not judged"
-    assert report.verdict == "NOT JUDGED: first at norm: not judged: onnxruntime has no kernel"
+    assert report.verdict == "NOT JUDGED: first at p: not judged: onnxruntime has no kernel"
+
+
+def test_weights_need_no_run_of_regions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise InputError(Fault("onnxruntime has no kernel"))
+
+    monkeypatch.setattr("graphshare.verification.parts.open_part", refuse)
+    report = verify("stem", FUSED["BatchNormalization folded into Conv"][1], tmp_path)
+    assert report.rung == "by weights"
+    assert [output.comparison.equal for output in report.branches[0].rounds[0].outputs] == [True]
 
 
 def test_plans_end_where_nothing_new_is_learned(tmp_path: Path) -> None:

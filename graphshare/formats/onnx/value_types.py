@@ -18,6 +18,7 @@ from graphshare.formats.onnx.inner_tensors import change_inner_tensors
 from graphshare.formats.onnx.messages import describe_type
 from graphshare.formats.onnx.protobuf import Message, WireError, encode_text, scan
 from graphshare.formats.onnx.stored import (
+    FIRST_CONSTANTS,
     FUNCTION,
     NO_MESSAGES,
     NamedMessage,
@@ -162,7 +163,7 @@ def _infer(graph: Graph) -> Mapping[str, bytes]:
     if not is_installed():
         return EMPTY
     try:
-        return infer_types(b"".join(_encode_without_data(_state_loops(graph)).pieces()))
+        return infer_types(b"".join(_encode_without_data(_state_loops(_declare_weights(graph))).pieces()))
     except InputError:  # without it values have no type
         return EMPTY
     except RefusedError as error:
@@ -183,6 +184,21 @@ def _encode_without_data(graph: Graph, location: str = "") -> Message:
         return shrink(stored.tensor, name, has_data=not stored.data_in_record)
 
     return encode_model(graph, encode, find_head_types(graph) if location else EMPTY)
+
+
+def _declare_weights(graph: Graph) -> Graph:
+    """Return a graph of an old version in which initializers are inputs, too: ONNX infers nothing from others there."""
+    if get_source(graph).ir_version >= FIRST_CONSTANTS:
+        return graph
+
+    def declare(node: Node) -> Node:
+        stored = find_stored(node.details)
+        if stored.tensor is None or stored.place is None or stored.input is not None or node.op:
+            return node
+        kind = describe_type(dtype_name(stored.place.code), stored.place.shape)
+        return replace_stored(node, input=find_stored(make_typed_input(node.name, kind).details).input)
+
+    return rebuild_graph(graph, declare)[0]
 
 
 def _state_loops(graph: Graph) -> Graph:
