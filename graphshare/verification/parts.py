@@ -10,6 +10,7 @@ import numpy as np
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
+from graphshare.errors import Fault, RefusedError
 from graphshare.execute.backends.backend import open_computation
 from graphshare.execute.prepare.prepare import unique_names
 from graphshare.formats.model_format import find_format
@@ -22,6 +23,8 @@ from graphshare.rewrite.extract import extract_entries
 Values = Mapping[Place, Array]
 Compute = Callable[[Values], list[Any]]
 """Computes some values of a model from others."""
+_ROOM = 1 << 26
+"""Bytes of values of one model on one set of inputs that are kept for other plans."""
 
 
 class Part(msgspec.Struct, eq=False):
@@ -48,6 +51,45 @@ class Part(msgspec.Struct, eq=False):
 
 def _describe_kind(value: Any) -> object:
     return (value.ndim, value.dtype) if isinstance(value, np.ndarray) else type(value)
+
+
+class ModelValues(msgspec.Struct, eq=False):
+    """The values of one model on one set of inputs: of its inputs by place, and of the ends and starts of regions by term.
+
+    ``kept`` are those of ends and starts by place, as far as there is room: other plans have other terms.
+    """
+
+    inputs: dict[Place, Array]
+    by_term: dict[int, Any] = msgspec.field(default_factory=dict)
+    kept: dict[Place, Any] = msgspec.field(default_factory=dict)
+    room: int = _ROOM
+
+    def keep(self, place: Place, value: Any) -> None:
+        """Keep a value of this model for other plans, if there is room."""
+        if place not in self.kept and is_array(value) and value.nbytes <= self.room:
+            self.kept[place] = value
+            self.room -= value.nbytes
+
+    def compute(self, part: Part, source: ModelValues) -> list[Any]:
+        """Return the targets of a part of this model from values that ``source`` has, in the dtypes of this model.
+
+        Raises:
+            InputError: the backend refuses the part.
+            RefusedError: it fails, or a value was not computed.
+        """
+        values = {(node, 0): self.inputs[node, 0] for node in part.nodes if (node, 0) in self.inputs}
+        for place, term in part.touched.items():
+            value, like = source.by_term.get(term), self.by_term.get(term)
+            if value is None or like is None:
+                raise RefusedError(Fault(f"value {output_name(Entry(*place))!r} was not computed"))
+            is_other = is_array(value) and is_array(like) and value.dtype != like.dtype
+            values[place] = value.astype(like.dtype) if is_other else value
+        return part.open(values)(values)
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is an array: sequences and optional values are none."""
+    return isinstance(value, np.ndarray)
 
 
 def compute_part(model: Checkpoint, targets: Sequence[Entry], values: Values) -> list[Any]:

@@ -45,7 +45,8 @@ class Operator(msgspec.Struct, frozen=True):
 class Region(msgspec.Struct, frozen=True):
     """A part that is not the same on both sides: its ends, the values that it computes, and its nodes on either side.
 
-    ``comparison`` is that of the end that is furthest apart, ``of_largest`` how far relative to the largest number there.
+    ``comparison`` is that of the end that is furthest apart, ``of_largest`` how far relative to the largest number there;
+    None where weights decide.
     ``tolerance`` is what was allowed of that number; ``reason`` is why nothing was compared, ``place`` the body that it is in.
     ``hidden`` is what equal values do not show, in words, and ``switches`` are the names of Ifs of which at most one body was
     compared. ``steps`` is how far the weights of both sides are apart where these decide, for every input; where they are too
@@ -97,11 +98,11 @@ class RegionReport(msgspec.Struct, frozen=True):
         return all(self.regions)
 
 
-def make_region(cone: Cone, reason: str = "") -> Region:
-    """Return a region that is not judged, with the reason."""
+def make_region(cone: Cone, reason: str = "", steps: float | None = None) -> Region:
+    """Return a region of which no values are compared: it is not judged for a reason, or its weights are ``steps`` apart."""
     ends = tuple((output_name(a), output_name(b)) for a, b in cone.ends)
     nodes, others = (tuple(Operator(node.op, node.name) for node in side) for side in cone.sides)
-    return Region(ends, nodes, others, reason=reason)
+    return Region(ends, nodes, others, reason=reason, steps=steps)
 
 
 def judge_region(cone: Cone, value: Any, wanted: Any, tolerance: Tolerance) -> Region:

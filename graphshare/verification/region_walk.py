@@ -18,15 +18,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from graphshare.analysis.name_lists import output_name
-from graphshare.errors import Fault, GraphshareError, InputError, MemoryLimitError, RefusedError
+from graphshare.errors import GraphshareError, InputError, MemoryLimitError, RefusedError
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import BodyPair, chooses_bodies, open_bodies, pair_owners
 from graphshare.verification.comparison import EXACT, Tolerance, Tolerate, compare_values
 from graphshare.verification.other_inputs import Trial, has_other_values, is_alike, is_on_grid, only_moves
-from graphshare.verification.parts import Part, compute_part
+from graphshare.verification.parts import ModelValues, Part, compute_part, is_array
 from graphshare.verification.region import BodyJudge, Feeds, Region, RegionReport, judge_region, make_region
 from graphshare.verification.region_plan import (
     FLOATS,
@@ -39,14 +38,12 @@ from graphshare.verification.region_plan import (
     get_place,
     get_places,
 )
-from graphshare.verification.weights import Weigher
+from graphshare.verification.weights import SHIFTING, Weigher, Weighing
 
 _Start = tuple[tuple[Node, ...], tuple[Node, ...], Mapping[Place, tuple[Place, str | None]]]
 _NEARER = 10.0
 """How many times nearer than its namesake a value must be to be the one that a name has moved to."""
 _UNKNOWN = "no plan of regions holds for its values"
-_ROOM = 1 << 26
-"""Bytes of values of one model on one set of inputs that are kept for other plans."""
 
 
 class _Contradiction(Exception):
@@ -55,40 +52,6 @@ class _Contradiction(Exception):
     def __init__(self, changes: PlanChanges) -> None:
         super().__init__()
         self.changes = changes
-
-
-class _Values(msgspec.Struct, eq=False):
-    """The values of one model on one set of inputs: of its inputs by place, and of the ends and starts of regions by term.
-
-    ``kept`` are those of ends and starts by place, as far as there is room: other plans have other terms.
-    """
-
-    inputs: dict[Place, Array]
-    by_term: dict[int, Any] = msgspec.field(default_factory=dict)
-    kept: dict[Place, Any] = msgspec.field(default_factory=dict)
-    room: int = _ROOM
-
-    def keep(self, place: Place, value: Any) -> None:
-        """Keep a value of this model for other plans, if there is room."""
-        if place not in self.kept and _is_array(value) and value.nbytes <= self.room:
-            self.kept[place] = value
-            self.room -= value.nbytes
-
-    def compute(self, part: Part, source: _Values) -> list[Any]:
-        """Return the targets of a part of this model from values that ``source`` has, in the dtypes of this model.
-
-        Raises:
-            InputError: the backend refuses the part.
-            RefusedError: it fails, or a value was not computed.
-        """
-        values = {(node, 0): self.inputs[node, 0] for node in part.nodes if (node, 0) in self.inputs}
-        for place, term in part.touched.items():
-            value, like = source.by_term.get(term), self.by_term.get(term)
-            if value is None or like is None:
-                raise RefusedError(Fault(f"value {output_name(Entry(*place))!r} was not computed"))
-            is_other = _is_array(value) and _is_array(like) and value.dtype != like.dtype
-            values[place] = value.astype(like.dtype) if is_other else value
-        return part.open(values)(values)
 
 
 class _Step(msgspec.Struct, eq=False):
@@ -142,12 +105,12 @@ class RegionWalk:
         """
         self._planner, self._tolerate = planner, tolerate
         self._bodies, self._open_judge = bodies, open_judge
-        self.draws: list[list[_Values]] = (
+        self.draws: list[list[ModelValues]] = (
             earlier.draws
             if earlier
             else [
                 [
-                    _Values({(node, 0): feeds[node.name] for node in side.nodes if not node.op and node.name in feeds})
+                    ModelValues({(node, 0): feeds[node.name] for node in side.nodes if not node.op and node.name in feeds})
                     for side, feeds in zip(planner.sides, draw, strict=True)
                 ]
                 for draw in draws
@@ -155,6 +118,7 @@ class RegionWalk:
         )
         self._judged: dict[tuple[Place, Place], _Judged] = {} if earlier is None else earlier.list_without_bodies()
         self._inner: dict[tuple[Node, Node], list[RegionReport]] = {}
+        self._weighed: dict[tuple[Place, Place], Weighing] = {}
 
     def run(self) -> None:
         """Judge all regions, in new plans until one is followed to its end."""
@@ -197,12 +161,20 @@ class RegionWalk:
         judged = [(cone, self._find_judged(cone)) for cone in self.plan.cones]
         return [(cone, each.draw) for cone, each in judged if each is not None and not each.region and not each.region.reason]
 
-    def agrees_on_others(self, part: Cone) -> bool:
-        """Return whether the region that ``part`` was joined to agrees, on inputs of other signs and sizes of numbers too."""
+    def explains(self, part: Cone, earlier: RegionWalk) -> bool:
+        """Return whether the region that ``part`` was joined to agrees, on inputs of other signs and sizes of numbers too.
+
+        Unlike weights that an ``earlier`` walk has found are explained by weights alone, as samples may not show them; but for
+        one scale or shift of all numbers, which many operators do not see.
+        """
         nodes = {*part.left, *part.right}
         cones = [cone for cone in self.plan.cones if not nodes.isdisjoint((*cone.left, *cone.right))]
-        judged = [self._find_judged(cone) for cone in cones]
-        return bool(cones) and all(each is not None and each.region and not each.region.hidden for each in judged)
+        regions = [None if each is None else each.region for each in map(self._find_judged, cones)]
+        before = earlier._find_judged(part)
+        is_shift = all(node.op in SHIFTING for node in part.left)
+        needs_weights = before is not None and bool(before.region.unlike) and not is_shift
+        agree = all(each and not each.hidden and (each.is_weighed or not needs_weights) for each in regions)
+        return bool(cones) and agree
 
     def _find_judged(self, cone: Cone) -> _Judged | None:
         return self._judged.get(get_places(cone.ends[0]))
@@ -220,7 +192,7 @@ class RegionWalk:
     def _follow(self) -> PlanChanges:
         """Judge the regions that are not judged yet; return what of the plan does not hold."""
         changes = PlanChanges()
-        self._weigher = Weigher(self._planner.sides, self.plan, self._planner.changes.ranks)
+        self._weigh()
         for values in chain(*self.draws):
             values.by_term.clear()  # terms have other numbers in each plan
         for step in self._schedule():
@@ -236,6 +208,27 @@ class RegionWalk:
                 for term in step.last:
                     values.by_term.pop(term, None)
         return changes
+
+    def _weigh(self) -> None:
+        """Weigh the regions; those that are the same for every input are judged by that, as no value of them says more."""
+        weigher = Weigher(self._planner.sides, self.plan, self._planner.changes.ranks)
+        self._weighed = {}
+        for cone in self.plan.cones:
+            if all(get_places(end) in self._judged for end in cone.ends):
+                continue
+            weighed = weigher.weigh(cone)
+            if weighed is None:
+                continue
+            # Unlike weights may be those of two values that are not meant to be one, and a run shows dtypes that are not known.
+            if weighed.unlike or not all(map(self._have_one_dtype, cone.ends)):
+                self._weighed[get_places(cone.ends[0])] = weighed
+            else:
+                self._add_judgement(cone, make_region(cone, steps=weighed.steps), 0)
+
+    def _have_one_dtype(self, end: Pair) -> bool:
+        """Whether both values of an end are known to have one dtype."""
+        left, right = (side.find_parts(entry)[0] for side, entry in zip(self._planner.sides, end, strict=True))
+        return left is not None and left == right
 
     def _schedule(self) -> list[_Step]:
         """Return the regions that are not judged, and those before them whose values they need, each with what it computes."""
@@ -305,7 +298,7 @@ class RegionWalk:
         judged = _Judged(region, number, _describe_start(self.plan, cone))
         self._judged.update(dict.fromkeys(map(get_places, cone.ends), judged))
 
-    def _compute(self, step: _Step, draw: Sequence[_Values]) -> list[list[list[Any]]]:
+    def _compute(self, step: _Step, draw: Sequence[ModelValues]) -> list[list[list[Any]]]:
         """Return the targets of both sides from the values of the left model and, where these differ, of the right one.
 
         The values that each side computes from its own are kept.
@@ -313,7 +306,7 @@ class RegionWalk:
         left, right = draw
         cases = [[own.compute(part, left) for part, own in zip(step.parts, draw, strict=True)]]
         targets = zip(step.parts[0].targets, cases[0][0], strict=True)
-        closed = {get_place(entry) for entry, value in targets if not _is_array(value)}
+        closed = {get_place(entry) for entry, value in targets if not is_array(value)}
         # Sequences and optional values cannot be fed to a session, so regions start before them.
         if closed - {get_place(end[0]) for end in step.cone.ends if self._planner.is_head(end)}:
             raise _Contradiction(PlanChanges(closed=closed))
@@ -330,15 +323,15 @@ class RegionWalk:
     def _compare_end(self, cone: Cone, end: Pair, values: tuple[Any, Any], source: int, number: int) -> Region:
         """Return a region judged by one of its ends; its left and right value were computed from values of side ``source``."""
         left, right = values
-        is_array = _is_array(left) and _is_array(right)
-        dtypes = {str(left.dtype), str(right.dtype)} if is_array else set()
+        are_arrays = is_array(left) and is_array(right)
+        dtypes = {str(left.dtype), str(right.dtype)} if are_arrays else set()
         # Only the run shows the dtype where no type was inferred: consumers on the right get the value in theirs.
         if len(dtypes) == 2 and dtypes <= FLOATS and self.plan.right.key(end[1])[0] == "cut":
             raise _Contradiction(PlanChanges(dtypes={get_place(end[0]): str(right.dtype)}))
         wanted, value = values[source], values[1 - source]
         region = judge_region(cone, value, wanted, self._tolerate(wanted, value))
         # Callers get outputs by name, so these must not move; an inner name may stand for another value.
-        if is_array and not region and source == 0 and not self._planner.is_head(end):
+        if are_arrays and not region and source == 0 and not self._planner.is_head(end):
             moved = self._find_moved(cone, end, values, number)
             if moved or _are_unlike_sizes(left, right):
                 raise _Contradiction(PlanChanges(banned={get_place(end[0])}, refuted={get_places(end)}, moved=moved))
@@ -347,7 +340,7 @@ class RegionWalk:
     def _look_deeper(self, step: _Step, region: Region, *, is_same: bool) -> Region:
         """Return a region that is judged by its values with what these hide, or with what its weights say of every input."""
         cone = step.cone
-        weighed = self._weigher.weigh(cone)
+        weighed = self._weighed.get(get_places(cone.ends[0]))
         if weighed is not None and (region or weighed.unlike):  # values that depart win over weights that are near
             steps = None if weighed.unlike else weighed.steps
             return msgspec.structs.replace(region, steps=steps, unlike=weighed.unlike)
@@ -448,7 +441,7 @@ class RegionWalk:
         near = {entry.node for entry in entries}.union(unknown)
         for term, value in left.by_term.items():
             entry, like = self.plan.entries[side].get(term), own.by_term.get(term)
-            if entry is not None and entry.node not in near and _is_array(value) and _is_array(like):
+            if entry is not None and entry.node not in near and is_array(value) and is_array(like):
                 known[get_place(entry)] = value.astype(like.dtype, copy=False)  # type: ignore[union-attr]
         return compute_part(self._planner.sides[side].model, entries, known)
 
@@ -467,7 +460,7 @@ class RegionWalk:
             except GraphshareError:
                 continue
             for entry, value in zip(entries, candidates, strict=True):
-                is_like = _is_array(value) and value.shape == wanted.shape and value.dtype == wanted.dtype
+                is_like = is_array(value) and value.shape == wanted.shape and value.dtype == wanted.dtype
                 # An array of zeros equals too many others to show where a name has moved.
                 if not is_like or not np.any(value):
                     continue
@@ -478,13 +471,9 @@ class RegionWalk:
         return best[1]
 
 
-def _is_array(value: Any) -> bool:
-    return isinstance(value, np.ndarray)
-
-
 def _have_same_bits(a: Any, b: Any) -> bool:
     """Whether two values are arrays that are equal bit for bit."""
-    return _is_array(a) and _is_array(b) and a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    return is_array(a) and is_array(b) and a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
 def _are_unlike_sizes(wanted: Array, value: Array) -> bool:

@@ -112,7 +112,7 @@ class Judge:
             weighed = weigher.weigh(cone)
             if weighed is None or weighed.unlike:
                 return None
-            regions.append(msgspec.structs.replace(make_region(cone), steps=weighed.steps))
+            regions.append(make_region(cone, steps=weighed.steps))
         return self._report(plan, regions)
 
     def _walk(self, draws: Sequence[Feeds], tolerate: Tolerate, earlier: RegionWalk | None = None) -> RegionWalk:
@@ -133,7 +133,7 @@ class Judge:
         ends = {get_place(a) for cone in cones for a, _ in cone.ends}
         known.banned |= ends
         joined = self._walk(draws, tolerate, walk)
-        kept = {get_place(a) for cone in cones if not joined.agrees_on_others(cone) for a, _ in cone.ends}
+        kept = {get_place(a) for cone in cones if not joined.explains(cone, walk) for a, _ in cone.ends}
         if not kept:
             return joined
         known.banned -= kept

@@ -34,9 +34,12 @@ LIMIT = 8.0
 _FLOATS = ("float16", "float32", "float64")
 """Dtypes of weights, the coarsest first."""
 _SHOWING = frozenset(
-    "Add Clip Elu HardSigmoid HardSwish LeakyRelu Mul PRelu Relu Selu Sigmoid Softplus Sub Tanh ThresholdedRelu".split()
+    """Add AveragePool Clip Concat Elu Flatten GlobalAveragePool HardSigmoid HardSwish LeakyRelu MaxPool Mul PRelu Relu Selu
+    Sigmoid Softplus Sub Sum Tanh ThresholdedRelu""".split()
 )
 """Operators whose results differ for some inputs where those of one operand do."""
+SHIFTING = frozenset(("Add", "Constant", "Div", "Identity", "Mul", "Sub"))
+"""Operators that scale and shift numbers."""
 _BLOCK = 1 << 17
 """Elements of a kernel that are compared at once."""
 

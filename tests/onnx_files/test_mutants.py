@@ -184,7 +184,7 @@ def check_equal(mutant: Mutant, report: Report, is_seen: bool | None) -> None:
         assert stages["structure"].details, "nothing says what was changed"
         assert "of structure" in report.verdict
     inside = [region for run in branch.regions for region in run.regions if region.place]
-    if (report.rung == "by weights" and not is_seen) or (inside and all(region.is_weighed for region in inside)):
+    if report.rung == "by weights" or any(region.is_weighed for region in inside):
         return  # the same for every input, rounding apart: a run need not reach it
     regions = [region.comparison for run in branch.regions for region in run.regions if region.comparison is not None]
     distances = [*regions, *(output.comparison for run in branch.rounds for output in run.outputs)]
