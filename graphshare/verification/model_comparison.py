@@ -113,15 +113,26 @@ class ModelComparison:
                 raise
             return self._judge_structure([fault.message for fault in error.faults])
         self._adapt_tolerance(outputs)
+        rounds = self._judge_values(sides, draws, outputs, [*drawing.values()])
+        return self._report(tuple(leave_drawn(values, drawing) for values in rounds))
+
+    def _judge_values(
+        self,
+        sides: tuple[Computation, Computation],
+        draws: Sequence[Draw],
+        outputs: Sequence[tuple[Any, Any]],
+        drawing: Sequence[Node],
+    ) -> tuple[Values, ...]:
+        """Return the comparison of all outputs, with what noise allows, once the regions are judged."""
         rounds = self._compare(sides, draws, outputs)
         if not self._is_exact:
             for side in sides:
                 side.close()
-            self._judge_regions(sides, draws, outputs, [*drawing.values()])
+            self._judge_regions(sides, draws, outputs, drawing)
         if not self._dtype and all(self._regions):  # no noise excuses a region
             rounds, notes = allow_noise(sides, [draw.values for draw in draws], outputs, rounds, self._tolerance)
             self._notes.update(dict.fromkeys(notes))
-        return self._report(tuple(leave_drawn(values, drawing) for values in rounds))
+        return rounds
 
     def _is_answer_without_values(self, error: GraphshareError) -> bool:
         """Whether the models are equal for every input, and both refuse numbers that are drawn for them."""

@@ -338,39 +338,51 @@ class RegionWalk:
         return region
 
     def _look_deeper(self, step: _Step, region: Region, *, is_same: bool) -> Region:
-        """Return a region that is judged by its values with what these hide, or with what its weights say of every input."""
+        """Return a region that is judged by its values with what these hide, or with what holds for every input."""
+        same = self._decide(step, region, is_same=is_same)
+        return self._find_hidden(step, region, is_same=is_same) if same is None else same
+
+    def _decide(self, step: _Step, region: Region, *, is_same: bool) -> Region | None:
+        """Return a region with what its weights say of every input, or the places that labels move to; None without either."""
+        weighed = self._weighed.get(get_places(step.cone.ends[0]))
+        if weighed is not None and weighed.unlike:
+            return msgspec.structs.replace(region, unlike=weighed.unlike)
+        if weighed is not None and region:  # values that depart win over weights that are near
+            return msgspec.structs.replace(region, steps=weighed.steps)
+        if not is_same or not only_moves(step.cone):
+            return None
+        trials = (self._make_trial(step, number, EXACT) for number in range(len(self.draws)))
+        return msgspec.structs.replace(region, steps=0.0) if all(trial.moves_alike() for trial in trials) else None
+
+    def _find_hidden(self, step: _Step, region: Region, *, is_same: bool) -> Region:
+        """Return a region that is judged by its values with what equal values hide."""
         cone = step.cone
-        weighed = self._weighed.get(get_places(cone.ends[0]))
-        if weighed is not None and (region or weighed.unlike):  # values that depart win over weights that are near
-            steps = None if weighed.unlike else weighed.steps
-            return msgspec.structs.replace(region, steps=steps, unlike=weighed.unlike)
-        if is_same and only_moves(cone):
-            trials = (self._make_trial(step, number, EXACT) for number in range(len(self.draws)))
-            if all(trial.moves_alike() for trial in trials):
-                return msgspec.structs.replace(region, steps=0.0)
         if any(node.subgraphs for node in chain(*cone.sides)):
             step.close()
         # Unlike terms and equal bits: the change did not show, or is none. Like operators need another look for that.
         entered, learned = self._enter_bodies(cone)
         rest = cone.leave_out(entered)  # bodies that were judged by themselves hide nothing any more
         is_like = is_same and is_alike(rest)
-        if is_like:
-            # Identities of reshapes and transposes need ranks; a run shows those that do not follow from the inputs.
-            step.close()
-            learned.ranks.update(self._find_ranks(cone))
-        if self._planner.changes.lacks(learned):
-            raise _Contradiction(learned)
-        # Of an If that could not be entered, a run compares one body at most: the report counts over all rounds.
+        self._learn(step, learned, needs_ranks=is_like)
         unentered = [node for node in chain(*rest.sides) if node.subgraphs]
+        # Of such an If, a run compares one body at most: the report counts over all rounds.
         switches = tuple(dict.fromkeys(node.name for node in unentered if node.op == "If"))
-        hidden = ""
         # A body that its operator always computes had its chance to show a difference.
-        is_chosen = any(map(chooses_bodies, unentered))
+        hidden, is_chosen = "", any(map(chooses_bodies, unentered))
         if is_like and (is_chosen or has_other_values(self.plan, rest)):
             hidden = "attributes, constants, functions or bodies differ"
         elif region and not entered and not is_chosen and not is_on_grid(rest):
             hidden = self._make_trial(step).find_hidden(is_same=is_same, is_like=is_like)
         return msgspec.structs.replace(region, hidden=hidden, switches=switches)
+
+    def _learn(self, step: _Step, learned: PlanChanges, *, needs_ranks: bool) -> None:
+        """Raise a contradiction where a region has taught what the next plan needs."""
+        if needs_ranks:
+            # Identities of reshapes and transposes need ranks; a run shows those that do not follow from the inputs.
+            step.close()
+            learned.ranks.update(self._find_ranks(step.cone))
+        if self._planner.changes.lacks(learned):
+            raise _Contradiction(learned)
 
     def _make_trial(self, step: _Step, number: int = -1, tolerance: Tolerance | None = None) -> Trial:
         """Return the trial of a region on a set of inputs, of several the one with more samples; by default as it is judged."""

@@ -205,8 +205,8 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         names = {stage.name for _, stage in self.list_stages("fails")}
         if "regions" in names:
             _, _, departed = _merge_rounds([each for branch in self.branches for each in branch.regions])
-            places = ", ".join(map(_name_end, departed[:1]))
-            return f"the outputs are equal, but {_count_departed(departed, 'differs', 'differ')}, first at {places}"
+            count = format_count(len(departed), "region")
+            return f"the outputs are equal, but {count} differ{'s' * (len(departed) == 1)}, first at {_name_end(departed[0])}"
         if "changes" not in names:
             return f"the values are equal, but not {'by weights' if 'samples' in names else 'exact'} for every input"
         if any(branch.rounds for branch in self.branches):
@@ -272,27 +272,15 @@ def _merge_rounds(rounds: Sequence[RegionReport]) -> tuple[list[Region], list[Re
     return by_rank
 
 
-def _count_departed(departed: Sequence[Region], one: str, more: str) -> str:
-    return f"{format_count(len(departed), 'region')} {one if len(departed) == 1 else more}"
-
-
 def region_stage(rounds: Sequence[RegionReport]) -> Stage:
     """Return the stage of the regions of all runs; the first that departs is named, with its operators on both sides."""
     (unjudged, near, departed), last = _merge_rounds(rounds), rounds[-1]
     parts = [f"{last.exact:,} of {format_count(last.operators, 'operator')} exact"]
     if last.defined:
         parts.append(f"{format_count(last.defined, 'fused operator')} by definition")
-    weighed = [region for region in near if region.is_weighed]
-    if weighed:
-        most = max(region.steps or 0.0 for region in weighed)
-        parts.append(f"{format_count(len(weighed), 'region')} by weights (at most {most:.1f} steps)")
-        near = [region for region in near if not region.is_weighed]
-    if near:
-        _, distances, differ = zip(*map(_rank_region, near), strict=True)
-        how = f"within {max(distances):.1g} of the largest number" if any(differ) else "bit for bit"
-        parts.append(f"{format_count(len(near), 'region')} {how}")
+    parts += _count_near(near)
     if departed:
-        parts.append(_count_departed(departed, "DIFFERS", "DIFFER"))
+        parts.append(f"{format_count(len(departed), 'region')} DIFFER{'S' * (len(departed) == 1)}")
     if unjudged:
         parts.append(f"{format_count(len(unjudged), 'region')} not judged")
     wrong = [*departed, *unjudged]
@@ -301,6 +289,18 @@ def region_stage(rounds: Sequence[RegionReport]) -> Stage:
         details.append(f"and {len(wrong) - 1} more (--format json lists all)")
     verdict: Verdict = "fails" if departed else "unknown" if unjudged else "holds"
     return Stage("regions", verdict, ", ".join(parts), tuple(details))
+
+
+def _count_near(near: Sequence[Region]) -> Iterator[str]:
+    """Yield how many regions are equal by their weights, and how many on samples, with how far apart they are at most."""
+    weighed = [region.steps or 0.0 for region in near if region.is_weighed]
+    if weighed:
+        yield f"{format_count(len(weighed), 'region')} by weights (at most {max(weighed):.1f} steps)"
+    sampled = [_rank_region(region) for region in near if not region.is_weighed]
+    if sampled:
+        _, distances, differ = zip(*sampled, strict=True)
+        how = f"within {max(distances):.1g} of the largest number" if any(differ) else "bit for bit"
+        yield f"{format_count(len(sampled), 'region')} {how}"
 
 
 def add_regions(stages: Sequence[Stage], rounds: Sequence[RegionReport]) -> tuple[Stage, ...]:

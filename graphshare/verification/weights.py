@@ -77,6 +77,42 @@ class _Affine(Struct, frozen=True, eq=False):
         arrays = [(each.shape, each.tobytes()) for each in (self.factor, self.bias)]
         return self.core, kernel, self.axis, *arrays
 
+    def change(self, core: Hashable, arrays: Sequence[Array], dtype: str, name: str) -> _Affine:
+        """Return this value times a scale plus a shift with its bulk; ``dtype`` and ``name`` are those of their constants."""
+        scale, shift, bulk = arrays
+        return msgspec.structs.replace(
+            self,
+            core=core,
+            factor=self.factor * scale,
+            bias=self.bias * scale + shift,
+            bulk=self.bulk * abs(scale) + bulk,
+            dtype=min(self.dtype, dtype, key=_FLOATS.index),
+            name=name,
+            is_itself=False,
+        )
+
+
+class _Change(Struct, frozen=True, eq=False):
+    """What an operator does to each number: it multiplies it by ``scale`` and adds ``shift``.
+
+    ``bulk`` is the sum of what is added without signs. The numbers are made of ``constants``.
+    """
+
+    scale: Array
+    shift: Array
+    bulk: Array
+    constants: tuple[Constant, ...]
+
+    @property
+    def arrays(self) -> tuple[Array, Array, Array]:
+        """The numbers."""
+        return self.scale, self.shift, self.bulk
+
+    @property
+    def name(self) -> str:
+        """The name of the last constant."""
+        return self.constants[-1].name if self.constants else ""
+
 
 class Weigher:
     """Compares the weights of regions of a plan."""
@@ -218,59 +254,14 @@ class _Expressions:
         """Return the value that a step makes of the one with a number; None where a number of it is not finite."""
         if source is None:
             return None
-        shift = np.zeros(()) if step.shift is None else _read(step.shift) * step.shift_factor
-        constants = [each for each in (step.kernel, step.scale, step.shift, *(step.norm or ())) if each is not None]
-        dtype = min((each.dtype for each in constants), key=_FLOATS.index, default=_FLOATS[-1])
-        name = step.shift.name if step.shift is not None else constants[-1].name if constants else ""
         if step.kernel is not None:
-            # A convolution states its bias by channel, in no shape that broadcasts.
-            bias = _split_channels(shift.reshape(-1, *[1] * (-step.axis - 1)) if shift.ndim == 1 else shift, step.axis)
-            if bias is None:
-                return None
-            factor = np.full((), step.factor)
-            return _check(_Affine(step.core, factor, bias, abs(bias), dtype, step.kernel, step.out_axis, step.axis, name))
-        scale = np.full((), step.factor) if step.scale is None else _read(step.scale) * step.factor
-        before = self._affine.get(source)
-        if step.norm is not None:
-            # Channels come second.
-            tail = -before.axis - 1 if before is not None and before.axis is not None else None if rank is None else rank - 2
-            if tail is None or tail < 0:
-                return None
-            gamma, beta, mean, variance = (_read(each).reshape(-1, *[1] * tail) for each in step.norm)
-            scale = gamma / np.sqrt(variance + step.epsilon)
-            shift, bulk = beta - mean * scale, abs(beta) + abs(mean * scale)
+            value = _read_linear(step, step.kernel)
         else:
-            scale = 1 / scale if step.divides else scale
-            bulk = abs(shift)
-        if before is not None and before.axis is not None:
-            split = [_split_channels(each, before.axis) for each in (scale, shift, bulk)]
-            known = [each for each in split if each is not None]
-            if len(known) < len(split):
-                before = None
-            else:
-                scale, shift, bulk = known
-        if before is None or before.axis is None:
-            # One more axis in front changes the rank of the result, which is part of what a value is.
-            base = source if before is None else before.core[1]  # type: ignore[index]
-            core: Hashable = ("each", base, rank)
-            if rank is not None:
-                scale, shift, bulk = map(_trim, (scale, shift, bulk))
-        if before is None:
-            is_itself = not any(each.shape for each in constants) and bool(scale == 1 and shift == 0)
-            return _check(_Affine(core, scale, shift, bulk, dtype, name=name, is_itself=is_itself))
-        return _check(
-            _Affine(
-                before.core if before.axis is not None else core,
-                before.factor * scale,
-                before.bias * scale + shift,
-                before.bulk * abs(scale) + bulk,
-                min(before.dtype, dtype, key=_FLOATS.index),
-                before.kernel,
-                before.out_axis,
-                before.axis,
-                name,
-            )
-        )
+            before = self._affine.get(source)
+            change = _read_norm(step.norm, step.epsilon, before, rank) if step.norm is not None else _read_change(step)
+            value = None if change is None else _join(before, source, change, rank)
+        numbers = () if value is None else (value.factor, value.bias, value.bulk)
+        return value if all(np.isfinite(each).all() for each in numbers) else None
 
     def find_unlike(self, a: int, b: int) -> str | None:
         """Return the numbers in which two values differ that are one expression but for these, in words; None for others."""
@@ -296,6 +287,61 @@ class _Expressions:
         return None
 
 
+def _read_linear(step: AffineStep, kernel: Constant) -> _Affine | None:
+    """Return the value of a linear operator with a kernel; None where its bias is not by channel."""
+    shift = np.zeros(()) if step.shift is None else _read(step.shift) * step.shift_factor
+    # A convolution states its bias by channel, in no shape that broadcasts.
+    bias = _split_channels(shift.reshape(-1, *[1] * (-step.axis - 1)) if shift.ndim == 1 else shift, step.axis)
+    constants = [kernel] if step.shift is None else [kernel, step.shift]
+    if bias is None:
+        return None
+    factor, name = np.full((), step.factor), constants[-1].name
+    return _Affine(step.core, factor, bias, abs(bias), _find_coarsest(constants), kernel, step.out_axis, step.axis, name)
+
+
+def _read_change(step: AffineStep) -> _Change:
+    """Return what an operator does to each number by one constant."""
+    scale = np.full((), step.factor) if step.scale is None else _read(step.scale) * step.factor
+    shift = np.zeros(()) if step.shift is None else _read(step.shift) * step.shift_factor
+    constants = tuple([each for each in (step.scale, step.shift) if each is not None])
+    return _Change(1 / scale if step.divides else scale, shift, abs(shift), constants)
+
+
+def _read_norm(
+    constants: tuple[Constant, Constant, Constant, Constant], epsilon: float, before: _Affine | None, rank: int | None
+) -> _Change | None:
+    """Return what a normalization by channel, which is the second axis, does to each number; None where that is not known."""
+    axis = None if before is None else before.axis
+    tail = -axis - 1 if axis is not None else None if rank is None else rank - 2
+    if tail is None or tail < 0:
+        return None
+    gamma, beta, mean, variance = (_read(each).reshape(-1, *[1] * tail) for each in constants)
+    scale = gamma / np.sqrt(variance + epsilon)
+    return _Change(scale, beta - mean * scale, abs(beta) + abs(mean * scale), constants)
+
+
+def _join(before: _Affine | None, source: int, change: _Change, rank: int | None) -> _Affine:
+    """Return the value that a change makes of one that is affine, or of any other, which ``source`` numbers."""
+    dtype, name = _find_coarsest(change.constants), change.name
+    if before is not None and before.axis is not None:
+        split = [_split_channels(each, before.axis) for each in change.arrays]
+        known = [each for each in split if each is not None]
+        if len(known) == len(split):
+            return before.change(before.core, known, dtype, name)
+        before = None
+    # One more axis in front changes the rank of the result, which is part of what a value is.
+    core: Hashable = ("each", source if before is None else before.core[1], rank)  # type: ignore[index]
+    scale, shift, bulk = change.arrays if rank is None else map(_trim, change.arrays)
+    if before is not None:
+        return before.change(core, (scale, shift, bulk), dtype, name)
+    is_itself = not any(each.shape for each in change.constants) and bool(change.scale == 1 and change.shift == 0)
+    return _Affine(core, scale, shift, bulk, dtype, name=name, is_itself=is_itself)
+
+
+def _find_coarsest(constants: Sequence[Constant]) -> str:
+    return min((each.dtype for each in constants), key=_FLOATS.index, default=_FLOATS[-1])
+
+
 def _read(constant: Constant) -> Array:
     return np.asarray(constant.read(), np.float64)
 
@@ -315,10 +361,6 @@ def _split_channels(array: Array, axis: int) -> Array | None:
     if not trimmed.ndim:
         return trimmed
     return trimmed.reshape(-1) if trimmed.ndim == -axis and trimmed.size == len(trimmed) else None
-
-
-def _check(affine: _Affine) -> _Affine | None:
-    return affine if all(np.isfinite(each).all() for each in (affine.factor, affine.bias, affine.bulk)) else None
 
 
 def _measure(one: _Affine, other: _Affine, most: float = float("inf")) -> tuple[float, str]:
