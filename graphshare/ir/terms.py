@@ -124,6 +124,11 @@ class NormalForm(ABC):
         first = self.table.number(*key)
         return [first, *(self.table.number("output", first, index) for index in range(1, node.num_outputs or 1))]
 
+    @property
+    def drawn(self) -> int:
+        """The number of operators so far that draw random numbers, or may do so."""
+        return self._drawn.total()
+
     def count_drawn(self, key: Hashable) -> int:
         """Return a number that grows with each operator of a key: two that draw random numbers are never one term."""
         self._drawn[key] += 1

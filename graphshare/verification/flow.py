@@ -202,7 +202,9 @@ def leave_drawn_regions(report: RegionReport, drawing: Collection[Node]) -> Regi
     for region in report.regions:
         operators = [(each.op, each.name) for each in (*region.nodes, *region.other_nodes)]
         reason = next((reasons[each] for each in operators if each in reasons), "")
-        regions.append(msgspec.structs.replace(region, comparison=None, reason=reason, hidden="") if reason else region)
+        if reason:
+            region = msgspec.structs.replace(region, comparison=None, reason=reason, hidden="", steps=None, unlike="")
+        regions.append(region)
     return msgspec.structs.replace(report, regions=tuple(regions))
 
 

@@ -13,6 +13,7 @@ allows for two folds in a row.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -135,13 +136,15 @@ class Weigher:
 
         Raises MemoryLimitError.
         """
-        if any(node.subgraphs for side in cone.sides for node in side) or None in self._forms:
+        if None in self._forms or any(node.subgraphs for node in chain(*cone.sides)):
             return None
         expressions = _Expressions(self._plan)
         ends: list[list[int]] = []
         with np.errstate(all="ignore"):  # what is not finite decides nothing
             for side in (0, 1):
                 numbers = self._number(side, cone, expressions)
+                if numbers is None:
+                    return None
                 ends.append([self._find_number(side, end[side], numbers) for end in cone.ends])
             if ends[0] == ends[1]:
                 return Weighing(expressions.steps)
@@ -149,8 +152,8 @@ class Weigher:
             text = next(unlike, None)
         return Weighing(float("inf"), text) if text else None
 
-    def _number(self, side: int, cone: Cone, expressions: _Expressions) -> dict[Place, int]:
-        """Return the numbers of the values of a side of a region."""
+    def _number(self, side: int, cone: Cone, expressions: _Expressions) -> dict[Place, int] | None:
+        """Return the numbers of the values of a side of a region; None where one follows from more than its operands."""
         form = self._forms[side]
         assert form is not None
         numbers: dict[Place, int] = {}
@@ -167,7 +170,10 @@ class Weigher:
             if affine is not None:
                 numbers[node, 0] = expressions.number(affine, side)
                 continue
+            drawn = form.drawn
             outputs = form.make_terms(node, [operand for operand in operands if operand is not None], ())
+            if form.drawn > drawn:  # random numbers, or a call that may draw some
+                return None
             numbers.update({(node, index): term for index, term in enumerate(outputs)})
         return numbers
 
