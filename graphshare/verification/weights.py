@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import chain
+from math import prod
 from typing import Any
 
 import msgspec
@@ -43,6 +44,8 @@ SHIFTING = frozenset(("Add", "Constant", "Div", "Identity", "Mul", "Sub"))
 """Operators that scale and shift numbers."""
 _BLOCK = 1 << 17
 """Elements of a kernel that are compared at once."""
+_LARGEST = 1 << 24
+"""Elements of the scales and shifts of one value."""
 
 
 class Weighing(Struct, frozen=True):
@@ -70,6 +73,12 @@ class _Affine(Struct, frozen=True, eq=False):
     axis: int | None = None
     name: str = ""
     is_itself: bool = False
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of the numbers; with a kernel that of its channels is one."""
+        channels = [] if self.kernel is None else [(self.kernel.shape[self.out_axis],)]
+        return [*channels, self.factor.shape, self.bias.shape]
 
     @property
     def identity(self) -> Hashable:
@@ -108,6 +117,11 @@ class _Change(Struct, frozen=True, eq=False):
     def arrays(self) -> tuple[Array, Array, Array]:
         """The numbers."""
         return self.scale, self.shift, self.bulk
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of the numbers."""
+        return [each.shape for each in self.arrays]
 
     @property
     def name(self) -> str:
@@ -265,7 +279,7 @@ class _Expressions:
         else:
             before = self._affine.get(source)
             change = _read_norm(step.norm, step.epsilon, before, rank) if step.norm is not None else _read_change(step)
-            value = None if change is None else _join(before, source, change, rank)
+            value = None if change is None or not _fits(*change.shapes) else _join(before, source, change, rank)
         numbers = () if value is None else (value.factor, value.bias, value.bulk)
         return value if all(np.isfinite(each).all() for each in numbers) else None
 
@@ -299,7 +313,7 @@ def _read_linear(step: AffineStep, kernel: Constant) -> _Affine | None:
     # A convolution states its bias by channel, in no shape that broadcasts.
     bias = _split_channels(shift.reshape(-1, *[1] * (-step.axis - 1)) if shift.ndim == 1 else shift, step.axis)
     constants = [kernel] if step.shift is None else [kernel, step.shift]
-    if bias is None:
+    if bias is None or not _fits((kernel.shape[step.out_axis],), bias.shape):
         return None
     factor, name = np.full((), step.factor), constants[-1].name
     return _Affine(step.core, factor, bias, abs(bias), _find_coarsest(constants), kernel, step.out_axis, step.axis, name)
@@ -319,7 +333,7 @@ def _read_norm(
     """Return what a normalization by channel, which is the second axis, does to each number; None where that is not known."""
     axis = None if before is None else before.axis
     tail = -axis - 1 if axis is not None else None if rank is None else rank - 2
-    if tail is None or tail < 0:
+    if tail is None or tail < 0 or len({each.shape for each in constants}) > 1:
         return None
     gamma, beta, mean, variance = (_read(each).reshape(-1, *[1] * tail) for each in constants)
     scale = gamma / np.sqrt(variance + epsilon)
@@ -332,16 +346,25 @@ def _join(before: _Affine | None, source: int, change: _Change, rank: int | None
     if before is not None and before.axis is not None:
         split = [_split_channels(each, before.axis) for each in change.arrays]
         known = [each for each in split if each is not None]
-        if len(known) == len(split):
+        if len(known) == len(split) and _fits(*before.shapes, *(each.shape for each in known)):
             return before.change(before.core, known, dtype, name)
         before = None
     # One more axis in front changes the rank of the result, which is part of what a value is.
     core: Hashable = ("each", source if before is None else before.core[1], rank)  # type: ignore[index]
     scale, shift, bulk = change.arrays if rank is None else map(_trim, change.arrays)
-    if before is not None:
+    if before is not None and _fits(*before.shapes, scale.shape, shift.shape):
         return before.change(core, (scale, shift, bulk), dtype, name)
+    core = ("each", source, rank)
     is_itself = not any(each.shape for each in change.constants) and bool(change.scale == 1 and change.shift == 0)
     return _Affine(core, scale, shift, bulk, dtype, name=name, is_itself=is_itself)
+
+
+def _fits(*shapes: tuple[int, ...]) -> bool:
+    """Whether arrays of some shapes broadcast, to one that is not too large: a body that no run reaches may have any."""
+    try:
+        return prod(np.broadcast_shapes(*shapes)) <= _LARGEST
+    except ValueError:
+        return False
 
 
 def _find_coarsest(constants: Sequence[Constant]) -> str:
@@ -375,6 +398,9 @@ def _measure(one: _Affine, other: _Affine, most: float = float("inf")) -> tuple[
     What follows numbers that are more than ``most`` steps apart is not looked at.
     """
     dtype = min(one.dtype, other.dtype, key=_FLOATS.index)
+    shapes = [np.broadcast_shapes(*each.shapes) for each in (one, other)]
+    if one.kernel is None and shapes[0] != shapes[1]:  # a number for all and one for each make unlike shapes of one element
+        return float("inf"), "the shape of what is added or multiplied is another one"
     worst, text = 0.0, ""
     for name, first, second, bulk in _list_numbers(one, other):
         steps, index = _count_steps(first, second, bulk, dtype)

@@ -18,6 +18,7 @@ from onnx import helper, numpy_helper
 import graphshare as gs
 from graphshare.errors import UsageError
 from graphshare.ops.kernel import Array
+from graphshare.verification import weights
 from graphshare.verification.report import Report
 from graphshare.verification.weights import LIMIT
 
@@ -290,3 +291,17 @@ def test_names_that_are_exchanged_make_no_difference(seed: int, tmp_path: Path) 
         report = compare(tmp_path, *pair)
         assert report.outcome == "equal", report.verdict
         assert not any(region.reason for each in report.branches[0].regions for region in each.regions)
+
+
+def test_shapes_that_do_not_broadcast_or_are_too_large_have_no_scale() -> None:
+    """A body that no run reaches may have any."""
+    assert weights._fits((4,), (1, 1), (4,))
+    assert not weights._fits((4,), (5,))
+    assert not weights._fits((1 << 20, 1), (1, 1 << 20))
+
+
+def test_one_number_is_not_a_list_of_it(tmp_path: Path) -> None:
+    """Of an array of one element a list makes an array of more."""
+    one = build([("Mul", "x two", "m", {}), ("ReduceMax", "m", "y", {})], {"two": np.array(2, "f")}, [1, 1])
+    more = build([("Mul", "x two", "m", {}), ("ReduceMax", "m", "y", {})], {"two": np.full(3, 2, "f")}, [1, 1])
+    assert compare(tmp_path, one, more).rung != "by weights"
