@@ -137,7 +137,7 @@ class Trial(Struct, frozen=True, eq=False):
         try:
             starts = chain(*(self.plan.list_starts(self.cone, side).values() for side in (0, 1)))
             parts = self._choose_parts(self._cut_parts({term for term, entry in starts if entry.node.op}))
-            if any(node.op and node.op not in _MOVING for part in parts for node in part.nodes):
+            if not all(map(_moves_alone, parts)):
                 return False
             places = [self._name_starts(side, part) for side, part in enumerate(parts)]
             values = self._read_values(places)
@@ -248,6 +248,26 @@ def _cast_values(values: Values, places: Mapping[Place, Key], like: Mapping[Plac
 
 def _is_finite(value: Any) -> bool:
     return not isinstance(value, np.ndarray) or value.dtype.kind != "f" or bool(np.isfinite(value).all())
+
+
+def _moves_alone(part: Part) -> bool:
+    """Whether a part does nothing but move values and compute sizes; a Cast of other values may give one number for several."""
+    casts = [node for node in part.nodes if node.op == "Cast"]
+    return all(not node.op or node.op in _MOVING for node in part.nodes) and all(_is_of_sizes(part, node) for node in casts)
+
+
+def _is_of_sizes(part: Part, node: Node) -> bool:
+    """Whether a value of a part follows from sizes and constants alone."""
+    pending, seen = list(node.inputs), set[Node]()
+    while pending:
+        entry = pending.pop()
+        is_start = (entry.node, entry.index) in part.touched or not (entry.node.op or entry.node.details.holds_value)
+        if is_start:
+            return False
+        if entry.node.op not in _MEASURING and entry.node not in seen:
+            seen.add(entry.node)
+            pending += entry.node.inputs
+    return True
 
 
 def _are_sizes_read(parts: Sequence[Part], places: Sequence[Mapping[Place, Key]], key: Key) -> bool:

@@ -25,7 +25,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import GraphshareError, RefusedError
 from graphshare.execute.prepare.declared_inputs import unify_sizes
 from graphshare.execute.prepare.feeds import GivenShape
-from graphshare.formats.model_format import find_format
+from graphshare.formats.model_format import Inlined, find_format
 from graphshare.formats.params.records import PRECISIONS
 from graphshare.ir.graph import EMPTY, Entry, Node
 from graphshare.ir.terms import Facts, GraphTerms, Place, TermTable
@@ -253,26 +253,27 @@ class Planner:
 
     def _inline_calls(self) -> None:
         """Put the nodes of functions in the places of calls: only nodes have types, values of their own and identities."""
-        operators = [{node.op for node in side.nodes} for side in self.sides]
-        # A fused operator that both models have is one term; what only one has is compared by its definition.
-        fused = [own - other for own, other in (operators, operators[::-1])]
-        inlined = [
-            find_format(side.model.graph).inline_calls(side.model.graph, side.heads, own)
-            for side, own in zip(self.sides, fused, strict=True)
-        ]
-        self._inlined_calls = sum(each.count for each in inlined)
-        self.defined = sum(each.defined for each in inlined)
-        if self._inlined_calls:
-            left, right = (
-                msgspec.structs.replace(side.model, graph=each.graph) for side, each in zip(self.sides, inlined, strict=True)
-            )
-            lefts, rights = (
-                each.graph.heads if each.count else side.heads for side, each in zip(self.sides, inlined, strict=True)
-            )
-            contents = [side.contents for side in self.sides]
-            self._take(left, right, list(zip(lefts, rights, strict=True)))
-            for side, known in zip(self.sides, contents, strict=True):
-                side.contents.update(known)  # weights are read and hashed once
+        while True:
+            operators = [{node.op for node in side.nodes} for side in self.sides]
+            # A fused operator that both models have is one term; what only one has is compared by its definition.
+            fused = operators[0] - operators[1], operators[1] - operators[0]
+            pairs = list(zip(self.sides, fused, strict=True))
+            inlined = [find_format(side.model.graph).inline_calls(side.model.graph, side.heads, own) for side, own in pairs]
+            if not any(each.count for each in inlined):
+                return
+            defined = sum(each.defined for each in inlined)
+            self._inlined_calls += sum(each.count for each in inlined) - defined
+            self.defined += defined
+            self._take_inlined(inlined)
+
+    def _take_inlined(self, inlined: Sequence[Inlined]) -> None:
+        """Go on with graphs in which calls have given way; the contents of their weights are known."""
+        sides = list(zip(self.sides, inlined, strict=True))
+        left, right = (msgspec.structs.replace(side.model, graph=each.graph) for side, each in sides)
+        lefts, rights = (each.graph.heads if each.count else side.heads for side, each in sides)
+        self._take(left, right, list(zip(lefts, rights, strict=True)))
+        for (before, _), side in zip(sides, self.sides, strict=True):
+            side.contents.update(before.contents)
 
     def is_head(self, end: Pair) -> bool:
         """Whether two values are outputs of the models that belong together."""

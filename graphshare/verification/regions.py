@@ -59,6 +59,7 @@ class Judge:
                 if planner is None:
                     break
                 # A body that takes the place of its If brings names to pair, and may hold further Ifs of constants.
+                planner.defined += self._planner.defined
                 self._planner = planner
             if self._plan is not None and self._plan.cones:
                 # Names that stand for other values keep apart what is one term.

@@ -259,11 +259,12 @@ class _Expressions:
         if same is not None:
             return same
         known = self._by_core.setdefault(affine.core, [])
-        for number in reversed(known if side else []):  # the last one is that in which most is joined
-            steps, _ = _measure(self._affine[number], affine, most=LIMIT)
-            if steps <= LIMIT:
-                self.steps = max(self.steps, steps)
-                return number
+        measured = [(_measure(self._affine[number], affine, most=LIMIT)[0], number) for number in (known if side else [])]
+        # Of several that are near, such as those of two branches, the nearest one is meant.
+        steps, nearest = min(measured, default=(float("inf"), 0))
+        if steps <= LIMIT:
+            self.steps = max(self.steps, steps)
+            return nearest
         number = self._numbers[affine.identity] = self._table.number("affine", len(self._table.keys))
         self._affine[number] = affine
         if not side:
@@ -284,24 +285,28 @@ class _Expressions:
         return value if all(np.isfinite(each).all() for each in numbers) else None
 
     def find_unlike(self, a: int, b: int) -> str | None:
-        """Return the numbers in which two values differ that are one expression but for these, in words; None for others."""
+        """Return the numbers in which two values differ that are one expression but for these, in words; None for others.
+
+        A second difference may make up for the first one, as where weights before a Relu are scaled, and divided behind it.
+        """
         one, other = self._affine.get(a), self._affine.get(b)
         if one is not None and other is not None:
+            steps, text = _measure(one, other)
             if one.core != other.core:
-                return self._find_unlike_part(one.core, other.core)
+                return self._find_unlike_part(one.core, other.core) if steps <= LIMIT else None
             # Statistics below the normal numbers of a coarser dtype round by more than a step of what they scale.
-            return _measure(one, other)[1] if one.dtype == other.dtype else None
+            is_shown = LIMIT < steps < float("inf") and one.dtype == other.dtype
+            return text if is_shown else None
         keys = self._table.keys[a], self._table.keys[b]
         if min(a, b) < self._first or not all(key[0] == "operator" and key[1] in _SHOWING for key in keys):
             return None
         return self._find_unlike_part(*keys)
 
     def _find_unlike_part(self, a: Any, b: Any) -> str | None:
-        """Return the difference of two keys that differ in new terms alone."""
+        """Return the difference of two keys that differ in one new term alone."""
         if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
             parts = [(x, y) for x, y in zip(a, b, strict=True) if x != y]
-            texts = [self._find_unlike_part(x, y) for x, y in parts]
-            return texts[0] if texts and all(texts) else None
+            return self._find_unlike_part(*parts[0]) if len(parts) == 1 else None
         if type(a) is int and type(b) is int and min(a, b) >= self._first and max(a, b) < len(self._table.keys):
             return self.find_unlike(a, b)
         return None
@@ -344,10 +349,9 @@ def _join(before: _Affine | None, source: int, change: _Change, rank: int | None
     """Return the value that a change makes of one that is affine, or of any other, which ``source`` numbers."""
     dtype, name = _find_coarsest(change.constants), change.name
     if before is not None and before.axis is not None:
-        split = [_split_channels(each, before.axis) for each in change.arrays]
-        known = [each for each in split if each is not None]
-        if len(known) == len(split) and _fits(*before.shapes, *(each.shape for each in known)):
-            return before.change(before.core, known, dtype, name)
+        channels = _split_change(before, before.axis, change)
+        if channels:
+            return before.change(before.core, channels, dtype, name)
         before = None
     # One more axis in front changes the rank of the result, which is part of what a value is.
     core: Hashable = ("each", source if before is None else before.core[1], rank)  # type: ignore[index]
@@ -365,6 +369,13 @@ def _fits(*shapes: tuple[int, ...]) -> bool:
         return prod(np.broadcast_shapes(*shapes)) <= _LARGEST
     except ValueError:
         return False
+
+
+def _split_change(before: _Affine, axis: int, change: _Change) -> list[Array]:
+    """Return the numbers of a change by channel of a linear operator; none where it has others."""
+    split = [_split_channels(each, axis) for each in change.arrays]
+    known = [each for each in split if each is not None]
+    return known if len(known) == len(split) and _fits(*before.shapes, *(each.shape for each in known)) else []
 
 
 def _find_coarsest(constants: Sequence[Constant]) -> str:

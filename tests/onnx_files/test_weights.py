@@ -305,3 +305,63 @@ def test_one_number_is_not_a_list_of_it(tmp_path: Path) -> None:
     one = build([("Mul", "x two", "m", {}), ("ReduceMax", "m", "y", {})], {"two": np.array(2, "f")}, [1, 1])
     more = build([("Mul", "x two", "m", {}), ("ReduceMax", "m", "y", {})], {"two": np.full(3, 2, "f")}, [1, 1])
     assert compare(tmp_path, one, more).rung != "by weights"
+
+
+def equalized(scale: float, back: float) -> tuple[onnx.ModelProto, onnx.ModelProto]:
+    """Two convolutions around a Relu, and the same with a channel of the first scaled and that of the second divided."""
+    rng = np.random.default_rng(3)
+    first, second = rng.standard_normal((3, 2, 1, 1)).astype("f"), rng.standard_normal((2, 3, 1, 1)).astype("f")
+    nodes = [("Conv", "x k", "c", {}), ("Relu", "c", "r", {}), ("Conv", "r l", "y", {})]
+    scaled, divided = first.copy(), second.copy()
+    scaled[1] *= np.float32(scale)
+    divided[:, 1] *= np.float32(back)
+    pairs = ({"k": first, "l": second}, {"k": scaled, "l": divided})
+    return build(nodes, pairs[0], [1, 2, 3, 3]), build(nodes, pairs[1], [1, 2, 3, 3])
+
+
+@pytest.mark.parametrize("scale", [1.0001, 1.5, 2.0, 8.0])
+def test_two_differences_that_make_up_for_each_other_are_no_fault(scale: float, tmp_path: Path) -> None:
+    """Equalization before quantization scales weights in front of a Relu and divides those behind it."""
+    assert compare(tmp_path, *equalized(scale, 1 / scale)).outcome != "not equal"
+    assert compare(tmp_path, *equalized(scale, 1.0)).outcome == "not equal"
+
+
+def test_branches_with_nearly_equal_weights_are_told_apart(tmp_path: Path) -> None:
+    kernel = np.random.default_rng(5).standard_normal((3, 2, 1, 1)).astype("f")
+    near = np.nextafter(kernel, np.float32(9))
+    weights = {"k": kernel, "l": near, "s": np.full((3, 1, 1), 2, "f"), "m": kernel * 2, "n": near * 2}
+    pair = [("Conv", "x k", "c", {}), ("Mul", "c s", "p", {}), ("Conv", "x l", "d", {}), ("Mul", "d s", "q", {})]
+    last = ("Div", "p q", "y", {})
+    folded = [("Conv", "x m", "p", {}), ("Conv", "x n", "q", {}), last]
+    report = compare(tmp_path, build([*pair, last], weights, [1, 2, 3, 3]), build(folded, weights, [1, 2, 3, 3]))
+    assert report.rung == "by weights", report.verdict
+
+
+def test_labels_do_not_pass_a_cast(tmp_path: Path) -> None:
+    """All labels are true as booleans, wherever they go."""
+    shapes = {"r": np.array([2, 2])}
+    turned = [
+        ("Reshape", "x r", "a", {}),
+        ("Cast", "a", "b", {"to": 9}),
+        ("Transpose", "b", "t", {}),
+        ("Cast", "t", "y", {"to": 1}),
+    ]
+    plain = [("Reshape", "x r", "a", {}), ("Cast", "a", "t", {"to": 9}), ("Cast", "t", "y", {"to": 1})]
+    report = compare(tmp_path, build(turned, shapes, [1, 4]), build(plain, shapes, [1, 4]))
+    assert report.rung != "by weights", report.verdict
+
+
+@pytest.mark.parametrize("stated", [{}, {"epsilon": 0.5}])
+def test_the_definition_of_a_skip_has_the_default_of_its_operator(stated: Mapping[str, float], tmp_path: Path) -> None:
+    """An epsilon of 1e-5 would show on numbers as small as these."""
+    weights = {"g": np.ones(4, "f"), "b": np.zeros(4, "f"), "small": np.array(1e-4, "f")}
+    fused = [("Mul", "x small", "m", {}), ("SkipLayerNormalization", "m m g b", "y", dict(stated))]
+    epsilon = stated.get("epsilon", 1e-12)
+    plain = [
+        ("Mul", "x small", "m", {}),
+        ("Add", "m m", "s", {}),
+        ("LayerNormalization", "s g b", "y", {"axis": -1, "epsilon": epsilon}),
+    ]
+    models = [build(nodes, weights, [1, 2, 4], domain="com.microsoft") for nodes in (plain, fused)]
+    report = compare(tmp_path, *models)
+    assert report.rung == "by weights", report.verdict

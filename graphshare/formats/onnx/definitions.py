@@ -154,7 +154,7 @@ def _define_skip(fused: _Fused) -> list[Step]:
     steps = [Step("Add", (0, 1), "sum")]
     if fused.has(4):
         steps.append(Step("Add", ("sum", 4), "biased"))
-    values = {"axis": -1, "epsilon": fused.number("epsilon", 1e-5)}
+    values = {"axis": -1, "epsilon": fused.number("epsilon", 1e-12)}
     inputs: tuple[Input, ...] = (steps[-1].output, 2, 3) if fused.has(3) else (steps[-1].output, 2)
     return [*steps, Step("LayerNormalization", inputs, values=values)]
 
