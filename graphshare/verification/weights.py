@@ -273,7 +273,8 @@ class _Expressions:
 
     def apply(self, step: AffineStep, source: int | None, rank: int | None) -> _Affine | None:
         """Return the value that a step makes of the one with a number; None where a number of it is not finite."""
-        if source is None:
+        added = [each for each in (step.scale, step.shift, *(step.norm or ())) if each is not None]
+        if source is None or any(prod(each.shape) > _LARGEST for each in added):
             return None
         if step.kernel is not None:
             value = _read_linear(step, step.kernel)

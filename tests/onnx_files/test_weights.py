@@ -16,7 +16,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 import graphshare as gs
-from graphshare.errors import UsageError
+from graphshare.errors import BugError, GraphshareError, UsageError
+from graphshare.formats.onnx import definitions
 from graphshare.ops.kernel import Array
 from graphshare.verification import weights
 from graphshare.verification.report import Report
@@ -365,3 +366,32 @@ def test_the_definition_of_a_skip_has_the_default_of_its_operator(stated: Mappin
     models = [build(nodes, weights, [1, 2, 4], domain="com.microsoft") for nodes in (plain, fused)]
     report = compare(tmp_path, *models)
     assert report.rung == "by weights", report.verdict
+
+
+_ODD_VALUES = (0, -1, 1 << 40, 0.0, float("nan"), b"\xff\xfe", "Relu", [1], [1.5], [1 << 62] * 3)
+_NAMES = ("activation", "activation_params", "pads", "alpha", "epsilon", "axis", "transB", "stash_type")
+
+
+@pytest.mark.parametrize("op", ["Conv", "Gemm", "BatchNormalization", *(op for _, op in definitions._DEFINITIONS)])
+def test_odd_operands_and_attributes_end_nothing(op: str, tmp_path: Path) -> None:
+    """Before a model is opened its fused operators have given way: whatever they state is refused or judged."""
+    rng = Random(op)
+    tensors = {"w": np.ones((), "f"), "v": np.ones((2, 2), "f"), "u": np.ones((3, 1, 1), "f")}
+    outcomes = set()
+    for _ in range(25):
+        operands = " ".join(["x", *rng.choices(("w", "v", "u", "x"), k=rng.randrange(5))][: rng.randrange(1, 6)])
+        values = {name: rng.choice(_ODD_VALUES) for name in rng.sample(_NAMES, rng.randrange(3))}
+        domain = "com.microsoft" if (definitions.FUSED, op) in definitions._DEFINITIONS else ""
+        odd = helper.make_node(op, operands.split(), ["y"], domain=domain, **values)
+        for name, node in (("a", odd), ("b", helper.make_node("Neg", ["x"], ["y"]))):
+            ends = [helper.make_tensor_value_info("x", 1, [2, 2])], [helper.make_tensor_value_info("y", 1, None)]
+            graph = helper.make_graph([node], "g", *ends, [numpy_helper.from_array(a, n) for n, a in tensors.items()])
+            opsets = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
+            onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / f"{name}.onnx")
+        try:
+            outcomes.add(gs.compare(tmp_path / "a.onnx", tmp_path / "b.onnx").outcome)
+        except BugError:
+            raise
+        except GraphshareError:
+            outcomes.add("refused")
+    assert outcomes <= {"refused", "not equal", "not proved", "not judged"}

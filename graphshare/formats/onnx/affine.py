@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from graphshare.formats.onnx.constants import FLOAT, INT, read_parts
+from graphshare.formats.onnx.constants import read_value
 from graphshare.formats.onnx.operators import find_meaning
 from graphshare.formats.onnx.values import StoredValue
 from graphshare.ir.graph import Node
 from graphshare.ir.terms import AffineStep, FindConstant, NormalForm
 
+_LEAST_AXES = 3
+"""The axes of the weights of a convolution: channels on both sides, and one of the window."""
 _FIRST_INFERENCE = 7
 """The first version of BatchNormalization that uses stored statistics unless it is told to train."""
 
@@ -28,9 +29,8 @@ class _Operator:
         value = self.node.details.values.get(name)
         if not isinstance(value, StoredValue):
             return default
-        parts = read_parts(value.content)
-        # One that is 0 need not say so.
-        return float(struct.unpack("<f", parts[FLOAT])[0]) if FLOAT in parts else float(parts.get(INT, 0))
+        number = read_value(value.content)
+        return float(number) if isinstance(number, int | float) else default
 
 
 def read_step(
@@ -46,7 +46,7 @@ def _read_conv(operator: _Operator) -> AffineStep | None:
     node, operands = operator.node, operator.operands
     weight, bias = operator.find(1), operator.find(2)
     source = operands[0]
-    if weight is None or source is None or (bias is None and len(operands) > 2):
+    if weight is None or len(weight.shape) < _LEAST_AXES or source is None or (bias is None and len(operands) > 2):
         return None
     unnamed = operator.form.table.number("weights", weight.shape)
     plain = replace(node, inputs=node.inputs[:2])

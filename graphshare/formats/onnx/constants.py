@@ -15,6 +15,8 @@ from graphshare.formats.onnx.values import Content, StoredValue, read_sparse_ten
 FLOAT, INT, TENSOR, FLOATS, INTS = 2, 3, 5, 7, 8
 """Fields of an AttributeProto."""
 _TEXTS, _SPARSE = (4, 9), 22
+_EMPTY: Mapping[object, object] = {1: 0.0, 2: 0, 3: "", 6: (), 7: ()}
+"""The values of attributes that state none, by ONNX's number of their type."""
 FLOAT32, UINT8, INT8, INT32, INT64, STRING, BOOL = 1, 2, 3, 6, 7, 8, 9
 """ONNX's numbers of dtypes."""
 _INDICES = {2: "B", 3: "b", 4: "H", 5: "h", 6: "i", 7: "q", 12: "I", 13: "Q"}
@@ -58,6 +60,23 @@ def read_parts(content: Content) -> dict[int, Any]:
     """Return the values of an attribute by the fields that hold them."""
     parts: Any = content[1:]
     return dict(parts)
+
+
+def read_value(content: Content) -> Any:
+    """Return the value of an attribute: a number, a text, or a short tuple of numbers; None for any other."""
+    parts = read_parts(content)
+    if not parts:  # one that is 0 or empty need not say so
+        return _EMPTY.get(content[0])
+    if FLOAT in parts:
+        return struct.unpack("<f", parts[FLOAT])[0]
+    if INT in parts:
+        return parts[INT]
+    lists = [(parts[field], code) for field, code in ((FLOATS, "f"), (INTS, "q")) if field in parts]
+    if lists and len(lists[0][0]) == 1:
+        ((data,), code), *_ = lists
+        return struct.unpack(f"<{len(data) // struct.calcsize(code)}{code}", data)
+    text = parts.get(_TEXTS[0], ())
+    return text[0].decode(errors="replace") if len(text) == 1 else None
 
 
 def count_bytes(data: tuple[Any, ...]) -> int:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from msgspec import Struct
 
-from graphshare.formats.onnx.constants import FLOAT, FLOATS, INT, INTS, read_parts
+from graphshare.formats.onnx.constants import read_value
 from graphshare.formats.onnx.values import StoredValue
 from graphshare.ir.graph import EMPTY, Node
 from graphshare.ir.onnx import Attributes, Tensor
@@ -20,7 +19,6 @@ from graphshare.ir.walk import list_operands
 
 FUSED = "com.microsoft"
 """The namespace of the fused operators."""
-_TEXT = 4
 _AXES_AS_INPUT = 18
 _EMPTY: Mapping[object, object] = {1: 0.0, 2: 0, 3: "", 6: (), 7: ()}
 """The values of attributes that state none, by ONNX's number of their type."""
@@ -65,7 +63,7 @@ class _Fused:
 
     def __init__(self, node: Node, opset: int) -> None:
         self.opset, values = opset, node.details.values
-        self.values = {name: _read(value) for name, value in values.items() if isinstance(value, StoredValue)}
+        self.values = {name: read_value(value.content) for name, value in values.items() if isinstance(value, StoredValue)}
         self._operands = list_operands(node)
 
     def has(self, place: int) -> bool:
@@ -84,22 +82,6 @@ class _Fused:
         if names is None or not isinstance(numbers, tuple) or len(numbers) != len(names):
             return None
         return [Step(str(activation), (name,), values=dict(zip(names, numbers, strict=True)))]
-
-
-def _read(value: StoredValue) -> Any:
-    """Return the value of an attribute: a number, a text, a tuple of numbers; None for others."""
-    parts = read_parts(value.content)
-    if not parts:
-        return _EMPTY.get(value.content[0])
-    if FLOAT in parts:
-        return struct.unpack("<f", parts[FLOAT])[0]
-    if INT in parts:
-        return parts[INT]
-    lists = [(parts[field], code) for field, code in ((FLOATS, "f"), (INTS, "q")) if field in parts]
-    if lists and len(lists[0][0]) == 1:
-        (data,), code = lists[0]
-        return struct.unpack(f"<{len(data) // struct.calcsize(code)}{code}", data)
-    return parts[_TEXT][0].decode() if _TEXT in parts and len(parts[_TEXT]) == 1 else None
 
 
 def _define_conv(fused: _Fused) -> list[Step] | None:

@@ -164,7 +164,7 @@ class _Inliner:
         for step in definition:
             is_last = step is definition[-1]
             name = outputs[0] if is_last else self._taken.take(f"{outputs[0]}/{step.output}")
-            read = [values[each] if isinstance(each, str) else operands[each] for each in step.inputs]
+            read = [values[each] if isinstance(each, str) else dict(enumerate(operands)).get(each) for each in step.inputs]
             if None in read:
                 raise _Opaque
             self._count_node()
