@@ -20,6 +20,9 @@ Feeds = tuple[Mapping[str, Array], Mapping[str, Array]]
 """The values of inputs of both models, by their names there."""
 
 
+_NEARLY_EQUAL = 1e-2  # of the largest number
+
+
 class BodyJudge(Protocol):
     """What judges two bodies as models of their own."""
 
@@ -73,6 +76,11 @@ class Region(msgspec.Struct, frozen=True):
     def error(self) -> float:
         """The difference as a part of the largest number; infinity where that is not known."""
         return float("inf") if self.of_largest is None else self.of_largest
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether unlike weights make nearly equal values, which are one value with a fault, and not two values of one name."""
+        return bool(self.unlike) and self.error <= _NEARLY_EQUAL
 
     @property
     def is_weighed(self) -> bool:

@@ -164,15 +164,15 @@ class RegionWalk:
     def explains(self, part: Cone, earlier: RegionWalk) -> bool:
         """Return whether the region that ``part`` was joined to agrees, on inputs of other signs and sizes of numbers too.
 
-        Unlike weights that no value showed in an ``earlier`` walk are explained by weights alone; but for one scale or shift of
-        all numbers, which many operators do not see.
+        Unlike weights that made nearly equal values in an ``earlier`` walk are explained by weights alone; but for one scale or
+        shift of all numbers, which many operators do not see.
         """
         nodes = {*part.left, *part.right}
         cones = [cone for cone in self.plan.cones if not nodes.isdisjoint((*cone.left, *cone.right))]
         regions = [None if each is None else each.region for each in map(self._find_judged, cones)]
         before = earlier._find_judged(part)
-        is_unseen = before is not None and bool(before.region.unlike and before.region.comparison)
-        needs_weights = is_unseen and not all(node.op in SHIFTING for node in part.left)
+        is_fault = before is not None and before.region.is_fault
+        needs_weights = is_fault and not all(node.op in SHIFTING for node in part.left)
         agree = all(each and not each.hidden and (each.is_weighed or not needs_weights) for each in regions)
         return bool(cones) and agree
 

@@ -327,6 +327,29 @@ def test_two_differences_that_make_up_for_each_other_are_no_fault(scale: float, 
     assert compare(tmp_path, *equalized(scale, 1.0)).outcome == "not equal"
 
 
+@pytest.mark.parametrize("share", [1e-6, 1e-4, 1e-3])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_fault_is_not_explained_by_a_reader_that_shrinks_it(share: float, seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    kernel, scale, shift = (rng.standard_normal(shape).astype("f") for shape in ((4, 3, 3, 3), 4, 4))
+    scale[1], shift[1] = 1e-3, -1.5  # there a HardSwish hides each difference
+    swish = [("HardSigmoid", "n", "s", {"alpha": 1 / 6}), ("Mul", "n s", "y", {})]
+    other = [("HardSigmoid", "n", "t", {"alpha": 0.16666668}), ("Mul", "n t", "y", {})]
+    statistics = {"a": scale, "b": shift, "m": np.zeros(4, "f"), "v": np.ones(4, "f")}
+    plain = build(
+        [("Conv", "x w", "c", {}), ("BatchNormalization", "c a b m v", "n", {}), *swish],
+        {"w": kernel, **statistics},
+        [1, 3, 8, 8],
+    )
+    moved = shift.copy()
+    moved[1] += share * 4
+    factor = scale / np.sqrt(np.float32(1 + 1e-5))
+    folded = {"w": kernel * factor.reshape(-1, 1, 1, 1), "f": moved}
+    report = compare(tmp_path, plain, build([("Conv", "x w f", "n", {}), *other], folded, [1, 3, 8, 8]))
+    assert report.outcome == "not equal", report.verdict
+    assert "bias 'f' is" in "\n".join(detail for _, stage in report.list_stages("fails") for detail in stage.details)
+
+
 def test_branches_with_nearly_equal_weights_are_told_apart(tmp_path: Path) -> None:
     kernel = np.random.default_rng(5).standard_normal((3, 2, 1, 1)).astype("f")
     near = np.nextafter(kernel, np.float32(9))
