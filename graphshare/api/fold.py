@@ -28,7 +28,9 @@ def fold(
     folded BatchNorms, and the reasons why others were left. Folded arrays are computed in float64 and are in memory; all others
     stay in their file.
 
-    An ONNX model states the types of its inputs: with ``verify`` both models are computed in onnxruntime on drawn inputs. Every
+    With ``verify`` the weights of both models are compared, which shows that they compute the same for every input, rounding
+    apart: ``by_weights`` of the report is how many steps of their dtype they are apart at most, None where they do not decide.
+    An ONNX model states the types of its inputs: it is computed before and after in onnxruntime on drawn inputs as well. Every
     output and every folded layer must match up to ``tolerance`` of its largest number (by default 1e-4, of float16 1e-2, of
     float64 1e-9, or two roundings at 1). The report's ``proof`` has the largest difference; where nothing can be computed, a
     note says why.
@@ -37,16 +39,14 @@ def fold(
 
     Raises:
         UsageError: the model has no parameters.
-        RefusedError: ``verify=False`` or ``tolerance`` for an MXNet model, which states no sizes to prove it at; a proof would
-            pass ``max_memory``, or folding a weight that or what is available; ``time_limit`` has passed.
+        RefusedError: ``tolerance`` for an MXNet model, which states no sizes to compute it at; a proof would pass
+            ``max_memory``, or folding a weight that or what is available; ``time_limit`` has passed.
         InputError: the parameter file cannot be read.
-        DisprovedError: onnxruntime computes something else.
+        DisprovedError: weights differ, or onnxruntime computes something else.
     """
     source = as_checkpoint(model)
-    options = {"`verify=False`": not verify, "`tolerance`": tolerance is not None}
-    chosen = [name for name, is_chosen in options.items() if is_chosen]
-    format_ = find_format(source.graph)
-    if lacks := format_.find_lacks(Capability.FOLD_PROOF, chosen, where=source.where):
+    chosen = ["`tolerance`"] if tolerance is not None else []
+    if lacks := find_format(source.graph).find_lacks(Capability.FOLD_VALUES, chosen, where=source.where):
         raise RefusedError(lacks)
     if source.parameter_file is None:
         hint = "name the parameter file with `params`"
@@ -60,7 +60,7 @@ def fold(
         if not report.count:
             notes.append("no BatchNorm was folded")
         folded = follow_rewrite(source, rewrite, report=report, notes=notes).with_params(arrays)
-        if not (verify and report.count and format_.supports(Capability.FOLD_PROOF)):
+        if not (verify and report.count):
             return folded
         from graphshare.verification.whole_model import prove_folding  # start-up: --help must not import numpy
 

@@ -26,7 +26,7 @@ from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import Body
 
 if TYPE_CHECKING:  # start-up: few commands make terms
-    from graphshare.ir.terms import Facts, NormalForm, Place, TermTable
+    from graphshare.ir.terms import Facts, NormalForm, Place, ReadContent, TermTable
 
 _REPORTED = 20
 
@@ -38,7 +38,7 @@ class Capability(Enum):
     KERNELS = "a run in numpy"
     TRAINING = "training"
     BATCH = "a batch of branches"
-    FOLD_PROOF = "the proof of a fold"
+    FOLD_VALUES = "the comparison of values of a fold"
     UPGRADE = "an upgrade"
     LAYOUT = "a choice of layout"
     EXPORT = "an export"
@@ -378,8 +378,11 @@ class ModelFormat(ABC):
         """
         return iter(())
 
-    def make_normal_form(self, graph: Graph, table: TermTable, facts: Facts) -> NormalForm | None:
-        """Return the terms of the nodes of a graph; None for a format without a normal form."""
+    def make_normal_form(self, graph: Graph, table: TermTable, facts: Facts, read: ReadContent) -> NormalForm | None:
+        """Return the terms of the nodes of a graph; None for a format without a normal form.
+
+        ``read`` returns the content of a variable whose array is another one than that of its file.
+        """
         return None
 
     def inline_calls(self, graph: Graph, heads: Sequence[Entry], fused: Collection[str] = ()) -> Inlined:

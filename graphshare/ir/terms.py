@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from graphshare.ir.affine import AffineStep, FindConstant
 from graphshare.ir.graph import EMPTY, Entry, Node
 from graphshare.ir.walk import list_bodies, own_inputs, post_order
 
@@ -20,6 +21,12 @@ Place = tuple[Node, int]
 """An output of a node."""
 Name = Callable[[Node], Hashable | None]
 """Returns what identifies the value of a variable."""
+
+
+Content = tuple[str, tuple[int, ...], Hashable]
+"""What an array holds: its dtype, its shape, and its bytes or a hash of them."""
+ReadContent = Callable[[Node], Content | None]
+"""Returns the content of a variable that has a value; None for any other."""
 
 
 class TermTable:
@@ -47,43 +54,6 @@ class Facts(Struct, frozen=True):
     types: Mapping[Place, Any] = EMPTY
     computed: Mapping[Place, tuple[str, tuple[int, ...], bytes]] = EMPTY
     ranks: Mapping[Place, int] = EMPTY
-
-
-class Constant(Struct, frozen=True, eq=False):
-    """A constant by its term, with its dtype, shape and name; ``read`` returns its elements."""
-
-    term: int
-    dtype: str
-    shape: tuple[int, ...]
-    name: str
-    read: Callable[[], Any]
-
-
-FindConstant = Callable[[int], Constant | None]
-"""Returns an operand of floats that is a constant, by its position; None for any other."""
-
-
-class AffineStep(Struct, frozen=True, eq=False):
-    """What an operator makes of the operand at position ``source``: its product with constants, plus constants.
-
-    A linear operator has a ``core``, which says all that it does beside the numbers of its ``kernel``. Its output channels are
-    along ``out_axis`` of the kernel, and along ``axis`` of the output, counted from the last. Any other one multiplies each
-    element by ``scale``, or divides by it, and ``shift`` is added, each in a shape that broadcasts; or it is a normalization by
-    channel (gamma, beta, mean and variance). ``factor`` and ``shift_factor`` are numbers beside these.
-    """
-
-    source: int
-    core: Hashable = None
-    kernel: Constant | None = None
-    out_axis: int = 0
-    axis: int = 0
-    factor: float = 1.0
-    scale: Constant | None = None
-    divides: bool = False
-    shift: Constant | None = None
-    shift_factor: float = 1.0
-    norm: tuple[Constant, Constant, Constant, Constant] | None = None
-    epsilon: float = 0.0
 
 
 class NormalForm(ABC):

@@ -5,11 +5,12 @@ It is that of graphs after the upgrade that precedes every run. Nothing here rou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
+from graphshare.ir.affine import AffineStep, FindConstant
 from graphshare.ir.graph import Graph, Node
-from graphshare.ir.terms import NormalForm, TermTable
+from graphshare.ir.terms import NormalForm, ReadContent, TermTable
 from graphshare.ops.attributes import has_np_shape
 from graphshare.ops.bodies import draws_numbers
 from graphshare.ops.registry import canonical, find_signature, visible_outputs
@@ -31,7 +32,7 @@ _PLAIN = {"stride": 1, "dilate": 1, "pad": 0, "adj": 0}
 class OperatorForm(NormalForm):
     """The normal form of a graph of operators of ``ops``; ``read`` returns the content of a variable that has a value."""
 
-    def __init__(self, graph: Graph, table: TermTable, read: Callable[[Node], Hashable | None]) -> None:
+    def __init__(self, graph: Graph, table: TermTable, read: ReadContent) -> None:
         super().__init__(table)
         self._read, self._np_shape = read, has_np_shape(graph.attrs)
 
@@ -59,21 +60,37 @@ class OperatorForm(NormalForm):
             outputs[0] = operands[0]
         return outputs
 
+    def read_step(self, node: Node, operands: Sequence[int | None], find: FindConstant) -> AffineStep | None:
+        from graphshare.ops.affine import Operation, read_step  # start-up: terms alone often do
+
+        signature, op = find_signature(node), canonical(node.op)
+        values, faults = signature.parse(node.attrs) if signature is not None else ({}, ())
+        if signature is None or faults or not operands or any(operand is None for operand in operands):
+            return None
+
+        def name_rest(shape: tuple[int, ...]) -> Hashable:
+            attributes = self._find_attributes(op, signature, node, values, apart=frozenset(("no_bias",)))
+            return self.table.number("linear", op, attributes, operands[0], shape, self._np_shape)
+
+        return read_step(Operation(op, values, len(operands), find, name_rest))
+
     def _number_all(self, node: Node, *key: Hashable) -> list[int]:
         """Return the terms of the outputs that a node can have, hidden ones included."""
         first = self.table.number(*key)
         count = max([node.num_outputs or 1, *(entry.index + 1 for entry in visible_outputs(node))])
         return [first, *(self.table.number("output", first, index) for index in range(1, count))]
 
-    def _find_attributes(self, op: str, signature: Signature, node: Node, values: Mapping[str, Any]) -> str:
-        """Return the attributes of an operator as one text, with defaults and without those that change no value."""
+    def _find_attributes(
+        self, op: str, signature: Signature, node: Node, values: Mapping[str, Any], apart: Collection[str] = ()
+    ) -> str:
+        """Return the attributes of an operator as one text, with defaults, without those ``apart`` or that change no value."""
         left_out = {*_IDLE.get(op, ()), *_DEVICE} & values.keys()
         if left_out & node.attrs.keys():
             self.used["attributes that change no value"] += 1
         if op in _WINDOWS:
             # An absent stride, () and (1, 1) are one.
             left_out |= {name for name, size in _PLAIN.items() if set(values.get(name) or ()) <= {size}}
-        known = {name: value for name, value in values.items() if name not in left_out and not is_free_key(name)}
+        known = {name: value for name, value in values.items() if name not in (*left_out, *apart) and not is_free_key(name)}
         stated = left_out & _PLAIN.keys() & node.attrs.keys()
         if stated or any(name in node.attrs and signature.value({}, name) == value for name, value in known.items()):
             self.used["defaults of attributes"] += 1

@@ -362,6 +362,16 @@ def make_judge(pairs: ModelPairs) -> Judge:
     return Judge(pairs.left, pairs.right, pairs.outputs, {a.name: b.name for a, b in pairs.inputs})
 
 
+def weigh_models(left: Checkpoint, right: Checkpoint) -> RegionReport | None:
+    """Return the report of two models by their weights alone, for every input; None where these do not decide every region.
+
+    Raises:
+        RefusedError: outputs or inputs cannot be paired.
+        MemoryLimitError: a limit is chosen, and the constants would pass it.
+    """
+    return make_judge(pair_models(left, right, (), {})).weigh()
+
+
 def _state_missing(missing: Mapping[str, Sequence[str]]) -> Stage:
     """Return the stage of outputs that one of two models alone lists, by its title."""
     details = [

@@ -106,11 +106,14 @@ class RegionReport(msgspec.Struct, frozen=True):
         return all(self.regions)
 
 
-def make_region(cone: Cone, reason: str = "", steps: float | None = None) -> Region:
-    """Return a region of which no values are compared: it is not judged for a reason, or its weights are ``steps`` apart."""
+def make_region(cone: Cone, reason: str = "", steps: float | None = None, unlike: str = "") -> Region:
+    """Return a region of which no values are compared: it is not judged for a reason, or its weights are ``steps`` apart.
+
+    ``unlike`` says which of them are too far apart.
+    """
     ends = tuple((output_name(a), output_name(b)) for a, b in cone.ends)
     nodes, others = (tuple(Operator(node.op, node.name) for node in side) for side in cone.sides)
-    return Region(ends, nodes, others, reason=reason, steps=steps)
+    return Region(ends, nodes, others, reason=reason, steps=steps, unlike=unlike)
 
 
 def judge_region(cone: Cone, value: Any, wanted: Any, tolerance: Tolerance) -> Region:

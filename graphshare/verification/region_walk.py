@@ -164,8 +164,7 @@ class RegionWalk:
     def explains(self, part: Cone, earlier: RegionWalk) -> bool:
         """Return whether the region that ``part`` was joined to agrees, on inputs of other signs and sizes of numbers too.
 
-        Unlike weights that made nearly equal values in an ``earlier`` walk are explained by weights alone; but for one scale or
-        shift of all numbers, which many operators do not see.
+        Unlike weights of nearly equal values in an ``earlier`` walk are explained by weights alone, but for one scale or shift.
         """
         nodes = {*part.left, *part.right}
         cones = [cone for cone in self.plan.cones if not nodes.isdisjoint((*cone.left, *cone.right))]
@@ -211,7 +210,8 @@ class RegionWalk:
 
     def _weigh(self) -> None:
         """Weigh the regions; those that are the same for every input are judged by that, as no value of them says more."""
-        weigher = Weigher(self._planner.sides, self.plan, self._planner.changes.ranks)
+        fed = set(chain(*(values.inputs for draw in self.draws for values in draw)))
+        weigher = Weigher(self._planner.sides, self.plan, self._planner.changes.ranks, fed)
         self._weighed = {}
         for cone in self.plan.cones:
             if all(get_places(end) in self._judged for end in cone.ends):

@@ -103,17 +103,36 @@ class Judge:
         self.departures = [Departure(self._planner, walk.plan, cone, draws[number][0]) for cone, number in walk.list_departed()]
         return self._report(walk.plan, regions, inner)
 
+    def weigh(self) -> RegionReport | None:
+        """Return the report of all regions by weights alone, without values; None where these do not decide all of them.
+
+        Raises MemoryLimitError.
+        """
+        # Facts take inference of types and a run of the constants, so they come second.
+        plan = self._planner.make_plan()
+        report = None if plan is None else self._weigh_plan(plan)
+        if plan is None or report is not None:
+            return report
+        exact = self.find_exact()
+        assert self._plan is not None
+        return exact or self._weigh_plan(self._plan) or self._weigh_without_names()
+
     def _weigh_without_names(self) -> RegionReport | None:
         """Return the report of two models that are one expression as a whole; None where weights alone do not show that."""
         plan = self._planner.make_plan(by_name=False)
         assert plan is not None
+        report = self._weigh_plan(plan)
+        return None if report is None or not report else report
+
+    def _weigh_plan(self, plan: RegionPlan) -> RegionReport | None:
+        """Return the report of the regions of a plan by their weights; None where these do not decide all of them."""
         weigher = Weigher(self._planner.sides, plan, self._planner.changes.ranks)
         regions = []
         for cone in plan.cones:
             weighed = weigher.weigh(cone)
-            if weighed is None or weighed.unlike:
+            if weighed is None:
                 return None
-            regions.append(make_region(cone, steps=weighed.steps))
+            regions.append(make_region(cone, steps=weighed.steps, unlike=weighed.unlike))
         return self._report(plan, regions)
 
     def _walk(self, draws: Sequence[Feeds], tolerate: Tolerate, earlier: RegionWalk | None = None) -> RegionWalk:

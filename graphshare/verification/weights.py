@@ -12,7 +12,7 @@ allows for two folds in a row.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from itertools import chain
 from math import prod
 from typing import Any
@@ -25,8 +25,9 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.normal_form import make_form
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import RecordsByName
+from graphshare.ir.affine import AffineStep, Constant
 from graphshare.ir.graph import Entry, Node
-from graphshare.ir.terms import AffineStep, Constant, NormalForm, Place
+from graphshare.ir.terms import NormalForm, Place
 from graphshare.ir.walk import list_operands
 from graphshare.ops.kernel import Array
 from graphshare.verification.region_plan import FLOATS, AnalyzedModel, Cone, RegionPlan, find_term, get_place
@@ -60,7 +61,8 @@ class _Affine(Struct, frozen=True, eq=False):
 
     ``axis`` is that of channels, counted from the last, of which ``factor`` and ``bias`` have a number each; None for numbers
     in shapes that broadcast. ``bulk`` is the sum of what was added up to a bias without signs, ``dtype`` the coarsest of its
-    numbers, and ``name`` that of the constant that was added last. One that ``is_itself`` is the value of its core.
+    numbers, and ``name`` that of the constant that was added last. One that ``is_itself`` is the value of its core. ``rank`` is
+    that of the value, None where it is not known.
     """
 
     core: Hashable
@@ -73,6 +75,7 @@ class _Affine(Struct, frozen=True, eq=False):
     axis: int | None = None
     name: str = ""
     is_itself: bool = False
+    rank: int | None = None
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -132,9 +135,11 @@ class _Change(Struct, frozen=True, eq=False):
 class Weigher:
     """Compares the weights of regions of a plan."""
 
-    def __init__(self, sides: Sequence[AnalyzedModel], plan: RegionPlan, ranks: Mapping[Place, int]) -> None:
-        """Take both sides of a plan; ``ranks`` are those of values that were computed."""
-        self._sides, self._plan = sides, plan
+    def __init__(
+        self, sides: Sequence[AnalyzedModel], plan: RegionPlan, ranks: Mapping[Place, int], fed: Collection[Place] = ()
+    ) -> None:
+        """Take both sides of a plan; ``ranks`` are those of values that were computed, ``fed`` have other values than files."""
+        self._sides, self._plan, self._fed = sides, plan, fed
         self._forms: list[NormalForm | None] = []
         self._records: list[RecordsByName | None] = []
         for side in sides:
@@ -204,7 +209,7 @@ class Weigher:
     def _find_constant(self, side: int, entry: Entry) -> Constant | None:
         """Return a constant of floats that a side reads; None for any other value."""
         place, terms = get_place(entry), self._plan.terms[side]
-        if place not in terms.terms:
+        if place not in terms.terms or place in self._fed:
             return None
         term, name = terms.of(entry), output_name(entry)
         form = self._forms[side]
@@ -277,10 +282,11 @@ class _Expressions:
         if source is None or any(prod(each.shape) > _LARGEST for each in added):
             return None
         if step.kernel is not None:
-            value = _read_linear(step, step.kernel)
+            value = _read_linear(step, step.kernel, rank if step.rank is None else step.rank)
         else:
             before = self._affine.get(source)
-            change = _read_norm(step.norm, step.epsilon, before, rank) if step.norm is not None else _read_change(step)
+            rank = before.rank if rank is None and before is not None and step.norm is not None else rank
+            change = _read_change(step) if step.norm is None else _read_norm(step.norm, step, rank)
             value = None if change is None or not _fits(*change.shapes) else _join(before, source, change, rank)
         numbers = () if value is None else (value.factor, value.bias, value.bulk)
         return value if all(np.isfinite(each).all() for each in numbers) else None
@@ -313,7 +319,7 @@ class _Expressions:
         return None
 
 
-def _read_linear(step: AffineStep, kernel: Constant) -> _Affine | None:
+def _read_linear(step: AffineStep, kernel: Constant, rank: int | None) -> _Affine | None:
     """Return the value of a linear operator with a kernel; None where its bias is not by channel."""
     shift = np.zeros(()) if step.shift is None else _read(step.shift) * step.shift_factor
     # A convolution states its bias by channel, in no shape that broadcasts.
@@ -322,7 +328,8 @@ def _read_linear(step: AffineStep, kernel: Constant) -> _Affine | None:
     if bias is None or not _fits((kernel.shape[step.out_axis],), bias.shape):
         return None
     factor, name = np.full((), step.factor), constants[-1].name
-    return _Affine(step.core, factor, bias, abs(bias), _find_coarsest(constants), kernel, step.out_axis, step.axis, name)
+    coarsest = _find_coarsest(constants)
+    return _Affine(step.core, factor, bias, abs(bias), coarsest, kernel, step.out_axis, step.axis, name, rank=rank)
 
 
 def _read_change(step: AffineStep) -> _Change:
@@ -333,16 +340,13 @@ def _read_change(step: AffineStep) -> _Change:
     return _Change(1 / scale if step.divides else scale, shift, abs(shift), constants)
 
 
-def _read_norm(
-    constants: tuple[Constant, Constant, Constant, Constant], epsilon: float, before: _Affine | None, rank: int | None
-) -> _Change | None:
-    """Return what a normalization by channel, which is the second axis, does to each number; None where that is not known."""
-    axis = None if before is None else before.axis
-    tail = -axis - 1 if axis is not None else None if rank is None else rank - 2
-    if tail is None or tail < 0 or len({each.shape for each in constants}) > 1:
+def _read_norm(constants: tuple[Constant, Constant, Constant, Constant], step: AffineStep, rank: int | None) -> _Change | None:
+    """Return what a normalization by channel does to each number; None where the place of the channels is not known."""
+    axis = step.norm_axis if step.norm_axis < 0 or rank is None else step.norm_axis - rank
+    if axis >= 0 or len({each.shape for each in constants}) > 1:
         return None
-    gamma, beta, mean, variance = (_read(each).reshape(-1, *[1] * tail) for each in constants)
-    scale = gamma / np.sqrt(variance + epsilon)
+    gamma, beta, mean, variance = (_read(each).reshape(-1, *[1] * (-axis - 1)) for each in constants)
+    scale = gamma / np.sqrt(variance + step.epsilon)
     return _Change(scale, beta - mean * scale, abs(beta) + abs(mean * scale), constants)
 
 
@@ -361,7 +365,7 @@ def _join(before: _Affine | None, source: int, change: _Change, rank: int | None
         return before.change(core, (scale, shift, bulk), dtype, name)
     core = ("each", source, rank)
     is_itself = not any(each.shape for each in change.constants) and bool(change.scale == 1 and change.shift == 0)
-    return _Affine(core, scale, shift, bulk, dtype, name=name, is_itself=is_itself)
+    return _Affine(core, scale, shift, bulk, dtype, name=name, is_itself=is_itself, rank=rank)
 
 
 def _fits(*shapes: tuple[int, ...]) -> bool:

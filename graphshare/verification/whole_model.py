@@ -12,11 +12,14 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import DisprovedError, Fault, GraphshareError
 from graphshare.execute.backends.backend import Computation, open_computation
 from graphshare.files.open_source import reopen_source
+from graphshare.formats.model_format import Capability, find_format
 from graphshare.ir.graph import Entry
 from graphshare.resources import is_chosen_limit
 from graphshare.rewrite.fold.fold import Folding, FoldingProof
 from graphshare.text.format import format_count, format_names
 from graphshare.verification.comparison import EXACT, Tolerance, compare_runs, compare_values, tolerate_export
+from graphshare.verification.model_comparison import weigh_models
+from graphshare.verification.region import RegionReport
 from graphshare.verification.report import value_stage
 from graphshare.verification.runners import ComputationRunner
 
@@ -72,8 +75,41 @@ def prove_folding(
 ) -> Checkpoint:
     """Return a folded model, whose new weights have ``dtypes``, with its proof or a note why there is none.
 
+    Weights prove it for every input. Where the model states the types of its inputs, values are compared as well.
+
     Raises DisprovedError, and MemoryLimitError where a limit is chosen and the proof would pass it.
     """
+    weighed = _weigh_folding(folded, source)
+    unlike = [] if weighed is None else [f"{region.ends[0][0]}: {region.unlike}" for region in weighed.regions if region.unlike]
+    # A chosen tolerance allows weights that differ by more than rounding as well.
+    if unlike and tolerance is None:
+        _refuse_changed(source)
+        hint = "nothing was written; please report it"
+        raise DisprovedError([Fault(text, where=source.where, hint=hint) for text in unlike])
+    if weighed is not None and not unlike:
+        report = replace(report, by_weights=max((region.steps or 0.0 for region in weighed.regions), default=0.0))
+    folded = replace(folded, report=report)
+    if find_format(source.graph).supports(Capability.FOLD_VALUES):
+        return _compare_folding(folded, source, dtypes, tolerance)
+    if report.by_weights is None:
+        note = "not proved by weights, which do not decide all that differs; `graphshare compare FOLDED MODEL` compares values"
+        return replace(folded, notes=(*folded.notes, note))
+    return folded
+
+
+def _weigh_folding(folded: Checkpoint, source: Checkpoint) -> RegionReport | None:
+    """Return the report by the weights of a folded model and its source; None where there is none."""
+    try:
+        return weigh_models(source, folded)
+    except GraphshareError as error:
+        _explain_failure(error, source)
+    return None
+
+
+def _compare_folding(folded: Checkpoint, source: Checkpoint, dtypes: Collection[str], tolerance: float | None) -> Checkpoint:
+    """Return a folded model with the comparison of its values, or a note why there is none. Raises as :func:`prove_folding`."""
+    report = folded.report
+    assert isinstance(report, Folding)
     norms = dict.fromkeys(name for one in report.folded for name in one.norms)
     try:
         before, after = (_open_with_inner(model, norms) for model in (source, folded))
@@ -85,7 +121,8 @@ def prove_folding(
         values = compare_runs(names, *runners, _tolerate_folding(dtypes, tolerance))
     except GraphshareError as error:
         reason = _explain_failure(error, source)
-        return replace(folded, notes=(*folded.notes, f"not proved, as the models were not computed: {reason}"))
+        known = "not proved" if report.by_weights is None else "proved by weights alone"
+        return replace(folded, notes=(*folded.notes, f"{known}, as the models were not computed: {reason}"))
     if not values:
         _refuse_changed(source)
         hint = "nothing was written; `tolerance` allows a larger difference"

@@ -57,6 +57,7 @@ def test_folded_outputs(stem: str, corpus: Path) -> None:
     assert stem != NONE
     model, inputs = load_seeded(corpus, stem)
     folded = gs.fold(model)
+    assert not folded.report.count or 0 <= folded.report.by_weights <= 1
     names = {one.norm for one in folded.report.left}
     assert names == {node.name for node in folded.graph.nodes if _is_scaling(node.op)}
     assert distance(stem, model, folded, inputs) <= LIMITS.get(stem, LIMIT)

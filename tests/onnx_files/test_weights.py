@@ -350,6 +350,54 @@ def test_a_fault_is_not_explained_by_a_reader_that_shrinks_it(share: float, seed
     assert "bias 'f' is" in "\n".join(detail for _, stage in report.list_stages("fails") for detail in stage.details)
 
 
+@pytest.mark.parametrize("is_folded_by_rows", [True, False])
+def test_a_norm_of_rows_is_not_folded_into_columns(is_folded_by_rows: bool, tmp_path: Path) -> None:
+    """A product of three axes has its channels along the last one, and BatchNormalization works on the second one."""
+    rng = np.random.default_rng(0)
+    kernel, scale, shift = (rng.standard_normal(shape).astype("f") for shape in ((5, 4), 4, 4))
+    statistics = {"a": scale, "b": shift, "m": np.zeros(4, "f"), "v": np.ones(4, "f")}
+    nodes = [("MatMul", "x w", "h", {}), ("BatchNormalization", "h a b m v", "y", {"epsilon": 0.0})]
+    plain = build(nodes, {"w": kernel, **statistics}, [2, 4, 5])
+    columns = {"w": kernel * scale, "c": shift}
+    rows = {"w": kernel, "s": scale.reshape(4, 1), "c": shift.reshape(4, 1)}
+    after = [("MatMul", "x w", "h", {}), ("Mul", "h s", "g", {}), ("Add", "g c", "y", {})]
+    if is_folded_by_rows:
+        assert compare(tmp_path, plain, build(after, rows, [2, 4, 5])).rung == "by weights"
+        return
+    folded = build([("MatMul", "x w", "h", {}), ("Add", "h c", "y", {})], columns, [2, 4, 5])
+    assert compare(tmp_path, plain, folded).outcome == "not equal"
+
+
+def test_transposed_convolutions_are_compared_by_output_channels(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for group in (1, 2, 4):
+        kernel, scale = rng.standard_normal((8, 3, 3, 3)).astype("f"), rng.standard_normal(3 * group).astype("f")
+        nodes = [("ConvTranspose", "x w", "h", {"group": group}), ("Mul", "h s", "y", {})]
+        plain = build(nodes, {"w": kernel, "s": scale.reshape(-1, 1, 1)}, [1, 8, 5, 5])
+        factors = np.repeat(scale.reshape(group, 1, 3, 1, 1), 8 // group, axis=1).reshape(8, 3, 1, 1)
+        for share, outcome in ((0.0, "equal"), (1e-5, "not equal")):
+            moved = kernel * factors
+            moved[7, 2] *= np.float32(1 + share)
+            folded = build([("ConvTranspose", "x w", "y", {"group": group})], {"w": moved}, [1, 8, 5, 5])
+            report = compare(tmp_path, plain, folded)
+            assert report.outcome == outcome, (group, report.verdict)
+            assert share or report.rung == "by weights"
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_arrays_in_the_place_of_those_of_the_file_are_compared(exact: bool, tmp_path: Path) -> None:
+    """A Relu hides the difference on drawn inputs, and the file has the old array."""
+    onnx.save(
+        build([("Sub", "x c", "s", {}), ("Relu", "s", "y", {})], {"c": np.array([1, 70], "f")}, [1, 2]), tmp_path / "m.onnx"
+    )
+    model = gs.load(tmp_path / "m.onnx")
+    other = model.with_params({"c": np.array([1, 60], "f")})
+    for pair in ((model, other), (other, model)):
+        report = gs.compare(*pair, exact=exact)
+        assert report.outcome != "equal", report.verdict
+    assert gs.compare(other, model.with_params({"c": np.array([1, 60], "f")}), exact=exact).rung == "exact"
+
+
 def test_branches_with_nearly_equal_weights_are_told_apart(tmp_path: Path) -> None:
     kernel = np.random.default_rng(5).standard_normal((3, 2, 1, 1)).astype("f")
     near = np.nextafter(kernel, np.float32(9))

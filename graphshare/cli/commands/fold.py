@@ -27,7 +27,7 @@ EXAMPLES = {
 
 @click.command("fold", cls=Command)
 @options.rewriting
-@options.no_verify("Skip the proof of an ONNX model in onnxruntime.")
+@options.no_verify("Skip the proof by weights, and that of an ONNX model in onnxruntime.")
 @options.tolerance
 @options.max_memory
 @options.time_limit
@@ -39,9 +39,9 @@ def command(source: Checkpoint, output: Mapping[str, Any], **settings: Any) -> N
     outputs keep their names. Layers that share a weight are folded together if their BatchNorms are equal, otherwise left. A
     folded model cannot be trained further: its statistics are gone.
 
-    An ONNX model is proved: onnxruntime computes it before and after on drawn inputs, and nothing is written where
-    an output or a folded layer differs by more than --tolerance (1e-4 of its largest number, of float16 1e-2). Where
-    onnxruntime cannot compute it, a warning says why.
+    The result is proved by its weights, for every input, rounding apart. An ONNX model is computed in onnxruntime too,
+    before and after, on drawn inputs, and nothing is written where an output or a folded layer differs by more than
+    --tolerance (1e-4 of its largest number, of float16 1e-2). Where there is no proof, a warning says why.
 
     --max-memory and --time-limit hold for the weights that are folded and for the proof; more is an error.
     """
@@ -63,6 +63,8 @@ def _say_folding(report: Folding) -> None:
         reasons.setdefault(one.reason, []).append(one.norm)
     for reason, names in reasons.items():
         say(f"not folded: {format_name_list(names)} ({reason})")
+    if report.by_weights is not None:
+        say(f"proved by weights, for every input: at most {report.by_weights:.2g} steps of their type apart")
     proof = report.proof
     if proof is not None:
         say(

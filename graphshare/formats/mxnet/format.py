@@ -33,7 +33,7 @@ class MxnetFormat(ModelFormat):
     backends = ("numpy",)
     is_text = True
     missing: ClassVar[Mapping[Capability, str]] = {
-        Capability.FOLD_PROOF: "`graphshare compare FOLDED MODEL` proves it",
+        Capability.FOLD_VALUES: "weights prove it for every input, and `graphshare compare FOLDED MODEL` compares values",
         Capability.SWITCH: "`graphshare export` writes it as ONNX",
         Capability.EXTERNAL_DATA: "its parameters are in a file of their own: see `save(params=...)`",
         Capability.UNFIX: "its file fixes none; `graphshare export --dynamic-batch` leaves the batch open in ONNX",

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from graphshare.formats.onnx.constants import read_value
 from graphshare.formats.onnx.operators import find_meaning
 from graphshare.formats.onnx.values import StoredValue
+from graphshare.ir.affine import AffineStep, FindConstant, read_arithmetic
 from graphshare.ir.graph import Node
-from graphshare.ir.terms import AffineStep, FindConstant, NormalForm
+from graphshare.ir.terms import NormalForm
 
 _LEAST_AXES = 3
 """The axes of the weights of a convolution: channels on both sides, and one of the window."""
@@ -44,14 +45,19 @@ def read_step(
 def _read_conv(operator: _Operator) -> AffineStep | None:
     """Read a convolution: all that it does beside its weights and its bias is a term, that of the operator without these."""
     node, operands = operator.node, operator.operands
-    weight, bias = operator.find(1), operator.find(2)
+    stated, bias = operator.find(1), operator.find(2)
     source = operands[0]
-    if weight is None or len(weight.shape) < _LEAST_AXES or source is None or (bias is None and len(operands) > 2):
+    if stated is None or len(stated.shape) < _LEAST_AXES or source is None or (bias is None and len(operands) > 2):
         return None
-    unnamed = operator.form.table.number("weights", weight.shape)
+    is_transposed = node.op == "ConvTranspose"
+    weight = stated.put_outputs_first(int(operator.read_number("group", 1))) if is_transposed else stated
+    if weight is None:
+        return None
+    unnamed = operator.form.table.number("weights", stated.shape)
     plain = replace(node, inputs=node.inputs[:2])
     core = operator.form.make_terms(plain, [source, unnamed], ())[0]
-    return AffineStep(0, core=core, kernel=weight, shift=bias, axis=1 - len(weight.shape))
+    rank = len(weight.shape)
+    return AffineStep(0, core=core, kernel=weight, shift=bias, axis=1 - rank, rank=rank)
 
 
 def _read_matmul(operator: _Operator) -> AffineStep | None:
@@ -68,7 +74,9 @@ def _read_gemm(operator: _Operator) -> AffineStep | None:
     alpha, beta = operator.read_number("alpha", 1), operator.read_number("beta", 1)
     out_axis = 0 if operator.read_number("transB", 0) else 1
     core = ("dot", operator.operands[0])
-    return AffineStep(0, core=core, kernel=weight, out_axis=out_axis, axis=-1, factor=alpha, shift=bias, shift_factor=beta)
+    return AffineStep(
+        0, core=core, kernel=weight, out_axis=out_axis, axis=-1, rank=2, factor=alpha, shift=bias, shift_factor=beta
+    )
 
 
 def _read_norm(operator: _Operator) -> AffineStep | None:
@@ -84,21 +92,11 @@ def _read_norm(operator: _Operator) -> AffineStep | None:
 
 
 def _read_elementwise(operator: _Operator) -> AffineStep | None:
-    constants = [operator.find(place) for place in (0, 1)]
-    places = [place for place, constant in enumerate(constants) if constant is None]
-    if len(places) != 1 or len(operator.operands) != 2:
-        return None
-    (source,), op = places, operator.node.op
-    constant = constants[1 - source]
-    if op in ("Add", "Sub"):
-        if source == 1 and op == "Sub":
-            return AffineStep(source, factor=-1.0, shift=constant)
-        return AffineStep(source, shift=constant, shift_factor=-1.0 if op == "Sub" else 1.0)
-    return None if op == "Div" and source == 1 else AffineStep(source, scale=constant, divides=op == "Div")
+    return read_arithmetic(operator.node.op, operator.find(0), operator.find(1)) if len(operator.operands) == 2 else None
 
 
 _RULES: Mapping[str, Callable[[_Operator], AffineStep | None]] = {
-    "Conv": _read_conv,
+    **dict.fromkeys(("Conv", "ConvTranspose"), _read_conv),
     "MatMul": _read_matmul,
     "Gemm": _read_gemm,
     "BatchNormalization": _read_norm,

@@ -46,7 +46,7 @@ from graphshare.formats.onnx.value_types import explain_unknown, find_types, lis
 from graphshare.formats.onnx.write import encode_graph_file, list_as_read
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.terms import Facts, NormalForm, Place, TermTable
+from graphshare.ir.terms import Facts, NormalForm, Place, ReadContent, TermTable
 
 
 class OnnxFormat(ModelFormat):
@@ -151,10 +151,10 @@ class OnnxFormat(ModelFormat):
     ) -> Mapping[tuple[Node, int], StaticType]:
         return find_types(graph, list(entries), shapes=shapes, independent=independent)
 
-    def make_normal_form(self, graph: Graph, table: TermTable, facts: Facts) -> NormalForm:
+    def make_normal_form(self, graph: Graph, table: TermTable, facts: Facts, read: ReadContent) -> NormalForm:
         from graphshare.formats.onnx.identities import OnnxForm  # start-up: only models that are not alike need it
 
-        return OnnxForm(graph, table, facts)
+        return OnnxForm(graph, table, facts, read)
 
     def draws_numbers(self, node: Node) -> bool:
         from graphshare.formats.onnx.random_operators import draws_numbers  # start-up: as above

@@ -35,8 +35,9 @@ from graphshare.formats.onnx.stored import find_stored, get_source
 from graphshare.formats.onnx.tensors import dtype_code, dtype_name
 from graphshare.formats.onnx.values import Content, StoredValue, shorten
 from graphshare.formats.onnx.windows import WEIGHTS, WINDOWS, read_integers, settle_windows
+from graphshare.ir.affine import AffineStep, FindConstant
 from graphshare.ir.graph import EMPTY, Graph, Node
-from graphshare.ir.terms import AffineStep, Facts, FindConstant, NormalForm, Place, TermTable
+from graphshare.ir.terms import Facts, NormalForm, Place, ReadContent, TermTable
 from graphshare.ir.walk import list_operands
 
 _BY_AXIS = frozenset(
@@ -71,15 +72,19 @@ _FREE = frozenset(("Reshape", "Squeeze", "Unsqueeze", "Flatten"))
 class OnnxForm(NormalForm):
     """The normal form of a model. The fewer ``facts``, the fewer nodes are found to be the same."""
 
-    def __init__(self, graph: Graph, table: TermTable, facts: Facts) -> None:
+    def __init__(self, graph: Graph, table: TermTable, facts: Facts, read: ReadContent) -> None:
         super().__init__(table)
+        self._read = read
         self._types, self._computed, self._ranks = facts.types, facts.computed, facts.ranks
         self._opsets = get_source(graph).opsets
         self._functions = {key: function.span.read() for key, function in list_functions(graph).items()}
         self._shapes: dict[int, tuple[int, ...]] = {}
 
     def find_constant(self, node: Node) -> Hashable | None:
-        stored = find_stored(node.details)
+        stored, replaced = find_stored(node.details), self._read(node)
+        if replaced is not None:
+            dtype, shape, data = replaced
+            return dtype_code(dtype), shape, data
         return ("unread", node) if stored.data_in_record else read_stored(stored)
 
     def make_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:

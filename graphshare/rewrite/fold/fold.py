@@ -183,10 +183,15 @@ class FoldingProof(msgspec.Struct, frozen=True):
 
 
 class Folding(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
-    """The weights that changed, and the BatchNorms that were left; ``proof`` is None where nothing was computed."""
+    """The weights that changed, and the BatchNorms that were left; ``proof`` is None where nothing was computed.
+
+    ``by_weights`` is how many steps of their dtype the weights of both models are apart at most, where these show that both
+    models are the same for every input.
+    """
 
     folded: tuple[Folded, ...]
     left: tuple[Unfolded, ...]
+    by_weights: float | None = None
     proof: FoldingProof | None = None
 
     @property

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import graphshare as gs
-from graphshare.errors import RefusedError, UsageError
+from graphshare.errors import DisprovedError, RefusedError, UsageError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.rewrite.fold import weights
 from graphshare.rewrite.fold.fold import Folded, _bias_names
 from graphshare.rewrite.fold.plan import find_foldable
 from tests.symbols import Record, document, operator, variable
@@ -116,10 +117,45 @@ def test_a_layer_takes_in_the_norm_behind_it(case: str, bias: int, tmp_path: Pat
     net.norm("l", **norm)
     net.op("Activation", "out", "bn", act_type="tanh")
     model = net.model("out", "bn")
+    assert_by_weights(gs.fold(model))
     folded = read_back(gs.fold(model), tmp_path)
     assert [node.name for node in folded.graph.nodes] == ["data", "l_weight", "l_bias", "bn", "out"]
     assert sorted(folded.params) == ["l_bias", "l_weight"]
     assert_same(model, folded, shape)
+
+
+@pytest.mark.parametrize("name", ["l_weight", "l_bias"])
+@pytest.mark.parametrize("case", LAYERS)
+def test_a_wrong_fold_is_refused(case: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    op, weight, shape, attrs, norm = LAYERS[case]
+    net = Net()
+    net.var("data")
+    layer(net, weight, op, bias=4, **attrs)
+    net.norm("l", **norm)
+    model = net.model(net.op("Activation", "out", "bn", act_type="relu"))
+
+    def fold_wrongly(*arguments: Any) -> tuple[Any, Any]:
+        arrays = dict(zip(("l_weight", "l_bias"), correct(*arguments), strict=True))
+        number = arrays[name].reshape(-1)[-1:]
+        number *= np.float32(1 + 1e-4)
+        return arrays["l_weight"], arrays["l_bias"]
+
+    correct = weights.fold_scaling
+    monkeypatch.setattr(weights, "fold_scaling", fold_wrongly)
+    with pytest.raises(
+        DisprovedError, match=f"bn_output: (weight|bias) '{name}' is .* steps of float32 from that of the original at"
+    ):
+        gs.fold(model)
+    unproved = gs.fold(model, verify=False)
+    assert unproved.report.by_weights is None
+    assert gs.compare(model, unproved, shapes={"data": shape}).outcome == "not equal"
+
+
+def assert_by_weights(folded: gs.Checkpoint) -> None:
+    """The weights of a fold are rounded once."""
+    assert folded.report is not None
+    assert 0 <= folded.report.by_weights <= 1
+    assert folded.notes == ()
 
 
 def test_a_deconvolution_has_no_bias_unless_it_says_so() -> None:
@@ -152,6 +188,7 @@ def test_every_form_of_batch_norm(op: str, attrs: dict[str, str]) -> None:
     model = net.model(net.op("Activation", "out", "bn", act_type="relu"))
     folded = gs.fold(model)
     assert folded.report.count == 1
+    assert_by_weights(folded)
     assert_same(model, folded, (2, 3, 5, 6))
 
 
@@ -165,6 +202,7 @@ def test_float16_is_computed_in_float64() -> None:
     wanted = net.values["l_weight"].astype("f8") * factor[:, None]
     assert folded.params["l_weight"].dtype == folded.params["l_bias"].dtype == np.float16
     assert np.array_equal(folded.params["l_weight"], wanted.astype("f2"))
+    assert_by_weights(folded)
     assert_same(model, folded, (2, 300), "f2", limit=3e-3)
 
 
@@ -198,6 +236,7 @@ def test_layers_that_share_weight_and_norm_are_folded_once(tmp_path: Path) -> No
     model = two_branches(norms=1).model("a", "bb")
     folded = gs.fold(model)
     assert folded.report.folded == (Folded("w", "b", ("a_conv", "b_conv"), ("a", "bb")),)
+    assert_by_weights(folded)
     assert [node.name for node in folded.graph.nodes] == ["data", "w", "b", "a", "bb"]
     assert_same(model, read_back(folded, tmp_path), (2, 3, 5, 6))
 
@@ -209,6 +248,7 @@ def test_norms_of_equal_numbers_are_equal() -> None:
     model = net.model("a", "bb")
     folded = gs.fold(model)
     assert (folded.report.count, folded.report.left) == (2, ())
+    assert_by_weights(folded)
     assert_same(model, folded, (2, 3, 5, 6))
 
 
@@ -229,10 +269,10 @@ def test_branches_of_a_siamese_network(tmp_path: Path) -> None:
     net.var("data")
     layer(net, (4, 3, 3, 2), "Convolution", bias=4, **CONV)
     model = net.model(net.norm("l"))
-    for mode, weights in (("tie", 1), ("copy", 2)):
+    for mode, count in (("tie", 1), ("copy", 2)):
         siamese = gs.duplicate(model, "sha-", mode=mode)
         folded = read_back(gs.fold(siamese), tmp_path)
-        assert len(gs.fold(siamese).report.folded) == weights
+        assert len(gs.fold(siamese).report.folded) == count
         assert gs.verify(folded, prefixes="sha-", shapes={"data": (1, 3, 5, 6)})
         feed = np.random.default_rng(2).standard_normal((2, 3, 5, 6)).astype("f4")
         before, after = (gs.run(m, feeds={"data": feed, "sha-data": -feed}).outputs for m in (siamese, folded))

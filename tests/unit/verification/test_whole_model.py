@@ -99,7 +99,7 @@ def test_another_refusal_leaves_a_model_unproved_under_a_limit(tmp_path: Path) -
         assert compare(tmp_path, text, text).startswith("not computed: ")
         model = gs.load(tmp_path / "source.onnx")
         note = prove_folding(model, Folding((), ()), model, {"float32"}, None).notes[-1]
-    assert note.startswith("not proved, as the models were not computed: onnxruntime")
+    assert note.startswith("proved by weights alone, as the models were not computed: onnxruntime")
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,12 @@ def test_nothing_follows_from_external_data_that_changes(proof: str, changed: by
 def fold(
     folder: Path, change: float, dtypes: Sequence[str] = ("float32",), tolerance: float | None = None, tail: str = "Neg(n)"
 ) -> FoldingProof:
-    """Prove a model whose norm ``n`` is a sum, beside one in which the first number of ``n`` is larger by ``change``."""
+    """Prove a model beside one in which the first number of the norm ``n``, a maximum, is larger by ``change``.
+
+    Weights decide nothing about a maximum.
+    """
     head = "(float[1,4] x) => (float[1,4] y)"
-    text = "{} <float[4] c = {{{}, 0.0, 0.0, 0.0}}> {{ a = Sub(x, x) n = Add(a, c) y = {} }}"
+    text = "{} <float[4] c = {{{}, 0.0, 0.0, 0.0}}> {{ a = Sub(x, x) n = Max(a, c) y = {} }}"
     source, folded = (load(folder, name, text.format(head, 1 + more, tail)) for name, more in (("a", 0.0), ("b", change)))
     report = Folding((Folded("w", "b", ("layer",), ("n",)),), ())
     proof = prove_folding(folded, report, source, dtypes, tolerance).report.proof
@@ -147,7 +150,7 @@ def test_outputs_and_layers_of_a_folded_model_are_measured(tmp_path: Path) -> No
 
 
 def test_a_layer_that_is_an_output_is_compared_once(tmp_path: Path) -> None:
-    text = "(float[1,4] x) => (float[1,4] n) <float c = {{{}}}> {{ a = Sub(x, x) n = Add(a, c) }}"
+    text = "(float[1,4] x) => (float[1,4] n) <float c = {{{}}}> {{ a = Sub(x, x) n = Max(a, c) }}"
     source, folded = (load(tmp_path, name, text.format(value)) for name, value in (("a", 2.0), ("b", 2.0 + 2.0**-15)))
     report = Folding((Folded("w", "b", ("layer",), ("n",)),), ())
     proof = prove_folding(folded, report, source, {"float32"}, None).report.proof
@@ -186,7 +189,7 @@ def test_a_folded_model_may_differ_by_its_tolerance(
 def test_a_share_near_zero_may_be_off_by_two_steps_of_1(dtype: str, step: float, tmp_path: Path) -> None:
     """Both numbers are almost 0, and 1 beside them: a Sigmoid has such an error everywhere."""
     onnx_dtype = {"float16": "float16", "float32": "float", "float64": "double"}[dtype]
-    text = "({0}[1] x) => ({0}[1] y) {{ a = Sub(x, x) y = Add(a, c) }}"
+    text = "({0}[1] x) => ({0}[1] y) {{ a = Sub(x, x) y = Max(a, c) }}"
     for factor, is_proved in ((1.0, True), (1.5, False)):
         models = []
         for name, value in (("a", 0.0), ("b", step * factor)):

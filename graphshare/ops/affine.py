@@ -1,0 +1,100 @@
+"""MXNet's operators that multiply one operand by constants and add constants, as :class:`AffineStep` has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+
+from graphshare.ir.affine import AffineStep, Constant, FindConstant, read_arithmetic
+from graphshare.ops.folding import ChannelScaling
+from graphshare.ops.registry import find_kernel
+from graphshare.ops.windows import channel_axes
+
+_STATISTICS = (1, 2, 3, 4)
+"""The operands of a BatchNorm that are gamma, beta, mean and variance."""
+_ARITHMETIC = {
+    "broadcast_add": "Add",
+    "broadcast_sub": "Sub",
+    "broadcast_mul": "Mul",
+    "broadcast_div": "Div",
+    "elemwise_add": "Add",
+    "elemwise_sub": "Sub",
+    "elemwise_mul": "Mul",
+    "elemwise_div": "Div",
+}
+"""Operators on two operands of one dtype, which is a float if that of a constant is one."""
+
+
+class Operation:
+    """An operator by its name and attributes, with its constants. ``name_rest`` returns a term of all but its numbers."""
+
+    def __init__(
+        self,
+        op: str,
+        attrs: Mapping[str, Any],
+        count: int,
+        find: FindConstant,
+        name_rest: Callable[[tuple[int, ...]], Hashable],
+    ) -> None:
+        """Take the number of its operands as ``count``; ``name_rest`` takes the shape of its weight."""
+        self.op, self.attrs, self.count, self.find, self.name_rest = op, attrs, count, find, name_rest
+
+    def find_layer(self) -> tuple[Constant, Constant | None] | None:
+        """Return the weight and the bias of a layer; None where one of them is not a constant."""
+        has_bias = not self.attrs["no_bias"]
+        weight, bias = self.find(1), self.find(2) if has_bias else None
+        is_known = weight is not None and (bias is not None) == has_bias and self.count == (3 if has_bias else 2)
+        return (weight, bias) if weight is not None and is_known else None
+
+
+def read_step(operation: Operation) -> AffineStep | None:
+    """Return what an operator multiplies by and adds, as constants; None where it does something else."""
+    if operation.op in _ARITHMETIC and operation.count == 2:
+        return read_arithmetic(_ARITHMETIC[operation.op], operation.find(0), operation.find(1))
+    rule = _RULES.get(operation.op)
+    if rule is not None:
+        return rule(operation)
+    kernel = find_kernel(operation.op)
+    return None if kernel is None or kernel.scaling is None else _read_norm(operation, kernel.scaling)
+
+
+def _read_convolution(operation: Operation) -> AffineStep | None:
+    layer = operation.find_layer()
+    if layer is None:
+        return None
+    weight, bias = layer
+    attrs, rank = operation.attrs, len(operation.attrs["kernel"] or ()) + 2
+    core, axis = operation.name_rest(weight.shape), channel_axes(attrs)[1]
+    if operation.op == "Deconvolution":
+        is_plain = attrs["layout"] in (None, "NCHW", "NCDHW", "NCW")
+        arranged = weight.put_outputs_first(attrs["num_group"]) if is_plain else None
+        return None if arranged is None else AffineStep(0, core=core, kernel=arranged, shift=bias, axis=axis, rank=rank)
+    return AffineStep(0, core=core, kernel=weight, shift=bias, axis=axis, rank=rank)
+
+
+def _read_product(operation: Operation) -> AffineStep | None:
+    layer = operation.find_layer()
+    if layer is None:
+        return None
+    weight, bias = layer
+    rank = 2 if operation.attrs["flatten"] else None
+    return AffineStep(0, core=operation.name_rest(weight.shape), kernel=weight, shift=bias, axis=-1, rank=rank)
+
+
+def _read_norm(operation: Operation, scaling: ChannelScaling) -> AffineStep | None:
+    gamma, beta, mean, variance = (operation.find(place) for place in _STATISTICS)
+    if gamma is None or beta is None or mean is None or variance is None:
+        return None
+    if operation.attrs["fix_gamma"]:
+        gamma = replace(gamma, read=lambda: np.ones(gamma.shape, gamma.dtype))
+    axis = scaling.axis(operation.attrs)
+    return AffineStep(0, norm=(gamma, beta, mean, variance), norm_axis=axis, epsilon=operation.attrs["eps"])
+
+
+_RULES: Mapping[str, Callable[[Operation], AffineStep | None]] = {
+    **dict.fromkeys(("Convolution", "Convolution_v1", "Deconvolution"), _read_convolution),
+    "FullyConnected": _read_product,
+}
