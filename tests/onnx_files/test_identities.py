@@ -19,6 +19,7 @@ _FREE = "(float[A,B,C] x) => (float[D,E,F] y)"
 _IMAGE = "(float[1,2,6,6] x) => (float[A,B,C,D] y)"
 _W = "<float[2,2,3,3] w = {" + ", ".join(str(i * 0.25 - 4) for i in range(36)) + "}>"
 _V = "<float[4] v = {1.0, 2.0, 3.0, 4.0}>"
+_SCALES = "<float[0] r = {}, float[4] s = {1.0, 1.0, 1.5, 0.5}>"
 _NORM = "<float[2] s = {1.0, 2.0}, float[2] b = {0.5, -1.0}, float[2] m = {0.25, 0.5}, float[2] v = {1.0, 4.0}>"
 
 
@@ -236,6 +237,18 @@ EXACT = {
         )
     },
     "Reduce of all axes": Pair("(float[A,B] x) => (float y)", *["y = ReduceSum <keepdims = 0> (x)"] * 2, 11, 13),
+    **{
+        f"Resize {before} and {after}, {mode}, {place}": Pair(
+            _IMAGE,
+            f'{_SCALES} {{y = Resize <mode = "{mode}", coordinate_transformation_mode = "{place}"> (x, r, s)}}',
+            f'{_SCALES} {{y = Resize <mode = "{mode}", coordinate_transformation_mode = "{place}"> (x, r, s)}}',
+            before,
+            after,
+        )
+        for mode in ("nearest", "linear", "cubic")
+        for place in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
+        for before, after in ((11, 13), (13, 18), (11, 19))
+    },
     "Softmax 12 and 13, last axis": Pair(_FREE, "y = Softmax <axis = 2> (x)", "y = Softmax(x)", 12, 13),
     "LogSoftmax 12 and 13, a matrix": Pair(_X, "y = LogSoftmax(x)", "y = LogSoftmax(x)", 12, 13),
     "a transposed weight": Pair(
@@ -402,6 +415,27 @@ UNLIKE = {
         for op in ("ReduceL2", "ReduceMax", "ReduceMean", "ReduceSum")
     },
     "Reduce of no axes": Pair(_OPEN, "y = ReduceSum(x)", "y = ReduceSum <noop_with_empty_axes = 1> (x)", 11, 13),
+    "AveragePool 7 and 22, which round in another order": Pair(
+        _IMAGE,
+        "y = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1], strides = [2, 2]> (x)",
+        "y = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1], strides = [2, 2]> (x)",
+        7,
+        22,
+    ),
+    "AveragePool 11 and 19, rounded up": Pair(
+        _IMAGE,
+        "y = AveragePool <kernel_shape = [3, 3], strides = [2, 2], ceil_mode = 1, pads = [1, 1, 1, 1]> (x)",
+        "y = AveragePool <kernel_shape = [3, 3], strides = [2, 2], ceil_mode = 1, pads = [1, 1, 1, 1]> (x)",
+        11,
+        19,
+    ),
+    "Resize, smoothed": Pair(
+        _IMAGE,
+        f'{_SCALES} {{y = Resize <mode = "linear"> (x, r, s)}}',
+        f'{_SCALES} {{y = Resize <mode = "linear", antialias = 1> (x, r, s)}}',
+        18,
+        19,
+    ),
     "Softmax 12 and 13": Pair(_FREE, "y = Softmax <axis = 1> (x)", "y = Softmax <axis = 1> (x)", 12, 13),
     "Softmax by default": Pair(_FREE, "y = Softmax(x)", "y = Softmax(x)", 12, 13),
     "a domain with two names": Pair(_FREE, "y = ai.onnx.Softmax(x)", "y = ai.onnx.Softmax(x)", 12, 13),

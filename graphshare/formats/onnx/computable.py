@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
+from typing import TypeVar
 
 from graphshare.formats.model_format import StaticType
 from graphshare.formats.onnx.integer_inputs import read_numbers
@@ -13,6 +14,7 @@ from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.terms import Place
 from graphshare.ir.walk import post_order
 
+_Size = TypeVar("_Size")
 _SIZES = frozenset(("Gather", "Shape", "Size"))
 """Operators whose value may follow from shapes."""
 
@@ -49,7 +51,7 @@ def _read_sizes(node: Node, types: Mapping[Place, StaticType]) -> int | tuple[in
     if node.op == "Gather":
         source, numbers, kind = node.inputs[0].node, read_numbers(node.inputs[1]), types.get((node, 0))
         shaped = types.get((source.inputs[0].node, source.inputs[0].index)) if source.op == "Shape" and source.inputs else None
-        sizes = shaped.parts[1] if shaped is not None and not source.attrs else None
+        sizes = _choose_axes(source, shaped.parts[1]) if shaped is not None and shaped.parts[1] is not None else None
         if sizes is None or kind is None or numbers is None or len(numbers) != 1 or not -len(sizes) <= numbers[0] < len(sizes):
             return None
         size = sizes[numbers[0]]
@@ -61,8 +63,12 @@ def _read_sizes(node: Node, types: Mapping[Place, StaticType]) -> int | tuple[in
         return None
     if node.op == "Size":
         return prod(shape)
-    start, end = int(node.attrs.get("start") or 0), int(node.attrs.get("end") or len(shape))
-    return shape[start:end]
+    return tuple(_choose_axes(node, shape))
+
+
+def _choose_axes(node: Node, sizes: Sequence[_Size]) -> Sequence[_Size]:
+    """Return the sizes of the axes that a Shape counts."""
+    return sizes[int(node.attrs.get("start") or 0) : int(node.attrs.get("end") or len(sizes))]
 
 
 def static_shape(types: Mapping[Place, StaticType], place: Place) -> tuple[int, ...] | None:

@@ -46,6 +46,8 @@ _BY_AXIS = frozenset(
 )  # fmt: skip
 _COUNTED = frozenset(("BatchNormalization", "Split"))
 """Operators whose number of outputs changes what they compute."""
+_CHANGED: Mapping[str, tuple[int, int, Sequence[str]]] = {"Resize": (11, 19, ("antialias", "axes", "keep_aspect_ratio_policy"))}
+"""A version that means the same as a later one, unless attributes, which the later one reads in another way, are stated."""
 _OF_FURTHER = {"BatchNormalization": "momentum", "MaxPool": "storage_order"}
 """Attributes on which no first output depends: the momentum of running statistics, and the order that indices count in."""
 _MOVED: Mapping[str, tuple[int, Mapping[str, int]]] = {
@@ -239,7 +241,7 @@ class _Call:
                 del attributes[name]
         if op in WINDOWS:
             self._settle_windows(attributes)
-        version = self.version
+        version = self._find_version(attributes)
         if op in _BY_AXIS:
             version = self._count_axis(attributes)
         count = len(self.node.details.outputs) if op == "Split" else _count_outputs(self.node) if op in _COUNTED else 0
@@ -252,6 +254,10 @@ class _Call:
             self.of_further = attributes.pop(_OF_FURTHER[op], None)
         key = ("operator", op, version, count, tuple(sorted(attributes.items())), self._list_operands(), bodies)
         return (*key, self.form.count_drawn(key)) if op in DRAWING else key
+
+    def _find_version(self, attributes: Mapping[str, Content]) -> int:
+        first, later, changed = _CHANGED.get(self.node.op, (0, 0, ()))
+        return self.version if not first <= self.version < later or any(name in attributes for name in changed) else later
 
     def _settle_windows(self, attributes: dict[str, Content]) -> None:
         place, had_auto = WEIGHTS.get(self.node.op), "auto_pad" in attributes
