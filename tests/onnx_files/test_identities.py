@@ -249,6 +249,16 @@ EXACT = {
         for place in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
         for before, after in ((11, 13), (13, 18), (11, 19))
     },
+    "a size of a Shape that states its start": Pair(
+        _X,
+        "s = Shape(x) i = Constant <value_ints = [1]> () g = Gather(s, i) f = Cast <to = 1> (g) y = Add(x, f)",
+        "<int64[1] i = {1}> {s = Shape <start = 0> (x) g = Gather(s, i) f = Cast <to = 1> (g) y = Add(x, f)}",
+    ),
+    "a size of the last axes alone": Pair(
+        _X,
+        "s = Shape(x) i = Constant <value_ints = [1]> () g = Gather(s, i) f = Cast <to = 1> (g) y = Add(x, f)",
+        "<int64[1] i = {0}> {s = Shape <start = -1> (x) g = Gather(s, i) f = Cast <to = 1> (g) y = Add(x, f)}",
+    ),
     "Softmax 12 and 13, last axis": Pair(_FREE, "y = Softmax <axis = 2> (x)", "y = Softmax(x)", 12, 13),
     "LogSoftmax 12 and 13, a matrix": Pair(_X, "y = LogSoftmax(x)", "y = LogSoftmax(x)", 12, 13),
     "a transposed weight": Pair(
@@ -428,6 +438,11 @@ UNLIKE = {
         "y = AveragePool <kernel_shape = [3, 3], strides = [2, 2], ceil_mode = 1, pads = [1, 1, 1, 1]> (x)",
         11,
         19,
+    ),
+    "a size of another axis": Pair(
+        "(float[3,4] x) => (float[S,T] y)",
+        "s = Shape(x) i = Constant <value_ints = [1]> () g = Gather(s, i) f = Cast <to = 1> (g) y = Add(x, f)",
+        "<int64[1] i = {0}> {s = Shape <start = 0> (x) g = Gather(s, i) f = Cast <to = 1> (g) y = Add(x, f)}",
     ),
     "Resize, smoothed": Pair(
         _IMAGE,
