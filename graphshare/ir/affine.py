@@ -45,7 +45,8 @@ class AffineStep(Struct, frozen=True, eq=False):
     along ``out_axis`` of the kernel, and along ``axis`` of the output, counted from the last. Any other one multiplies each
     element by ``scale``, or divides by it, and ``shift`` is added, each in a shape that broadcasts; or it is a normalization
     (gamma, beta, mean and variance) by the channels along ``norm_axis``. ``factor`` and ``shift_factor`` are numbers beside
-    these, and ``rank`` is that of the result where the operator fixes it.
+    these, and ``rank`` is that of the result where the operator fixes it. One that ``is_reshape`` gives the elements another
+    shape, and keeps them and their order.
     """
 
     source: int
@@ -62,6 +63,7 @@ class AffineStep(Struct, frozen=True, eq=False):
     norm: tuple[Constant, Constant, Constant, Constant] | None = None
     norm_axis: int = 1
     epsilon: float = 0.0
+    is_reshape: bool = False
 
 
 def read_arithmetic(op: str, first: Constant | None, second: Constant | None) -> AffineStep | None:

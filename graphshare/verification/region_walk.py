@@ -219,8 +219,8 @@ class RegionWalk:
             weighed = weigher.weigh(cone)
             if weighed is None:
                 continue
-            # Unlike weights may be those of two values that are not meant to be one, and a run shows dtypes that are not known.
-            if weighed.unlike or not all(map(self._have_one_dtype, cone.ends)):
+            # Unlike weights may be those of two values that are not meant to be one, and a run shows what types do not.
+            if weighed.unlike or weighed.needs_shapes or not all(map(self._have_one_dtype, cone.ends)):
                 self._weighed[get_places(cone.ends[0])] = weighed
             else:
                 self._add_judgement(cone, make_region(cone, steps=weighed.steps), 0)

@@ -130,7 +130,7 @@ class Judge:
         regions = []
         for cone in plan.cones:
             weighed = weigher.weigh(cone)
-            if weighed is None:
+            if weighed is None or weighed.needs_shapes:
                 return None
             regions.append(make_region(cone, steps=weighed.steps, unlike=weighed.unlike))
         return self._report(plan, regions)

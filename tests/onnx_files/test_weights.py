@@ -19,9 +19,9 @@ import graphshare as gs
 from graphshare.errors import BugError, GraphshareError, UsageError
 from graphshare.formats.onnx import definitions
 from graphshare.ops.kernel import Array
-from graphshare.verification import weights
+from graphshare.verification import affine_values
+from graphshare.verification.affine_values import LIMIT
 from graphshare.verification.report import Report
-from graphshare.verification.weights import LIMIT
 
 pytest.importorskip("onnxruntime")
 
@@ -296,9 +296,9 @@ def test_names_that_are_exchanged_make_no_difference(seed: int, tmp_path: Path) 
 
 def test_shapes_that_do_not_broadcast_or_are_too_large_have_no_scale() -> None:
     """A body that no run reaches may have any."""
-    assert weights._fits((4,), (1, 1), (4,))
-    assert not weights._fits((4,), (5,))
-    assert not weights._fits((1 << 20, 1), (1, 1 << 20))
+    assert affine_values.fits((4,), (1, 1), (4,))
+    assert not affine_values.fits((4,), (5,))
+    assert not affine_values.fits((1 << 20, 1), (1, 1 << 20))
 
 
 def test_one_number_is_not_a_list_of_it(tmp_path: Path) -> None:
@@ -366,6 +366,75 @@ def test_a_norm_of_rows_is_not_folded_into_columns(is_folded_by_rows: bool, tmp_
         return
     folded = build([("MatMul", "x w", "h", {}), ("Add", "h c", "y", {})], columns, [2, 4, 5])
     assert compare(tmp_path, plain, folded).outcome == "not equal"
+
+
+def reshaped(back: Sequence[int], *, rows: int = -1) -> tuple[Sequence[Node], Mapping[str, Array]]:
+    """Return a product of rows by Gemm, between two Reshapes."""
+    nodes = [("Reshape", "x p", "r", {}), ("Gemm", "r w c", "g", {"transB": 1}), ("Reshape", "g q", "y", {})]
+    return nodes, {"p": np.array([rows, 5], np.int64), "q": np.array(back, np.int64)}
+
+
+@pytest.mark.parametrize("shape", [[2, 3, 5], ["N", 3, 5], ["N", 5], [2, 1, 3, 5]])
+def test_a_product_is_one_in_every_shape_of_its_rows(shape: Sequence[int | str], tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    kernel, bias = rng.standard_normal((5, 4)).astype("f"), rng.standard_normal(4).astype("f")
+    plain = build([("MatMul", "x w", "h", {}), ("Add", "h c", "y", {})], {"w": kernel, "c": bias}, shape)
+    back = [-1 if isinstance(size, str) else size for size in shape[:-1]]
+    nodes, sizes = reshaped([*back, 4])
+
+    def compare_with(kernel: Array, bias: Array, sizes: Mapping[str, Array] = sizes) -> Report:
+        transposed = np.ascontiguousarray(kernel.T)
+        return compare(tmp_path, plain, build(nodes, {"w": transposed, "c": bias, **sizes}, shape))
+
+    report = compare_with(kernel, bias)
+    assert report.rung == "by weights", report.verdict
+    for index in ((0, 0), (4, 3)):
+        moved = kernel.copy()
+        moved[index] *= np.float32(1 + 1e-5)
+        assert compare_with(moved, bias).rung != "by weights"
+    assert compare_with(kernel, bias * np.float32(1 + 1e-5)).rung != "by weights"
+    assert compare_with(kernel[:, [1, 0, 2, 3]], bias).outcome == "not equal"
+    if len(shape) > 2:  # the same numbers in another shape
+        assert compare_with(kernel, bias, reshaped([-1, 2, 2])[1]).outcome == "not equal"
+
+
+def test_a_norm_of_other_rows_is_not_taken_for_one_of_columns(tmp_path: Path) -> None:
+    """BatchNormalization works on the second axis, which a Reshape has made another one."""
+    rng = np.random.default_rng(0)
+    kernel = rng.standard_normal((5, 4)).astype("f")
+    statistics = {"a": np.arange(1, 5, dtype="f"), "b": np.arange(4, dtype="f"), "m": np.zeros(4, "f"), "v": np.ones(4, "f")}
+    norm = {"epsilon": 0.0}
+    plain = build(
+        [("MatMul", "x w", "h", {}), ("BatchNormalization", "h a b m v", "y", norm)], {"w": kernel, **statistics}, [8, 5]
+    )
+    nodes = [
+        ("MatMul", "x w", "h", {}),
+        ("Reshape", "h p", "r", {}),
+        ("BatchNormalization", "r a b m v", "n", norm),
+        ("Reshape", "n q", "y", {}),
+    ]
+    sizes = {"p": np.array([2, 4, 4], np.int64), "q": np.array([8, 4], np.int64)}
+    report = compare(tmp_path, plain, build(nodes, {"w": kernel, **statistics, **sizes}, [8, 5]))
+    assert "regions of the other model" in report.verdict
+
+
+@pytest.mark.parametrize("op", ["Softmax", "MatMul", "Relu"])
+def test_what_reads_another_shape_is_another_value(op: str, tmp_path: Path) -> None:
+    """Rows of another length have other sums; a Relu looks at each number alone."""
+    rng = np.random.default_rng(0)
+    constants = {"w": rng.standard_normal((5, 4)).astype("f"), "u": np.eye(4, dtype="f")[::-1].copy()}
+    sizes = {"p": np.array([4, 8], np.int64), "q": np.array([8, 4], np.int64), "u": np.eye(8, dtype="f")[::-1].copy()}
+    inputs = "{} u" if op == "MatMul" else "{}"
+    plain = build([("MatMul", "x w", "h", {}), (op, inputs.format("h"), "y", {})], constants, [8, 5])
+    nodes = [
+        ("MatMul", "x w", "k", {}),
+        ("Reshape", "k p", "r", {}),
+        (op, inputs.format("r"), "s", {}),
+        ("Reshape", "s q", "y", {}),
+    ]
+    report = compare(tmp_path, plain, build(nodes, {**constants, **sizes}, [8, 5]))
+    assert (report.outcome == "equal") == (op == "Relu")
+    assert op == "Relu" or "regions of the other model" in report.verdict
 
 
 def test_transposed_convolutions_are_compared_by_output_channels(tmp_path: Path) -> None:

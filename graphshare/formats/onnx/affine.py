@@ -95,10 +95,15 @@ def _read_elementwise(operator: _Operator) -> AffineStep | None:
     return read_arithmetic(operator.node.op, operator.find(0), operator.find(1)) if len(operator.operands) == 2 else None
 
 
+def _read_reshape(operator: _Operator) -> AffineStep:
+    return AffineStep(0, is_reshape=True)
+
+
 _RULES: Mapping[str, Callable[[_Operator], AffineStep | None]] = {
     **dict.fromkeys(("Conv", "ConvTranspose"), _read_conv),
     "MatMul": _read_matmul,
     "Gemm": _read_gemm,
     "BatchNormalization": _read_norm,
     **dict.fromkeys(("Add", "Sub", "Mul", "Div"), _read_elementwise),
+    **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), _read_reshape),
 }

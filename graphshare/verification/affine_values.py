@@ -1,0 +1,262 @@
+"""Values that are a product with constants plus constants, and how many steps of their dtype two of them are apart.
+
+A fold rounds a few times: one of BatchNormalization takes a sum, a root, a quotient and a product, each rounded by half a step
+at most. That makes 1.75 parts of the dtype's precision, and a step is half to one part of a number: 3.5 steps. ``LIMIT``
+allows for two folds in a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from math import prod
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from graphshare.ir.affine import AffineStep, Constant
+from graphshare.ops.kernel import Array
+
+LIMIT = 8.0
+"""Steps of a dtype between two numbers that folds can make of the same weights."""
+WEIGHT_DTYPES = ("float16", "float32", "float64")
+"""Dtypes of weights, the coarsest first."""
+_BLOCK = 1 << 17
+"""Elements of a kernel that are compared at once."""
+LARGEST = 1 << 24
+"""Elements of the scales and shifts of one value."""
+
+
+class AffineValue(Struct, frozen=True, eq=False):
+    """A value that is a ``factor`` times a linear operator, or times the value ``core`` itself, plus a ``bias``.
+
+    ``axis`` is that of channels, counted from the last, of which ``factor`` and ``bias`` have a number each; None for numbers
+    in shapes that broadcast. ``bulk`` is the sum of what was added up to a bias without signs, ``dtype`` the coarsest of its
+    numbers, and ``name`` that of the constant that was added last. One that ``is_itself`` is the value of its core. ``rank`` is
+    that of the value, None where it is not known.
+    """
+
+    core: Hashable
+    factor: Array
+    bias: Array
+    bulk: Array
+    dtype: str
+    kernel: Constant | None = None
+    out_axis: int = 0
+    axis: int | None = None
+    name: str = ""
+    is_itself: bool = False
+    rank: int | None = None
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of the numbers; with a kernel that of its channels is one."""
+        channels = [] if self.kernel is None else [(self.kernel.shape[self.out_axis],)]
+        return [*channels, self.factor.shape, self.bias.shape]
+
+    @property
+    def identity(self) -> Hashable:
+        """What values have in common that are equal bit for bit."""
+        kernel = None if self.kernel is None else (self.kernel.term, self.out_axis)
+        arrays = [(each.shape, each.tobytes()) for each in (self.factor, self.bias)]
+        return self.core, kernel, self.axis, *arrays
+
+    def change(self, core: Hashable, arrays: Sequence[Array], dtype: str, name: str) -> AffineValue:
+        """Return this value times a scale plus a shift with its bulk; ``dtype`` and ``name`` are those of their constants."""
+        scale, shift, bulk = arrays
+        return msgspec.structs.replace(
+            self,
+            core=core,
+            factor=self.factor * scale,
+            bias=self.bias * scale + shift,
+            bulk=self.bulk * abs(scale) + bulk,
+            dtype=min(self.dtype, dtype, key=WEIGHT_DTYPES.index),
+            name=name,
+            is_itself=False,
+        )
+
+
+class Change(Struct, frozen=True, eq=False):
+    """What an operator does to each number: it multiplies it by ``scale`` and adds ``shift``.
+
+    ``bulk`` is the sum of what is added without signs. The numbers are made of ``constants``.
+    """
+
+    scale: Array
+    shift: Array
+    bulk: Array
+    constants: tuple[Constant, ...]
+
+    @property
+    def arrays(self) -> tuple[Array, Array, Array]:
+        """The numbers."""
+        return self.scale, self.shift, self.bulk
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of the numbers."""
+        return [each.shape for each in self.arrays]
+
+    @property
+    def name(self) -> str:
+        """The name of the last constant."""
+        return self.constants[-1].name if self.constants else ""
+
+
+def read_linear(step: AffineStep, kernel: Constant, rank: int | None) -> AffineValue | None:
+    """Return the value of a linear operator with a kernel; None where its bias is not by channel."""
+    shift = np.zeros(()) if step.shift is None else _read(step.shift) * step.shift_factor
+    # A convolution states its bias by channel, in no shape that broadcasts.
+    bias = _split_channels(shift.reshape(-1, *[1] * (-step.axis - 1)) if shift.ndim == 1 else shift, step.axis)
+    constants = [kernel] if step.shift is None else [kernel, step.shift]
+    if bias is None or not fits((kernel.shape[step.out_axis],), bias.shape):
+        return None
+    factor, name = np.full((), step.factor), constants[-1].name
+    coarsest = _find_coarsest(constants)
+    return AffineValue(step.core, factor, bias, abs(bias), coarsest, kernel, step.out_axis, step.axis, name, rank=rank)
+
+
+def read_change(step: AffineStep) -> Change:
+    """Return what an operator does to each number by one constant."""
+    scale = np.full((), step.factor) if step.scale is None else _read(step.scale) * step.factor
+    shift = np.zeros(()) if step.shift is None else _read(step.shift) * step.shift_factor
+    constants = tuple([each for each in (step.scale, step.shift) if each is not None])
+    return Change(1 / scale if step.divides else scale, shift, abs(shift), constants)
+
+
+def read_norm(constants: tuple[Constant, Constant, Constant, Constant], step: AffineStep, rank: int | None) -> Change | None:
+    """Return what a normalization by channel does to each number; None where the place of the channels is not known."""
+    axis = step.norm_axis if step.norm_axis < 0 or rank is None else step.norm_axis - rank
+    if axis >= 0 or len({each.shape for each in constants}) > 1:
+        return None
+    gamma, beta, mean, variance = (_read(each).reshape(-1, *[1] * (-axis - 1)) for each in constants)
+    scale = gamma / np.sqrt(variance + step.epsilon)
+    return Change(scale, beta - mean * scale, abs(beta) + abs(mean * scale), constants)
+
+
+def join_change(before: AffineValue | None, source: int, change: Change, rank: int | None) -> AffineValue:
+    """Return the value that a change makes of one that is affine, or of any other, which ``source`` numbers."""
+    dtype, name = _find_coarsest(change.constants), change.name
+    if before is not None and before.axis is not None:
+        channels = _split_change(before, before.axis, change)
+        if channels:
+            return before.change(before.core, channels, dtype, name)
+        before = None
+    # One more axis in front changes the rank of the result, which is part of what a value is.
+    core: Hashable = ("each", source if before is None else before.core[1], rank)  # type: ignore[index]
+    scale, shift, bulk = change.arrays if rank is None else map(_trim, change.arrays)
+    if before is not None and fits(*before.shapes, scale.shape, shift.shape):
+        return before.change(core, (scale, shift, bulk), dtype, name)
+    core = ("each", source, rank)
+    is_itself = not any(each.shape for each in change.constants) and bool(change.scale == 1 and change.shift == 0)
+    return AffineValue(core, scale, shift, bulk, dtype, name=name, is_itself=is_itself, rank=rank)
+
+
+def fits(*shapes: tuple[int, ...]) -> bool:
+    """Whether arrays of some shapes broadcast, to one that is not too large: a body that no run reaches may have any."""
+    try:
+        return prod(np.broadcast_shapes(*shapes)) <= LARGEST
+    except ValueError:
+        return False
+
+
+def _split_change(before: AffineValue, axis: int, change: Change) -> list[Array]:
+    """Return the numbers of a change by channel of a linear operator; none where it has others."""
+    split = [_split_channels(each, axis) for each in change.arrays]
+    known = [each for each in split if each is not None]
+    return known if len(known) == len(split) and fits(*before.shapes, *(each.shape for each in known)) else []
+
+
+def _find_coarsest(constants: Sequence[Constant]) -> str:
+    return min((each.dtype for each in constants), key=WEIGHT_DTYPES.index, default=WEIGHT_DTYPES[-1])
+
+
+def _read(constant: Constant) -> Array:
+    return np.asarray(constant.read(), np.float64)
+
+
+def _trim(array: Array) -> Array:
+    """Return an array without axes of one element in front."""
+    axes = next((axis for axis, size in enumerate(array.shape) if size != 1), array.ndim)
+    return array.reshape(array.shape[axes:])
+
+
+def _split_channels(array: Array, axis: int) -> Array | None:
+    """Return the number of each channel of an array that broadcasts, or the one number of all; None where it has others."""
+    # A product of matrices has two axes or more.
+    if array.ndim > max(1 - axis, 2):
+        return None
+    trimmed = _trim(array)
+    if not trimmed.ndim:
+        return trimmed
+    return trimmed.reshape(-1) if trimmed.ndim == -axis and trimmed.size == len(trimmed) else None
+
+
+def measure(one: AffineValue, other: AffineValue, most: float = float("inf")) -> tuple[float, str]:
+    """Return how many steps of the coarser dtype two values with one core are apart, and where, in words.
+
+    What follows numbers that are more than ``most`` steps apart is not looked at.
+    """
+    dtype = min(one.dtype, other.dtype, key=WEIGHT_DTYPES.index)
+    shapes = [np.broadcast_shapes(*each.shapes) for each in (one, other)]
+    if one.kernel is None and shapes[0] != shapes[1]:  # a number for all and one for each make unlike shapes of one element
+        return float("inf"), "the shape of what is added or multiplied is another one"
+    worst, text = 0.0, ""
+    for name, first, second, bulk in _list_numbers(one, other):
+        steps, index = _count_steps(first, second, bulk, dtype)
+        if not steps <= worst:
+            place = f" at {list(index)}" if index else ""
+            worst, text = steps, f"{name} is {steps:.3g} steps of {dtype} from that of the original{place}"
+        if worst > most:
+            break
+    return worst, text
+
+
+def _list_numbers(one: AffineValue, other: AffineValue) -> Iterator[tuple[str, Array, Array, Array]]:
+    """Yield the numbers of two values with one core, in blocks, and in which sizes they are compared."""
+    bulk = np.maximum(one.bulk, other.bulk)
+    yield f"bias {other.name!r}" if other.name else "the bias", one.bias, other.bias, bulk
+    if one.kernel is None or other.kernel is None:
+        size = np.maximum(abs(one.factor), abs(other.factor))
+        yield f"scale {other.name!r}" if other.name else "the scale", one.factor, other.factor, size
+        return
+    is_same = (one.kernel.term, one.out_axis) == (other.kernel.term, other.out_axis)
+    if is_same and np.array_equal(one.factor, other.factor):
+        return
+    kernels = [np.moveaxis(each.kernel.read(), each.out_axis, 0) for each in (one, other) if each.kernel is not None]
+    if kernels[0].shape != kernels[1].shape:
+        yield "the shape of the weight", np.zeros(1), np.zeros(2), bulk
+        return
+    count = len(kernels[0])
+    rows = max(_BLOCK // max(kernels[0][:1].size, 1), 1)
+    tail = [1] * (kernels[0].ndim - 1)
+    factors = [np.broadcast_to(each.factor, count).reshape(-1, *tail) for each in (one, other)]
+    for at in range(0, count, rows):
+        first, second = (
+            kernel[at : at + rows].astype(np.float64) * factor[at : at + rows]
+            for kernel, factor in zip(kernels, factors, strict=True)
+        )
+        yield f"weight {other.kernel.name!r}", first, second, np.maximum(abs(first), abs(second))
+
+
+def _count_steps(first: Array, second: Array, bulk: Array, dtype: str) -> tuple[float, Sequence[int]]:
+    """Return how many steps of a dtype at numbers as large as ``bulk`` two arrays are apart at most, and where.
+
+    Numbers below the normal ones of a dtype count as the smallest of these.
+    """
+    if first.shape != second.shape and first.ndim and second.ndim:
+        return float("inf"), ()
+    apart = np.abs(first - second)
+    size = np.maximum(bulk, float(np.finfo(dtype).tiny))
+    relative = apart / size
+    most = relative.max(initial=0.0)
+    if not most:
+        return 0.0, ()
+    if not np.isfinite(most):
+        return float("inf"), ()
+    # A step is half to one part of a number, so that only these can be the most steps apart.
+    places = np.flatnonzero(relative >= most / 2)
+    sizes = np.broadcast_to(size, apart.shape).reshape(-1)[places]
+    steps = apart.reshape(-1)[places] / np.spacing(sizes.astype(dtype)).astype(np.float64)
+    worst = int(np.argmax(steps))
+    return float(steps[worst]), [int(index) for index in np.unravel_index(places[worst], apart.shape)]
