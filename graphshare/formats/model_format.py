@@ -385,8 +385,13 @@ class ModelFormat(ABC):
         """
         return None
 
-    def inline_calls(self, graph: Graph, heads: Sequence[Entry], fused: Collection[str] = ()) -> Inlined:
-        """Return the graph of ``heads`` with nodes in place of calls, and of ``fused`` operators that have definitions."""
+    def inline_calls(
+        self, graph: Graph, heads: Sequence[Entry], fused: Collection[str] = (), known: Collection[str] = ()
+    ) -> Inlined:
+        """Return the graph of ``heads`` with nodes in place of calls, and of ``fused`` operators that have definitions.
+
+        Those of the format's standard are used where they have ``known`` operators alone. Raises RefusedError.
+        """
         return Inlined(graph)
 
     def find_computable(

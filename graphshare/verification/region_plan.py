@@ -11,7 +11,7 @@ where it arises. If all are equal bit for bit, so are the outputs for these inpu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Hashable, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, islice
 from typing import Any
@@ -257,14 +257,23 @@ class Planner:
             operators = [{node.op for node in side.nodes} for side in self.sides]
             # A fused operator that both models have is one term; what only one has is compared by its definition.
             fused = operators[0] - operators[1], operators[1] - operators[0]
-            pairs = list(zip(self.sides, fused, strict=True))
-            inlined = [find_format(side.model.graph).inline_calls(side.model.graph, side.heads, own) for side, own in pairs]
+            inlined = self._inline(fused, ((), ()))
+            if not any(each.count for each in inlined):
+                inlined = self._inline(fused, (operators[1], operators[0]))
             if not any(each.count for each in inlined):
                 return
             defined = sum(each.defined for each in inlined)
             self._inlined_calls += sum(each.count for each in inlined) - defined
             self.defined += defined
             self._take_inlined(inlined)
+
+    def _inline(self, fused: Sequence[Collection[str]], known: Sequence[Collection[str]]) -> list[Inlined]:
+        """Return both graphs without calls and ``fused`` operators; the standard's definitions have ``known`` ones alone."""
+        graphs = [(side.model.graph, side.heads) for side in self.sides]
+        return [
+            find_format(graph).inline_calls(graph, heads, own, others)
+            for (graph, heads), own, others in zip(graphs, fused, known, strict=True)
+        ]
 
     def _take_inlined(self, inlined: Sequence[Inlined]) -> None:
         """Go on with graphs in which calls have given way; the contents of their weights are known."""

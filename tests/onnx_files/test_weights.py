@@ -211,6 +211,50 @@ def test_fused_operators_are_compared_by_their_definitions(name: str, tmp_path: 
     assert compare(tmp_path, models[0], other).outcome == "not equal"
 
 
+STANDARD: Mapping[str, tuple[int, Node, Sequence[Node]]] = {
+    "Mish": (18, ("Mish", "x", "y", {}), [("Softplus", "x", "a", {}), ("Tanh", "a", "b", {}), ("Mul", "x b", "y", {})]),
+    "Softsign": (18, ("Softsign", "x", "y", {}), [("Abs", "x", "a", {}), ("Add", "one a", "b", {}), ("Div", "x b", "y", {})]),
+    "Celu": (
+        18,
+        ("Celu", "x", "y", {"alpha": 0.5}),
+        [("Div", "x half", "a", {}), ("Elu", "a", "b", {"alpha": 1.0}), ("Mul", "half b", "y", {})],
+    ),
+    "Swish": (24, ("Swish", "x", "y", {}), [("Mul", "one x", "a", {}), ("Sigmoid", "a", "b", {}), ("Mul", "x b", "y", {})]),
+    "ReduceL2": (
+        18,
+        ("ReduceL2", "x last", "y", {"keepdims": 0}),
+        [("Mul", "x x", "a", {}), ("ReduceSum", "a last", "b", {"keepdims": 0}), ("Sqrt", "b", "y", {})],
+    ),
+}
+"""Operators by the definitions of ONNX's standard: the operator set, the operator and what it stands for."""
+
+
+@pytest.mark.parametrize("name", STANDARD)
+def test_operators_of_the_standard_are_compared_by_its_definitions(name: str, tmp_path: Path) -> None:
+    opset, node, nodes = STANDARD[name]
+    if opset > onnx.defs.onnx_opset_version():
+        assert name == "Swish"  # of a later operator set than this version of ONNX has
+        return
+    constants = {"one": np.array(1, "f"), "half": np.array(0.5, "f"), "last": np.array([-1], np.int64)}
+    ours, theirs = (build(each, constants, [2, 3, 4], opset=opset) for each in ([node], nodes))
+    report = compare(tmp_path, ours, theirs)
+    assert report.rung == "by weights", report.verdict
+    assert "1 fused operator by definition" in report.verdict
+    assert compare(tmp_path, ours, theirs, exact=True).outcome == "not proved"
+    others = {"one": np.array(1.25, "f"), "half": np.array(0.75, "f"), "last": np.array([1], np.int64)}
+    wrong = build(nodes, others, [2, 3, 4], opset=opset)
+    assert name == "Mish" or compare(tmp_path, ours, wrong).outcome == "not equal"
+
+
+def test_an_operator_that_is_not_what_the_standard_makes_of_it_stays(tmp_path: Path) -> None:
+    """The other model has none of the operators of the definition, so that it would only be harder to read."""
+    ours = build([("Softsign", "x", "y", {})], {}, [2, 3])
+    theirs = build([("Relu", "x", "y", {})], {}, [2, 3])
+    report = compare(tmp_path, ours, theirs)
+    assert report.outcome == "not equal"
+    assert [str(node) for node in report.branches[0].regions[0].regions[0].nodes] == ["Softsign 'y'"]
+
+
 def moving(size: int) -> Sequence[Node]:
     return [("Reshape", "x r", "a", {}), ("Transpose", "a", "b", {"perm": [0, 2, 1]}), ("Reshape", "b q", "y", {})]
 
@@ -512,7 +556,10 @@ _ODD_VALUES = (0, -1, 1 << 40, 0.0, float("nan"), b"\xff\xfe", "Relu", [1], [1.5
 _NAMES = ("activation", "activation_params", "pads", "alpha", "epsilon", "axis", "transB", "stash_type")
 
 
-@pytest.mark.parametrize("op", ["Conv", "Gemm", "BatchNormalization", *(op for _, op in definitions._DEFINITIONS)])
+_DEFINED = ("Attention", "CenterCropPad", "Gelu", "GroupNormalization", "LogSoftmax", "ReduceL2", "Shrink")
+
+
+@pytest.mark.parametrize("op", ["Conv", "Gemm", "BatchNormalization", *(op for _, op in definitions._DEFINITIONS), *_DEFINED])
 def test_odd_operands_and_attributes_end_nothing(op: str, tmp_path: Path) -> None:
     """Before a model is opened its fused operators have given way: whatever they state is refused or judged."""
     rng = Random(op)

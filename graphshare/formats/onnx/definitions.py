@@ -19,6 +19,13 @@ from graphshare.ir.walk import list_operands
 
 FUSED = "com.microsoft"
 """The namespace of the fused operators."""
+STANDARD = frozenset(
+    """AffineGrid Attention CausalConvWithState Celu CenterCropPad Clip Elu Gelu GroupNormalization HardSigmoid HardSwish
+    LayerNormalization LeakyRelu LinearAttention LogSoftmax MeanVarianceNormalization Mish NegativeLogLikelihoodLoss PRelu
+    RMSNormalization ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare RotaryEmbedding Selu Shrink Softmax
+    SoftmaxCrossEntropyLoss Softplus Softsign SwiGLU Swish ThresholdedRelu""".split()
+)
+"""Operators of ONNX that it defines by others; without those that draw numbers, quantize or compare."""
 _AXES_AS_INPUT = 18
 _EMPTY: Mapping[object, object] = {1: 0.0, 2: 0, 3: "", 6: (), 7: ()}
 """The values of attributes that state none, by ONNX's number of their type."""

@@ -161,10 +161,12 @@ class OnnxFormat(ModelFormat):
 
         return draws_numbers(node)
 
-    def inline_calls(self, graph: Graph, heads: Sequence[Entry], fused: Collection[str] = ()) -> Inlined:
+    def inline_calls(
+        self, graph: Graph, heads: Sequence[Entry], fused: Collection[str] = (), known: Collection[str] = ()
+    ) -> Inlined:
         from graphshare.formats.onnx.inline import inline_calls  # start-up: as above
 
-        return inline_calls(graph, heads, fused)
+        return inline_calls(graph, heads, fused, known)
 
     def find_computable(
         self, graph: Graph, types: Mapping[Place, StaticType]

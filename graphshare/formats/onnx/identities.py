@@ -376,9 +376,9 @@ def _drop_dropout(call: _Call) -> int | None:
 
 
 def _drop_cast(call: _Call) -> int | None:
-    place = call.places[0]
-    dtype = None if place is None else call.form.find_dtype(place)
-    if dtype is None or call.read_integer("to") != dtype_code(dtype):
+    dtype, *others = [None if place is None else call.form.find_dtype(place) for place in call.places]
+    wanted = call.read_integer("to") if call.node.op == "Cast" else dtype_code(others[0] or "") if others else None
+    if dtype is None or wanted != dtype_code(dtype):
         return None
     call.use("casts to the same dtype")
     return call.operand(0)
@@ -448,7 +448,7 @@ def _join_concat(call: _Call) -> int | None:
 
 
 _RULES: Mapping[str, Callable[[_Call], int | None]] = {
-    "Cast": _drop_cast,
+    **dict.fromkeys(("Cast", "CastLike"), _drop_cast),
     "Concat": _join_concat,
     "Dropout": _drop_dropout,
     "Identity": _drop_identity,

@@ -16,6 +16,8 @@ SECONDS = 30.0
 _IDLE = 60.0  # seconds until their process ends in a program that goes on
 _NAME = "ONNX's inference"
 _MODEL = "model.onnx"
+_OWN = ("", "ai.onnx")
+"""The names of ONNX's own domain."""
 _INVENTED = "unk__"  # how ONNX's inference begins the names of sizes that it does not know
 
 
@@ -61,6 +63,19 @@ def infer_types(model: bytes) -> Mapping[str, bytes]:
     return answer
 
 
+def define_operators(model: bytes, wanted: Collection[str]) -> Mapping[str, bytes]:
+    """Return ONNX's own definitions of the operators of a model that have one of the ``wanted`` names.
+
+    They are FunctionProtos by the name of the operator's first output; those that depend on types are made for the types there.
+
+    Raises:
+        InputError: ONNX's inference refuses the model.
+        RefusedError: as for :func:`infer_types`.
+    """
+    names, data = _ask("define", sorted(wanted), beside=[model])
+    return dict(zip(names, data, strict=True))
+
+
 def find_refusal(model: bytes, location: str) -> str:
     """Return why ONNX's checker, its inference included, refuses a model; empty if it does not.
 
@@ -94,7 +109,7 @@ def serve(model: str) -> None:
     """Infer types and check models as the messages say; ``model`` is not needed."""
     from graphshare.confined_process import serve as answer_messages  # start-up: as above
 
-    answer_messages({"infer": _infer, "check": _check}, _load)
+    answer_messages({"infer": _infer, "check": _check, "define": _define}, _load)
 
 
 def _load() -> object:
@@ -104,20 +119,67 @@ def _load() -> object:
 
 
 def _infer(data: list[bytes]) -> tuple[list[str], list[bytes]]:
-    from onnx import ModelProto, shape_inference
-
-    try:
-        proto = ModelProto.FromString(data.pop())
-        _open_sizes((*proto.graph.input, *proto.graph.value_info, *proto.graph.output))
-        inferred = shape_inference.infer_shapes(proto.SerializeToString(), data_prop=True).graph
-    except MemoryError:
-        raise
-    except Exception as error:  # it raises errors of inference and of protobuf
-        raise InputError(Fault(str(error))) from error
+    inferred = _infer_model(data.pop()).graph
     own = {size.dim_param for info in inferred.input for size in info.type.tensor_type.shape.dim}
     infos = {info.name: info.type for info in (*inferred.input, *inferred.value_info, *inferred.output)}
     types = {name: _encode_type(kind, own) for name, kind in infos.items() if kind.ByteSize()}
     return [*types], [*types.values()]
+
+
+def _infer_model(data: bytes) -> Any:
+    """Return the ModelProto with the types that ONNX infers. Raises InputError."""
+    from onnx import ModelProto, shape_inference
+
+    try:
+        proto = ModelProto.FromString(data)
+        _open_sizes((*proto.graph.input, *proto.graph.value_info, *proto.graph.output))
+        return shape_inference.infer_shapes(proto.SerializeToString(), data_prop=True)
+    except MemoryError:
+        raise
+    except Exception as error:  # it raises errors of inference and of protobuf
+        raise InputError(Fault(str(error))) from error
+
+
+def _define(data: list[bytes], wanted: list[str]) -> tuple[list[str], list[bytes]]:
+    model = _infer_model(data.pop())
+    graph, version = model.graph, max((each.version for each in model.opset_import if each.domain in _OWN), default=1)
+    types = {info.name: info.type.SerializeToString() for info in (*graph.input, *graph.value_info, *graph.output)}
+    definitions = {node.output[0]: _define_node(node, version, types) for node in graph.node if _is_wanted(node, wanted)}
+    functions = {name: function for name, function in definitions.items() if function}
+    return [*functions], [*functions.values()]
+
+
+def _is_wanted(node: Any, wanted: Collection[str]) -> bool:
+    return node.domain in _OWN and node.op_type in wanted and bool(node.output) and bool(node.output[0])
+
+
+def _define_node(node: Any, version: int, types: Mapping[str, bytes]) -> bytes:
+    """Return the FunctionProto of an operator; empty where it has none for its version and types."""
+    from onnx import FunctionProto, defs
+
+    try:
+        schema: Any = defs.get_schema(node.op_type, version, "")
+        plain = [each for each in schema.function_opset_versions if each <= version]
+        by_types = [each for each in schema.context_dependent_function_opset_versions if each <= version]
+        if plain:
+            function = FunctionProto.FromString(schema.get_function_with_opset_version(max(plain)))
+        elif by_types:
+            stated = [types.get(name, b"") for name in node.input]
+            data = schema.get_context_dependent_function_with_opset_version(max(by_types), node.SerializeToString(), stated)
+            function = FunctionProto.FromString(data)
+        else:
+            return b""
+    except MemoryError:
+        raise
+    except Exception:  # it refuses types that it lacks, with errors of any kind
+        return b""
+    # Attributes have their defaults in the schema, and those of a function in itself.
+    defaults = {name: each.default_value for name, each in schema.attributes.items() if each.default_value.name}
+    function.attribute_proto.extend(defaults[name] for name in function.attribute if name in defaults)
+    function.attribute[:] = [name for name in function.attribute if name not in defaults]
+    del function.output[len(node.output) :]  # it need not define those that are left out
+    encoded: bytes = function.SerializeToString()
+    return encoded
 
 
 def _check(data: list[bytes], path: str) -> tuple[None, list[bytes]]:

@@ -15,20 +15,30 @@ from graphshare.errors import InputError
 from graphshare.formats.model_format import Inlined
 from graphshare.formats.onnx.compose import import_opsets, make_operator
 from graphshare.formats.onnx.decode import Function, read_function
-from graphshare.formats.onnx.definitions import Step, find_definition
+from graphshare.formats.onnx.definitions import STANDARD, Step, find_definition
 from graphshare.formats.onnx.messages import keep_message, rewrite_message
 from graphshare.formats.onnx.operators import find_meaning
 from graphshare.formats.onnx.protobuf import Message, WireError, encode_text, scan, text_at
-from graphshare.formats.onnx.statements import FunctionKey, Functions, key_of_call, list_calls, list_functions, list_uses
-from graphshare.formats.onnx.stored import Span, TakenNames, find_stored, get_source, list_output_names
+from graphshare.formats.onnx.statements import (
+    FunctionKey,
+    Functions,
+    StoredFunction,
+    key_of_call,
+    list_calls,
+    list_functions,
+    list_uses,
+)
+from graphshare.formats.onnx.stored import MemoryFile, Span, TakenNames, find_stored, get_source, list_output_names
+from graphshare.formats.onnx.value_types import define_operators
 from graphshare.formats.onnx.values import StoredValue
-from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.rebuild import StoredNames, rename_node
 from graphshare.ir.terms import Place
 from graphshare.ir.walk import count_inputs, iter_graphs, list_operands, topological
 
 _MOST = 1 << 17  # nodes of a model with those of functions: functions that call each other twice double them
 _OTHER_FLOATS = (10, 11, 16)  # ONNX's numbers of float16, float64 and bfloat16
+_USUAL = ("Cast", "CastLike", "Constant", "Identity")  # which say nothing of what a definition computes
 _DEEPEST = 32  # calls inside of calls
 _PARTS = {
     "function": {7: "operator"},
@@ -45,15 +55,18 @@ class _Opaque(Exception):
     """A call has to stay as it is."""
 
 
-def inline_calls(graph: Graph, heads: Sequence[Entry], fused: Collection[str] = ()) -> Inlined:
+def inline_calls(graph: Graph, heads: Sequence[Entry], fused: Collection[str] = (), known: Collection[str] = ()) -> Inlined:
     """Return the graph of ``heads`` with the nodes of functions in place of their calls, and of definitions for ``fused`` ones.
 
-    It is the same graph where no call gives way.
+    It is the same graph where no call gives way. ONNX's own definitions are used where they have ``known`` operators alone.
+
+    Raises:
+        RefusedError: ONNX takes more time or memory for its definitions than the limits, or ends its process.
     """
     functions = list_functions(graph)
     if not fused and (not functions or functions.keys().isdisjoint(list_calls(graph.nodes))):
         return Inlined(graph)
-    inliner = _Inliner(graph, functions, fused)
+    inliner = _Inliner(graph, functions, fused, _read_standard(graph, fused, known) if known else EMPTY)
     links: _Links = {}
     nodes = inliner.add(topological(graph), links)
     if not inliner.count:
@@ -64,22 +77,35 @@ def inline_calls(graph: Graph, heads: Sequence[Entry], fused: Collection[str] = 
     return Inlined(graph, inliner.count, inliner.defined)
 
 
+def _read_standard(graph: Graph, fused: Collection[str], known: Collection[str]) -> Mapping[str, StoredFunction]:
+    """Return ONNX's definitions of operators of a graph, by the names of their first outputs."""
+    wanted = STANDARD.intersection(fused)
+    definitions = define_operators(graph, wanted) if wanted else EMPTY
+    spans = {name: Span(MemoryFile(data), 0, len(data)) for name, data in definitions.items()}
+    functions = {name: StoredFunction(span, span) for name, span in spans.items()}
+    usual = {*known, *_USUAL}
+    return {name: each for name, each in functions.items() if {node.op for node in each.nodes if node.op} <= usual}
+
+
 class _Inliner:
     """Builds the nodes of one model anew; ``count`` is the number of calls that gave way, ``defined`` that of fused operators.
 
     ``opsets`` are those of the model, and those that it needs for functions alone.
     """
 
-    def __init__(self, graph: Graph, functions: Functions, fused: Collection[str]) -> None:
+    def __init__(
+        self, graph: Graph, functions: Functions, fused: Collection[str], standard: Mapping[str, StoredFunction]
+    ) -> None:
         self.count = 0
         self._fused, self.defined = fused, 0
+        self._standard = standard
         # Numbers of a definition are float32, and operators of ONNX take those of one dtype.
         places = [find_stored(node.details).place for node in graph.nodes if node.details.holds_value]
         self._has_numbers = all(place is None or place.code not in _OTHER_FLOATS for place in places)
         # One that calls itself would be opened without end, a level each time that an If of a constant gives way.
         self._functions = {key: each for key, each in functions.items() if key not in list_uses(each.nodes, functions)[1]}
         self.opsets = dict(get_source(graph).opsets)
-        self._read: dict[tuple[FunctionKey, frozenset[tuple[str, StoredValue]]], Function] = {}
+        self._read: dict[tuple[StoredFunction, frozenset[tuple[str, StoredValue]]], Function] = {}
         # Names in bodies count too: no new value may hide one that a body captures, or be hidden there.
         names = (name for each in iter_graphs(graph) for node in each.nodes for name in list_output_names(node))
         self._taken = TakenNames(names)
@@ -104,13 +130,14 @@ class _Inliner:
                     [names.get((node, i)) or (text and self._taken.take(prefix + text)) for i, text in enumerate(outputs)]
                 )
             definition = self._find_definition(node) if node.op in self._fused else None
-            if definition is not None or key_of_call(node) in self._functions:
+            function = self._find_function(node)
+            if definition is not None or function is not None:
                 count = self.count
                 try:
-                    if definition is None:
-                        order += self._open(node, outputs, links)
-                    else:
+                    if definition is not None:
                         order += self._define(node, definition, outputs, links)
+                    elif function is not None:
+                        order += self._open(node, function, outputs, links)
                     continue
                 except _Opaque:
                     self.count = count
@@ -126,12 +153,18 @@ class _Inliner:
         if self._left < 0:
             raise _Opaque
 
-    def _open(self, node: Node, outputs: Sequence[str], links: _Links) -> list[Node]:
+    def _find_function(self, node: Node) -> StoredFunction | None:
+        """Return the function that a node calls, or ONNX's definition of its operator."""
+        function = self._functions.get(key_of_call(node))
+        # Nodes of functions may have names of the model around them.
+        is_standard = function is None and not node.details.domain and node.op in self._fused and not self._depth
+        return self._standard.get(list_output_names(node)[0]) if is_standard else function
+
+    def _open(self, node: Node, stored: StoredFunction, outputs: Sequence[str], links: _Links) -> list[Node]:
         """Return the nodes of the function that an operator calls, and add the values that they return to ``links``."""
-        key = key_of_call(node)
         if self._depth >= _DEEPEST or node.subgraphs:
             raise _Opaque
-        body = self._read_function(key, node).graph
+        body = self._read_function(stored, node).graph
         inputs = [each for each in body.nodes if not each.op and not each.details.holds_value]
         operands = [None if entry is None else links[entry.node, entry.index] for entry in list_operands(node)]
         if len(operands) > len(inputs) or len(outputs) > len(body.heads):
@@ -151,6 +184,7 @@ class _Inliner:
             raise _Opaque
         links.update({(node, index): entry for index, entry in enumerate(returned)})
         self.count += 1
+        self.defined += stored in self._standard.values()
         return order
 
     def _find_definition(self, node: Node) -> list[Step] | None:
@@ -175,9 +209,8 @@ class _Inliner:
         self.count, self.defined = self.count + 1, self.defined + 1
         return order
 
-    def _read_function(self, key: FunctionKey, node: Node) -> Function:
+    def _read_function(self, stored: StoredFunction, node: Node) -> Function:
         """Return the function that a node calls, with the attributes of the call in the places that refer to them."""
-        stored = self._functions[key]
         formal = stored.function
         if formal is None:
             raise _Opaque
@@ -185,7 +218,7 @@ class _Inliner:
         # An attribute without a value and a default is one that the nodes which refer to it do not have.
         values = {name: stated.get(name, default) for name, default in formal.attributes.items()}
         bound = {name: value for name, value in values.items() if isinstance(value, StoredValue)}
-        known = (key, frozenset(bound.items()))
+        known = (stored, frozenset(bound.items()))
         if known not in self._read:
             spans = {name: bound[name].span if name in bound else None for name in formal.attributes}
             try:

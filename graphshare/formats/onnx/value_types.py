@@ -163,11 +163,29 @@ def _infer(graph: Graph) -> Mapping[str, bytes]:
     if not is_installed():
         return EMPTY
     try:
-        return infer_types(b"".join(_encode_without_data(_state_loops(_declare_weights(graph))).pieces()))
+        return infer_types(_encode_for_inference(graph))
     except InputError:  # without it values have no type
         return EMPTY
     except RefusedError as error:
         raise error.with_location(get_source(graph).file.path) from None
+
+
+def define_operators(graph: Graph, wanted: Collection[str]) -> Mapping[str, bytes]:
+    """Return ONNX's own definitions, see :func:`inference.define_operators`; none where it is not installed or refuses a model.
+
+    Raises:
+        RefusedError: it takes more time or memory than the limits, or ends its process.
+    """
+    if not is_installed():
+        return EMPTY
+    try:
+        return inference.define_operators(_encode_for_inference(graph), wanted)
+    except InputError:
+        return EMPTY
+
+
+def _encode_for_inference(graph: Graph) -> bytes:
+    return b"".join(_encode_without_data(_state_loops(_declare_weights(graph))).pieces())
 
 
 def _encode_without_data(graph: Graph, location: str = "") -> Message:
