@@ -16,6 +16,7 @@ from graphshare.ir.terms import Place
 from graphshare.ir.walk import list_operands
 from graphshare.ops.kernel import Array
 from graphshare.verification.comparison import Tolerate, compare_values
+from graphshare.verification.noise import allow_share
 from graphshare.verification.parts import Compute, Part
 from graphshare.verification.region_plan import AnalyzedModel, Cone, RegionPlan
 
@@ -210,7 +211,7 @@ class Trial(Struct, frozen=True, eq=False):
     def _try_draw(
         self, parts: Sequence[Part], places: Sequence[Mapping[Place, Key]], values: Values, draw: Draw, *, is_strict: bool
     ) -> str:
-        """Return whether both sides differ on what ``draw`` makes of the values that they start from, see :func:`_compare`."""
+        """Return whether both sides differ on what ``draw`` makes of the values that they start from, see :meth:`_compare`."""
         original, entries = self.sides[0], self.plan.entries[0]
         starts: dict[Key, Entry] = {original.name_input(node): Entry(node) for node, _ in self.inputs[0]}
         starts |= {key: entries[key] for key in values if isinstance(key, int)}
@@ -219,7 +220,7 @@ class Trial(Struct, frozen=True, eq=False):
         for part, own, like in zip(parts, places, self.inputs, strict=True):
             compute = part.open(_cast_values(values, own, like))
             results.append([self._compute(compute, _cast_values(each, own, like)) for each in draw(values, sizes)])
-        return _compare(results[0], results[1], self.tolerate, is_strict=is_strict)
+        return self._compare(results[0], results[1], is_strict=is_strict)
 
     def _compute(self, compute: Compute, values: Mapping[Place, Array]) -> list[Any]:
         """Return the ends of the region, which are the first targets of a side; nothing for inputs that it refuses."""
@@ -228,17 +229,16 @@ class Trial(Struct, frozen=True, eq=False):
         except (InputError, RefusedError):
             return []
 
-
-def _compare(lefts: list[list[Any]], rights: list[list[Any]], tolerate: Tolerate, *, is_strict: bool) -> str:
-    """Return in words whether both sides differ; inputs that one side refuses show nothing, as they may not be valid."""
-    is_computed = False
-    for left, right in zip(lefts, rights, strict=True):
-        for wanted, value in zip(left, right, strict=True) if left and right else ():
-            is_computed = True
-            is_number = is_strict or all(_is_finite(each) for each in (wanted, value))
-            if is_number and not compare_values(value, wanted, tolerate(wanted, value)):
-                return "different inputs give different values"
-    return "" if is_computed or not is_strict else "different inputs are refused"
+    def _compare(self, lefts: list[list[Any]], rights: list[list[Any]], *, is_strict: bool) -> str:
+        """Return in words whether both sides differ; inputs that one side refuses show nothing, as they may not be valid."""
+        is_computed = False
+        for left, right in zip(lefts, rights, strict=True):
+            for end, wanted, value in zip(self.cone.ends, left, right, strict=True) if left and right else ():
+                is_computed = True
+                is_number = is_strict or all(_is_finite(each) for each in (wanted, value))
+                if is_number and not compare_values(value, wanted, allow_share(self.tolerate(wanted, value), end)):
+                    return "different inputs give different values"
+        return "" if is_computed or not is_strict else "different inputs are refused"
 
 
 def _cast_values(values: Values, places: Mapping[Place, Key], like: Mapping[Place, Array]) -> dict[Place, Array]:

@@ -24,6 +24,8 @@ from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import BodyPair, chooses_bodies, open_bodies, pair_owners
 from graphshare.verification.comparison import EXACT, Tolerance, Tolerate, compare_values
+from graphshare.verification.inputs import read_bits
+from graphshare.verification.noise import allow_share
 from graphshare.verification.other_inputs import Trial, has_other_values, is_alike, is_on_grid, only_moves
 from graphshare.verification.parts import ModelValues, Part, compute_part, is_array
 from graphshare.verification.region import BodyJudge, Feeds, Region, RegionReport, judge_region, make_region
@@ -314,7 +316,7 @@ class RegionWalk:
             cases.append([own.compute(part, right) for part, own in zip(step.parts, draw, strict=True)])
         for term, value, other in zip(step.terms, cases[0][0], cases[-1][1], strict=True):
             left.by_term[term] = value
-            right.by_term[term] = value if _have_same_bits(value, other) else other  # one array for equal bits
+            right.by_term[term] = value if read_bits(value) == read_bits(other) else other  # one array for equal bits
         for own, part in zip(draw, step.parts, strict=True):
             for term, entry in zip(step.terms, part.targets, strict=True):
                 own.keep(get_place(entry), own.by_term[term])
@@ -329,7 +331,7 @@ class RegionWalk:
         if len(dtypes) == 2 and dtypes <= FLOATS and self.plan.right.key(end[1])[0] == "cut":
             raise _Contradiction(PlanChanges(dtypes={get_place(end[0]): str(right.dtype)}))
         wanted, value = values[source], values[1 - source]
-        region = judge_region(cone, value, wanted, self._tolerate(wanted, value))
+        region = judge_region(cone, value, wanted, allow_share(self._tolerate(wanted, value), end))
         # Callers get outputs by name, so these must not move; an inner name may stand for another value.
         if are_arrays and not region and source == 0 and not self._planner.is_head(end):
             moved = self._find_moved(cone, end, values, number)
@@ -481,11 +483,6 @@ class RegionWalk:
                 if apart < best[0]:
                     best = apart, {get_place(entry): end[1]} if side == 0 else {get_place(end[0]): entry}
         return best[1]
-
-
-def _have_same_bits(a: Any, b: Any) -> bool:
-    """Whether two values are arrays that are equal bit for bit."""
-    return is_array(a) and is_array(b) and a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
 def _are_unlike_sizes(wanted: Array, value: Array) -> bool:
