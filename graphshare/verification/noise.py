@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -24,6 +24,7 @@ _PASSING = ("Cast", "Identity")
 _SHARE = 2 * float(np.finfo(np.float32).eps)
 """How far the numbers of two Sigmoids of one operand may be apart: kernels add a quotient to 0.5."""
 _SHAKES = 3
+Key = TypeVar("Key")
 
 
 def allow_share(tolerance: Tolerance, end: Iterable[Entry]) -> Tolerance:
@@ -110,15 +111,26 @@ def _measure_noise(
 
     It is computed in ``others`` ways, and for inputs of which each number is one step of its dtype off, drawn three times.
     """
-    noise = [0.0] * len(wanted)
-    rng = np.random.default_rng(0)
-    shaken = ({node: _shake(rng, array) for node, array in values.items()} for _ in range(_SHAKES))
+    shaken = shake(values)
     runs = chain((again.run(values).outputs for again in others), (computation.run(each).outputs for each in shaken))
+    return measure_spread(runs, wanted)
+
+
+def measure_spread(runs: Iterable[Sequence[Any]], wanted: Sequence[Any]) -> list[float]:
+    """Return how far each output of some runs is from ``wanted`` at most; 0 for what has no floats."""
+    spread = [0.0] * len(wanted)
     for outputs in runs:
-        for number, (value, first) in enumerate(zip(outputs, wanted, strict=True)):
+        for number, (value, first) in enumerate(zip(outputs, wanted, strict=False)):
             if isinstance(first, np.ndarray) and is_floating(first.dtype) and first.size:
-                noise[number] = max(noise[number], compare_values(value, first, EXACT).max_abs)
-    return noise
+                spread[number] = max(spread[number], compare_values(value, first, EXACT).max_abs)
+    return spread
+
+
+def shake(values: Mapping[Key, Array]) -> Iterator[dict[Key, Array]]:
+    """Yield values of which each number is one step of its dtype off, drawn three times."""
+    rng = np.random.default_rng(0)
+    for _ in range(_SHAKES):
+        yield {key: _shake(rng, array) for key, array in values.items()}
 
 
 def _shake(rng: np.random.Generator, array: Array) -> Array:

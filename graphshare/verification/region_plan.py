@@ -11,7 +11,7 @@ where it arises. If all are equal bit for bit, so are the outputs for these inpu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Hashable, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, islice
 from typing import Any
@@ -172,6 +172,16 @@ class PlanChanges(msgspec.Struct, eq=False):
         """Add the changes of another one."""
         for field in self.__struct_fields__:
             getattr(self, field).update(getattr(other, field))
+
+    def refuse(self, pairs: Collection[tuple[Place, Place]]) -> None:
+        """Let these places be no pairs, neither by their names nor by what runs have shown."""
+        self.refuted.update(pairs)
+        self.banned.update(place for place, _ in pairs)
+
+    def restore(self, pairs: Collection[tuple[Place, Place]]) -> None:
+        """Let places that were refused be pairs again."""
+        self.refuted.difference_update(pairs)
+        self.banned.difference_update(place for place, _ in pairs)
 
 
 class RegionPlan(msgspec.Struct, eq=False):
