@@ -199,7 +199,7 @@ def measure(one: AffineValue, other: AffineValue, most: float = float("inf")) ->
     """
     dtype = min(one.dtype, other.dtype, key=WEIGHT_DTYPES.index)
     shapes = [np.broadcast_shapes(*each.shapes) for each in (one, other)]
-    if one.kernel is None and shapes[0] != shapes[1]:  # a number for all and one for each make unlike shapes of one element
+    if shapes[0] != shapes[1]:  # a number for all and one for each make unlike shapes of one element
         return float("inf"), "the shape of what is added or multiplied is another one"
     worst, text = 0.0, ""
     for name, first, second, bulk in _list_numbers(one, other):

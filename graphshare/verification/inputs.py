@@ -70,13 +70,14 @@ class Draw(msgspec.Struct, frozen=True, eq=False):
 class _Attempt:
     """Tries sizes on both sides; keeps what they compute, and the first values that one side alone refuses."""
 
-    def __init__(self, drawer: Drawer, leader: int) -> None:
-        self._drawer, self._leader = drawer, leader
+    def __init__(self, drawer: Drawer, leader: int, feeds: Mapping[Node, Array]) -> None:
+        self._drawer, self._leader, self._feeds = drawer, leader, feeds
         self.outputs: list[Sequence[Any] | Refused | None] = [None, None]
         self.one_sided: tuple[Mapping[Node, Array], list[Sequence[Any] | Refused | None]] | None = None
 
     def __call__(self, values: Mapping[Node, Array]) -> None:
         """Compute both sides. Raises InputError where one refuses the values."""
+        values = self._drawer.fit(values, self._feeds)
         outputs: list[Sequence[Any] | Refused | None] = [None, None]
         refusals: list[InputError | RefusedError] = []
         for side, own in enumerate(self._drawer.share(values, self._leader)):
@@ -191,7 +192,7 @@ class Drawer:
         lead = self.sides[self._leader]
         taken = {node: shape for node, shape in shapes.items() if node not in feeds}
         seed = self._inputs.seed + number
-        attempt = _Attempt(self, self._leader)
+        attempt = _Attempt(self, self._leader, feeds)
         try:
             options = DrawOptions(seed, self._inputs.params_seed, self._training, batch, attempt, self._list_wishes())
             assigned = lead.draw(feeds, taken, options)
@@ -208,7 +209,7 @@ class Drawer:
         outputs = attempt.outputs
         if assigned.outputs is None and attempt.one_sided is not None and outputs == [None, None]:
             values, outputs = attempt.one_sided
-        values = self._fit(values, [*assigned.inputs, *assigned.zeros], feeds)
+        values = self.fit(values, feeds)
         self._drawn.append(values)
         left, right = self.share(values, self._leader)
         return Draw((left, right), (outputs[0], outputs[1]), branch, seed), bool(assigned.sized)
@@ -265,11 +266,13 @@ class Drawer:
         names = {pair[1 - self._leader].name: pair[self._leader].name for pair in self._pairs}
         return {names[name]: wishes for name, wishes in other.items() if name in names}
 
-    def _fit(self, values: Mapping[Node, Array], drawn: Iterable[Node], feeds: Mapping[Node, Array]) -> dict[Node, Array]:
-        """Return values of which those that are drawn fit the dtypes that the other side declares."""
+    def fit(self, values: Mapping[Node, Array], feeds: Mapping[Node, Array]) -> dict[Node, Array]:
+        """Return values of which those that are not fed fit the dtypes that the other side declares."""
         declared = list_declared(self.sides[1 - self._leader].graph)
         twins = {pair[self._leader]: pair[1 - self._leader].name for pair in self._pairs}
-        made_up = {node: declared.get(twins.get(node, ""), (None, None))[0] for node in drawn if node not in feeds}
+        made_up = {
+            node: declared.get(name, (None, None))[0] for node, name in twins.items() if node in values and node not in feeds
+        }
         return {**values, **{node: draw_as(values[node], dtype) for node, dtype in made_up.items() if dtype}}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -14,6 +14,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, GraphshareError, InputError, MemoryLimitError, RefusedError, UsageError
 from graphshare.execute.backends.backend import Computation, open_computation
+from graphshare.execute.engines.executor import Executor
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params.records import find_coarsest
 from graphshare.ir.compare import Pairing
@@ -40,7 +41,7 @@ from graphshare.verification.flow import (
 )
 from graphshare.verification.given_values import pair_parameters
 from graphshare.verification.inputs import Draw, Drawer, NodePair, choose_by_name
-from graphshare.verification.noise import allow_noise
+from graphshare.verification.noise import allow_noise, move_weights
 from graphshare.verification.pairing import ModelPairs, find_changes, pair_models
 from graphshare.verification.region import RegionReport
 from graphshare.verification.regions import Departure, Judge, tolerate_region
@@ -129,8 +130,9 @@ class ModelComparison:
             for side in sides:
                 side.close()
             self._judge_regions(sides, draws, outputs, drawing)
-        if not self._dtype and all(self._regions):  # no noise excuses a region
-            rounds, notes = allow_noise(sides, [draw.values for draw in draws], outputs, rounds, self._tolerance)
+        if all(self._regions):  # no noise excuses a region
+            inputs = [draw.values for draw in draws]
+            rounds, notes = allow_noise(sides, inputs, outputs, rounds, self._tolerance, self._open_moved)
             self._notes.update(dict.fromkeys(notes))
         return rounds
 
@@ -207,15 +209,20 @@ class ModelComparison:
         """Open both models, in the first engine where there is a choice of engines."""
         self._executors = self._choose_executors()
         opened = [
-            [
-                open_computation(model.graph, model.parameter_file, model.where, executor, as_input=self._options.as_input)
-                for executor in executors.values()
-            ]
+            [self._open_model(model, executor) for executor in executors.values()]
             for model, executors in zip(self._sides, self._executors, strict=True)
         ]
         # With several engines both models are computed in each, and engines are compared with the first.
         self._others = list(zip(opened[0][1:], opened[1][1:], strict=True))
         return opened[0][0], opened[1][0]
+
+    def _open_model(self, model: Checkpoint, executor: Executor | None) -> Computation:
+        return open_computation(model.graph, model.parameter_file, model.where, executor, as_input=self._options.as_input)
+
+    def _open_moved(self, side: int) -> Iterator[Computation]:
+        """Yield a model whose weights are a step off, if it is one of two dtypes and they have the coarser one."""
+        if self._dtype and _find_coarsest(self._sides[side]) == self._dtype:
+            yield self._open_model(move_weights(self._sides[side], self._dtype), next(iter(self._executors[side].values())))
 
     def _choose_executors(self) -> list[Executors]:
         """Return what computes each model; an engine is for a model that has a choice of engines."""
@@ -359,7 +366,8 @@ def _name_values(
 
 def make_judge(pairs: ModelPairs) -> Judge:
     """Return what judges the regions of two models."""
-    return Judge(pairs.left, pairs.right, pairs.outputs, {a.name: b.name for a, b in pairs.inputs})
+    names = {a.name: b.name for a, b in pairs.inputs}
+    return Judge(pairs.left, pairs.right, pairs.outputs, names, compares_outputs=True)
 
 
 def weigh_models(left: Checkpoint, right: Checkpoint) -> RegionReport | None:
@@ -392,12 +400,14 @@ def _index_names(graph: Graph) -> dict[str, Node]:
 
 def _find_dtype(left: Checkpoint, right: Checkpoint) -> str:
     """Return the least precise dtype of parameters where it is another in each model, else an empty text."""
-    coarsest = [
-        None if model.parameter_file is None else find_coarsest(record.dtype for record in model.parameter_file.records)
-        for model in (left, right)
-    ]
-    known = [dtype for dtype in coarsest if dtype is not None]
+    known = [dtype for dtype in map(_find_coarsest, (left, right)) if dtype is not None]
     return find_coarsest(known) if len(set(known)) > 1 else ""
+
+
+def _find_coarsest(model: Checkpoint) -> str | None:
+    """Return the least precise dtype of a model's parameters; None without any."""
+    file = model.parameter_file
+    return None if file is None else find_coarsest(record.dtype for record in file.records)
 
 
 def _find_output_dtype(outputs: Sequence[tuple[Any, Any]]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -16,6 +16,7 @@ from graphshare.ir.terms import Place
 from graphshare.ir.walk import list_operands
 from graphshare.ops.kernel import Array
 from graphshare.verification.comparison import Tolerate, compare_values
+from graphshare.verification.noise import allow_share, measure_spread, shake
 from graphshare.verification.parts import Compute, Part
 from graphshare.verification.region_plan import AnalyzedModel, Cone, RegionPlan
 
@@ -53,7 +54,11 @@ _GRID = frozenset(("DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"
 _SCALES = (1.0, 8.0, 0.125, 1000.0)
 _FEW, _MORE = 4096, 32
 """Of few numbers more sets are drawn, up to so many: few of them are near a threshold, where a small difference shows."""
+HIDDEN = "different inputs give different values"
+"""What is said of sides that are equal on the inputs that were drawn alone."""
 _LARGE = 1000
+_NOISY = 10.0
+"""How many times the tolerance two sides may differ where either differs from itself as much."""
 # Powers of ten on either side of 1, within the range of a float32; what a float16 cannot hold becomes 0 or infinite.
 _DECADES = 30.0
 _LENGTHENED = 4
@@ -99,6 +104,14 @@ def _differ_in_values(plan: RegionPlan, a: Node, b: Node) -> bool:
     operands = zip(list_operands(a), list_operands(b), strict=False)
     keys = [(plan.left.key(x), plan.right.key(y)) for x, y in operands if x is not None and y is not None]
     return any(x != y and x[0] == y[0] == "constant" for x, y in keys)
+
+
+class _Side(NamedTuple):
+    """What computes one side of a region, by place the keys of the values that it starts from, and its inputs."""
+
+    compute: Compute
+    places: Mapping[Place, Key]
+    like: Mapping[Place, Any]
 
 
 class Trial(Struct, frozen=True, eq=False):
@@ -166,11 +179,13 @@ class Trial(Struct, frozen=True, eq=False):
         known = set[int]()
         while True:
             left, right = (set(part.touched.values()) for part in parts)
-            if left == right:
+            # A side that reads nothing but sizes computes from others what the other side reads.
+            unlike = left ^ right ^ (_list_values(parts[0]) ^ _list_values(parts[1]))
+            if not unlike:
                 return parts
-            if known == left & right:
+            if known == (left | right) - unlike:
                 raise RefusedError(Fault("different inputs cannot be drawn"))
-            known = left & right
+            known = (left | right) - unlike
             parts = self._cut_parts(known)
 
     def _choose_draws(self, nodes: Iterable[Node], *, is_same: bool, is_like: bool) -> list[Draw]:
@@ -210,40 +225,66 @@ class Trial(Struct, frozen=True, eq=False):
     def _try_draw(
         self, parts: Sequence[Part], places: Sequence[Mapping[Place, Key]], values: Values, draw: Draw, *, is_strict: bool
     ) -> str:
-        """Return whether both sides differ on what ``draw`` makes of the values that they start from, see :func:`_compare`."""
-        original, entries = self.sides[0], self.plan.entries[0]
-        starts: dict[Key, Entry] = {original.name_input(node): Entry(node) for node, _ in self.inputs[0]}
-        starts |= {key: entries[key] for key in values if isinstance(key, int)}
-        sizes = {key: original.find_parts(starts[key])[1] or () for key in values if key in starts}
-        results: list[list[list[Any]]] = []
-        for part, own, like in zip(parts, places, self.inputs, strict=True):
-            compute = part.open(_cast_values(values, own, like))
-            results.append([self._compute(compute, _cast_values(each, own, like)) for each in draw(values, sizes)])
-        return _compare(results[0], results[1], self.tolerate, is_strict=is_strict)
+        """Return in words whether both sides differ on what ``draw`` makes of the values that they start from."""
+        sides = [
+            _Side(part.open(_cast_values(values, own, like)), own, like)
+            for part, own, like in zip(parts, places, self.inputs, strict=True)
+        ]
+        is_computed = False
+        for each in draw(values, self._find_sizes(values)):
+            ends = [self._compute(side, each) for side in sides]
+            if all(ends) and (_get_shapes(each) == _get_shapes(values) or len({_get_shapes(own) for own in ends}) == 1):
+                is_computed = True
+                if self._differ(sides, each, ends, is_strict=is_strict):
+                    return HIDDEN
+        # Inputs that one side refuses show nothing, and sizes that give ends of unlike shapes: they may not be valid.
+        return "" if is_computed or not is_strict else "different inputs are refused"
 
-    def _compute(self, compute: Compute, values: Mapping[Place, Array]) -> list[Any]:
+    def _find_sizes(self, keys: Iterable[Key]) -> Sizes:
+        """Return the sizes of what both sides start from, as far as either side fixes them, where a rank is known."""
+        sizes: dict[Key, Sequence[object]] = {}
+        for side, entries, inputs in zip(self.sides, self.plan.entries, self.inputs, strict=True):
+            starts = {side.name_input(node): Entry(node) for node, _ in inputs}
+            for key in keys:
+                entry = starts.get(key) if isinstance(key, str) else entries.get(key)
+                own = None if entry is None else side.find_parts(entry)[1]
+                if own is not None:
+                    known = sizes.get(key, own)
+                    sizes[key] = [n if isinstance(n, int) else m for n, m in zip(own, known, strict=False)]
+        return sizes
+
+    def _compute(self, side: _Side, values: Values) -> list[Any]:
         """Return the ends of the region, which are the first targets of a side; nothing for inputs that it refuses."""
         try:
-            return compute(values)[: len(self.cone.ends)]
+            return side.compute(_cast_values(values, side.places, side.like))[: len(self.cone.ends)]
         except (InputError, RefusedError):
             return []
 
-
-def _compare(lefts: list[list[Any]], rights: list[list[Any]], tolerate: Tolerate, *, is_strict: bool) -> str:
-    """Return in words whether both sides differ; inputs that one side refuses show nothing, as they may not be valid."""
-    is_computed = False
-    for left, right in zip(lefts, rights, strict=True):
-        for wanted, value in zip(left, right, strict=True) if left and right else ():
-            is_computed = True
-            is_number = is_strict or all(_is_finite(each) for each in (wanted, value))
-            if is_number and not compare_values(value, wanted, tolerate(wanted, value)):
-                return "different inputs give different values"
-    return "" if is_computed or not is_strict else "different inputs are refused"
+    def _differ(self, sides: Sequence[_Side], values: Values, ends: Sequence[list[Any]], *, is_strict: bool) -> bool:
+        """Whether both sides compute unlike ends from values, by more than either does from those a step beside them."""
+        noise: list[float] | None = None
+        for number, (end, wanted, value) in enumerate(zip(self.cone.ends, *ends, strict=True)):
+            if not (is_strict or all(_is_finite(each) for each in (wanted, value))):
+                continue
+            tolerance = allow_share(self.tolerate(wanted, value), end)
+            comparison = compare_values(value, wanted, tolerance)
+            if comparison:
+                continue
+            if noise is None:
+                runs = [[self._compute(side, each) for each in shake(values)] for side in sides]
+                noise = list(map(max, *map(measure_spread, runs, ends)))
+            if comparison.max_abs > min(noise[number], _NOISY * tolerance.find_limit(np.asarray(wanted))):
+                return True
+        return False
 
 
 def _cast_values(values: Values, places: Mapping[Place, Key], like: Mapping[Place, Array]) -> dict[Place, Array]:
     """Return the values of the places of a side, those of inputs in the dtypes that they have there."""
     return {p: values[key].astype(like[p].dtype, copy=False) if p in like else values[key] for p, key in places.items()}
+
+
+def _get_shapes(values: Values | Sequence[Any]) -> tuple[tuple[int, ...], ...]:
+    return tuple(getattr(value, "shape", ()) for value in (values.values() if isinstance(values, Mapping) else values))
 
 
 def _is_finite(value: Any) -> bool:
@@ -268,6 +309,12 @@ def _is_of_sizes(part: Part, node: Node) -> bool:
             seen.add(entry.node)
             pending += entry.node.inputs
     return True
+
+
+def _list_values(part: Part) -> set[int]:
+    """Return the terms of which a side reads more than the sizes."""
+    read = {(e.node, e.index) for node in part.nodes if node.op not in _MEASURING for e in node.inputs}
+    return {term for place, term in part.touched.items() if place in read}
 
 
 def _are_sizes_read(parts: Sequence[Part], places: Sequence[Mapping[Place, Key]], key: Key) -> bool:

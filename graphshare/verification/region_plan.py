@@ -173,6 +173,16 @@ class PlanChanges(msgspec.Struct, eq=False):
         for field in self.__struct_fields__:
             getattr(self, field).update(getattr(other, field))
 
+    def refuse(self, pairs: Collection[tuple[Place, Place]]) -> None:
+        """Let these places be no pairs, neither by their names nor by what runs have shown."""
+        self.refuted.update(pairs)
+        self.banned.update(place for place, _ in pairs)
+
+    def restore(self, pairs: Collection[tuple[Place, Place]]) -> None:
+        """Let places that were refused be pairs again."""
+        self.refuted.difference_update(pairs)
+        self.banned.difference_update(place for place, _ in pairs)
+
 
 class RegionPlan(msgspec.Struct, eq=False):
     """The regions in an order in which each can be computed, and the terms of both sides.

@@ -11,20 +11,23 @@ model comes first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from graphshare.errors import GraphshareError, InputError, MemoryLimitError, RefusedError
+from graphshare.errors import InputError, MemoryLimitError, RefusedError
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import BodyPair, chooses_bodies, open_bodies, pair_owners
-from graphshare.verification.comparison import EXACT, Tolerance, Tolerate, compare_values
-from graphshare.verification.other_inputs import Trial, has_other_values, is_alike, is_on_grid, only_moves
+from graphshare.verification.comparison import EXACT, Tolerance, Tolerate
+from graphshare.verification.inputs import read_bits
+from graphshare.verification.moved_names import find_moved
+from graphshare.verification.noise import allow_share
+from graphshare.verification.other_inputs import HIDDEN, Trial, has_other_values, is_alike, is_on_grid, only_moves
 from graphshare.verification.parts import ModelValues, Part, compute_part, is_array
 from graphshare.verification.region import BodyJudge, Feeds, Region, RegionReport, judge_region, make_region
 from graphshare.verification.region_plan import (
@@ -41,8 +44,6 @@ from graphshare.verification.region_plan import (
 from graphshare.verification.weights import SHIFTING, Weigher, Weighing
 
 _Start = tuple[tuple[Node, ...], tuple[Node, ...], Mapping[Place, tuple[Place, str | None]]]
-_NEARER = 10.0
-"""How many times nearer than its namesake a value must be to be the one that a name has moved to."""
 _UNKNOWN = "no plan of regions holds for its values"
 
 
@@ -82,6 +83,11 @@ class _Judged(msgspec.Struct, frozen=True):
     region: Region
     draw: int
     start: _Start
+
+    @property
+    def departs(self) -> bool:
+        """Whether both sides compute unlike values."""
+        return not self.region and not self.region.reason
 
 
 class RegionWalk:
@@ -158,8 +164,15 @@ class RegionWalk:
 
     def list_departed(self) -> list[tuple[Cone, int]]:
         """Return the regions whose sides compute unlike values, each with the number of the inputs on which it departs most."""
-        judged = [(cone, self._find_judged(cone)) for cone in self.plan.cones]
-        return [(cone, each.draw) for cone, each in judged if each is not None and not each.region and not each.region.reason]
+        return [(cone, each.draw) for cone, each in self._list_judged() if each.departs]
+
+    def list_unexplained(self) -> list[Cone]:
+        """Return the regions inside whose sides compute unlike values, or would on other inputs."""
+        apart = [cone for cone, each in self._list_judged() if each.departs or each.region.hidden == HIDDEN]
+        return [cone for cone in apart if not any(map(self._planner.is_head, cone.ends))]
+
+    def _list_judged(self) -> list[tuple[Cone, _Judged]]:
+        return [(cone, each) for cone in self.plan.cones if (each := self._find_judged(cone)) is not None]
 
     def explains(self, part: Cone, earlier: RegionWalk) -> bool:
         """Return whether the region that ``part`` was joined to agrees, on inputs of other signs and sizes of numbers too.
@@ -173,7 +186,7 @@ class RegionWalk:
         is_fault = before is not None and before.region.is_fault
         needs_weights = is_fault and not all(node.op in SHIFTING for node in part.left)
         agree = all(each and not each.hidden and (each.is_weighed or not needs_weights) for each in regions)
-        return bool(cones) and agree
+        return bool(nodes) and agree  # operators that are in no region any more are exact
 
     def _find_judged(self, cone: Cone) -> _Judged | None:
         return self._judged.get(get_places(cone.ends[0]))
@@ -314,7 +327,7 @@ class RegionWalk:
             cases.append([own.compute(part, right) for part, own in zip(step.parts, draw, strict=True)])
         for term, value, other in zip(step.terms, cases[0][0], cases[-1][1], strict=True):
             left.by_term[term] = value
-            right.by_term[term] = value if _have_same_bits(value, other) else other  # one array for equal bits
+            right.by_term[term] = value if read_bits(value) == read_bits(other) else other  # one array for equal bits
         for own, part in zip(draw, step.parts, strict=True):
             for term, entry in zip(step.terms, part.targets, strict=True):
                 own.keep(get_place(entry), own.by_term[term])
@@ -329,10 +342,10 @@ class RegionWalk:
         if len(dtypes) == 2 and dtypes <= FLOATS and self.plan.right.key(end[1])[0] == "cut":
             raise _Contradiction(PlanChanges(dtypes={get_place(end[0]): str(right.dtype)}))
         wanted, value = values[source], values[1 - source]
-        region = judge_region(cone, value, wanted, self._tolerate(wanted, value))
+        region = judge_region(cone, value, wanted, allow_share(self._tolerate(wanted, value), end))
         # Callers get outputs by name, so these must not move; an inner name may stand for another value.
         if are_arrays and not region and source == 0 and not self._planner.is_head(end):
-            moved = self._find_moved(cone, end, values, number)
+            moved = find_moved(self._planner, self.plan, self.draws[number], cone, end, values, self._tolerate)
             if moved or _are_unlike_sizes(left, right):
                 raise _Contradiction(PlanChanges(banned={get_place(end[0])}, refuted={get_places(end)}, moved=moved))
         return region
@@ -445,47 +458,6 @@ class RegionWalk:
         """Return a value of the left side on the last inputs, which is computed anew."""
         inputs, place = self.draws[-1][0].inputs, get_place(entry)
         return inputs[place] if place in inputs else compute_part(self._planner.sides[0].model, [entry], inputs)[0]
-
-    def _compute_near(self, side: int, entries: Sequence[Entry], number: int, unknown: Collection[Node]) -> list[Any]:
-        """Return values of a side on the values of the left model, from those kept of nodes that are not ``unknown``."""
-        left, own = self.draws[number][0], self.draws[number][side]
-        known: dict[Place, Any] = dict(own.inputs)
-        near = {entry.node for entry in entries}.union(unknown)
-        for term, value in left.by_term.items():
-            entry, like = self.plan.entries[side].get(term), own.by_term.get(term)
-            if entry is not None and entry.node not in near and is_array(value) and is_array(like):
-                known[get_place(entry)] = value.astype(like.dtype, copy=False)  # type: ignore[union-attr]
-        return compute_part(self._planner.sides[side].model, entries, known)
-
-    def _find_moved(self, cone: Cone, end: Pair, values: tuple[Array, Array], number: int) -> dict[Place, Entry]:
-        """Return the pair of which one value is near a namesake, and equal to the other one; nothing where there is none.
-
-        Optimizers give the result of several operators the name of the first, and converters number their values.
-        """
-        best: tuple[float, dict[Place, Entry]] = (float("inf"), {})
-        namesake = compare_values(values[1], values[0], self._tolerate(*values)).max_abs
-        for side, wanted in enumerate(reversed(values)):
-            entries = self._planner.list_near(end[side], cone, side)
-            try:
-                # The value of a name that may have moved is that of the left model, which the right one need not have.
-                candidates = self._compute_near(side, entries, number, [each[side].node for each in cone.ends])
-            except GraphshareError:
-                continue
-            for entry, value in zip(entries, candidates, strict=True):
-                is_like = is_array(value) and value.shape == wanted.shape and value.dtype == wanted.dtype
-                # An array of zeros equals too many others to show where a name has moved.
-                if not is_like or not np.any(value):
-                    continue
-                comparison = compare_values(value, wanted, self._tolerate(wanted, value))
-                apart = comparison.max_abs if comparison or comparison.max_abs * _NEARER <= namesake else float("inf")
-                if apart < best[0]:
-                    best = apart, {get_place(entry): end[1]} if side == 0 else {get_place(end[0]): entry}
-        return best[1]
-
-
-def _have_same_bits(a: Any, b: Any) -> bool:
-    """Whether two values are arrays that are equal bit for bit."""
-    return is_array(a) and is_array(b) and a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
 def _are_unlike_sizes(wanted: Array, value: Array) -> bool:

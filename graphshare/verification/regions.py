@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import choose_bodies, find_decided
 from graphshare.verification.comparison import Tolerance, Tolerate, tolerate_dtype, tolerate_other_program
 from graphshare.verification.region import BodyJudge, Feeds, Region, RegionReport, make_region
-from graphshare.verification.region_plan import Cone, Pair, Planner, RegionPlan, get_place
+from graphshare.verification.region_plan import Cone, Pair, Planner, RegionPlan, get_places
 from graphshare.verification.region_walk import RegionWalk
 from graphshare.verification.weights import Weigher
 
@@ -40,9 +41,20 @@ class Judge:
     ``departures`` are the regions of the last inputs whose sides depart.
     """
 
-    def __init__(self, left: Checkpoint, right: Checkpoint, heads: Sequence[Pair], inputs: Mapping[str, str]) -> None:
-        """Take both models; ``inputs`` has the name on the right of each input of the left one."""
-        self._planner, self._inputs = Planner(left, right, heads, inputs), inputs
+    def __init__(
+        self,
+        left: Checkpoint,
+        right: Checkpoint,
+        heads: Sequence[Pair],
+        inputs: Mapping[str, str],
+        *,
+        compares_outputs: bool = False,
+    ) -> None:
+        """Take both models; ``inputs`` has the name on the right of each input of the left one.
+
+        The caller ``compares_outputs`` on the inputs of :meth:`judge`, so that the shapes of these are known to be equal.
+        """
+        self._planner, self._inputs, self._compares_outputs = Planner(left, right, heads, inputs), inputs, compares_outputs
         self._plan: RegionPlan | None = None
         self._bodies: dict[tuple[Node, Node], list[BodyJudge]] = {}
         self.departures: Sequence[Departure] = ()
@@ -91,12 +103,12 @@ class Judge:
             return exact
         self._planner.changes.ranks.clear()  # other inputs may have others
         walk = self._walk(draws, tolerate)
-        unexplained = [cone for cone, _ in walk.list_departed() if not any(map(self._planner.is_head, cone.ends))]
+        unexplained = walk.list_unexplained()
         if unexplained:
             walk = self._join_unexplained(draws, tolerate, walk, unexplained)
         regions, inner = walk.list_regions()
         if not all(region.is_weighed for region in regions):
-            weighed = self._weigh_without_names()
+            weighed = self._weigh_without_names(knows_shapes=self._compares_outputs)
             if weighed is not None:
                 self.departures = []
                 return weighed
@@ -117,20 +129,23 @@ class Judge:
         assert self._plan is not None
         return exact or self._weigh_plan(self._plan) or self._weigh_without_names()
 
-    def _weigh_without_names(self) -> RegionReport | None:
+    def _weigh_without_names(self, *, knows_shapes: bool = False) -> RegionReport | None:
         """Return the report of two models that are one expression as a whole; None where weights alone do not show that."""
         plan = self._planner.make_plan(by_name=False)
         assert plan is not None
-        report = self._weigh_plan(plan)
+        report = self._weigh_plan(plan, knows_shapes=knows_shapes)
         return None if report is None or not report else report
 
-    def _weigh_plan(self, plan: RegionPlan) -> RegionReport | None:
-        """Return the report of the regions of a plan by their weights; None where these do not decide all of them."""
+    def _weigh_plan(self, plan: RegionPlan, *, knows_shapes: bool = False) -> RegionReport | None:
+        """Return the report of the regions of a plan by their weights; None where these do not decide all of them.
+
+        With ``knows_shapes`` the shapes of all ends are known to be equal.
+        """
         weigher = Weigher(self._planner.sides, plan, self._planner.changes.ranks)
         regions = []
         for cone in plan.cones:
             weighed = weigher.weigh(cone)
-            if weighed is None or weighed.needs_shapes:
+            if weighed is None or (weighed.needs_shapes and not knows_shapes):
                 return None
             regions.append(make_region(cone, steps=weighed.steps, unlike=weighed.unlike))
         return self._report(plan, regions)
@@ -143,21 +158,22 @@ class Judge:
     def _join_unexplained(
         self, draws: Sequence[Feeds], tolerate: Tolerate, walk: RegionWalk, cones: Sequence[Cone]
     ) -> RegionWalk:
-        """Return a walk in which pairs of names that were no pairs are gone.
+        """Return a walk in which pairs that were none are gone.
 
-        A region that departs inside is joined with its readers. If both sides agree there, on other inputs too, then its name
-        stands for two values that are not meant to be equal. If they agree on the drawn inputs alone, something hides the
-        difference, such as a Relu; and if they do not agree, it reaches further. In both cases the region departs.
+        A region inside that departs, or would on other inputs, is joined with its readers. If both sides agree there, on other
+        inputs too, then its ends are two values that are not meant to be equal. If they agree on the drawn inputs alone,
+        something hides the difference, such as a Relu; and if they do not agree, it reaches further. In both cases the region
+        departs.
         """
         known = self._planner.changes
-        ends = {get_place(a) for cone in cones for a, _ in cone.ends}
-        known.banned |= ends
+        pairs = {cone: {get_places(end) for end in cone.ends} for cone in cones}
+        known.refuse(set(chain(*pairs.values())))
         joined = self._walk(draws, tolerate, walk)
-        kept = {get_place(a) for cone in cones if not joined.explains(cone, walk) for a, _ in cone.ends}
+        kept = [cone for cone in cones if not joined.explains(cone, walk)]
         if not kept:
             return joined
-        known.banned -= kept
-        return walk if kept == ends else self._walk(draws, tolerate, walk)
+        known.restore(set(chain(*(pairs[cone] for cone in kept))))
+        return walk if len(kept) == len(cones) else self._walk(draws, tolerate, walk)
 
     def _report(self, plan: RegionPlan, regions: Sequence[Region], inner: Sequence[RegionReport] = ()) -> RegionReport:
         nodes = [node for node in self._planner.sides[0].nodes if node.op]

@@ -511,6 +511,19 @@ def test_arrays_in_the_place_of_those_of_the_file_are_compared(exact: bool, tmp_
     assert gs.compare(other, model.with_params({"c": np.array([1, 60], "f")}), exact=exact).rung == "exact"
 
 
+@pytest.mark.parametrize("order", [(2, 4), (4, 2)])
+def test_branches_of_unlike_widths_are_told_apart(order: Sequence[int], tmp_path: Path) -> None:
+    """Products of one value differ in the number of their columns, and so do their biases."""
+    rng = np.random.default_rng(0)
+    kernels = {f"w{width}": rng.standard_normal((3, width)).astype("f") for width in order}
+    biases = {f"b{width}": rng.standard_normal(width).astype("f") for width in order}
+    plain = [step for n in order for step in (("MatMul", f"x w{n}", f"m{n}", {}), ("Add", f"m{n} b{n}", f"a{n}", {}))]
+    fused = [("Gemm", f"x w{n} b{n}", f"a{n}", {}) for n in reversed(order)]
+    last = ("Concat", " ".join(f"a{n}" for n in order), "y", {"axis": 1})
+    models = [build([*nodes, last], {**kernels, **biases}, [2, 3]) for nodes in (plain, fused)]
+    assert compare(tmp_path, *models).rung == "by weights"
+
+
 def test_branches_with_nearly_equal_weights_are_told_apart(tmp_path: Path) -> None:
     kernel = np.random.default_rng(5).standard_normal((3, 2, 1, 1)).astype("f")
     near = np.nextafter(kernel, np.float32(9))

@@ -127,13 +127,12 @@ def convert_inputs(session: OnnxSession, values: Mapping[str, Any]) -> dict[str,
 
 def draw_as(array: Array, dtype: str) -> Array:
     """Return drawn numbers as some that ``dtype``, which a model states of the same input, holds too."""
-    if dtype == "string" or " of " in dtype:  # texts, sequences and optional values are no numbers of one dtype
+    # Texts, sequences and optional values are no numbers of one dtype.
+    if dtype in ("", "string") or " of " in dtype or not is_floating(array.dtype):
         return array
-    own = find_numpy_dtype(dtype) if dtype in NARROW else np.dtype(dtype or "f")
-    if is_narrow(own) and is_floating(own) and array.dtype.kind == "f":
-        return array.astype(own).astype(array.dtype)
-    if is_floating(own) or array.dtype.kind != "f":
-        return array
+    own = find_numpy_dtype(dtype) if dtype in NARROW else np.dtype(dtype)
+    if is_floating(own):
+        return _round(array, own).astype(array.dtype)
     return np.rint(np.abs(array)).astype(own).astype(array.dtype)
 
 
@@ -281,8 +280,14 @@ def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array
         numbers = rng.standard_normal(shape) if is_floating(own) else rng.integers(0, 1 << int(dtype[-1]), shape)
         return np.abs(numbers).astype(own) if "e8m0" in dtype else numbers.astype(own)
     if dtype.startswith("float"):
-        return rng.standard_normal(shape).astype(dtype)
+        return _round(rng.standard_normal(shape), own)
     return rng.integers(0, 2, shape).astype(dtype)  # indices of any table, and both values of a condition
+
+
+def _round(numbers: Array, dtype: np.dtype[Any]) -> Array:
+    """Return drawn numbers in a floating-point dtype."""
+    # Through float32, as where a model in float32 is drawn for first: the order of two models does not change a number.
+    return (numbers.astype(np.float32) if dtype.itemsize < 4 else numbers).astype(dtype)
 
 
 def _select_wishes(wishes: Sequence[Integers], dtype: str) -> Sequence[Integers]:

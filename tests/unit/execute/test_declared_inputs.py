@@ -13,6 +13,7 @@ from graphshare.errors import MemoryLimitError, RefusedError
 from graphshare.execute.prepare import declared_inputs
 from graphshare.execute.prepare.declared_inputs import InputDrawer, draw_as, fits_sizes, format_declared
 from graphshare.formats.model_format import Integers
+from graphshare.formats.params.narrow_dtypes import find_numpy_dtype
 
 Sizes = Sequence[Any]
 
@@ -191,8 +192,12 @@ def test_drawn_numbers_are_made_such_that_both_models_hold() -> None:
         assert draw_as(drawn, dtype).tolist() == [2.0, 2.0, 1.0]
         assert draw_as(drawn, dtype).dtype == "float32"
     assert draw_as(drawn, "bool").tolist() == [1.0, 1.0, 1.0]
-    for dtype in ("", "float16"):
-        assert draw_as(drawn, dtype) is drawn
+    assert draw_as(drawn, "") is drawn
+    for dtype, narrow in (("float16", np.dtype("float16")), ("bfloat16", find_numpy_dtype("bfloat16"))):
+        rounded = draw_as(drawn, dtype)
+        assert rounded.dtype == drawn.dtype
+        assert rounded.tolist() == drawn.astype(narrow).astype(drawn.dtype).tolist()
+        assert draw_as(drawn.astype(narrow), "float32").tolist() == rounded.tolist()
     whole = np.array([-3])
     assert draw_as(whole, "uint8") is whole
 

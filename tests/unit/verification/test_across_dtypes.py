@@ -92,3 +92,48 @@ def test_two_programs_of_float16_are_as_far_apart_as_either_is_from_itself(model
     report = graphshare.compare(models[left], models[right], shapes=SHAPES)
     assert report.outcome == "equal"
     assert any(" apart, and a model from itself " in note for note in report.notes)
+
+
+DTYPES = ("float16", "float32", "float64")
+
+
+def build_linear(dtype: str, weight: np.ndarray, bias: float, op: str) -> onnx.ModelProto:
+    """Return a model of ``op(x @ weight + bias)`` whose numbers all have one dtype."""
+    from onnx import TensorProto, helper
+
+    code = getattr(TensorProto, {"float32": "FLOAT", "float64": "DOUBLE"}.get(dtype, dtype.upper()))
+    ends = [[helper.make_tensor_value_info(name, code, ["n", sizes])] for name, sizes in zip("xy", weight.shape, strict=True)]
+    arrays = {"w": weight, "b": np.full(weight.shape[1], bias)}
+    tensors = [helper.make_tensor(name, code, array.shape, array.ravel()) for name, array in arrays.items()]
+    nodes = [("MatMul", "x w", "m"), ("Add", "m b", "a"), (op, "a", "y")]
+    made = [helper.make_node(op, inputs.split(), [output], name=output) for op, inputs, output in nodes]
+    graph = helper.make_graph(made, "g", *ends, tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("one", DTYPES)
+@pytest.mark.parametrize("other", DTYPES)
+def test_both_dtypes_hold_the_inputs_that_are_drawn(one: str, other: str, tmp_path: Path) -> None:
+    for dtype in (one, other):
+        onnx.save(build_linear(dtype, np.eye(64), 0.0, "Identity"), tmp_path / f"{dtype}.onnx")
+    report = graphshare.compare(tmp_path / f"{one}.onnx", tmp_path / f"{other}.onnx")
+    assert report, report.verdict
+    assert all(output.comparison.max_abs == 0 for values in report.branches[0].rounds for output in values.outputs)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_shares_near_zero_are_as_far_apart_as_the_coarser_model_is_from_itself(
+    swapped: bool, seed: int, tmp_path: Path
+) -> None:
+    """A Sigmoid near 0 turns the rounding of a sum near 13 into a hundredth of its result and more."""
+    weight = np.random.default_rng(seed).standard_normal((256, 8)) / 8
+    moved = weight.copy()
+    moved[:, 3] *= 2
+    for name in ("float32", "float16"):
+        onnx.save(build_linear(name, weight, -13.0, "Sigmoid"), tmp_path / f"{name}.onnx")
+    onnx.save(build_linear("float16", moved, -13.0, "Sigmoid"), tmp_path / "moved.onnx")
+    for other, outcomes in (("float16", ["equal"]), ("moved", ["not equal", "not proved"])):
+        pair = [tmp_path / f"{name}.onnx" for name in ("float32", other)]
+        report = graphshare.compare(*(reversed(pair) if swapped else pair))
+        assert report.outcome in outcomes, report.verdict
