@@ -17,6 +17,8 @@ from graphshare.text.format import format_count
 from graphshare.text.names import find_numbered, suggest
 from graphshare.text.patterns import compile_pattern
 
+_SEPARATORS = "/_.-:"
+
 
 class Plan(msgspec.Struct, frozen=True, eq=False):
     """``names`` are those of nodes that get another one, ``ties`` the variables that become another node, which stays.
@@ -233,11 +235,21 @@ def _note_idle_rules(ruleset: Ruleset, resolver: Resolver, names: Iterable[str],
         elif _is_overruled(rule, candidates):
             notes.append(f"{rule.place}: has no effect: a later rule decides every name that it matches")
         else:
-            near = suggest(rule.literal or rule.text, candidates, f"{what}s") if rule.kind != "scope" else ""
+            near = suggest(rule.literal or rule.text, candidates, f"{what}s")
+            if rule.kind == "scope":
+                near = _suggest_separator(rule.text, ruleset.separator, parameters)
             faults.append(Fault(f"matches no {what} of the graph", where=rule.place, hint=near))
     if faults:
         raise RefusedError(faults)
     return tuple(notes)
+
+
+def _suggest_separator(scope: str, separator: str, names: Iterable[str]) -> str:
+    """Return a hint on the separator of names that begin with ``scope``, if it is another one."""
+    begin = scope.rstrip(_SEPARATORS)
+    rests = [name[len(begin) : len(begin) + 1] for name in names if begin and name.startswith(begin)]
+    used = next((rest for rest in rests if rest and rest in _SEPARATORS and rest != separator), "")
+    return f"names that begin with {begin!r} go on with {used!r}: `separator={used!r}` makes it a scope" if used else ""
 
 
 def _is_overruled(rule: Rule, names: Sequence[str]) -> bool:
