@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from graphshare.api.share import detect as detect
     from graphshare.api.share import share as share
     from graphshare.api.unfix import unfix as unfix
+    from graphshare.api.upgrade import downgrade as downgrade
     from graphshare.api.upgrade import format as format
     from graphshare.api.upgrade import upgrade as upgrade
     from graphshare.checkpoint.load import load as load
@@ -94,7 +95,7 @@ _NAMES = {
     "api.pool": "pool",
     "api.share": "detect share",
     "api.unfix": "unfix",
-    "api.upgrade": "format upgrade",
+    "api.upgrade": "downgrade format upgrade",
     "checkpoint.load": "load",
     "checkpoint.model": "Checkpoint",
     "checkpoint.save": "save",

@@ -7,8 +7,10 @@ follow this rule.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import TypeVar
 
 import msgspec
@@ -20,8 +22,12 @@ from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.normalization.signature import BARRIER_KEYS
+from graphshare.ops.registry import visible_outputs
 from graphshare.text.format import format_count, format_names
-from graphshare.text.names import KnownPrefixes
+from graphshare.text.names import KnownPrefixes, unique_names
+
+_MOST_TOWERS = 100  # each is walked
+_PLACE = "\0"  # stands for the part of a name by which branches differ; no name has it
 
 
 class HeadPairs(msgspec.Struct, frozen=True, eq=False):
@@ -36,12 +42,16 @@ class HeadPairs(msgspec.Struct, frozen=True, eq=False):
 def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
     """Return the branches that have these prefixes. The reference has none of them, or the first where every head has one.
 
+    A prefix that no head begins with is a part of the names elsewhere: ``_b`` of ``out_b_output``.
     A variable that all branches share (tied, or a shared input) is a head of each of them under one name.
 
     Raises:
         RefusedError: a prefix has no head, or branches have different heads; all are listed.
     """
-    shared, known = _find_shared_heads(graph, prefixes), KnownPrefixes(prefixes)
+    shared = _find_shared_heads(graph, prefixes)
+    known = KnownPrefixes(prefixes)
+    begun = {known.find_longest(output_name(entry)) for entry in graph.heads}
+    inside = sorted((prefix for prefix in prefixes if prefix not in begun), key=len, reverse=True)
     named: dict[str, list[tuple[str, Entry]]] = {"": [], **{prefix: [] for prefix in prefixes}}
     for entry in graph.heads:
         if entry.node in shared:
@@ -49,7 +59,9 @@ def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
         name = output_name(entry)
         # One prefix may begin another, as `a-` begins `a-b-`.
         prefix = known.find_longest(name)
-        named[prefix].append((name[len(prefix) :], entry))
+        part = prefix or next((part for part in inside if part in name), "")
+        form = name.replace(part, _PLACE) if part and not prefix else _PLACE + name[len(prefix) :]
+        named[part].append((form, entry))
     labels = [label for label in ("", *prefixes) if label or named[label]]
     faults = [
         Fault(
@@ -105,24 +117,25 @@ def _pair_heads(
     A copy made up to an inner output (``--upto``) has that as a head, while the original keeps its own heads: then the twin is
     the inner output, and the original's heads have none.
     """
-    heads: dict[str, list[Entry]] = {}
-    for name, entry in named[reference]:
-        heads.setdefault(name, []).append(entry)
+    heads: dict[str, list[tuple[str, Entry]]] = {}
+    for form, entry in named[reference]:
+        heads.setdefault(form.replace(_PLACE, reference), []).append((form, entry))
     pairs: list[tuple[Entry, Entry]] = [(entry, entry) for entry in common]
     faults = []
     reaches_inside = False
-    for name, entry in named[label]:
+    for form, entry in named[label]:
+        name = form.replace(_PLACE, reference)
         if heads.get(name):
-            pairs.append((heads[name].pop(0), entry))
+            pairs.append((heads[name].pop(0)[1], entry))
         # Names of operators repeat in real graphs: only a name of one output can be meant.
-        elif len(inner.get(reference + name, ())) == 1:
-            pairs.append((inner[reference + name][0], entry))
+        elif len(inner.get(name, ())) == 1:
+            pairs.append((inner[name][0], entry))
             reaches_inside = True
         else:
-            faults.append(Fault(f"output {label + name!r} has no counterpart {reference + name!r}"))
+            faults.append(Fault(f"output {form.replace(_PLACE, label)!r} has no counterpart {name!r}"))
     if not reaches_inside:
-        rest = [name for name, entries in heads.items() for _ in entries]
-        faults += [Fault(f"output {reference + name!r} has no counterpart {label + name!r}") for name in rest]
+        rest = [(name, form) for name, entries in heads.items() for form, _ in entries]
+        faults += [Fault(f"output {name!r} has no counterpart {form.replace(_PLACE, label)!r}") for name, form in rest]
     if faults:
         raise RefusedError(faults)
     return HeadPairs(reference, label, tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
@@ -150,8 +163,84 @@ def find_prefixes(graph: Graph) -> list[str]:
         ]
         if prefixes and sorted(wanted) == sorted(names):
             return list(dict.fromkeys(prefixes))
-    hint = "name them with `prefixes`, or give the map file with `map`; `graphshare compare` compares two models"
+    hint = (
+        "give the parts by which their outputs differ with `prefixes`, or the map file with `map`; or cut them out with"
+        " `graphshare extract`, and `graphshare compare` the files"
+    )
     raise RefusedError(Fault("the names of the outputs do not show which branches there are", hint=hint))
+
+
+def find_branches(graph: Graph) -> list[HeadPairs]:
+    """Return branches whose outputs differ by a suffix or another part of their names, or the towers of a block used twice.
+
+    Names are a guess there, so only branches of one structure count; empty where there are none.
+    """
+    names = [output_name(entry) for entry in graph.heads]
+    # The outputs of one branch after the other, or those of two branches in turn.
+    counts = [count for count in range(1, len(names) // 2 + 1) if len(names) % count == 0]
+    firsts = [*(names[::count] for count in counts), *([names[:2]] if len(names) > 2 else [])]
+    guesses = []
+    for parts in [find(each) for each in firsts for find in (_find_words, _find_endings)]:
+        try:
+            guesses += [pair_by_prefix(graph, parts)] if parts else []
+        except RefusedError:
+            continue  # these parts do not pair all outputs, others may
+    guesses.append(_pair_towers(graph))
+    for pairs in guesses:
+        pairings = [compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS) for pair in pairs]
+        if pairs and all(pairing and any(a is not b for a, b in pairing.pairs) for pairing in pairings):
+            return pairs
+    return []
+
+
+def _find_words(names: Sequence[str]) -> list[str]:
+    """Return the one word in which all these names differ, of each name; empty where they differ in more, or in length."""
+    words = [re.split(r"[\W_]+", name) for name in names]
+    columns = {column for column in zip_longest(*words, fillvalue="") if len(set(column)) > 1}
+    column = columns.pop() if len(columns) == 1 else ()
+    return list(column) if len(set(column)) == len(names) and all(column) else []
+
+
+def _find_endings(names: Sequence[str]) -> list[str]:
+    """Return what each name has more than the first at one place; empty where a name differs otherwise."""
+    base, *others = names
+    parts = []
+    for name in others:
+        unlike = (i for i, (a, b) in enumerate(zip(reversed(base), reversed(name), strict=False)) if a != b)
+        end = next(unlike, len(base))
+        begin = len(base) - end
+        parts += [name[begin : len(name) - end]] if len(name) > len(base) and name.startswith(base[:begin]) else []
+    return parts if len(set(parts)) == len(others) else []
+
+
+def _pair_towers(graph: Graph) -> list[HeadPairs]:
+    """Pair the towers of a block that is used several times, as Gluon exports it: every operator has its name several times.
+
+    The outputs of a tower are what the rest of the graph reads of it. A tower is told by the inputs that it alone reads, or by
+    its place in the file where all read the same ones.
+    """
+    counts = Counter(node.name for node in graph.nodes if not node.is_variable)
+    users = [entry for node in graph.nodes if counts[node.name] < 2 for entry in node.inputs]
+    ends = {(e.node, e.index): e for e in (*graph.heads, *users) if not e.node.is_variable and counts[e.node.name] > 1}
+    groups: dict[tuple[str, int], list[Entry]] = {}
+    for node in graph.nodes:
+        for entry in visible_outputs(node):
+            if (node, entry.index) in ends:
+                groups.setdefault((node.name, entry.index), []).append(ends[node, entry.index])
+    sizes = {len(group) for group in groups.values()}
+    if len(sizes) != 1 or not 1 < max(sizes) <= _MOST_TOWERS:
+        return []
+    towers: dict[str, list[Entry]] = {}
+    for group in groups.values():
+        reads = [dict.fromkeys(node.name for node in post_order([entry.node]) if node.is_variable) for entry in group]
+        own = [", ".join(name for name in names if any(name not in each for each in reads)) for names in reads]
+        labels = own if len(set(own)) == len(own) else unique_names([output_name(entry) for entry in group])
+        for label, entry in zip(labels, group, strict=True):
+            towers.setdefault(label, []).append(entry)
+    (first, left), *others = towers.items()
+    if any(len(entries) != len(left) for _, entries in others) or len(towers) != sizes.pop():
+        return []
+    return [HeadPairs(first, label, tuple(left), tuple(entries)) for label, entries in others]
 
 
 NodePair = tuple[Node, Node]
@@ -238,7 +327,7 @@ def spread_inputs(
     if not twins.find_givers({**feeds, **shapes}):  # most graphs have one branch, and need no roles here
         return dict(feeds), dict(shapes), []
     roles = assign_roles(graph, held=held, as_input=as_input)
-    heads = resolve_targets(targets, graph.nodes, option=option) if targets else graph.heads
+    heads = resolve_targets(targets, graph.nodes, option=option, heads=graph.heads) if targets else graph.heads
     needed = set(post_order(entry.node for entry in heads))
     own = {node.name for node, role in roles.items() if role.is_parameter or node not in needed}
     more_feeds, more_shapes = twins.spread(feeds, shapes, own)

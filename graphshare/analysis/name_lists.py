@@ -20,7 +20,7 @@ from graphshare.ir.graph import MXNET_DOMAIN, Entry, Graph, Node
 from graphshare.ops.registry import auxiliary_slots, find_signature, name_inputs, total_outputs, visible_outputs
 from graphshare.ops.registry import output_name as output_name
 from graphshare.text.format import format_count, format_names
-from graphshare.text.names import did_you_mean
+from graphshare.text.names import did_you_mean, find_numbered, unique_names
 from graphshare.text.patterns import compile_pattern, is_literal
 
 _ALL_NAMES = "`graphshare inspect --names` lists them all"
@@ -120,6 +120,15 @@ def node_names(node: Node) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, (node.name, node.details.label))))
 
 
+def list_by_name(nodes: Sequence[Node], heads: Iterable[Entry]) -> dict[str, list[Node]]:
+    """Return the nodes of each name, in the order that ``NAME#1`` counts: those of ``heads`` first."""
+    named: dict[str, list[Node]] = {}
+    for node in dict.fromkeys((*(head.node for head in heads), *nodes)):
+        for name in node_names(node):
+            named.setdefault(name, []).append(node)
+    return named
+
+
 def internals(nodes: Sequence[Node]) -> Iterator[tuple[str, Entry]]:
     """Yield every visible output of ``nodes`` with its name, as MXNet's ``get_internals()`` lists them."""
     for node in nodes:
@@ -148,20 +157,40 @@ def find_odd_variables(nodes: Iterable[Node]) -> list[Fault]:
     return [Fault("is a variable with inputs or control dependencies", node=node.name, hint=hint) for node in odd]
 
 
-def resolve_targets(names: Sequence[str], nodes: Iterable[Node], *, option: str) -> list[Entry]:
+def list_numbered(nodes: Sequence[Node], heads: Iterable[Entry]) -> Iterator[tuple[str, Entry]]:
+    """Yield each output with its name in the order that ``NAME#1`` counts: ``heads`` first, as a run numbers them."""
+    listed = {(head.node, head.index): head for head in heads}
+    yield from ((output_name(head), head) for head in listed.values())
+    yield from ((name, entry) for name, entry in internals(nodes) if (entry.node, entry.index) not in listed)
+
+
+def name_outputs(graph: Graph, entries: Sequence[Entry]) -> list[str]:
+    """Return the names of outputs: those of several outputs of the graph as :func:`resolve_targets` takes them, ``NAME#1``."""
+    if list(entries) == list(graph.heads):
+        return unique_names([output_name(entry) for entry in entries])
+    wanted = {output_name(entry) for entry in entries}
+    listed = [(name, entry) for name, entry in list_numbered(graph.nodes, graph.heads) if name in wanted]
+    names: dict[tuple[Node, int], str] = {}
+    for name, (_, entry) in zip(unique_names([name for name, _ in listed]), listed, strict=True):
+        names.setdefault((entry.node, entry.index), name)
+    return unique_names([names.get((entry.node, entry.index)) or output_name(entry) for entry in entries])
+
+
+def resolve_targets(names: Sequence[str], nodes: Sequence[Node], *, option: str, heads: Sequence[Entry] = ()) -> list[Entry]:
     """Return the outputs that ``names`` mean, in their order.
 
     A name is an output's (``conv1_output``) or a node's (``conv1``, all its visible outputs); an output's comes first, so
     with an operator ``fc1`` and another ``fc1_output`` the name ``fc1_output`` means the output of the first, as in MXNet. A
     node of an ONNX model is called by the name of its first value, and by its own name, which is another one as a rule. A
     pattern (see :func:`graphshare.text.patterns.compile_pattern`) that is not itself a name means the visible outputs of all
-    operators of which it matches a name or the output, in file order and each once.
+    operators of which it matches a name or the output, in file order and each once. Of several outputs or nodes of one name
+    ``NAME#1`` means the second, and ``NAME#0`` the first: those of ``heads`` in their order, then the others in file order.
 
     Raises:
         RefusedError: every name that no node or several nodes have, every pattern that matches nothing.
         UsageError: a pattern is malformed.
     """
-    known = _Outputs(nodes)
+    known = _Outputs(nodes, heads)
     targets: list[Entry] = []
     faults: list[Fault] = []
     for name in names:
@@ -169,7 +198,7 @@ def resolve_targets(names: Sequence[str], nodes: Iterable[Node], *, option: str)
         owners = list(dict.fromkeys(entry.node for entry in entries))
         if len(owners) > 1:
             ops = ", ".join(node.operator_text for node in owners)
-            hint = _tell_apart(entries)
+            hint = _tell_apart(name, entries)
             faults.append(Fault(f"{option} {name!r} means {format_count(len(owners), 'node')} ({ops})", hint=hint))
         elif owners:
             targets.extend(entries)
@@ -190,21 +219,28 @@ def resolve_targets(names: Sequence[str], nodes: Iterable[Node], *, option: str)
 class _Outputs:
     """The outputs of a graph by their own names and by those of their nodes."""
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
+    def __init__(self, nodes: Sequence[Node], heads: Sequence[Entry]) -> None:
         self._nodes = list(nodes)
         self._by_output: dict[str, list[Entry]] = {}
-        for name, entry in internals(self._nodes):
+        for name, entry in list_numbered(self._nodes, heads):
             self._by_output.setdefault(name, []).append(entry)
-        self._by_node: dict[str, list[Node]] = {}
-        for node in self._nodes:
-            for name in node_names(node):
-                self._by_node.setdefault(name, []).append(node)
+        self._heads: dict[str, list[Entry]] = {}  # a head that is listed twice has two numbers
+        for head in heads:
+            self._heads.setdefault(output_name(head), []).append(head)
+        self._by_node = list_by_name(self._nodes, heads)
 
     def find(self, name: str) -> list[Entry]:
         """Return the outputs of this name, else those of the nodes of this name; none if it is unknown."""
         # A leading `=` marks a literal name, as in patterns, unless a name itself begins with one.
         name = name.removeprefix("=") if name not in self._by_output and name not in self._by_node else name
-        return self._by_output.get(name) or [entry for node in self._by_node.get(name, []) for entry in visible_outputs(node)]
+        nodes = self._by_node.get(name, [])
+        if name not in self._by_output and not nodes:
+            entry = find_numbered(name, self._heads) or find_numbered(name, self._by_output)
+            node = find_numbered(name, self._by_node)
+            if entry is not None:
+                return [entry]
+            nodes = [node] if node is not None else []
+        return self._by_output.get(name) or [entry for node in nodes for entry in visible_outputs(node)]
 
     def match(self, pattern: str) -> list[Entry]:
         """Return the outputs of operators that ``pattern`` matches by their own name or one of the operator's."""
@@ -231,9 +267,10 @@ class _Outputs:
         return self.hint(pattern)
 
 
-def _tell_apart(entries: Sequence[Entry]) -> str:
+def _tell_apart(name: str, entries: Sequence[Entry]) -> str:
     """Return how to name one of several nodes of one name: by a value, which only one of them has in an ONNX model."""
     values = list(dict.fromkeys(map(output_name, entries)))
     if len(values) == len(entries) and all(entry.node.details.label for entry in entries):
         return f"name a value instead: {format_names(values)}"
-    return "names repeat in this graph; rename one of the nodes first (`graphshare rename --map`)"
+    name = name.removeprefix("=")
+    return f"names repeat in this graph: {name}#0 is the first of them, {name}#1 the second"

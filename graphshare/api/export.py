@@ -38,13 +38,14 @@ from graphshare.formats.onnx.staging import ModelBytes, StagedOnnx, keep_in_memo
 from graphshare.formats.onnx.types import TensorType, input_types, output_types
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import cast_in_memory
+from graphshare.formats.params.records import find_coarsest
 from graphshare.ops.attributes import TYPE_FLAGS
 from graphshare.ops.bodies import draws_numbers
 from graphshare.resources import end_time_limit, resource_limits
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean, split_key
 from graphshare.text.summary import ShortRepr
-from graphshare.verification.comparison import tolerate_export
+from graphshare.verification.comparison import ExportTolerance, tolerate_export
 from graphshare.verification.onnx_checker import require_onnx
 from graphshare.verification.onnx_export import ExportReport, prove_export
 from graphshare.version import __version__
@@ -116,7 +117,7 @@ def export(
 
     With ``verify`` the model is checked and run before a file is in place: on ``feeds`` and inputs drawn with ``seed`` every
     output must match graphshare's own executor, up to ``tolerance`` of the output's largest number (by default 1e-4, of
-    float16 1e-2), and the branches of a siamese network must be equal bit for bit.
+    float16 1e-2, also where it is inside alone), and the branches of a siamese network must be equal bit for bit.
 
     Raises:
         RefusedError: nodes have no translation, shapes do not follow, parameters are missing, nodes draw random numbers,
@@ -185,27 +186,40 @@ def export(
         faults = refuse_versions(translated.graph, opset)
         if faults:
             raise RefusedError(faults)
+        bound, bound_notes = _choose_tolerance(instances[0], tolerance) if proves else (tolerate_export(tolerance), [])
+        notes = [*cast_notes, *spread_notes, *bound_notes]
         exported = Checkpoint(translated.graph, list_parameters(instances[0], source.parameter_file), path or source.where)
 
         def prove(model: ModelBytes) -> ExportReport | None:
             if not proves:
                 return None
             parts = [(instance.static, instance.translated.names) for instance in instances]
-            proof = prove_export(source, parts, model, arrays, inputs, seed, tolerate_export(tolerance))
+            proof = prove_export(source, parts, model, arrays, inputs, seed, bound)
             if not proof:
                 raise DisprovedError(Fault(proof.verdict, where=path, hint="nothing was written"))
             return proof
 
         if not path:
             proof = prove(keep_in_memory(exported.graph, exported.parameter_file)) if proves else None
-            return _report(exported, instances[0], opset, [*cast_notes, *spread_notes], proof)
+            return _report(exported, instances[0], opset, notes, proof)
         with OutputTransaction() as stage:
             staged = stage_onnx(exported.graph, exported.parameter_file, path, stage, SaveOptions(weights=weights))
             proof = prove(staged.model)
             # The proof is done: the limit must not strike while files are put in place.
             end_time_limit()
             stage.commit()
-    return _report(exported, instances[0], opset, [*cast_notes, *spread_notes], proof, staged)
+    return _report(exported, instances[0], opset, notes, proof, staged)
+
+
+def _choose_tolerance(instance: Instance, tolerance: float | None) -> tuple[ExportTolerance, list[str]]:
+    """Return the tolerance of the outputs, by default that of the least precise float inside, and a note where that decides."""
+    chosen, types = tolerate_export(tolerance).by_dtype, instance.static.inference.types
+    coarsest = find_coarsest(dtype for dtypes in types.values() for dtype in dtypes)
+    heads = [types[head.node][head.index] or "" for head in instance.static.part.heads]
+    if tolerance is not None or not any(chosen[dtype] < chosen[coarsest] for dtype in heads if dtype in chosen):
+        return ExportTolerance(by_dtype=chosen), []
+    note = f"compared up to {chosen[coarsest]:g} of the largest value, as values inside are {coarsest}"
+    return ExportTolerance(by_dtype={name: max(limit, chosen[coarsest]) for name, limit in chosen.items()}), [note]
 
 
 def _cast(source: Checkpoint, dtype: str) -> tuple[Checkpoint, list[str]]:

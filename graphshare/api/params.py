@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 
 from graphshare.arguments import Natural, NotNegative
-from graphshare.checkpoint.load import Names, StrPath, as_names, find_both_params, find_params
+from graphshare.checkpoint.load import Names, StrPath, as_checkpoint, as_names, find_both_params, find_params
 from graphshare.errors import Fault, UsageError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.paths import UsedFile, base_name, place_output, refuse_inputs_as_outputs
+from graphshare.formats.model_format import Capability, require
 from graphshare.formats.model_names import PARAMETER_FORMATS, name_of_file
 from graphshare.formats.params.convert import Conversion, choose_cast, describe_conversion, plan_conversion, stage_params
 from graphshare.formats.params.diff import ParameterDiff, diff_parameters
@@ -31,6 +32,8 @@ def convert(
     dtype: str | None = None,
     keep: Names | None = None,
     in_place: bool = False,
+    graph: StrPath | None = None,
+    blocks: StrPath | None = None,
 ) -> Conversion:
     """Convert the parameter file ``source`` (format by content) to ``target`` (format ``to``, or by its suffix).
 
@@ -45,10 +48,13 @@ def convert(
     keep theirs. Without ``keep`` float16 leaves out the statistics, gamma and beta of BatchNorm, which MXNet takes in float32
     only; an empty ``keep`` keeps nothing. Streams one array at a time.
 
+    With ``graph`` the names of Gluon's ``save_parameters`` (``features.0.weight``) become those of the graph that the net
+    exported, with ``arg:`` and ``aux:``; with a file ``blocks`` of ``save_parameters`` too, the graph's names become its names.
+
     Raises:
         InputError: the source cannot be read.
-        UsageError: a stem has several parameter files.
-        RefusedError: records that the target cannot hold; all are named.
+        UsageError: a stem has several parameter files; ``blocks`` is given without ``graph``.
+        RefusedError: records that the target cannot hold; blocks whose place in the graph cannot be told; all are named.
         OutputError: the target cannot be written; it is then as it was.
     """
     path, target = local_path(find_params(source, epoch=epoch)), local_path(os.fspath(target))
@@ -59,6 +65,15 @@ def convert(
     refuse_inputs_as_outputs([UsedFile(target, "parameters")], [UsedFile(path, "parameters")], in_place=in_place)
     file = read_index(path)
     plan = plan_conversion(file, format_, as_names(select), tie)
+    if graph is not None:
+        from graphshare.api.block_names import name_for_blocks, name_for_graph  # shapes need numpy, other conversions do not
+
+        nodes = as_checkpoint(graph).graph
+        require(nodes, Capability.PARAMETER_FILE, what="`graph`")
+        named = name_for_graph(nodes, file, plan) if blocks is None else name_for_blocks(nodes, file, plan, find_params(blocks))
+        plan = list(named)
+    elif blocks is not None:
+        raise UsageError(Fault("`blocks` needs `graph`", hint="name the symbol file that the net exported"))
     cast = choose_cast(file, plan, dtype, None if keep is None else as_names(keep))
     np_shape |= any(record.layout == "V3" for record, _ in plan)  # MXNet reads no file with V2 and V3 records
     with OutputTransaction() as stage:

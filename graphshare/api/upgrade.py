@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 
+from graphshare.arguments import Text
 from graphshare.checkpoint.load import Model, as_checkpoint
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
-from graphshare.errors import Fault, UsageError, locate_refusals
+from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
 from graphshare.formats.model_format import Capability, require
 from graphshare.formats.mxnet.source import restyle
 from graphshare.ir.graph import Branch, Graph, Kept, Rewrite
 from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
+from graphshare.rewrite.downgrade import OldVersion
 from graphshare.rewrite.upgrade import upgrade as upgrade_graph
 from graphshare.text.markup import quote_shell
 
@@ -34,6 +36,33 @@ def upgrade(model: Model, *, keep_amp_cast: bool = False) -> Checkpoint:
         check_belongs(source.parameter_file, source.graph)
         rewrite = upgrade_graph(source.graph, keep_amp_cast=keep_amp_cast)
     return follow_rewrite(source, rewrite, notes=notes_on(source.parameter_file, rewrite.graph))
+
+
+def downgrade(model: Model, version: Text) -> Checkpoint:
+    """Make the graph what MXNet ``version`` reads, from 0.9.5 (``"0.9.5"``) to 1.8; saved parameters have its form too.
+
+    Between the versions that were measured (0.9.5, 0.10.0, 0.12.1, 1.2.1, 1.4.1, 1.6.0) the one before decides, and a note
+    says so.
+
+    Raises:
+        UsageError: the version is not one of these.
+        RefusedError: as :func:`upgrade`; the version lacks operators, attributes or dtypes; all are listed.
+    """
+    source = as_checkpoint(model)
+    require(source.graph, Capability.UPGRADE, where=source.where)
+    old = OldVersion(version)
+    with locate_refusals(source):
+        check_belongs(source.parameter_file, source.graph)
+        rewrite = old.downgrade(source.graph)
+        records = () if source.parameter_file is None else source.parameter_file.records
+        # Its operator Cast tells which dtypes a version has.
+        lacking = [record for record in records if record.dtype and not old.has(f"Cast.dtype={record.dtype}")]
+        if lacking:
+            raise RefusedError([Fault(f"MXNet {version} lacks {each.dtype}, the type of {each.key!r}") for each in lacking])
+    notes = notes_on(source.parameter_file, rewrite.graph)
+    if not f"{version}.0".startswith(f"{old.measured}."):
+        notes = [*notes, f"judged by MXNet {old.measured}, the last one measured before {version}"]
+    return follow_rewrite(source, rewrite, notes=notes)
 
 
 def format(model: Model, layout: str | None = None) -> Checkpoint:

@@ -21,7 +21,7 @@ from graphshare.formats.mxnet.source import SPECIAL
 from graphshare.ir.graph import Branch, Graph, Kept, Node, Rewrite
 from graphshare.ir.rebuild import StoredNames, rename_node
 from graphshare.text.format import encode_json, format_count
-from graphshare.text.names import did_you_mean
+from graphshare.text.names import did_you_mean, find_numbered
 from graphshare.text.summary import ShortRepr, quote_name
 from graphshare.text.urls import local_path
 
@@ -227,17 +227,20 @@ def _by_id(map_file: MapFile, graph: Graph, inverse: bool) -> dict[Node, str]:
 
 def _by_name(names: Mapping[str, str], graph: Graph, where: str) -> dict[Node, str]:
     by_name: dict[str, list[Node]] = {}
-    for node in graph.nodes:
+    for node in dict.fromkeys((*(head.node for head in graph.heads), *graph.nodes)):
         by_name.setdefault(node.name, []).append(node)
         for output in node.details.outputs:
             if output and output != node.name:
                 by_name.setdefault(output, []).append(node)
-    unknown = [name for name in names if name not in by_name]
+    # The second of several nodes of one name is NAME#1, as wherever names of a graph are given.
+    numbered = {name: one for name in names if (one := find_numbered(name, by_name)) is not None}
+    unknown = [name for name in names if name not in by_name and name not in numbered]
     if unknown:
         raise InputError(
             [Fault(f"the graph has no node named {name!r}", where=where, hint=did_you_mean(name, by_name)) for name in unknown]
         )
-    return {node: names.get(node.name, node.name) for old in names for node in by_name[old]}
+    new = {node: names.get(node.name, node.name) for old in names for node in by_name.get(old, ())}
+    return {**new, **{node: names[name] for name, node in numbered.items()}}
 
 
 def describe_rewrite(model: Checkpoint) -> dict[str, Any]:

@@ -43,6 +43,7 @@ from graphshare.formats.model_format import (
     require,
 )
 from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_FORMATS, STEM_END, find_stem, name_of_file, params_path
+from graphshare.formats.mxnet.source import get_source
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph
 from graphshare.ops.attributes import has_np_shape
@@ -334,7 +335,11 @@ def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: OutputT
     np_shape = any(record.layout == "V3" for record in file.records)
     np_shape |= in_memory and has_np_shape(graph.attrs)
     format_ = next((name for name in PARAMETER_FORMATS if base_name(target).lower().endswith(f".{name}")), file.format)
-    stage_params(parts, stage, target, to=format_, densify=in_memory, np_shape=np_shape, verify_bytes=verify_bytes)
+    layout = get_source(graph).params_layout
+    if layout and all(record.layout <= layout for record in file.records):
+        layout = ""  # an older form is read as well
+    options: dict[str, Any] = {"densify": in_memory, "np_shape": np_shape, "verify_bytes": verify_bytes, "layout": layout}
+    stage_params(parts, stage, target, to=format_, **options)
 
 
 def _stage_arrays(arrays: Mapping[str, Any], target: str, stage: OutputTransaction) -> list[bytes]:

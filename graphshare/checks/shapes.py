@@ -86,14 +86,21 @@ class Shapes:
         stored = {node: record.shape for node, record in self.records.items() if record.shape is not None}
         return {**stored, **self._select_given_shapes()}
 
-    def _infer(self, shapes: dict[Node, PartialShape], dtypes: dict[Node, str] | None) -> Inference | Fault | None:
+    def fit(self, graph: Graph) -> bool:
+        """Whether the shapes fit another graph of the same variables."""
+        return not isinstance(self._infer(self._collect_shapes(), None, graph), Fault)
+
+    def _infer(
+        self, shapes: dict[Node, PartialShape], dtypes: dict[Node, str] | None, other: Graph | None = None
+    ) -> Inference | Fault | None:
         if self.graph is None:
             return None
         from graphshare.ops.inference import infer  # start-up: inference needs numpy, most files do not
 
         try:
             held = self.records.keys() - self._select_given_shapes().keys()
-            return infer(self.graph, shapes, dtypes, nodes=self._nodes, default_type=None, held=held)
+            graph, nodes = (self.graph, self._nodes) if other is None else (other, None)
+            return infer(graph, shapes, dtypes, nodes=nodes, default_type=None, held=held)
         except GraphshareError as error:
             return error.faults[0]
 

@@ -43,6 +43,7 @@ COMMANDS = {
     "export": "Export to ONNX, keep tied weights tied, and prove the result.",
     "unfix": "Free sizes that an ONNX file fixes, and prove the result.",
     "upgrade": "Write what MXNet 1.9.1 would write after loading the file.",
+    "downgrade": "Write a symbol file for an older MXNet.",
     "format": "Reformat a symbol file, or check its format.",
     "inspect": "Summarize inputs, outputs, parameters, costs and layers.",
     "run": "Compute a graph's outputs.",
@@ -58,7 +59,19 @@ COMMANDS = {
 }
 # The commands in the order of the help and of the README; those of no group come last.
 GROUPS = {
-    "Rewrite": ("duplicate", "share", "extract", "rename", "group", "fold", "unfix", "export", "upgrade", "format"),
+    "Rewrite": (
+        "duplicate",
+        "share",
+        "extract",
+        "rename",
+        "group",
+        "fold",
+        "unfix",
+        "export",
+        "upgrade",
+        "downgrade",
+        "format",
+    ),
     "Prove": ("verify", "compare", "check", "diff", "rules"),
     "Look": ("inspect", "run", "draw", "params"),
     "Many models": ("pool", "foreach"),

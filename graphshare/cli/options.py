@@ -149,7 +149,12 @@ engines = _option(
 strict_engine = _option("--strict-engine", is_flag=True, help="Refuse nodes that the engine cannot compute.")
 upgrade_first = _option("--upgrade", "upgrade_first", is_flag=True, help="Upgrade the graph to MXNet 1.9.1 first.")
 branch_prefixes = _option(
-    "-p", "--prefix", "prefixes", metavar="P", multiple=True, help="Prefix of a branch [detected if possible]."
+    "-p",
+    "--prefix",
+    "prefixes",
+    metavar="P",
+    multiple=True,
+    help="Prefix of a branch, or another part of its names [detected if possible].",
 )
 
 

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 import msgspec
 import numpy as np
 
-from graphshare.analysis.name_lists import output_name, resolve_targets
+from graphshare.analysis.name_lists import name_outputs, resolve_targets
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.arguments import Natural
 from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names
@@ -27,7 +27,7 @@ from graphshare.execute.interpreter import SMALL, Memo, Pool, run_plan
 from graphshare.execute.plan import ExecutionPlan, PlanStep, make_plan
 from graphshare.execute.prepare.assignment import assign_values, refuse_missing
 from graphshare.execute.prepare.feeds import for_variables, parameter_values
-from graphshare.execute.prepare.prepare import runnable_part, unique_names
+from graphshare.execute.prepare.prepare import runnable_part
 from graphshare.execute.prepare.variable_values import as_array, convert_feed, random_stream
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
@@ -76,9 +76,9 @@ def bind(
     again = partial(bind, source, targets=names, seed=seed, engine=engine, strict_engine=strict_engine, max_memory=max_memory)
     with locate_refusals(source):
         check_belongs(params, graph)
-        wanted = resolve_targets(names, graph.nodes, option="`targets`") if names else list(graph.heads)
+        wanted = resolve_targets(names, graph.nodes, option="`targets`", heads=graph.heads) if names else list(graph.heads)
         part, _ = runnable_part(graph, wanted)
-        outputs = unique_names([output_name(entry) for entry in wanted])
+        outputs = name_outputs(graph, wanted)
         if not has_kernels(graph):
             with memory_limit(size):
                 return _BoundWhole(open_computation(part, params, source.where), outputs, again, size)

@@ -16,7 +16,7 @@ import numpy as np
 
 from graphshare.analysis.batch_axis import follow_batch
 from graphshare.analysis.branches import spread_inputs
-from graphshare.analysis.name_lists import output_name, resolve_targets
+from graphshare.analysis.name_lists import name_outputs, resolve_targets
 from graphshare.arguments import Natural, Positive, Seconds
 from graphshare.checkpoint.load import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.checkpoint.model import Checkpoint
@@ -26,7 +26,7 @@ from graphshare.execute.engines.executor import Executor
 from graphshare.execute.interpreter import Timing
 from graphshare.execute.prepare.fed_values import as_values
 from graphshare.execute.prepare.feeds import GivenShape
-from graphshare.execute.prepare.prepare import prepare, runnable_part, unique_names
+from graphshare.execute.prepare.prepare import prepare, runnable_part
 from graphshare.formats.images.images import Images, describe_images, suggest_preparation
 from graphshare.formats.params.arrays import have_equal_values
 from graphshare.formats.params.narrow_dtypes import is_number, name_dtype, widen
@@ -292,7 +292,7 @@ def _find_batch_axes(graph: Graph, images: Mapping[str, Images], targets: Sequen
     Raises:
         RefusedError: operators that mix the samples of a batch; all are listed.
     """
-    heads = resolve_targets(targets, graph.nodes, option="`targets`") if targets else list(graph.heads)
+    heads = resolve_targets(targets, graph.nodes, option="`targets`", heads=graph.heads) if targets else list(graph.heads)
     part, _ = runnable_part(graph, heads)
     nodes = post_order(entry.node for entry in part.heads)
     inputs = {node: 0 for node in nodes if node.is_variable and node.name in images}
@@ -302,7 +302,7 @@ def _find_batch_axes(graph: Graph, images: Mapping[str, Images], targets: Sequen
     if couplings:
         hint = "leave `batch` out: all images are one batch then"
         raise RefusedError([Fault(f"{c.node.op} {c.why}", node=c.node.name, hint=hint) for c in couplings])
-    names = unique_names([output_name(entry) for entry in heads])
+    names = name_outputs(graph, heads)
     places = [places_at.get((head.node, head.index)) for head in part.heads]
     return {name: None if at is None else at.axis for name, at in zip(names, places, strict=True)}
 

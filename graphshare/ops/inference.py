@@ -289,7 +289,7 @@ def choose_sizes(inference: Inference, lists: Collection[Node] = ()) -> tuple[In
     """Return the inference with sizes chosen for variables of known rank, and the chosen shapes; no shapes if no sizes fit.
 
     Axis 0 becomes 1, the channels of an image 3, all other unknown sizes of all variables one number. Dtypes stay. Variables
-    in ``lists`` get one axis where nothing determines their rank.
+    in ``lists`` get as few axes as fit where nothing determines their rank.
     """
     nodes, np_shape = inference.nodes, isinstance(inference.shapes, ShapeTable) and inference.shapes.np_shape
     unknown = [node for node in nodes if node.is_variable and not is_known(inference.shapes[node][0])]
@@ -305,14 +305,20 @@ def choose_sizes(inference: Inference, lists: Collection[Node] = ()) -> tuple[In
             return None
         return trial
 
-    start = inference
-    if unranked := {node: (None,) for node in unknown if node in lists and inference.shapes[node][0] is None}:
-        start = infer_with(inference, unranked) or inference
-    partly = {node: shape for node in unknown if (shape := start.shapes[node][0]) is not None}
-    for size in dict.fromkeys((*_USUAL, *_SMALL)) if partly else ():
-        trial = infer_with(start, {node: _fill_shape(shape, size) for node, shape in partly.items()})
-        if trial is not None and _all_positive(trial.shapes[node] for node in nodes):
-            return trial, {node: tuple(d or 0 for d in trial.shapes[node][0] or ()) for node in partly}
+    unranked = [node for node in unknown if node in lists and inference.shapes[node][0] is None]
+    # An RNN's labels go through Reshape(-1): they have as many elements as what is left, in one axis or more.
+    rows = [row[0] for node, row in inference.shapes.items() if unranked and node.op and row and row[0] and len(row[0]) == 1]
+    sizes = {1: dict.fromkeys((*_USUAL, *_SMALL)), 2: dict.fromkeys(filter(None, (shape[0] for shape in rows)))}
+    for rank in (1, 2) if unranked else (1,):
+        start = infer_with(inference, dict.fromkeys(unranked, (None,) * rank)) if unranked else inference
+        if start is None and rank > 1:
+            continue
+        start = start or inference
+        partly = {node: shape for node in unknown if (shape := start.shapes[node][0]) is not None}
+        for size in sizes[rank] if partly else ():
+            trial = infer_with(start, {node: _fill_shape(shape, size) for node, shape in partly.items()})
+            if trial is not None and _all_positive(trial.shapes[node] for node in nodes):
+                return trial, {node: tuple(d or 0 for d in trial.shapes[node][0] or ()) for node in partly}
     return inference, {}
 
 

@@ -69,7 +69,7 @@ def plan_duplicate(
     if odd:
         raise RefusedError(odd)
     notes = note_unknown_roles(roles, mode)
-    targets = resolve_targets(upto, graph.nodes, option="`upto`") if upto else None
+    targets = resolve_targets(upto, graph.nodes, option="`upto`", heads=graph.heads) if upto else None
     surplus = held - {node.name for node in roles} - {i.name for i in list_implied_variables(graph)} if held else ()
     shared = dict.fromkeys([*tied, *used_by_all])
     rewrite = add_branches(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 
-from graphshare.analysis.name_lists import output_name, resolve_targets
+from graphshare.analysis.name_lists import name_outputs, resolve_targets
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
@@ -24,7 +24,7 @@ def extract(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] = ()) -
     entries: list[list[Entry]] = []
     for names, option in ((targets, "`targets`"), (cuts, "`cuts`")):
         try:
-            entries.append(resolve_targets(names, nodes, option=option))
+            entries.append(resolve_targets(names, nodes, option=option, heads=graph.heads))
         except RefusedError as error:
             faults.extend(error.faults)
     if not targets:
@@ -32,8 +32,8 @@ def extract(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] = ()) -
     if faults:
         raise RefusedError(faults)
     named: dict[tuple[Node, int], str] = {}
-    for entry in entries[1]:
-        named[entry.node, entry.index] = output_name(entry)
+    for entry, name in zip(entries[1], name_outputs(graph, entries[1]), strict=True):
+        named[entry.node, entry.index] = name
     reached = _find_reached(entries[0], named)
     active = {node for node, _ in reached}  # of a node that is cut by its own name, one output that is needed is enough
     named = {key: name for key, name in named.items() if key in reached or key[0] not in active or name in cuts}

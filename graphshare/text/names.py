@@ -6,8 +6,9 @@ A name identifies nothing in a graph (edges do); these functions only read and b
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
+from typing import TypeVar
 
 from graphshare.text.format import format_names
 
@@ -17,6 +18,8 @@ _COMPARED = 20_000
 _LISTED = 6  # names of a hint where none is similar
 _PER_THING = 4  # names that one thing may have
 _PAIR = r"((?:[^=\\]|\\.)*)=(.*)"
+_NUMBERED = re.compile(r"(.*)#([0-9]{1,9})", re.DOTALL)
+T = TypeVar("T")
 
 
 def split_key(key: str) -> tuple[str, str]:
@@ -38,6 +41,30 @@ def split_pair(text: str) -> tuple[str, str] | None:
     r"""Split ``A=B`` at its first ``=``; ``\=`` in the left name stands for ``=``. Return None where there is none."""
     match = re.fullmatch(_PAIR, text, re.DOTALL)
     return (match[1].replace("\\=", "="), match[2]) if match else None
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """Return ``names`` with ``#1``, ``#2``... appended to those that repeat an earlier one."""
+    taken, numbers = set(names), dict.fromkeys(names, -1)
+    unique = []
+    for name in names:
+        numbers[name] += 1
+        numbered = name
+        while numbers[name] and (numbered := f"{name}#{numbers[name]}") in taken:
+            numbers[name] += 1
+        taken.add(numbered)
+        unique.append(numbered)
+    return unique
+
+
+def find_numbered(name: str, named: Mapping[str, Sequence[T]]) -> T | None:
+    """Return the thing that ``NAME#1`` means, the second of several things named ``NAME``; ``NAME#0`` is the first.
+
+    None where a thing has that very name, or ``NAME`` is not the name of several.
+    """
+    match = None if name in named else _NUMBERED.fullmatch(name)
+    same = named.get(match[1], ()) if match else ()
+    return same[int(match[2])] if match and len(same) > 1 and int(match[2]) < len(same) else None
 
 
 class KnownPrefixes:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from graphshare.analysis.branches import HeadPairs, find_prefixes, pair_by_prefix
+from graphshare.analysis.branches import HeadPairs, find_branches, find_prefixes, pair_by_prefix
 from graphshare.analysis.name_lists import internals, list_implied_variables, output_name, resolve_targets
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.checkpoint.map_file import NodeFinder, read_map
@@ -31,13 +31,25 @@ _TITLES = ("the original", "the other model")
 def pair_branches(graph: Graph, prefixes: Sequence[str], map_file: str | None) -> list[HeadPairs]:
     """Return the branches of a grouped graph: by ``map_file``, by ``prefixes``, or by the names of the outputs.
 
+    Without both, branches are told by prefixes, by other parts of these names, or as towers of one block that have all names
+    in common.
+
     Raises:
         InputError: the map cannot be read or is of another graph.
         RefusedError: heads have no counterpart, or the branches cannot be told apart.
     """
     if map_file:
         return _pair_by_map(graph, map_file)
-    return pair_by_prefix(graph, prefixes or find_prefixes(graph))
+    if prefixes:
+        return pair_by_prefix(graph, prefixes)
+    try:
+        detected = find_prefixes(graph)
+    except RefusedError:
+        # Prefixes are what this package gives branches; others name them by suffixes, or all alike.
+        if pairs := find_branches(graph):
+            return pairs
+        raise
+    return pair_by_prefix(graph, detected)
 
 
 def pair_by_rewrite(rewrite: Rewrite) -> list[HeadPairs]:
@@ -180,7 +192,7 @@ def _choose_outputs(
 ) -> list[tuple[Entry, Entry]]:
     """Return the targets in the left model, with the values of the right one that have their names."""
     with locate_refusals(left):
-        chosen = resolve_targets(targets, left.graph.nodes, option="`targets`")
+        chosen = resolve_targets(targets, left.graph.nodes, option="`targets`", heads=left.graph.heads)
     wanted = [_rename(output_name(entry), entry.node.name, names) for entry in chosen]
     values = _find_values(right.graph, wanted)
     faults = [

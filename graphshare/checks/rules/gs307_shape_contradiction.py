@@ -1,5 +1,10 @@
 """GS307: shapes that contradict each other."""
 
+from collections.abc import Mapping
+from functools import partial
+
+import msgspec
+
 from graphshare.checks.rule import (
     CheckContext,
     Example,
@@ -12,9 +17,15 @@ from graphshare.checks.rule import (
     symbol,
     variable,
 )
-from graphshare.checks.shapes import find_shapes
+from graphshare.checks.shapes import Shapes, find_shapes
 from graphshare.errors import Fault
+from graphshare.ir.graph import Node
+from graphshare.ir.rebuild import rebuild_graph
+from graphshare.ops.registry import canonical, find_signature
+from graphshare.text.format import format_names
 
+_TRIED = 10  # each trial infers all shapes again
+_KEY = "pooling_convention"
 _CHAIN = symbol(
     variable("data"),
     variable("a_weight"),
@@ -42,4 +53,31 @@ def find(context: CheckContext) -> Violations:
         result = shapes.with_shapes
     if isinstance(result, Fault):
         node = shapes.find_operator(result.node)
-        yield Violation(result.message, node=node, hint=result.hint, name=result.node)
+        hint = _suggest_convention(shapes) or result.hint
+        yield Violation(result.message, node=node, hint=hint, name=result.node)
+
+
+def _suggest_convention(shapes: Shapes) -> str:
+    """Return a hint that names the Poolings that fit if they round the other way: MXNet of 2015 rounded sizes up."""
+    graph = shapes.graph
+    if graph is None:
+        return ""
+    pools = {node: other for node in graph.nodes if canonical(node.op) == "Pooling" and (other := _round_otherwise(node))}
+    for chosen in ([*pools], *([node] for node in list(pools)[:_TRIED])):
+        others = {node: pools[node] for node in chosen}
+        if others and shapes.fit(rebuild_graph(graph, partial(_replace, others))[0]):
+            texts = [f"pooling_convention={other.attrs[_KEY]} of {other.name!r}" for other in others.values()]
+            return f"{format_names(texts, 4)} fits; files of 2015 round up (full) and do not say so"
+    return ""
+
+
+def _round_otherwise(node: Node) -> Node | None:
+    """Return a Pooling that rounds the other way; None where sizes are not rounded."""
+    signature = find_signature(node)
+    value = None if signature is None or signature.value(node.attrs, "global_pool") else signature.value(node.attrs, _KEY)
+    other = {"valid": "full", "full": "valid"}.get(value or "")
+    return None if other is None else msgspec.structs.replace(node, attrs={**node.attrs, _KEY: other})
+
+
+def _replace(others: Mapping[Node, Node], node: Node) -> Node:
+    return others.get(node, node)

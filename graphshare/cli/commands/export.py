@@ -87,7 +87,8 @@ def command(
 
     Before the file is in place ONNX's checker reads it, and onnxruntime and graphshare compute it on equal inputs: those of
     --feed, and the rest drawn with --seed. Every output must agree, up to --tolerance (1e-4 of its largest number, of float16
-    1e-2), and the branches of a siamese network must be equal bit for bit. This needs `pip install onnx onnxruntime`.
+    1e-2, also where it is inside alone), and the branches of a siamese network must be equal bit for bit. This needs `pip
+    install onnx onnxruntime`.
 
     Shapes are fixed, unless --dynamic-batch or --dynamic leave some sizes open. A batch stays open only where no operator mixes
     its samples, and other sizes where the graph's nodes allow it; such a model is proved at two sizes.

@@ -54,8 +54,8 @@ def command(
     """Cut out the minimal subgraph for some outputs.
 
     NAME is an output (conv1_output), a node (conv1: all its outputs) or a glob ('conv*': the outputs of all operators that it
-    matches; re:expression works too). Without --target, --branch keeps all outputs. Parameters that are no longer needed are
-    left out of the parameter file.
+    matches; re:expression works too). Of several nodes of one name NAME#1 is the second, and NAME#0 the first. Without
+    --target, --branch keeps all outputs. Parameters that are no longer needed are left out of the parameter file.
     """
     if not targets and branch is None:
         raise UsageError(

@@ -39,6 +39,7 @@ EXAMPLES = {
     "params convert": [
         ("for other tools", "graphshare params convert lenet-0000.params lenet.safetensors"),
         ("one layer", "graphshare params convert lenet-0000.params conv1.npz --select 'conv1*'"),
+        ("the names of a graph", "graphshare params convert lenet-0000.params named.params --graph lenet-symbol.json"),
         ("half the size", "graphshare params convert lenet-0000.params half.params --dtype float16"),
     ],
 }
@@ -182,6 +183,8 @@ def diff_(left: str, right: str, format_: str, **settings: Any) -> int:
     multiple=True,
     help="With --dtype: names that keep their type, a glob or =name; '' for none [float16: BatchNorm].",
 )
+@click.option("--graph", metavar="GRAPH", help="Give names of Gluon's save_parameters those that this exported graph has.")
+@click.option("--blocks", metavar="FILE", help="With --graph: give the graph's names those of this save_parameters file.")
 @select
 @options.in_place
 def convert(source: str, target: str, dtype: str | None, keep: tuple[str, ...], **settings: Any) -> None:
@@ -191,6 +194,10 @@ def convert(source: str, target: str, dtype: str | None, keep: tuple[str, ...], 
 
     With --dtype float16 the statistics, gamma and beta of BatchNorm stay as they are, which MXNet takes in float32 only; in an
     ONNX model so do the inputs of BatchNormalization and Resize other than the data. --keep names different ones instead.
+
+    Gluon's save_parameters numbers blocks (features.0.weight), and the graph that the net exports has other names. With --graph
+    they are matched by attributes, shapes and order: a block's layers must have been set in the order in which they were made.
+    Blocks that cannot be told apart are refused by name. --blocks goes the other way, to the names of a file of the same net.
 
     Ties of .safetensors (names that its metadata map to others, as safetensors.torch.save_model writes them) stay ties there.
     """

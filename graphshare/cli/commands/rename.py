@@ -50,7 +50,7 @@ def command(
 
     Names inside subgraphs stay as they are: they are bound by position. A name that would collide with another is
     refused. Each * in --to stands for the text that the next * of the pattern matched. Of several rules for one name the last
-    wins; swaps work.
+    wins; swaps work. Of several nodes of one name NAME#1 is the second, and NAME#0 the first.
     """
     rules = matches_of_options(match, to)
     result = rename(source, make_ruleset(rules_file, rules) if rules or rules_file else None, **settings)

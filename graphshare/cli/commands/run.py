@@ -182,8 +182,8 @@ def command(
 ) -> None:
     """Compute a graph's outputs.
 
-    Only what the targets need is computed. The result's keys are MXNet's output names; repeated names get #1, #2... at the end.
-    Without -o a table of the outputs is printed.
+    Only what the targets need is computed. The result's keys are MXNet's output names; repeated names get #1, #2... at the end,
+    and --target takes them so. Without -o a table of the outputs is printed.
 
     With --sgd-steps the parameters are trained first, as MXNet's Module does it: labels are fed like other inputs, the outputs
     are those after the last step, and --params-out takes the new parameters.

@@ -74,6 +74,9 @@ def command(
     ones are both run at the sizes of either, on the same values. Open sizes are drawn with one sample and with two, and any two
     inputs of one type differ in at least one set; --rounds adds sets.
 
+    Without --prefix and --map the outputs' names tell the branches, by a prefix, or by a suffix or another word (out_left and
+    out_right). Towers of a Gluon block that is used several times have all names in common: their inputs tell them apart.
+
     --layers also compares inner outputs, and names the first that differs, in topological order. It changes no verdict.
 
     With --engine numpy,onnxruntime both engines compute everything and are also compared with each other, so that no engine

@@ -26,7 +26,7 @@ from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Node
 from graphshare.text.markup import quote_shell
-from graphshare.text.names import did_you_mean, split_pair
+from graphshare.text.names import did_you_mean, find_numbered, split_pair
 from graphshare.text.urls import is_url
 
 T = TypeVar("T")
@@ -109,20 +109,23 @@ def _read_images(path: str, settings: ImageSettings) -> dict[str, Any]:
 
 
 def for_variables(by_name: Mapping[str, T], variables: Collection[Node], *, option: str) -> dict[Node, T]:
-    """Return values that are given by name by variable node.
+    """Return values that are given by name by variable node; ``NAME#1`` is the second of several variables of one name.
 
     Raises:
         RefusedError: names that belong to no variable; all are listed with similar ones.
     """
-    known = {node.name for node in variables}
+    known: dict[str, list[Node]] = {}
+    for node in dict.fromkeys(variables):
+        known.setdefault(node.name, []).append(node)
+    numbered = {one: by_name[name] for name in by_name if (one := find_numbered(name, known)) is not None}
     faults = []
     for name in by_name:
-        if name not in known:
+        if name not in known and find_numbered(name, known) is None:
             hint = did_you_mean(name, known) or f"the variables are {', '.join(sorted(known)[:8])}"
             faults.append(Fault(f"{option} {name!r} names no variable", hint=hint))
     if faults:
         raise RefusedError(faults)
-    return {node: by_name[node.name] for node in variables if node.name in by_name}
+    return {**{node: by_name[node.name] for node in variables if node.name in by_name}, **numbered}
 
 
 def parameter_values(

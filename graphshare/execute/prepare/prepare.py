@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from graphshare.analysis.name_lists import list_implied_variables, output_name, resolve_targets
+from graphshare.analysis.name_lists import list_implied_variables, name_outputs, output_name, resolve_targets
 from graphshare.analysis.roles import Role, assign_roles
 from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
@@ -30,6 +30,7 @@ from graphshare.ops.kernel import Array
 from graphshare.ops.registry import visible_outputs
 from graphshare.rewrite.upgrade import upgrade
 from graphshare.text.format import format_count, format_names
+from graphshare.text.names import unique_names as unique_names
 
 UPGRADED_BEFORE = 905  # up to here MXNet's loader gave operators another meaning than the file's text has today
 
@@ -78,7 +79,7 @@ def prepare(
     ``executor`` that of :func:`choose_executor`.
     """
     check_belongs(params, graph)
-    heads = resolve_targets(targets, graph.nodes, option="`targets`") if targets else list(graph.heads)
+    heads = resolve_targets(targets, graph.nodes, option="`targets`", heads=graph.heads) if targets else list(graph.heads)
     wanted = {(entry.node, entry.index) for entry in heads}
     if all_outputs:
         roles = assign_roles(graph, held=list_parameter_names(params), as_input=as_input)
@@ -89,7 +90,7 @@ def prepare(
     variables = [node for node in post_order(entry.node for entry in part.heads) if node.is_variable]
     fed = _by_variable(feeds, variables, graph, names, "`feeds`", notes)
     shaped = _by_variable(shapes, variables, graph, names, "`shapes`", notes)
-    output_names = unique_names([output_name(entry) for entry in heads])
+    output_names = name_outputs(graph, heads)
     own = frozenset(n for n, entry in zip(output_names, heads, strict=True) if (entry.node, entry.index) in wanted)
     computation = open_computation(part, params, where, executor, as_input=as_input)
     if all_outputs and (left_out := set(computation.unreadable).difference(own)):
@@ -160,20 +161,6 @@ def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[
             raise
         return part, {}, 0
     return rewrite.graph, rewrite.branches[0].images, implied
-
-
-def unique_names(names: Sequence[str]) -> list[str]:
-    """Return ``names`` with ``#1``, ``#2``... appended to those that repeat an earlier one."""
-    taken, numbers = set(names), dict.fromkeys(names, -1)
-    unique = []
-    for name in names:
-        numbers[name] += 1
-        numbered = name
-        while numbers[name] and (numbered := f"{name}#{numbers[name]}") in taken:
-            numbers[name] += 1
-        taken.add(numbered)
-        unique.append(numbered)
-    return unique
 
 
 def describe_conversions(assigned: Assignment) -> list[str]:

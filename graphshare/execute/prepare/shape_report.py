@@ -184,7 +184,7 @@ def infer_part(
             a kind are listed.
     """
     check_belongs(params, graph)
-    heads = resolve_targets(targets, graph.nodes, option="`upto`") if targets else graph.heads
+    heads = resolve_targets(targets, graph.nodes, option="`upto`", heads=graph.heads) if targets else graph.heads
     part, notes = runnable_part(graph, heads)
     roles = assign_roles(part, held=list_parameter_names(params), as_input=as_input)
     nodes = post_order(entry.node for entry in part.heads)

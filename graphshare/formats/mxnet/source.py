@@ -81,7 +81,8 @@ class MxnetSource(Source, frozen=True):
     """The facts that a graph keeps of its symbol file.
 
     ``keys`` are the keys of the graph object in order, ``form`` serves nodes without one. ``irregular`` keeps an ``arg_nodes``
-    or ``node_row_ptr`` that does not follow from the nodes. ``nodes_text`` is None unless the file's own text can be copied,
+    or ``node_row_ptr`` that does not follow from the nodes. ``params_layout`` is the form of parameter records that an older
+    MXNet reads, empty for any. ``nodes_text`` is None unless the file's own text can be copied,
     ``text`` is None for a graph that was not read from a file, or whose text is written anew.
     """
 
@@ -93,6 +94,7 @@ class MxnetSource(Source, frozen=True):
     irregular: Mapping[str, Any] = EMPTY
     nodes_text: NodesText | None = None
     text: FileText | None = None
+    params_layout: str = ""
 
     def after_rename(self, images: Mapping[Node, Node] | None = None) -> MxnetSource:
         """Return how the graph is written under other names: new strings are escaped as MXNet reads them."""

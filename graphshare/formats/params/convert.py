@@ -94,24 +94,26 @@ def stage_params(
     np_shape: bool = False,
     verify_bytes: bool = False,
     cast: Cast | None = None,
+    layout: str = "",
 ) -> ParameterFile | None:
     """Stage one file with the planned records of several, file by file; return its index as read back.
 
     The format is the first file's unless ``to`` names another. Within ``.params`` byte ranges are copied and nothing is
     decoded; else one array at a time is in memory. None is returned for an output that cannot be read back (a pipe). Nothing
     is in place before the caller commits ``stage``. ``verify_bytes`` compares the data too, where records were copied. ``cast``
-    gives arrays another dtype. Raises RefusedError, InputError, OutputError, SelfCheckError.
+    gives arrays another dtype, ``layout`` records another form. Raises RefusedError, InputError, OutputError, SelfCheckError.
     """
     format_ = find_format(to or parts[0][0].format)
-    copies = cast is None and all(_can_copy(*part, format_, densify) for part in parts)
-    refused = [fault for part in parts for fault in _refuse_plan(*part, format_, cast, densify=densify, np_shape=np_shape)]
+    copies = cast is None and not layout and all(_can_copy(*part, format_, densify) for part in parts)
+    options = WriteOptions(np_shape=np_shape, layout=layout)
+    refused = [fault for part in parts for fault in _refuse_plan(*part, format_, cast, options, densify=densify)]
     if refused:
         raise RefusedError(refused)
     out = stage.open(target)
     if copies:
         format_.copy(parts, out)
     else:
-        _convert(parts, out, format_, np_shape, cast)
+        _convert(parts, out, format_, options, cast)
     out.flush()
     if out.direct:
         return None
@@ -275,11 +277,11 @@ def _cast_plan(plan: Plan, cast: Cast | None) -> Plan:
     return plan if cast is None else [(cast.record(record), key) for record, key in plan]
 
 
-def _convert(parts: Parts, out: BinaryIO, format_: ParameterFormat, np_shape: bool, cast: Cast | None) -> None:
+def _convert(parts: Parts, out: BinaryIO, format_: ParameterFormat, options: WriteOptions, cast: Cast | None) -> None:
     stored = [item for _, items in parts for item in items]
     plan = _cast_plan(stored, cast)
-    options = WriteOptions(
-        np_shape=np_shape,
+    options = msgspec.structs.replace(
+        options,
         # If several files have a text of one key, that of the first comes last and stays.
         metadata={key: value for source, _ in reversed(parts) for key, value in source.metadata.items()},
         ties={key: kept for _, plan in parts for key, kept in find_ties(plan).items()} if format_.has_ties else {},
@@ -302,13 +304,12 @@ def _convert(parts: Parts, out: BinaryIO, format_: ParameterFormat, np_shape: bo
 
 
 def _refuse_plan(
-    file: ParameterFile, plan: Plan, format_: ParameterFormat, cast: Cast | None, *, densify: bool, np_shape: bool
+    file: ParameterFile, plan: Plan, format_: ParameterFormat, cast: Cast | None, options: WriteOptions, *, densify: bool
 ) -> list[Fault]:
     """Return every reason why the format cannot hold a planned record; none when it can hold all."""
     # Records that are copied were in a file of this format already.
-    if cast is None and _can_copy(file, plan, format_, densify):
+    if cast is None and not options.layout and _can_copy(file, plan, format_, densify):
         return []
-    options = WriteOptions(np_shape=np_shape)
     faults = list(_find_repeated_names(plan)) if format_.unique_names else []
     for number, (record, key) in enumerate(_cast_plan(plan, cast)):
         fault = refuse_record(record, key, format_, options, densify=densify)

@@ -45,11 +45,13 @@ _START = 16  # bytes that tell a format
 class WriteOptions(msgspec.Struct, frozen=True):
     """The options of a file to be written; a format ignores those that it cannot express.
 
-    ``np_shape`` allows scalars and arrays of size 0 (V3 records of ``.params``). ``metadata`` are texts beside the arrays.
-    ``ties`` maps each key that is a second name to the key that has the bytes.
+    ``np_shape`` allows scalars and arrays of size 0 (V3 records of ``.params``). ``layout`` is the form of its records for an
+    older MXNet, ``V0``, ``V1`` or ``V2``. ``metadata`` are texts beside the arrays. ``ties`` maps each key that is a second
+    name to the key that has the bytes.
     """
 
     np_shape: bool = False
+    layout: str = ""
     metadata: Mapping[str, str] = {}
     ties: Mapping[str, str] = {}
 

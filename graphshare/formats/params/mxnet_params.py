@@ -297,7 +297,7 @@ class MxnetParams(ParameterFormat):
         names = _encode_keys(plan)
         write_all(out, _encode_header(len(plan)))
         for record, _ in plan:
-            write_all(out, encode_dense_header(*record.shape_and_dtype(), np_shape=options.np_shape))
+            write_all(out, encode_dense_header(*record.shape_and_dtype(), np_shape=options.np_shape, layout=options.layout))
             for chunk in chunks(record):
                 write_all(out, chunk)
         write_all(out, _encode_names(names))
@@ -306,7 +306,7 @@ class MxnetParams(ParameterFormat):
         """Return why MXNet 1.9.1 could not load the array."""
         if record.dtype in UNLOADABLE_DTYPES:
             return Fault(f"is {record.dtype}, which MXNet neither saves nor loads", hint="cast it first, for instance to int32")
-        if record.shape == () and not options.np_shape:
+        if record.shape == () and (options.layout or not options.np_shape):
             hint = "write V3 records with `np_shape`, or make it (1,)"
             return Fault("is a scalar, which only np-shape (V3) files hold", hint=hint)
         return None
@@ -391,18 +391,23 @@ def _encode_names(names: Sequence[bytes]) -> bytes:
     return b"".join(parts)
 
 
-def encode_dense_header(shape: tuple[int, ...], dtype: str, *, np_shape: bool) -> bytes:
-    """Return the header of a dense record as MXNet 1.9.1 writes it on a CPU: V3 when ``np_shape``, V2 otherwise.
+def encode_dense_header(shape: tuple[int, ...], dtype: str, *, np_shape: bool, layout: str = "") -> bytes:
+    """Return the header of a dense record as MXNet writes it on a CPU: 1.9.1 in V3 when ``np_shape``, V2 otherwise.
 
     Raises RefusedError for a scalar in V2, and for a rank above 255.
     """
-    if not shape and not np_shape:
-        raise RefusedError("a V2 record cannot hold a scalar", hint="write V3 records with `np_shape`")
+    layout = layout or ("V3" if np_shape else "V2")
+    if not shape and layout != "V3":
+        raise RefusedError(f"a {layout} record cannot hold a scalar", hint="write V3 records with `np_shape`")
     if len(shape) > MAX_RANK:
         raise RefusedError(f"has rank {len(shape)}; ranks go up to {MAX_RANK}")
-    magic = MAGIC_V3 if np_shape else MAGIC_V2
     # Device 1, number 0: cpu(0), which every build loads.
-    return struct.pack(f"<Iii{len(shape)}qiii", magic, 0, len(shape), *shape, 1, 0, DTYPES[dtype].mxnet)
+    end = (*shape, 1, 0, DTYPES[dtype].mxnet)
+    if layout == "V0":
+        return struct.pack(f"<I{len(shape)}Iiii", len(shape), *end)
+    if layout == "V1":
+        return struct.pack(f"<Ii{len(shape)}qiii", MAGIC_V1, len(shape), *end)
+    return struct.pack(f"<Iii{len(shape)}qiii", MAGIC_V3 if layout == "V3" else MAGIC_V2, 0, len(shape), *end)
 
 
 def _differences(written: ParameterFile, plan: Plan) -> Iterator[Fault]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from graphshare.analysis.name_lists import auxiliary_variables, internals, node_names, output_name
+from graphshare.analysis.name_lists import auxiliary_variables, list_by_name, list_numbered, output_name
 from graphshare.analysis.roles import Role
 from graphshare.errors import Fault
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.registry import visible_outputs
 from graphshare.rewrite.group.join import Member, Output, Place
 from graphshare.text.format import format_count
-from graphshare.text.names import did_you_mean
+from graphshare.text.names import did_you_mean, find_numbered
 
 _MOST_GUESSES = 20
+T = TypeVar("T")
 
 
 def resolve_names(
@@ -63,11 +64,11 @@ class _Names:
         self._variables: dict[str, list[Place]] = {}
         self._states = [auxiliary_variables(part.graph.nodes) for part in parts]
         for number, part in enumerate(parts):
-            for name, entry in internals(part.graph.nodes):
+            for name, entry in list_numbered(part.graph.nodes, part.graph.heads):
                 self._outputs.setdefault(part.prefix + name if entry.node.name else name, []).append((number, entry))
+            for name, same in list_by_name(part.graph.nodes, part.graph.heads).items():
+                self._nodes.setdefault(part.prefix + name, []).extend((number, node) for node in same)
             for node in part.graph.nodes:
-                for name in node_names(node):
-                    self._nodes.setdefault(part.prefix + name, []).append((number, node))
                 if node.name and node.is_variable:
                     self._variables.setdefault(part.name(node), []).append((number, node))
         self._own_outputs, self._own_nodes, self._own_variables = (
@@ -80,8 +81,9 @@ class _Names:
         named = (self._outputs.get(name, []), self._own_outputs.get(name, []))
         operators = ([output for output in matches if not output[1].node.is_variable] for matches in named)
         matches = next(filter(None, (*operators, *named)), [])
+        matches = matches or _find_one(name, (self._outputs, self._own_outputs))
         if not matches:
-            nodes = self._nodes.get(name) or self._own_nodes.get(name, [])
+            nodes = self._nodes.get(name) or self._own_nodes.get(name) or _find_one(name, (self._nodes, self._own_nodes))
             matches = [(number, entry) for number, node in nodes for entry in visible_outputs(node)]
         if len(matches) == 1:
             return matches[0], None
@@ -94,6 +96,8 @@ class _Names:
         labels = ", ".join(dict.fromkeys(self._parts[number].label for number, _ in matches))
         names = dict.fromkeys(name_output(self._parts, each) for each in matches)
         distinct = f"name one of {', '.join(names)}" if len(names) == len(matches) else ""
+        if len({number for number, _ in matches}) == 1:
+            distinct = distinct or f"{name}#0 is the first of them, {name}#1 the second"
         hint = distinct or "give each file a `prefixes`, and name the output with it"
         return None, Fault(f"{option}: {name!r} means {format_count(len(matches), 'output')} ({labels})", hint=hint)
 
@@ -133,6 +137,11 @@ class _Names:
         if role.is_parameter:
             return f"a parameter ({role.reason})", f"if it is an input after all, add `as_input={node.name!r}`"
         return None
+
+
+def _find_one(name: str, namings: Iterable[Mapping[str, list[T]]]) -> list[T]:
+    """Return what ``NAME#1`` means in the first naming that has several things called ``NAME``; nothing for other names."""
+    return [one for named in namings if (one := find_numbered(name, named)) is not None][:1]
 
 
 def _own_names(parts: Sequence[Member], names: Mapping[str, list[Any]]) -> dict[str, list[Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from graphshare.analysis.name_lists import list_implied_variables, node_names
+from graphshare.analysis.name_lists import list_by_name, list_implied_variables, node_names
 from graphshare.analysis.roles import Kind, Role, assign_implied_role
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import EMPTY, Graph, Node
@@ -14,8 +14,10 @@ from graphshare.ir.rebuild import StoredNames
 from graphshare.rewrite.rules.model import SHARING, Only, Reuse, Rule, Ruleset
 from graphshare.rewrite.rules.resolve import Resolver, find_shadowed
 from graphshare.text.format import format_count
-from graphshare.text.names import suggest
+from graphshare.text.names import find_numbered, suggest
 from graphshare.text.patterns import compile_pattern
+
+_SEPARATORS = "/_.-:"
 
 
 class Plan(msgspec.Struct, frozen=True, eq=False):
@@ -46,14 +48,15 @@ def plan_names(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], nodes
     cache: dict[tuple[str, frozenset[Only]], tuple[str, Rule | None]] = {}
     stored: dict[Node, StoredNames] = {}
     values = {name for node in graph.nodes for name in (node.name, *node.details.outputs)}
+    numbered = _find_numbered_names(graph, ruleset)
     for node in nodes:
         if not node.name:
             continue
-        key = (node.name, find_kinds(node, roles))
+        key = (numbered.get(node, node.name), find_kinds(node, roles))
         resolved = cache.get(key)
         if resolved is None:
             resolved = cache[key] = _new_name(resolver, *key)
-        if resolved[0] != node.name:
+        if resolved[0] != key[0]:
             names[node] = resolved[0]
         elif resolved[1] is None and (label := node.details.label) and label not in values:
             new, rule = _new_name(resolver, label, key[1])
@@ -63,6 +66,13 @@ def plan_names(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], nodes
             why[node] = resolved[1]
     known = (name for node in graph.nodes for name in node_names(node))
     return Plan(names, {}, why, _note_idle_rules(ruleset, resolver, known, roles), stored)
+
+
+def _find_numbered_names(graph: Graph, ruleset: Ruleset) -> dict[Node, str]:
+    """Return the names ``NAME#1`` by which rules mean one of several nodes of one name."""
+    texts = [rule.text.removeprefix("=") for rule in ruleset.rules if rule.kind in ("map", "match") and "#" in rule.text]
+    named = list_by_name(graph.nodes, graph.heads) if texts else {}
+    return {node: text for text in texts if (node := find_numbered(text, named)) is not None}
 
 
 def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> Plan:
@@ -225,11 +235,21 @@ def _note_idle_rules(ruleset: Ruleset, resolver: Resolver, names: Iterable[str],
         elif _is_overruled(rule, candidates):
             notes.append(f"{rule.place}: has no effect: a later rule decides every name that it matches")
         else:
-            near = suggest(rule.literal or rule.text, candidates, f"{what}s") if rule.kind != "scope" else ""
+            near = suggest(rule.literal or rule.text, candidates, f"{what}s")
+            if rule.kind == "scope":
+                near = _suggest_separator(rule.text, ruleset.separator, parameters)
             faults.append(Fault(f"matches no {what} of the graph", where=rule.place, hint=near))
     if faults:
         raise RefusedError(faults)
     return tuple(notes)
+
+
+def _suggest_separator(scope: str, separator: str, names: Iterable[str]) -> str:
+    """Return a hint on the separator of names that begin with ``scope``, if it is another one."""
+    begin = scope.rstrip(_SEPARATORS)
+    rests = [name[len(begin) : len(begin) + 1] for name in names if begin and name.startswith(begin)]
+    used = next((rest for rest in rests if rest and rest in _SEPARATORS and rest != separator), "")
+    return f"names that begin with {begin!r} go on with {used!r}: `separator={used!r}` makes it a scope" if used else ""
 
 
 def _is_overruled(rule: Rule, names: Sequence[str]) -> bool:

@@ -37,6 +37,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "diff_params": {"left": "lenet", "right": "lenet"},
     "draw_difference": {"difference": Difference(GraphDiff()), "left": "lenet", "right": "lenet"},
     "draw_proof": {**MODEL, "report": Report(()), "other": "lenet"},
+    "downgrade": {**MODEL, "version": "0.10.0"},
     "duplicate": {**MODEL, "prefixes": "b-"},
     "explain": {"name": "conv1_weight", "rules": "rules.json"},
     "export": {**MODEL, "shapes": {"data": (1, 1, 28, 28)}, "verify": False},

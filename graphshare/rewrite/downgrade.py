@@ -1,0 +1,137 @@
+"""A graph as an older MXNet reads it. What each version has was asked of its own library (``benchmarks/old_versions.py``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from graphshare.errors import Fault, RefusedError, UsageError
+from graphshare.formats.mxnet.source import VERSION, MxnetSource
+from graphshare.ir.graph import Branch, Graph, Node, NodeForm, Rewrite, freeze
+from graphshare.ir.rebuild import rebuild_graph
+from graphshare.ops.attributes import has_np_shape
+from graphshare.ops.registry import lookup
+from graphshare.ops.signature import Signature
+from graphshare.rewrite.upgrade import upgrade
+
+_NP_SHAPE, _ATTRS = 10500, 10000  # the versions that brought NumPy shapes, and the key `attrs` of nodes
+_ESCAPES = 1200  # before it, readers knew fewer escapes
+# Values with which an operator does what it did before it had the attribute.
+_NEUTRAL = {"Pooling.layout": ("NCW", "NCHW", "NCDHW"), "Pooling.count_include_pad": (True,), "BatchNorm.cudnn_off": (True,)}
+_LAYOUTS = ((1100, "V0"), (1200, "V1"), (10500, "V2"))  # before each version, the newest form of records in .params
+
+
+class _Tables(msgspec.Struct):
+    """The rows of lists are the versions, and hold what is new in each. Other tables tell up to which row something holds."""
+
+    versions: list[str]
+    operators: list[str]
+    attributes: list[str]
+    choices: list[str]
+    aliases: dict[str, tuple[int, str]]
+    explicit: dict[str, int]
+    nonnegative: dict[str, int]
+    not_none: dict[str, int]
+
+
+@cache
+def _read_tables() -> tuple[_Tables, dict[str, int]]:
+    """Return the tables, and the row of each operator, attribute and choice."""
+    tables = msgspec.json.decode(files(__package__).joinpath("old_versions.json").read_bytes(), type=_Tables)
+    rows = (tables.operators, tables.attributes, tables.choices)
+    return tables, {name: row for texts in rows for row, text in enumerate(texts) for name in text.split()}
+
+
+class OldVersion:
+    """A version of MXNet from 0.9.5 up to 1.8. ``measured`` is the one whose ``row`` of the tables decides for it.
+
+    Raises:
+        UsageError: it is another one.
+    """
+
+    def __init__(self, version: str) -> None:
+        self.name, self._faults = version, list[Fault]()
+        self.tables, self._since = _read_tables()
+        match = re.fullmatch(r"(\d{1,3})\.(\d{1,2})(?:\.(\d{1,2}))?", version)
+        self.number = _number(match[0]) if match else 0
+        self.row = sum(_number(each) <= self.number for each in self.tables.versions) - 1
+        if self.row < 0 or self.number >= 10900:
+            hint = "versions go from 0.9.5 to 1.8; `graphshare upgrade` writes files of 1.9.1"
+            raise UsageError(Fault(f"there is no downgrade to MXNet {version!r}", hint=hint))
+        self.measured = self.tables.versions[self.row]
+        self.layout = next((layout for before, layout in _LAYOUTS if self.number < before), "")
+
+    def has(self, name: str) -> bool:
+        """Whether the version has an operator, an attribute or a choice; what no table names is as old as all of them."""
+        return self._since.get(name, 0) <= self.row
+
+    def downgrade(self, graph: Graph) -> Rewrite:
+        """Return the graph as this version reads it: its key of attributes, its names, and no attributes that came later.
+
+        Raises:
+            RefusedError: the version lacks operators, or attributes and values that are not the defaults; all are listed.
+        """
+        modern = upgrade(graph, keep_amp_cast=True)
+        for node in modern.graph.nodes if self.number < _ESCAPES else ():
+            if any("\t" in text or "\r" in text for text in (node.name, *node.attrs, *node.attrs.values())):
+                self._lack(node, "tabs and carriage returns in texts", "")
+        result, images = rebuild_graph(modern.graph, self._change)
+        if has_np_shape(result.attrs) and self.number < _NP_SHAPE:
+            self._faults.append(Fault(f"the graph has NumPy shapes, which MXNet {self.name} lacks"))
+        if self._faults:
+            raise RefusedError(self._faults)
+        form = NodeForm(("op", "name", "attr" if self.number < _ATTRS else "attrs", "inputs"))
+        source = MxnetSource(form=form, params_layout=self.layout)
+        attrs = freeze({**result.attrs, VERSION: ["int", self.number]})
+        result = msgspec.structs.replace(result, attrs=attrs, source=source)
+        return modern.then(Rewrite(result, (Branch("", modern.graph, images),)))
+
+    def _change(self, node: Node) -> Node:
+        signature = lookup(node.op) if node.op else None
+        if signature is None:
+            return node
+        if node.op not in self._since or not self.has(node.op):
+            self._lack(node, f"the operator {node.op}", node.op)
+            return node
+        attrs = dict(node.attrs)
+        for key, text in node.attrs.items():
+            name, value = f"{node.op}.{key}", signature.value(node.attrs, key)
+            if signature.parameter(key) is None:  # a hidden key, or one that no parser reads
+                continue
+            if not self.has(name) or (value is None and self._holds(name, self.tables.not_none)):
+                del attrs[key]
+                if value not in (signature.value({}, key), *_NEUTRAL.get(name, ())):
+                    self._lack(node, f"{key}={text} of {node.op}", name)
+            elif not self.has(f"{name}={text}") or (self._holds(name, self.tables.nonnegative) and value < 0):
+                self._lack(node, f"{key}={text} of {node.op}", f"{name}={text}")
+        attrs.update(self._list_explicit(signature, node))
+        until, old = self.tables.aliases.get(node.op, (0, ""))
+        bodies = tuple([rebuild_graph(body, self._change)[0] for body in node.subgraphs])
+        op = old if self.row < until else node.op
+        return msgspec.structs.replace(node, op=op, attrs=freeze(dict(sorted(attrs.items()))), subgraphs=bodies)
+
+    def _list_explicit(self, signature: Signature, node: Node) -> Iterable[tuple[str, str]]:
+        """Yield attributes that are absent, and that the version requires or takes another default for."""
+        for parameter in signature.parameters or ():
+            name = f"{node.op}.{parameter.name}"
+            if parameter.name not in node.attrs and parameter.default is not None and self._holds(name, self.tables.explicit):
+                # A global pooling needs a kernel there, and does not use it.
+                is_unused = name == "Pooling.kernel" and signature.value(node.attrs, "global_pool")
+                yield parameter.name, "(1, 1)" if is_unused else parameter.default
+
+    def _holds(self, name: str, table: dict[str, int]) -> bool:
+        return self.row < table.get(name, 0)
+
+    def _lack(self, node: Node, what: str, name: str) -> None:
+        row = self._since.get(name, len(self.tables.versions))
+        hint = f"MXNet {self.tables.versions[row]} has it" if self.row < row < len(self.tables.versions) else ""
+        self._faults.append(Fault(f"MXNet {self.name} lacks {what}", node=node.name, hint=hint))
+
+
+def _number(version: str) -> int:
+    major, minor, patch = (*map(int, version.split(".")), 0)[:3]
+    return major * 10000 + minor * 100 + patch
