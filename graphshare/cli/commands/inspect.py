@@ -1,4 +1,4 @@
-"""``graphshare inspect``: the summary of a model, its layers and lists of names; of a folder, a line for each model."""
+"""``graphshare inspect``: the summary of a model, its layers and lists of names; of several, a line for each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from graphshare.checkpoint.folder import Sieve, find_models, is_folder_of_models
+from graphshare.checkpoint.folder import ModelFiles, Sieve, find_named_models, is_folder_of_models
 from graphshare.checkpoint.load import Shapes, load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import notes_on
@@ -39,12 +39,13 @@ EXAMPLES = {
         ("what is in it", "graphshare inspect lenet"),
         ("shapes and multiply-adds", "graphshare inspect lenet --shape data=1,1,28,28"),
         ("all models of a folder", "graphshare inspect ."),
+        ("several models", "graphshare inspect lenet siam"),
     ],
 }
 
 
 @click.command("inspect", cls=Command)
-@options.GRAPH
+@click.argument("graphs", metavar="GRAPH...", nargs=-1, required=True)
 @options.epoch
 @options.params
 @click.option("--format", "format_", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Output format [text].")
@@ -53,12 +54,12 @@ EXAMPLES = {
 @options.shapes
 @options.exclude
 @click.option("--names", is_flag=True, help="Print all lists of names, the kind of each variable and every shape.")
-@click.option("--shared", is_flag=True, help="For a folder: list models with equal arrays, and what `pool` would save.")
+@click.option("--shared", is_flag=True, help="List models with equal arrays, and what `pool` would save.")
 @click.option("--module", is_flag=True, help="Print data_names and label_names for MXNet's Module.")
 @options.max_memory
 @options.time_limit
 def command(
-    graph: str,
+    graphs: tuple[str, ...],
     epoch: int | None,
     params: str | None,
     format_: str,
@@ -76,18 +77,23 @@ def command(
     each layer. For an ONNX model, --shape and --names show what the file states and what ONNX infers. --names adds MXNet's
     lists of names, in MXNet's order, and why a variable is an input or a parameter. JSON output has all of it.
 
-    For a folder, each model below it gets a line, with the newest of its parameter files; the exit code is 2 if a model or one
-    of its parameter files cannot be read.
+    Of several models, or a folder, each gets a line, with the newest of its parameter files; the exit code is 2 if a model or
+    one of its parameter files cannot be read.
     """
-    if is_folder_of_models(graph):
+    graph = graphs[0]
+    if len(graphs) > 1 or is_folder_of_models(graph):
         single = {"--epoch": epoch is not None, "--params": params, "--as-input": as_input, "--as-parameter": as_parameter,
                   "--shape": shapes, "--names": names, "--module": module}  # fmt: skip
-        _refuse_options([option for option, value in single.items() if value], graph)
-        return _put_shared(graph, format_, Sieve(exclude)) if shared else _put_folder(graph, format_, Sieve(exclude))
+        what = f"{graph} is a folder" if len(graphs) == 1 else f"there are {len(graphs)}"
+        _refuse_options([option for option, value in single.items() if value], what)
+        sieve = Sieve(exclude)
+        models = find_named_models(graphs, sieve)
+        folder = {"folder": graph} if len(graphs) == 1 else {}
+        return _put_shared(models, format_, sieve) if shared else _put_models(models, folder, format_, sieve)
     # A single model has no folder to leave anything out of.
     Sieve(exclude).refuse_unused()
     if shared:
-        raise UsageError(Fault("--shared compares the models of a folder", where=graph, hint="name a folder"))
+        raise UsageError(Fault("--shared compares models", where=graph, hint="name a folder, or several models"))
     model = load(graph, epoch=epoch, params=params)
     warn(notes_on(model.parameter_file, model.graph))
     if module:
@@ -112,16 +118,16 @@ def command(
     return 0
 
 
-def _refuse_options(used: Sequence[str], folder: str) -> None:
+def _refuse_options(used: Sequence[str], what: str) -> None:
     """Refuse options that concern a single model. Raises UsageError with all of them."""
     hint = "inspect the models one at a time"
     if used:
-        raise UsageError([Fault(f"{option} concerns one model, and {folder} is a folder", hint=hint) for option in used])
+        raise UsageError([Fault(f"{option} concerns one model, and {what}", hint=hint) for option in used])
 
 
-def _put_shared(folder: str, format_: str, sieve: Sieve) -> int:
-    """Print which models below ``folder`` have equal arrays; return 0. Raises InputError as :func:`_put_folder`."""
-    sharing = find_shared(find_models(folder, sieve))
+def _put_shared(models: list[ModelFiles], format_: str, sieve: Sieve) -> int:
+    """Print which models have equal arrays; return 0."""
+    sharing = find_shared(models)
     if format_ != "text":
         put_json(sharing, lines=format_ == "jsonl")
         return 0
@@ -139,13 +145,8 @@ def _put_shared(folder: str, format_: str, sieve: Sieve) -> int:
     return 0
 
 
-def _put_folder(folder: str, format_: str, sieve: Sieve) -> int:
-    """Print the facts of the models below ``folder``; return 2 if one of them cannot be read, else 0.
-
-    Raises:
-        InputError: there is no model; a folder cannot be read.
-    """
-    models = find_models(folder, sieve)
+def _put_models(models: list[ModelFiles], folder: Mapping[str, str], format_: str, sieve: Sieve) -> int:
+    """Print the facts of models, all of a ``folder`` if there is one; return 2 if one of them cannot be read, else 0."""
     width = min(_WIDEST, max(len(find_stem(model.graph)) for model in models))
     if format_ == "text":
         put([f"{'model':{width}}  {'nodes':>7}  {'parameters':>13}  inputs -> outputs"])
@@ -161,7 +162,7 @@ def _put_folder(folder: str, format_: str, sieve: Sieve) -> int:
         else:
             collected.append(facts)
     if format_ == "json":
-        put_json({"folder": folder, "models": collected})
+        put_json({**folder, "models": collected})
     for note in sieve.notes():
         say(note)
     if format_ == "text" or broken:
