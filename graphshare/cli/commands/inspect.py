@@ -16,13 +16,15 @@ from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import align, name_options, put, put_json, put_table, say
 from graphshare.cli.output import warn
-from graphshare.errors import Fault, UsageError
+from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.model_names import find_stem
+from graphshare.inspection.fingerprint import fingerprint
 from graphshare.inspection.folder import ModelFacts, find_shared, inspect_models
 from graphshare.inspection.graph import Inspection, inspect, list_module_names
 from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_shape
 from graphshare.text.markup import quote_shell
+from graphshare.text.urls import redact
 
 if TYPE_CHECKING:
     from graphshare.analysis.cost import LayerCost
@@ -39,6 +41,7 @@ EXAMPLES = {
         ("what is in it", "graphshare inspect lenet"),
         ("shapes and multiply-adds", "graphshare inspect lenet --shape data=1,1,28,28"),
         ("all models of a folder", "graphshare inspect ."),
+        ("whether two files are the same model", "graphshare inspect lenet siam --fingerprint"),
         ("several models", "graphshare inspect lenet siam"),
     ],
 }
@@ -56,6 +59,7 @@ EXAMPLES = {
 @click.option("--names", is_flag=True, help="Print all lists of names, the kind of each variable and every shape.")
 @click.option("--shared", is_flag=True, help="List models with equal arrays, and what `pool` would save.")
 @click.option("--module", is_flag=True, help="Print data_names and label_names for MXNet's Module.")
+@click.option("--fingerprint", "digests", is_flag=True, help="Print digests of structure and weights.")
 @options.max_memory
 @options.time_limit
 def command(
@@ -70,6 +74,7 @@ def command(
     names: bool,
     shared: bool,
     module: bool,
+    digests: bool,
 ) -> int:
     """Summarize inputs, outputs, parameters, costs and layers.
 
@@ -79,6 +84,9 @@ def command(
 
     Of several models, or a folder, each gets a line, with the newest of its parameter files; the exit code is 2 if a model or
     one of its parameter files cannot be read.
+
+    --fingerprint prints a digest of the structure and one of the weights. Both ignore names, storage, metadata and the order
+    of nodes: equal models have equal ones on every machine. Of several models, each line has both and the model.
     """
     graph = graphs[0]
     if len(graphs) > 1 or is_folder_of_models(graph):
@@ -89,6 +97,8 @@ def command(
         sieve = Sieve(exclude)
         models = find_named_models(graphs, sieve)
         folder = {"folder": graph} if len(graphs) == 1 else {}
+        if digests:
+            return _put_fingerprints(models, format_)
         return _put_shared(models, format_, sieve) if shared else _put_models(models, folder, format_, sieve)
     # A single model has no folder to leave anything out of.
     Sieve(exclude).refuse_unused()
@@ -96,6 +106,11 @@ def command(
         raise UsageError(Fault("--shared compares models", where=graph, hint="name a folder, or several models"))
     model = load(graph, epoch=epoch, params=params)
     warn(notes_on(model.parameter_file, model.graph))
+    if digests:
+        mark = fingerprint(model)
+        texts = [f"structure {mark.structure}", f"weights   {mark.weights or 'not found'}"]
+        put_json(mark, lines=format_ == "jsonl") if format_ != "text" else put(texts)
+        return 0
     if module:
         found_names = list_module_names(model.graph, held=model.held)
         lines = (f"{k}={v!r}" for k, v in msgspec.structs.asdict(found_names).items())
@@ -167,6 +182,28 @@ def _put_models(models: list[ModelFiles], folder: Mapping[str, str], format_: st
         say(note)
     if format_ == "text" or broken:
         say(format_count(len(models), "model") + (f", {broken} cannot be read" if broken else ""))
+    return 2 if broken else 0
+
+
+def _put_fingerprints(models: list[ModelFiles], format_: str) -> int:
+    """Print the digests of models, a line for each; return 2 if one of them cannot be read, else 0."""
+    broken, collected = 0, []
+    for files in models:
+        try:
+            mark = fingerprint(load(files.graph, params=files.newest or None))
+        except GraphshareError as error:
+            broken += 1
+            warn([str(fault) for fault in error.faults])
+            continue
+        fields = {"graph": redact(files.graph), **msgspec.structs.asdict(mark)}
+        if format_ == "text":
+            put([f"{mark.structure} {mark.weights or '-':64} {find_stem(files.graph)}"])
+        elif format_ == "jsonl":
+            put_json(fields, lines=True)
+        else:
+            collected.append(fields)
+    if format_ == "json":
+        put_json({"models": collected})
     return 2 if broken else 0
 
 
