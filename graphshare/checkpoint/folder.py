@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from graphshare.checkpoint.load import find_by_stem
+from graphshare.checkpoint.load import find_by_stem, graph_path
 from graphshare.errors import Fault, InputError, UsageError
 from graphshare.files.byte_source import ListedFile
 from graphshare.files.path_matches import find_below, match_path
-from graphshare.files.paths import base_name, is_folder, is_surely_file, join, split
+from graphshare.files.paths import base_name, is_folder, is_surely_file, join, list_names, split
 from graphshare.formats.model_format import load_format
 from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_ENDINGS
 from graphshare.text.format import format_count
@@ -99,6 +99,38 @@ def find_models(folder: str, sieve: Sieve | None = None, *, loose: bool = False)
         hints = [*sieve.notes(), "name symbol files, ONNX models, stems, folders or globs"]
         raise InputError(Fault(f"contains no {endings}", where=folder, hint="; ".join(hints)))
     return models
+
+
+def find_named_models(paths: Iterable[str], sieve: Sieve) -> list[ModelFiles]:
+    """Return the models that paths name, each once: files, stems, and all models below folders.
+
+    Raises:
+        InputError: paths name no model, or folders cannot be read; all are listed.
+        UsageError: ``sieve`` has globs, and there is no folder.
+    """
+    models: dict[str, ModelFiles] = {}
+    faults: list[Fault] = []
+    for path in paths:
+        try:
+            named = find_models(path, sieve) if is_folder_of_models(path) else [_find_model(path)]
+        except InputError as error:
+            faults += error.faults
+        else:
+            models.update((model.graph, model) for model in named if model.graph not in models)
+    if faults:
+        raise InputError(faults)
+    sieve.refuse_unused()
+    return [*models.values()]
+
+
+def _find_model(path: str) -> ModelFiles:
+    """Return the model of a file or stem, with the parameter files that belong to it by their names."""
+    if path == "-":
+        return ModelFiles(path, {})
+    graph = graph_path(path)[0]
+    folder = split(graph)[0]
+    beside = group_models(folder, dict.fromkeys(list_names(folder)))
+    return next((model for model in beside if model.graph == graph), ModelFiles(graph, {}))
 
 
 def list_models(folder: str, sieve: Sieve | None = None, *, loose: bool = False) -> list[ModelFiles]:

@@ -17,7 +17,7 @@ from graphshare.files.paths import UsedFile
 from graphshare.formats.params.records import STEPS
 from graphshare.reports.formats import FORMATS, default_format, render, style_report
 from graphshare.reports.model import FindingsReport
-from graphshare.text.format import escape_control, format_count, format_dims
+from graphshare.text.format import escape_control, format_count, format_dims, format_names
 from graphshare.text.names import split_key
 
 if TYPE_CHECKING:  # start-up: few reports are on parameters
@@ -87,6 +87,8 @@ def format_parameter_diff(difference: ParameterDiff) -> Iterator[Line]:
         style = change.how if change.how in ("added", "removed") else "changed"
         yield style, f"{change.how:8} {_names(change)}  {_what(change)}"
     yield "", f"parameters: {difference.equal} equal, {len(difference.changes)} different"
+    if difference.missing:
+        yield "", f"{format_names(difference.missing)}: not compared, their values are in a file that does not exist"
     for dtype, count in difference.across.items():
         yield (
             "",

@@ -59,9 +59,11 @@ class Difference(ShortRepr, msgspec.Struct, frozen=True):
         if self.parameters:
             alone = " (bits)" if all(change.how == "bits" for change in self.parameters.changes) else ""
             parts.append(format_count(len(self.parameters.changes), "parameter") + alone)
+        missing = self.parameters.missing if self.parameters is not None else ()
+        rest = f"; {format_count(len(missing), 'parameter')} not compared: the values are missing" if missing else ""
         if parts:
-            return f"DIFFERENT: {', '.join(parts)}"
-        return "SAME: " + ("the graphs" if self.parameters is None else "the graphs and their parameters")
+            return f"DIFFERENT: {', '.join(parts)}{rest}"
+        return "SAME: " + ("the graphs" if self.parameters is None or missing else "the graphs and their parameters") + rest
 
 
 def diff(
@@ -93,7 +95,9 @@ def diff(
         parameters = None
         if a.parameter_file is not None and b.parameter_file is not None:
             parameter_names = _map_parameter_names(a.graph, branches)
-            parameters = diff_parameters(a.parameter_file, b.parameter_file, parameter_names, atol=atol, rtol=rtol)
+            parameters = diff_parameters(
+                a.parameter_file, b.parameter_file, parameter_names, atol=atol, rtol=rtol, skips_missing=True
+            )
         changes = changes.without_names() if ignore_names else changes
         lefts, rights = ([node.name for node in each.graph.nodes] for each in (a, b))
         return Difference(changes, parameters, _summarize(changes, parameters, left_names=lefts, right_names=rights))

@@ -171,6 +171,8 @@ class ReportSummary(msgspec.Struct, frozen=True):
     verdict: str | None = None
     findings: tuple[ReportedFinding, ...] = ()
     branches: tuple[ReportedBranch, ...] = ()
+    structure: str = ""
+    weights: str | None = None
 
 
 class Killed(msgspec.Struct, frozen=True):

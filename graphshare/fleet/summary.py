@@ -52,7 +52,10 @@ class Figure(msgspec.Struct):
 
 
 class RunSummary(msgspec.Struct):
-    """The counts of a run, its figures by name, and the first that are not done, without reports."""
+    """The counts of a run, its figures by name, and the first that are not done, without reports.
+
+    ``sources`` are the models by the two digests of their fingerprint, where the command prints it.
+    """
 
     done: int = 0
     no: int = 0
@@ -60,6 +63,7 @@ class RunSummary(msgspec.Struct):
     skipped: int = 0
     figures: dict[str, Figure] = {}
     first: list[Result] = []
+    sources: dict[tuple[str, str], list[str]] = {}
 
     def add(self, result: Result) -> None:
         """Count a result."""
@@ -70,6 +74,8 @@ class RunSummary(msgspec.Struct):
                 self.figures.setdefault(name, Figure()).add(value)
         if result.result == "done":
             self.done += 1
+            if "--fingerprint" in result.command and (report := result.summary).weights is not None:
+                self.sources.setdefault((report.structure, report.weights), []).append(result.source)
             return
         if result.result == "no":
             self.no += 1

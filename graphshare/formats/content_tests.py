@@ -57,11 +57,16 @@ def _fields(message: bytes) -> Iterator[tuple[int, int, bytes]]:
                 yield tag >> 3, kind, bytes([min(value, 255)])
 
 
+def begins_with_version(start: bytes) -> bool:
+    """Return whether the first field of a protobuf message is an IR version of ONNX."""
+    return len(start) > 1 and start[0] == 8 and 1 <= start[1] <= 64
+
+
 def is_onnx(sample: bytes) -> bool:
     """Return whether the first fields are a version, texts about the producer, and a graph or an operator set."""
     for number, (field, kind, value) in enumerate(islice(_fields(sample), 12)):
         if number == 0:
-            if (field, kind) != (1, 0) or not 1 <= value[0] <= 64:
+            if not begins_with_version(sample):
                 return False
         elif field in (7, 8) and kind == 2:
             # A graph begins with a node (0a) or its name (12), an operator set with its domain (0a) or version (10).
@@ -87,6 +92,13 @@ def is_saved_model(sample: bytes) -> bool:
         return True
     inner = list(islice(_fields(fields[0][2]), 2)) if fields and fields[0][:2] == (1, 2) else []
     return [field[:2] for field in inner] == [(1, 2), (2, 2)] and all(_is_text(value) for *_, value in inner)
+
+
+def is_paddle_program(sample: bytes) -> bool:
+    """Return whether a protobuf message is a ProgramDesc of Paddle: a block with its number, its parent's and a variable."""
+    fields = list(islice(_fields(sample), 1))
+    inner = list(islice(_fields(fields[0][2]), 3)) if fields and fields[0][:2] == (1, 2) else []
+    return [field[:2] for field in inner] == [(1, 0), (2, 0), (3, 2)]
 
 
 def is_caffemodel(sample: bytes) -> bool:

@@ -66,7 +66,15 @@ class NormalForm(ABC):
 
     @abstractmethod
     def find_constant(self, node: Node) -> Hashable | None:
-        """Return the content of a variable that has a value; None for an input."""
+        """Return the content of a variable, or operator without inputs, that has a value; None for any other."""
+
+    def find_outline(self, node: Node) -> Hashable | None:
+        """Return the dtype and shape of a value that is in the graph's file, without reading it; None for any other node."""
+        return None
+
+    @abstractmethod
+    def read_statement(self, node: Node) -> Hashable:
+        """Return an operator with its attributes as the file states them, without names and identities: see fingerprints."""
 
     @abstractmethod
     def make_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:

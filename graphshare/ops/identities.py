@@ -39,6 +39,10 @@ class OperatorForm(NormalForm):
     def find_constant(self, node: Node) -> Hashable | None:
         return self._read(node)
 
+    def read_statement(self, node: Node) -> Hashable:
+        stated = sorted((key, text) for key, text in node.attrs.items() if not is_free_key(key))
+        return node.op, tuple(stated), self._np_shape
+
     def make_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:
         signature = find_signature(node)
         op = canonical(node.op)

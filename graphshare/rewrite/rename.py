@@ -24,11 +24,11 @@ from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
 from graphshare.ir.compare import check_isomorphic
-from graphshare.ir.graph import EMPTY, Branch, Graph, Node, NodeDetails, Rename, Rewrite
+from graphshare.ir.graph import EMPTY, Branch, Graph, Node, Rename, Rewrite
 from graphshare.ir.rebuild import StoredNames, rebuild_graph, rename_node
 from graphshare.rewrite.choices import check_collisions
 from graphshare.rewrite.rules.load import make_ruleset
-from graphshare.rewrite.rules.model import SHARING, Only, Rule, Ruleset
+from graphshare.rewrite.rules.model import SHARING, Boundary, Only, Rule, Ruleset
 from graphshare.rewrite.rules.plan import plan_names
 
 
@@ -40,12 +40,14 @@ def plan_rename(
     names: Mapping[Node, str] | None = None,
     stored: Mapping[Node, StoredNames] = EMPTY,
     only: Collection[Only] = (),
+    keep: Collection[Boundary] = (),
     held: frozenset[str] | None = None,
     repeats: bool = False,
 ) -> Rewrite:
     """Rename nodes: remove ``strip_prefix``, then add ``prefix``; or give the nodes ``names``.
 
-    ``stored`` are the other names of nodes, which go with ``names``. ``only`` limits it to kinds of nodes.
+    ``stored`` are the other names of nodes, which go with ``names``. ``only`` limits it to kinds of nodes; ``keep`` leaves the
+    names of inputs or outputs as they are, where no ``names`` are given.
     Unnamed nodes stay unnamed. ``repeats`` lets different names become one again, as the inverse of a rename may have to.
 
     Raises:
@@ -55,9 +57,18 @@ def plan_rename(
     if names is not None:
         new = {node: name for node, name in names.items() if node in chosen}
     else:
-        new = {node: prefix + node.name.removeprefix(strip_prefix) for node in chosen if node.name}
-        if strip_prefix:  # a prefix alone is added to the other names of a node without being told
-            stored = {node: _replace_prefix(node.details, strip_prefix, prefix) for node in new if node.details.outputs}
+        kept = _list_kept(graph, keep, held)
+
+        def replace_prefix(name: str) -> str:
+            return prefix + name.removeprefix(strip_prefix) if name and name not in kept else name
+
+        new = {node: replace_prefix(node.name) for node in chosen if node.name}
+        if strip_prefix or kept:  # a prefix alone is added to the other names of a node without being told
+            details = {node: node.details for node in new if node.details.outputs}
+            stored = {
+                node: StoredNames(tuple(map(replace_prefix, names.outputs)), replace_prefix(names.label))
+                for node, names in details.items()
+            }
     new = {node: name for node, name in new.items() if name != node.name or _differs(node, stored.get(node))}
     _check_names(new, strip_prefix)
     rewrite = set_names(graph, new, stored=stored, repeats=repeats)
@@ -65,9 +76,14 @@ def plan_rename(
     return rewrite
 
 
-def _replace_prefix(details: NodeDetails, strip: str, prefix: str) -> StoredNames:
-    outputs = tuple([prefix + text.removeprefix(strip) if text else "" for text in details.outputs])
-    return StoredNames(outputs, prefix + details.label.removeprefix(strip) if details.label else "")
+def _list_kept(graph: Graph, keep: Collection[Boundary], held: frozenset[str] | None) -> frozenset[str]:
+    """Return the names that stay: of inputs that are not parameters, and of what the graph puts out."""
+    kept: set[str] = set()
+    if "inputs" in keep:
+        kept.update(node.name for node, role in assign_roles(graph, held=held).items() if not role.is_parameter)
+    if "outputs" in keep:
+        kept.update((head.node.details.outputs or (head.node.name,) * (head.index + 1))[head.index] for head in graph.heads)
+    return frozenset(kept)
 
 
 def _differs(node: Node, stored: StoredNames | None) -> bool:
@@ -75,16 +91,22 @@ def _differs(node: Node, stored: StoredNames | None) -> bool:
 
 
 def rename_by_rules(
-    graph: Graph, ruleset: Ruleset, *, only: Collection[Only] = (), held: frozenset[str] | None = None
+    graph: Graph,
+    ruleset: Ruleset,
+    *,
+    only: Collection[Only] = (),
+    keep: Collection[Boundary] = (),
+    held: frozenset[str] | None = None,
 ) -> Rewrite:
-    """Rename nodes by rules; the notes are on the rules.
+    """Rename nodes by rules, except the inputs or outputs of the graph that ``keep`` says; the notes are on the rules.
 
     Parameters that an alias or a scope override moves get their new names where these are free; two of one name are refused.
 
     Raises:
         RefusedError: as in :func:`rename`, or rules that do not fit the graph.
     """
-    plan = plan_names(graph, ruleset, assign_roles(graph, held=held), _choose(graph, only, held))
+    kept = _list_kept(graph, keep, held)
+    plan = plan_names(graph, ruleset, assign_roles(graph, held=held), _choose(graph, only, held), kept)
     _check_names(plan.names, "")
     try:
         rewrite = set_names(graph, plan.names, stored=plan.stored)
@@ -168,6 +190,7 @@ def rename(
     name_scopes: Names = (),
     separator: Text | None = None,
     only: Only | Iterable[Only] = (),
+    keep: Boundary | Iterable[Boundary] = (),
 ) -> Checkpoint:
     """Rename nodes and their parameters.
 
@@ -175,8 +198,8 @@ def rename(
     file ``map`` give the names, ``inverse`` the other way round; or ``rules`` do (a file, or what :func:`load_rules` gives),
     followed by ``match`` (pattern to name, each ``*`` in the name is what the pattern's next ``*`` matched) and scopes around
     all names (``variable_scopes``) or all but parameters' (``name_scopes``), whose parts ``separator`` separates (``/``).
-    ``only`` limits it to ``variables``, ``ops``, ``inputs`` or ``parameters``. Names inside subgraphs stay: they bind by
-    position.
+    ``only`` limits it to ``variables``, ``ops``, ``inputs`` or ``parameters``; ``keep`` leaves the names of ``inputs`` or
+    ``outputs``, or both, to callers that know them. Names inside subgraphs stay: they bind by position.
 
     Raises:
         UsageError: no rule or option for renaming, or two ways exclude each other.
@@ -187,6 +210,9 @@ def rename(
     _check_ways(names is not None or map is not None, inverse, bool(prefix or strip_prefix), by_rule)
     source = as_checkpoint(model)
     kinds: list[Only] = [only] if isinstance(only, str) else list(only)
+    ends: list[Boundary] = [keep] if isinstance(keep, str) else list(keep)
+    if ends and (names is not None or map is not None):
+        raise UsageError(Fault("a map excludes `keep`", hint="leave the inputs and outputs out of the map"))
     map_file = _as_map(names) if names is not None else read_map(map) if map is not None else None
     new = _new_names(source.graph, map_file, names, inverse)
     stored = read_stored_names(map_file, new or {}, source.graph, inverse=inverse) if map_file is not None else {}
@@ -196,7 +222,7 @@ def rename(
             more = [Rule("match", old, to, place=f"`match={{{old!r}: {to!r}}}`", option=True) for old, to in match.items()]
             more += _affixes(strip_prefix, prefix, as_names(variable_scopes), as_names(name_scopes))
             ruleset = make_ruleset(rules, more, separator=separator)
-            rewrite = rename_by_rules(source.graph, ruleset, only=kinds, held=source.held)
+            rewrite = rename_by_rules(source.graph, ruleset, only=kinds, keep=ends, held=source.held)
         else:
             rewrite = plan_rename(
                 source.graph,
@@ -205,6 +231,7 @@ def rename(
                 names=new,
                 stored=stored,
                 only=kinds,
+                keep=ends,
                 held=source.held,
                 repeats=inverse,
             )

@@ -82,6 +82,10 @@ def test_help_of_every_command() -> None:
         ["duplicate", "siamese.json"],
         ["extract", "siamese.json"],
         ["rename", "siamese.json"],
+        ["rename", "siamese.json", "data"],
+        ["rename", "siamese.json", "=x"],
+        ["rename", "siamese.json", "data="],
+        ["rename", "siamese.json", "data=x", "data=y"],
         ["rename", "siamese.json", "--map", "m", "--prefix", "x"],
         ["inspect", "siamese.json", "--format", "xml"],
         ["duplicate", "siamese.json", "--prefix"],
@@ -431,6 +435,18 @@ def test_a_map_leads_back(folder: Path) -> None:
     write_json(folder / "swap.json", swap)
     done(graphshare("rename", "siamese.json", "--map", "swap.json", "-o", "x.json", cwd=folder))
     assert names_of(folder / "x.json") == ["conv_weight", "data", "conv", "loss"]
+    done(graphshare("rename", "siamese.json", "data=conv_weight", "conv_weight=data", "-o", "y.json", cwd=folder))
+    assert (folder / "y.json").read_bytes() == (folder / "x.json").read_bytes()
+
+
+def test_a_name_is_taken_as_it_is_and_may_contain_the_sign_between_two(folder: Path) -> None:
+    done(graphshare("rename", "siamese.json", "data=a=*?", "--match", "conv*", "--to", "c*", "-o", "odd.json", cwd=folder))
+    assert names_of(folder / "odd.json") == ["a=*?", "c_weight", "c", "loss"]
+    done(graphshare("rename", "odd.json", "a\\=*?=data", "-o", "back.json", cwd=folder))
+    assert names_of(folder / "back.json") == ["data", "c_weight", "c", "loss"]
+    said = refused(graphshare("rename", "siamese.json", "lsos=l", "los*=l", "-o", "x.json", cwd=folder), "lsos=l: matches no")
+    assert "los*=l: matches no name" in said
+    assert "did you mean 'loss'?" in said
 
 
 @pytest.mark.parametrize(

@@ -196,6 +196,25 @@ def test_a_folder_of_nothing_and_options_of_one_model_are_refused(models: Path) 
     refused(graphshare("inspect", "zoo", "--names", "--shape", "data=1", cwd=models), "--names", "--shape", "one at a time")
 
 
+def test_several_models_have_a_line_each(models: Path) -> None:
+    names = ["zoo/sub/lenet", "zoo/half-symbol.json", "zoo/sub", "zoo/sub/lenet-symbol.json"]
+    run = graphshare("inspect", *names, cwd=models)
+    assert run.returncode == 2
+    assert run.stdout.decode().splitlines() == [
+        "model            nodes     parameters  inputs -> outputs",
+        "zoo/sub/lenet       31         12,074  data, softmax_label -> softmax_output",
+        "zoo/half       error: zoo/half-0003.params: record 0, byte 80: ends inside the data: expected 800 bytes, 120 left",
+        "zoo/sub/nin         57      24 arrays  data, softmax_label -> softmax_output",
+    ]
+    assert run.stderr == b"3 models, 1 cannot be read\n"
+    found = json.loads(graphshare("inspect", *names, "--format", "json", cwd=models).stdout)
+    assert explain(found, "inspect-folder") == []
+    assert found["models"][0]["epochs"] == [0, 12]
+    refused(graphshare("inspect", *names, "--names", cwd=models), "--names concerns one model, and there are 4")
+    refused(graphshare("inspect", "nix", "zoo/sub/lenet", "nux", cwd=models), "nix: does not exist", "nux: does not exist")
+    refused(graphshare("inspect", "zoo/sub/lenet", "zoo/sub/nin", "--exclude", "x", cwd=models), "--exclude")
+
+
 def test_parameters_that_do_not_fit_are_warned_about(models: Path) -> None:
     shutil.copy(ROOT / "fixtures" / "lenet-0000.params", models / "zoo" / "sub" / "nin-0000.params")
     run = done(graphshare("inspect", "zoo/sub", cwd=models))

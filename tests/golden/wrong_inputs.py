@@ -101,6 +101,7 @@ def bomb() -> bytes:
 
 
 ONNX = field(1, 8) + field(2, b"pytorch") + field(3, b"2.1.0") + field(7, field(1, field(4, b"Conv"))) + field(8, field(2, 17))
+ONNX_TEXT = b'<\n   ir_version: 8,\n   opset_import: ["" : 13]\n>\ng (float[4] x) => (float[4] y) {\n   y = Relu (x)\n}\n'
 TENSOR = field(1, 1) + field(1, 3) + field(2, 1) + field(9, bytes(12))
 TF_GRAPH = field(1, field(1, b"input") + field(2, b"Placeholder")) + field(1, field(1, b"conv") + field(2, b"Conv2D"))
 TORCH = build.archive([("model/data.pkl", b"\x80\x02}q\x00."), ("model/data/0", bytes(16)), ("model/version", b"3\n")])
@@ -185,6 +186,21 @@ INPUTS: list[tuple[str, str, bytes | Callable[[], bytes] | None]] = [
     (INSPECT, "model.xml", b'<?xml version="1.0"?>\n<net name="net" version="10"><layers/></net>\n'),
     (INSPECT, "model.gguf", b"GGUF" + bytes(20)),
     (INSPECT, "onnx.json", as_json({"irVersion": "8", "graph": {}})),
+    (INSPECT, "onnx-names.json", as_json({"ir_version": "8", "graph": {}})),
+    (INSPECT, "model.onnxtxt", ONNX_TEXT),
+    (INSPECT, "text of a model.onnx", ONNX_TEXT),
+    (INSPECT, "model.textproto", b'# proto-file: onnx.proto\nir_version: 8\ngraph {\n  node {\n    input: "x"\n'),
+    (INSPECT, "model.ort", b"\x18\0\0\0ORTM" + bytes(20)),
+    (INSPECT, "net.pdmodel", field(1, field(1, 0) + field(2, 0) + field(3, field(1, b"feed")))),
+    (INSPECT, "inference.json", as_json({"base_code": {"magic": "pir", "version": 1}, "program": {}})),
+    (INSPECT, "model.pt2", build.archive([("serialized_exported_program.json", b"{}"), ("serialized_constants.pt", TORCH)])),
+    (INSPECT, "new.pt2", build.archive([("new/archive_format", b"pt2"), ("new/models/model.json", b"{}")])),
+    (INSPECT, "garbage.onnx", bytes(range(128, 160))),
+    (INSPECT, "note.onnx", b"hello world\n"),
+    (INSPECT, "page.onnx", PAGE),
+    (INSPECT, "empty.onnx", b""),
+    (INSPECT, "zipped.onnx", build.archive([("model.onnx", ONNX)])),
+    (INSPECT, "garbage.onnx.gz", packed(bytes(range(128, 160)))),
     # A graph is wanted: other JSON
     (INSPECT, "config.json", as_json({"architectures": ["BertModel"], "hidden_size": 768})),
     (INSPECT, "config2.json", as_json({"model_type": "bert", "hidden_size": 768})),

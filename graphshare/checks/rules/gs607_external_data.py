@@ -3,6 +3,7 @@
 import os
 
 from graphshare.checks.rule import CheckContext, Level, Violation, Violations, apply, check_rule, initializer, model, value
+from graphshare.formats.params.records import WEIGHTS_HINT
 
 
 @check_rule(
@@ -15,16 +16,15 @@ from graphshare.checks.rule import CheckContext, Level, Violation, Violations, a
     format="onnx",
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each tensor whose file of data does not exist or is too short, changed pools, and files that are links."""
+    """Yield each file of data that does not exist or is too short, changed pools, and files that are links."""
     from graphshare.formats.onnx.external import find_missing_data, list_outside  # start-up: symbol files need no other format
     from graphshare.formats.onnx.pool import find_changed_pools
 
     is_whole = True
     for missing in find_missing_data(context.graph):
         is_whole = False
-        message = f"the data of {missing.owner} is missing: {missing.reason}"
-        hint = "copy the file of the weights beside the model"
-        yield Violation(message, node=missing.node, hint=hint)
+        message = f"the data of {missing.owners} is missing: {missing.reason}"
+        yield Violation(message, node=missing.node, hint=WEIGHTS_HINT)
     for fault in find_changed_pools(context.graph) if is_whole else ():
         yield Violation(fault.message, ("graph",), hint=fault.hint)
     for path in {place.path: None for _, _, place in list_outside(context.graph)}:

@@ -21,11 +21,12 @@ from graphshare.fleet.records import Result
 from graphshare.fleet.summary import RunSummary, Spool, describe_counts, write_page
 from graphshare.fleet.tasks import Template
 from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
-from graphshare.text.format import encode_json, escape_control, format_count, format_number
+from graphshare.text.format import encode_json, escape_control, format_count, format_names, format_number
 
 PAUSE = 30.0  # seconds between two lines
 FORMATS = ("text", "json", "jsonl", "sarif", "junit", "github", "html")
 _MOST_FIGURES = 20
+_LISTED = 10
 
 
 class _TakesCommand(Command):
@@ -50,6 +51,7 @@ EXAMPLES = {
             "graphshare foreach '*-symbol.json' -o out -- duplicate {} --prefix b- --mode tie",
         ),
         ("findings in all models, as one report", "graphshare foreach '*-symbol.json' -- check {}"),
+        ("models that are there twice", "graphshare foreach '*-symbol.json' -- inspect {} --fingerprint"),
     ],
 }
 
@@ -161,6 +163,9 @@ def _result_lines(summary: RunSummary) -> Iterator[str]:
 
 def _summary_lines(summary: RunSummary) -> Iterator[str]:
     yield from _result_lines(summary)
+    for sources in summary.sources.values():
+        if len(sources) > 1:
+            yield escape_control(f"the same model: {format_names(sorted(sources), _LISTED)}")
     figures = [(name, figure) for name, figure in summary.figures.items() if figure.max][:_MOST_FIGURES]
     if figures:
         rows = [

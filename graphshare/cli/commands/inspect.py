@@ -1,4 +1,4 @@
-"""``graphshare inspect``: the summary of a model, its layers and lists of names; of a folder, a line for each model."""
+"""``graphshare inspect``: the summary of a model, its layers and lists of names; of several, a line for each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from graphshare.checkpoint.folder import Sieve, find_models, is_folder_of_models
+from graphshare.checkpoint.folder import ModelFiles, Sieve, find_named_models, is_folder_of_models
 from graphshare.checkpoint.load import Shapes, load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import notes_on
@@ -16,13 +16,15 @@ from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import align, name_options, put, put_json, put_table, say
 from graphshare.cli.output import warn
-from graphshare.errors import Fault, UsageError
+from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.model_names import find_stem
+from graphshare.inspection.fingerprint import fingerprint
 from graphshare.inspection.folder import ModelFacts, find_shared, inspect_models
 from graphshare.inspection.graph import Inspection, inspect, list_module_names
 from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_shape
 from graphshare.text.markup import quote_shell
+from graphshare.text.urls import redact
 
 if TYPE_CHECKING:
     from graphshare.analysis.cost import LayerCost
@@ -39,12 +41,14 @@ EXAMPLES = {
         ("what is in it", "graphshare inspect lenet"),
         ("shapes and multiply-adds", "graphshare inspect lenet --shape data=1,1,28,28"),
         ("all models of a folder", "graphshare inspect ."),
+        ("whether two files are the same model", "graphshare inspect lenet siam --fingerprint"),
+        ("several models", "graphshare inspect lenet siam"),
     ],
 }
 
 
 @click.command("inspect", cls=Command)
-@options.GRAPH
+@click.argument("graphs", metavar="GRAPH...", nargs=-1, required=True)
 @options.epoch
 @options.params
 @click.option("--format", "format_", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Output format [text].")
@@ -53,12 +57,13 @@ EXAMPLES = {
 @options.shapes
 @options.exclude
 @click.option("--names", is_flag=True, help="Print all lists of names, the kind of each variable and every shape.")
-@click.option("--shared", is_flag=True, help="For a folder: list models with equal arrays, and what `pool` would save.")
+@click.option("--shared", is_flag=True, help="List models with equal arrays, and what `pool` would save.")
 @click.option("--module", is_flag=True, help="Print data_names and label_names for MXNet's Module.")
+@click.option("--fingerprint", "digests", is_flag=True, help="Print digests of structure and weights.")
 @options.max_memory
 @options.time_limit
 def command(
-    graph: str,
+    graphs: tuple[str, ...],
     epoch: int | None,
     params: str | None,
     format_: str,
@@ -69,6 +74,7 @@ def command(
     names: bool,
     shared: bool,
     module: bool,
+    digests: bool,
 ) -> int:
     """Summarize inputs, outputs, parameters, costs and layers.
 
@@ -76,20 +82,35 @@ def command(
     each layer. For an ONNX model, --shape and --names show what the file states and what ONNX infers. --names adds MXNet's
     lists of names, in MXNet's order, and why a variable is an input or a parameter. JSON output has all of it.
 
-    For a folder, each model below it gets a line, with the newest of its parameter files; the exit code is 2 if a model or one
-    of its parameter files cannot be read.
+    Of several models, or a folder, each gets a line, with the newest of its parameter files; the exit code is 2 if a model or
+    one of its parameter files cannot be read.
+
+    --fingerprint prints a digest of the structure and one of the weights. Both ignore names, storage, metadata and the order
+    of nodes: equal models have equal ones on every machine. Of several models, each line has both and the model.
     """
-    if is_folder_of_models(graph):
+    graph = graphs[0]
+    if len(graphs) > 1 or is_folder_of_models(graph):
         single = {"--epoch": epoch is not None, "--params": params, "--as-input": as_input, "--as-parameter": as_parameter,
                   "--shape": shapes, "--names": names, "--module": module}  # fmt: skip
-        _refuse_options([option for option, value in single.items() if value], graph)
-        return _put_shared(graph, format_, Sieve(exclude)) if shared else _put_folder(graph, format_, Sieve(exclude))
+        what = f"{graph} is a folder" if len(graphs) == 1 else f"there are {len(graphs)}"
+        _refuse_options([option for option, value in single.items() if value], what)
+        sieve = Sieve(exclude)
+        models = find_named_models(graphs, sieve)
+        folder = {"folder": graph} if len(graphs) == 1 else {}
+        if digests:
+            return _put_fingerprints(models, format_)
+        return _put_shared(models, format_, sieve) if shared else _put_models(models, folder, format_, sieve)
     # A single model has no folder to leave anything out of.
     Sieve(exclude).refuse_unused()
     if shared:
-        raise UsageError(Fault("--shared compares the models of a folder", where=graph, hint="name a folder"))
+        raise UsageError(Fault("--shared compares models", where=graph, hint="name a folder, or several models"))
     model = load(graph, epoch=epoch, params=params)
     warn(notes_on(model.parameter_file, model.graph))
+    if digests:
+        mark = fingerprint(model)
+        texts = [f"structure {mark.structure}", f"weights   {mark.weights or 'not found'}"]
+        put_json(mark, lines=format_ == "jsonl") if format_ != "text" else put(texts)
+        return 0
     if module:
         found_names = list_module_names(model.graph, held=model.held)
         lines = (f"{k}={v!r}" for k, v in msgspec.structs.asdict(found_names).items())
@@ -112,16 +133,16 @@ def command(
     return 0
 
 
-def _refuse_options(used: Sequence[str], folder: str) -> None:
+def _refuse_options(used: Sequence[str], what: str) -> None:
     """Refuse options that concern a single model. Raises UsageError with all of them."""
     hint = "inspect the models one at a time"
     if used:
-        raise UsageError([Fault(f"{option} concerns one model, and {folder} is a folder", hint=hint) for option in used])
+        raise UsageError([Fault(f"{option} concerns one model, and {what}", hint=hint) for option in used])
 
 
-def _put_shared(folder: str, format_: str, sieve: Sieve) -> int:
-    """Print which models below ``folder`` have equal arrays; return 0. Raises InputError as :func:`_put_folder`."""
-    sharing = find_shared(find_models(folder, sieve))
+def _put_shared(models: list[ModelFiles], format_: str, sieve: Sieve) -> int:
+    """Print which models have equal arrays; return 0."""
+    sharing = find_shared(models)
     if format_ != "text":
         put_json(sharing, lines=format_ == "jsonl")
         return 0
@@ -139,13 +160,8 @@ def _put_shared(folder: str, format_: str, sieve: Sieve) -> int:
     return 0
 
 
-def _put_folder(folder: str, format_: str, sieve: Sieve) -> int:
-    """Print the facts of the models below ``folder``; return 2 if one of them cannot be read, else 0.
-
-    Raises:
-        InputError: there is no model; a folder cannot be read.
-    """
-    models = find_models(folder, sieve)
+def _put_models(models: list[ModelFiles], folder: Mapping[str, str], format_: str, sieve: Sieve) -> int:
+    """Print the facts of models, all of a ``folder`` if there is one; return 2 if one of them cannot be read, else 0."""
     width = min(_WIDEST, max(len(find_stem(model.graph)) for model in models))
     if format_ == "text":
         put([f"{'model':{width}}  {'nodes':>7}  {'parameters':>13}  inputs -> outputs"])
@@ -161,11 +177,33 @@ def _put_folder(folder: str, format_: str, sieve: Sieve) -> int:
         else:
             collected.append(facts)
     if format_ == "json":
-        put_json({"folder": folder, "models": collected})
+        put_json({**folder, "models": collected})
     for note in sieve.notes():
         say(note)
     if format_ == "text" or broken:
         say(format_count(len(models), "model") + (f", {broken} cannot be read" if broken else ""))
+    return 2 if broken else 0
+
+
+def _put_fingerprints(models: list[ModelFiles], format_: str) -> int:
+    """Print the digests of models, a line for each; return 2 if one of them cannot be read, else 0."""
+    broken, collected = 0, []
+    for files in models:
+        try:
+            mark = fingerprint(load(files.graph, params=files.newest or None))
+        except GraphshareError as error:
+            broken += 1
+            warn([str(fault) for fault in error.faults])
+            continue
+        fields = {"graph": redact(files.graph), **msgspec.structs.asdict(mark)}
+        if format_ == "text":
+            put([f"{mark.structure} {mark.weights or '-':64} {find_stem(files.graph)}"])
+        elif format_ == "jsonl":
+            put_json(fields, lines=True)
+        else:
+            collected.append(fields)
+    if format_ == "json":
+        put_json({"models": collected})
     return 2 if broken else 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import click
@@ -12,14 +12,17 @@ from graphshare.cli import options, rule_options
 from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import list_inputs, say_written, write_result
+from graphshare.ir.graph import Node
 from graphshare.rewrite.rename import rename
 from graphshare.rewrite.rules.load import make_ruleset
-from graphshare.rewrite.rules.model import Only, matches_of_options
+from graphshare.rewrite.rules.model import Boundary, Only, matches_of_options, renames_of_arguments
 from graphshare.text.format import format_count
 
 EXAMPLES = {
     "rename": [
+        ("one name", "graphshare rename lenet data=image -o net1"),
         ("a prefix for everything", "graphshare rename lenet --prefix net1_ -o net1"),
+        ("all names but those that callers use", "graphshare rename lenet --prefix net1_ --keep inputs --keep outputs -o net1"),
         ("parameters alone", "graphshare rename lenet --prefix old_ --only parameters -o old"),
     ],
 }
@@ -27,6 +30,7 @@ EXAMPLES = {
 
 @click.command("rename", cls=Command)
 @options.rewriting
+@click.argument("renames", metavar="OLD=NEW...", nargs=-1)
 @click.option("-p", "--prefix", metavar="P", default="", help="Put P before every name.")
 @click.option("--strip-prefix", metavar="P", default="", help="Remove P from the front of names.")
 @click.option("--map", metavar="FILE", help="Take the new names from a map file, or a JSON object of old and new names.")
@@ -38,8 +42,10 @@ EXAMPLES = {
 @rule_options.rules_file
 @rule_options.separator
 @click.option("--only", type=click.Choice(get_args(Only)), multiple=True, help="Rename only these.")
+@click.option("--keep", type=click.Choice(get_args(Boundary)), multiple=True, help="Leave the names of these as they are.")
 def command(
     source: Checkpoint,
+    renames: tuple[str, ...],
     match: tuple[str, ...],
     to: tuple[str, ...],
     rules_file: str | None,
@@ -48,16 +54,23 @@ def command(
 ) -> None:
     """Rename nodes and their parameters.
 
-    Names inside subgraphs stay as they are: they are bound by position. A name that would collide with another is
-    refused. Each * in --to stands for the text that the next * of the pattern matched. Of several rules for one name the last
-    wins; swaps work. Of several nodes of one name NAME#1 is the second, and NAME#0 the first.
+    OLD=NEW renames what is called OLD, whatever characters are in it; \\= stands for an = in OLD. Names inside subgraphs
+    stay as they are: they are bound by position. A name that would collide with another is refused. Each * in --to stands for
+    the text that the next * of the pattern matched. Of several rules for one name the last wins; swaps work. Of several nodes
+    of one name NAME#1 is the second, and NAME#0 the first.
     """
-    rules = matches_of_options(match, to)
+    rules = [*matches_of_options(match, to), *renames_of_arguments(renames)]
     result = rename(source, make_ruleset(rules_file, rules) if rules or rules_file else None, **settings)
     outputs = write_result(result, output, inputs=[*list_inputs("map", settings["map"]), *list_inputs("rules", rules_file)])
     if outputs is not None and result.rewrite is not None:
         branch = result.rewrite.branches[0]
-        changed = sum(image.name != node.name for node, image in branch.images.items())
+        names = [(_list_names(node), _list_names(image)) for node, image in branch.images.items()]
+        changed = sum(old != new for pair in names for old, new in zip(*pair, strict=True))
         nouns = branch.source.source.count_parts(branch.source.nodes)
-        say(f"renamed {changed} of {format_count(len(branch.source.nodes), 'node' if len(nouns) == 1 else 'value')}")
+        say(f"renamed {changed} of {format_count(sum(len(old) for old, _ in names), 'node' if len(nouns) == 1 else 'value')}")
         say_written(outputs)
+
+
+def _list_names(node: Node) -> Sequence[str]:
+    """Return the names of the values of an operator of an ONNX model, the name of any other node."""
+    return node.details.outputs or (node.name,)

@@ -16,7 +16,7 @@ from graphshare.errors import Fault, InputError
 from graphshare.files.byte_source import SAMPLE
 from graphshare.files.schema import explain
 from graphshare.formats.mxnet.document import begins_like_json
-from graphshare.formats.wrong_file import SYMBOL_HINT, refuse_bytes, refuse_json
+from graphshare.formats.wrong_file import SYMBOL_HINT, refuse_bytes, refuse_json, suggest_fix
 
 _HALF_A_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -61,7 +61,7 @@ def _refuse_what_is_no_json(data: bytes, where: str) -> None:
         hint = "save it as UTF-8 without BOM, or let `graphshare check --fix` remove it"
         raise InputError(Fault("starts with a byte order mark; MXNet refuses it too", path="byte 0", hint=hint))
     if not data.strip():
-        raise InputError(Fault("is empty", hint=SYMBOL_HINT))
+        raise InputError(Fault("is empty", hint=suggest_fix(where)))
     if not begins_like_json(data[:SAMPLE]):
         raise InputError(refuse_bytes(data, "graph", where=where))
 

@@ -12,7 +12,9 @@ from typing import NamedTuple, NoReturn
 import msgspec
 
 from graphshare.errors import Fault, InputError
+from graphshare.files.byte_source import SAMPLE
 from graphshare.files.open_source import open_source
+from graphshare.formats.content_tests import begins_with_version
 from graphshare.formats.onnx.attributes import AttributeReader, ReadGraph, Weight
 from graphshare.formats.onnx.graph_fields import (
     ANNOTATION,
@@ -75,9 +77,25 @@ def decode_model(file: OnnxFile) -> Graph:
     try:
         return _decode_sorted(file)
     except WireError as error:
+        if not _is_message(file):
+            from graphshare.formats.wrong_file import refuse_bytes  # start-up: only files of no format need it
+
+            start = bytes(file.data[: min(SAMPLE, file.size)])
+            raise InputError(refuse_bytes(start, "graph", where=file.path)) from None
         raise InputError(Fault(str(error), where=file.path, path=f"byte {error.position}")) from None
     except InputError as error:
         raise error.with_location(file.path) from None
+
+
+def _is_message(file: OnnxFile) -> bool:
+    """Return whether a file begins with the version that nearly all models begin with, or is a message of protobuf at all."""
+    if begins_with_version(bytes(file.data[:2])):
+        return True
+    try:
+        deque(scan(file.data, 0, file.size), maxlen=0)
+    except WireError:
+        return False
+    return True
 
 
 class _UndefinedError(InputError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 import msgspec
@@ -20,13 +20,14 @@ from graphshare.formats.onnx.tensor_messages import ExternalRange, encode_tensor
 from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.formats.onnx.write import TensorEncoder
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.records import ParameterFile, Record
+from graphshare.formats.params.records import WEIGHTS_HINT, ParameterFile, Record
 from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.walk import iter_graphs
 from graphshare.text.format import format_bytes, format_names
 from graphshare.text.urls import is_url, redact
 
 _LEAST = 1024  # bytes from which on a tensor is worth a place outside; shapes and axes must be in the model
+_LISTED = 4
 _PAGE = 4096
 _LARGE = 1 << 20  # bytes from which on data that is copied begins at a page, so that it can be mapped
 _ALIGNMENT = 64
@@ -249,12 +250,13 @@ def _locate(path: str, folder: str) -> str | Fault:
 
 
 class MissingData(msgspec.Struct, frozen=True, eq=False):
-    """A tensor whose external data is not there, and why: an initializer, or one inside an operator.
+    """A file of external data that is not there, or too short, and why.
 
-    ``owner`` names it. ``node`` is None outside of the graph: in a function or in training information.
+    ``owners`` names the tensors whose data it has: initializers, and those inside operators. ``node`` is the first of their
+    nodes, None outside of the graph: in a function or in training information.
     """
 
-    owner: str
+    owners: str
     node: Node | None
     reason: str
 
@@ -266,17 +268,33 @@ def list_outside(graph: Graph) -> list[tuple[str, Node | None, TensorPlace]]:
     return [*initializers, *inner]
 
 
-def find_missing_data(graph: Graph) -> Iterator[MissingData]:
-    """Yield the tensors whose external data is missing or too short."""
-    sizes: dict[str, int | None] = {}
+def find_missing_data(graph: Graph, held: Collection[str] = ()) -> Iterator[MissingData]:
+    """Yield the files of external data that are missing or too short; those ``held`` as arrays need none."""
+    files: dict[str, list[tuple[str, Node | None, TensorPlace]]] = {}
     for owner, node, place in list_outside(graph):
-        if place.path not in sizes:
-            try:
-                sizes[place.path] = describe_file(place.path).size
-            except (OSError, InputError):
-                sizes[place.path] = None
-        size, name = sizes[place.path], redact(place.path)
-        if size is None:
-            yield MissingData(owner, node, f"{name} does not exist")
-        elif size < place.end:
-            yield MissingData(owner, node, f"{name} has {size:,} bytes, and the data ends at byte {place.end:,}")
+        if node is not None and node.name in held:
+            continue
+        files.setdefault(place.path, []).append((owner, node, place))
+    for path, tensors in files.items():
+        try:
+            size = describe_file(path).size
+        except (OSError, InputError):
+            reason = f"{redact(path)} does not exist"
+        else:
+            tensors = [tensor for tensor in tensors if tensor[2].end > size]
+            end = max((place.end for _, _, place in tensors), default=0)
+            reason = f"{redact(path)} has {size:,} bytes, and the data ends at byte {end:,}"
+        if tensors:
+            owners = format_names((owner for owner, _, _ in tensors), _LISTED)
+            yield MissingData(owners, next((node for _, node, _ in tensors if node is not None), None), reason)
+
+
+def refuse_missing_data(graph: Graph, parameters: ParameterFile | None) -> None:
+    """Raise InputError where files of external data are missing or too short, with all of them."""
+    held = list_records(graph, parameters)
+    faults = [
+        Fault(f"the data of {missing.owners} is missing: {missing.reason}", hint=WEIGHTS_HINT)
+        for missing in find_missing_data(graph, held)
+    ]
+    if faults:
+        raise InputError(faults)

@@ -79,15 +79,34 @@ class OnnxForm(NormalForm):
         self._read = read
         self._types, self._computed, self._ranks = facts.types, facts.computed, facts.ranks
         self._opsets = get_source(graph).opsets
-        self._functions = {key: function.span.read() for key, function in list_functions(graph).items()}
+        self._stored = list_functions(graph)
+        self._functions = {key: function.span.read() for key, function in self._stored.items()}
         self._shapes: dict[int, tuple[int, ...]] = {}
 
     def find_constant(self, node: Node) -> Hashable | None:
+        if node.op:
+            return read_constant(node.details.values) if node.op == "Constant" and not node.details.domain else None
         stored, replaced = find_stored(node.details), self._read(node)
         if replaced is not None:
             dtype, shape, data = replaced
             return dtype_code(dtype), shape, data
         return ("unread", node) if stored.data_in_record else read_stored(stored)
+
+    def find_outline(self, node: Node) -> Hashable | None:
+        place = None if node.op else find_stored(node.details).place
+        if place is not None:
+            return place.code, place.shape
+        content = self.find_constant(node)
+        return content[:2] if isinstance(content, tuple) else None
+
+    def read_statement(self, node: Node) -> Hashable:
+        domain, name, overload = key_of_call(node)
+        stored = self._stored.get((domain, name, overload))
+        own: Hashable = (domain, name, self._opsets.get(domain))
+        if stored is not None and stored.function is not None:  # a function is what it does, and not its name
+            defaults = {key: getattr(value, "content", None) for key, value in stored.function.attributes.items()}
+            own = tuple(sorted(defaults.items())), tuple(sorted(stored.function.opsets.items()))
+        return own, tuple(sorted(self._list_attributes(node).items())), _count_outputs(node)
 
     def make_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:
         places = [(node, index) for index in range(node.num_outputs or 1)] if self._computed else []

@@ -15,7 +15,7 @@ from graphshare.files.paths import UsedFile, base_name, is_inside, refuse_inputs
 from graphshare.files.staged_file import StagedFile
 from graphshare.formats.model_format import SaveOptions
 from graphshare.formats.onnx.compose import add_metadata
-from graphshare.formats.onnx.external import Placement, list_external, list_outside
+from graphshare.formats.onnx.external import Placement, list_external, list_outside, refuse_missing_data
 from graphshare.formats.onnx.protobuf import Blob
 from graphshare.formats.onnx.read_back import check_written
 from graphshare.formats.onnx.stored import FileRange, get_source
@@ -153,8 +153,10 @@ def encode_for_session(graph: Graph, parameters: ParameterFile | None) -> tuple[
     """Return the pieces of a model that is not saved, and the directory of its external data; data at a URL is embedded.
 
     Raises:
+        InputError: external data does not exist, or its file is too short.
         RefusedError: its external data is in several directories, or the bytes would be more than protobuf allows.
     """
+    refuse_missing_data(graph, parameters)
     model = keep_in_memory(graph, parameters)
     return model.pieces(), model.folder
 

@@ -17,6 +17,8 @@ from graphshare.files.open_source import reopen_source
 from graphshare.files.paths import split
 from graphshare.formats.onnx.protobuf import Data, once, scan, text_at
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails, Source
+from graphshare.text.format import format_names
+from graphshare.text.urls import redact
 
 _CHUNK = 1 << 20
 _LARGE = 1 << 25  # bytes from which on a file is not read as a whole
@@ -28,7 +30,7 @@ class OnnxFile:
     ``held`` are the bytes of a file that cannot be opened again: of a pipe, or unpacked by gzip.
     ``folder`` is the directory in which external data lies; without ``seeks_data`` it need not be there. A file ``is_own`` that
     this program writes: its data is put in place later, instead of whatever is there. ``sizes`` has the bytes of the files in
-    the folder, by path. ``disorder`` is the first fault of nodes that were sorted, in memory.
+    the folder, by path, None for one that does not exist. ``disorder`` is the first fault of nodes that were sorted, in memory.
     """
 
     disorder: Fault | None = None
@@ -36,7 +38,7 @@ class OnnxFile:
     def __init__(self, source: ByteSource, *, seeks_data: bool = True, is_own: bool = False) -> None:
         self.folder = split(source.name)[0] or "."
         self.seeks_data, self.is_own = seeks_data and not is_own, is_own
-        self.sizes: dict[str, int] = {}
+        self.sizes: dict[str, int | None] = {}
         self.path = source.name
         self.size = source.size
         self.identity: Identity = source.identity
@@ -372,6 +374,9 @@ class OnnxSource(Source, frozen=True, eq=False):
 
     def list_notes(self) -> Iterator[str]:
         """Yield notes on parts of the file that a written model has in another form, or that rewrites do not follow."""
+        missing = [redact(path) for path, size in self.file.sizes.items() if size is None]
+        if missing:
+            yield f"{self.file.path}: has no weights ({format_names(missing)} not found); what does not read them works"
         if self.file.disorder is not None:
             yield f"{self.file.path}: its nodes are not in topological order; a rewritten model has them sorted"
         if not self.is_ordered:

@@ -204,17 +204,21 @@ def _locate_outside(file: OnnxFile, place: TensorPlace, pairs: tuple[tuple[str, 
         return outside
     if path not in file.sizes:
         file.sizes[path] = _find_size(path, location, at)
-    if offset < 0 or offset + size > file.sizes[path]:
-        message = f"external data is at byte {offset:,} of {location!r} with {size:,} bytes; that file has {file.sizes[path]:,}"
+    known = file.sizes[path]
+    if known is not None and (offset < 0 or offset + size > known):
+        message = f"external data is at byte {offset:,} of {location!r} with {size:,} bytes; that file has {known:,}"
         raise WireError(message, at)
     return outside
 
 
-def _find_size(path: str, location: str, at: int) -> int:
+def _find_size(path: str, location: str, at: int) -> int | None:
+    """Return the size of a file of external data; None where it does not exist, and only its weights are missing."""
     if is_url(path):
         return describe_file(path).size
     try:
         status = os.stat(path)
+    except FileNotFoundError:
+        return None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise WireError(f"external data is in {location!r}, which cannot be read: {reason}", at) from None

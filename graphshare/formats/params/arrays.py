@@ -17,7 +17,7 @@ from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.files.byte_source import ByteSource
 from graphshare.files.open_source import reopen_source
 from graphshare.formats.params.format import CHUNK, Chunks
-from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, format_record
+from graphshare.formats.params.records import ITEM_SIZES, WEIGHTS_HINT, Origin, ParameterFile, Record, format_record
 from graphshare.resources import MORE_MEMORY, describe_excess
 from graphshare.text.format import format_bytes, format_count
 
@@ -101,6 +101,8 @@ class ArrayReader:
             return self  # each file that the records are from is opened when it is first read
         from graphshare.formats.params.format import find_format  # start-up: graphs alone need no parameter format
 
+        if self.file.is_missing:
+            raise InputError(Fault("does not exist", where=self.file.path, hint=WEIGHTS_HINT))
         self._source: ByteSource = reopen_source(self.file.path, self.file.identity, self.file.held)
         try:
             self._chunks: Chunks = find_format(self.file.format).read(self._source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
@@ -43,6 +44,7 @@ class ParameterDiff(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
     """Two parameter files. ``equal`` counts the parameters without a difference. True when anything differs.
 
     ``across`` counts those of unlike dtypes that were compared by value, by the dtype up to whose rounding they may differ.
+    ``missing`` are those whose values are in files that do not exist: they were not compared.
     """
 
     left: str
@@ -50,6 +52,7 @@ class ParameterDiff(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
     equal: int
     changes: tuple[ParameterChange, ...]
     across: Mapping[str, int] = {}
+    missing: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.changes)
@@ -78,10 +81,12 @@ def diff_parameters(
     rtol: float = 0.0,
     chosen: set[str] | None = None,
     across_dtypes: bool = False,
+    skips_missing: bool = False,
 ) -> ParameterDiff:
     """Compare the records of ``right`` with those of ``left``; ``names`` maps a name to its counterparts (by default itself).
 
-    ``chosen`` limits it to these keys. Records without names are paired by position. No more than two pieces of an array are
+    ``chosen`` limits it to these keys. With ``skips_missing`` values in files that do not exist are not compared, and listed;
+    else they are refused (InputError). Records without names are paired by position. No more than two pieces of an array are
     in memory.
     """
     from graphshare.formats.params.comparison import compare_records  # start-up: needs numpy
@@ -89,10 +94,16 @@ def diff_parameters(
     pairs = list(_pairs(left, right, names))
     if chosen is not None:
         pairs = [pair for pair in pairs if any(r is not None and r.key in chosen for r in pair)]
-    equal, changes, across = 0, [], Counter[str]()
+    equal, changes, across, missing = 0, [], Counter[str](), []
     size = sum(x.dense_size for x, y in pairs if x is not None and y is not None)
     with ArrayReader(left) as a, ArrayReader(right) as b, task("comparing parameters", size, "B") as advance:
         for x, y in pairs:
+            if skips_missing and x and y and (left.lacks(x) or right.lacks(y)):
+                if _find_place(left, x) == _find_place(right, y):
+                    equal += 1
+                else:
+                    missing.append(y.key or "")
+                continue
             coarser = ""
             # Only floats of unlike precision are compared by value: rounding explains their differences.
             if across_dtypes and x and y and x.shape == y.shape and x.dtype != y.dtype and {x.dtype, y.dtype} <= {*PRECISIONS}:
@@ -111,7 +122,13 @@ def diff_parameters(
                 changes.append(change)
             else:
                 equal += 1
-    return ParameterDiff(left.shown_path, right.shown_path, equal, tuple(changes), dict(across))
+    return ParameterDiff(left.shown_path, right.shown_path, equal, tuple(changes), dict(across), tuple(missing))
+
+
+def _find_place(file: ParameterFile, record: Record) -> tuple[object, ...]:
+    """Return what says where the bytes of a record are, and what they mean."""
+    path = (file if record.origin is None or record.origin.file is None else record.origin.file).path
+    return os.path.realpath(path), record.offset, record.size, record.shape, record.element_type
 
 
 def _pairs(

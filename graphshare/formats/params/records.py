@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Storage = Literal["default", "row_sparse", "csr"]
 
+WEIGHTS_HINT = "copy the file of the weights beside the model"
+
 #: Bounds on what is read, beyond those of the formats, so that a small hostile file stays cheap.
 MAX_RANK = 255
 MAX_RECORDS = 1 << 20
@@ -147,7 +149,8 @@ class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
 
     ``named`` is False for a list without names (and for an empty file, which does not show it). ``trailing`` counts bytes after
     the last name, which MXNet ignores and a rewrite drops; ``reserved`` is the header's unused word, kept by a rewrite.
-    ``held`` are the bytes of a file that cannot be opened again: of a pipe, or unpacked by gzip.
+    ``held`` are the bytes of a file that cannot be opened again: of a pipe, or unpacked by gzip. ``is_missing`` says that a
+    model names the file, and it does not exist: arrays in it are listed, and cannot be read.
     """
 
     path: str
@@ -160,6 +163,7 @@ class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
     metadata: dict[str, str] = {}
     identity: Identity = ()
     held: bytes = b""
+    is_missing: bool = False
 
     def _summary(self) -> str:
         return f"{quote_name(self.shown_path)}, {format_count(len(self.records), 'array')}"
@@ -178,6 +182,11 @@ class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
             if record.origin is not None and record.origin.file is not None and record.origin.file.path != self.path
         }
         return self.size + sum(ranges.values())
+
+    def lacks(self, record: Record) -> bool:
+        """Return whether the bytes of a record are in a file that does not exist."""
+        file = self if record.origin is None else record.origin.file
+        return file is not None and file.is_missing
 
     def by_key(self) -> dict[str, Record]:
         """Return the records by name; of records with one name the last, as ``mx.nd.load`` does."""

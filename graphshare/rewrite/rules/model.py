@@ -15,6 +15,7 @@ import msgspec
 
 from graphshare.errors import Fault, UsageError
 from graphshare.rewrite.rules.scopes import SEPARATOR
+from graphshare.text.names import split_pair
 from graphshare.text.patterns import is_literal
 from graphshare.text.summary import ShortRepr
 
@@ -25,6 +26,9 @@ Reuse = Literal["auto", "require", "forbid"]
 REUSE: tuple[Reuse, ...] = get_args(Reuse)
 Only = Literal["variables", "ops", "inputs", "parameters"]
 """The kinds of nodes that a rule applies to. Parameters include auxiliary states, inputs include labels and states."""
+
+Boundary = Literal["inputs", "outputs"]
+"""The ends of a graph whose names a rename may leave as they are; inputs include labels and states."""
 
 #: What makes a parameter another one. All other kinds give names.
 SHARING = frozenset(("alias", "scope"))
@@ -96,6 +100,25 @@ def rule_from_option(kind: Kind, option: str, text: str) -> Rule:
     if kind == "alias" and is_literal(left) and left.removeprefix("=") == right:
         raise UsageError(Fault(f"{right!r} cannot be an alias of itself", where=place, hint="leave it out"))
     return Rule(kind, left, right, place=place, option=True)
+
+
+def renames_of_arguments(texts: Iterable[str]) -> list[Rule]:
+    r"""Return the rules of arguments ``OLD=NEW``: OLD is one name as it is, and ``\=`` in it stands for ``=``.
+
+    Raises:
+        UsageError: one has no ``=`` or an empty side, or names have two new names; all are listed.
+    """
+    rules: dict[str, Rule] = {}
+    faults = []
+    for text in texts:
+        old, new = split_pair(text) or ("", "")
+        if not old or not new:
+            faults.append(Fault(r"is not OLD=NEW; \= stands for an = in OLD", where=text, hint="as in conv1=first"))
+        elif rules.setdefault(old, Rule("map", old, new, place=text, option=True)).to != new:
+            faults.append(Fault(f"gives {old!r} a second new name", where=text, hint=f"the first is {rules[old].to!r}"))
+    if faults:
+        raise UsageError(faults)
+    return list(rules.values())
 
 
 def matches_of_options(patterns: Iterable[str], targets: Iterable[str]) -> list[Rule]:

@@ -10,7 +10,7 @@ from graphshare.analysis.name_lists import list_by_name, list_implied_variables,
 from graphshare.analysis.roles import Kind, Role, assign_implied_role
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import EMPTY, Graph, Node
-from graphshare.ir.rebuild import StoredNames
+from graphshare.ir.rebuild import StoredNames, rename_node
 from graphshare.rewrite.rules.model import SHARING, Only, Reuse, Rule, Ruleset
 from graphshare.rewrite.rules.resolve import Resolver, find_shadowed
 from graphshare.text.format import format_count
@@ -34,10 +34,13 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
     stored: Mapping[Node, StoredNames] = EMPTY
 
 
-def plan_names(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], nodes: Iterable[Node]) -> Plan:
+def plan_names(
+    graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], nodes: Collection[Node], kept: Collection[str] = ()
+) -> Plan:
     """Return new names for those of ``nodes`` that rules match. Parameters move with aliases and overrides.
 
-    Collisions are left to the transform, which sees the whole graph.
+    Of a node with several stored names of outputs each is matched by itself; those in ``kept`` stay. Collisions are left to
+    the transform, which sees the whole graph.
 
     Raises:
         RefusedError: rules form a cycle, or an option matches nothing.
@@ -55,7 +58,7 @@ def plan_names(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], nodes
         key = (numbered.get(node, node.name), find_kinds(node, roles))
         resolved = cache.get(key)
         if resolved is None:
-            resolved = cache[key] = _new_name(resolver, *key)
+            resolved = cache[key] = (key[0], None) if node.name in kept else _new_name(resolver, *key)
         if resolved[0] != key[0]:
             names[node] = resolved[0]
         elif resolved[1] is None and (label := node.details.label) and label not in values:
@@ -64,8 +67,30 @@ def plan_names(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], nodes
                 names[node], why[node], stored[node] = node.name, rule, StoredNames(node.details.outputs, new)
         if resolved[1] is not None:
             why[node] = resolved[1]
-    known = (name for node in graph.nodes for name in node_names(node))
-    return Plan(names, {}, why, _note_idle_rules(ruleset, resolver, known, roles), stored)
+        if len(node.details.outputs) > 1:
+            outputs = _name_outputs(node, names.get(node, node.name), resolver, kept)
+            if outputs:
+                names.setdefault(node, node.name)
+                label = stored[node].label if node in stored else rename_node(node, names[node]).details.label
+                stored[node] = StoredNames(outputs, label)
+    matched = (name for node in nodes for name in _list_names(node) if name not in kept)
+    known = (name for node in graph.nodes for name in _list_names(node))
+    return Plan(names, {}, why, _note_idle_rules(ruleset, resolver, known, roles, matched), stored)
+
+
+def _list_names(node: Node) -> list[str]:
+    """Return the names of a node, and those of its other outputs."""
+    return [*node_names(node), *filter(None, node.details.outputs[1:])]
+
+
+def _name_outputs(node: Node, name: str, resolver: Resolver, kept: Collection[str]) -> tuple[str, ...]:
+    """Return the names of the outputs of an operator that is renamed to ``name``; none where they follow its name."""
+    outputs, is_decided = [], False
+    for old, following in zip(node.details.outputs, rename_node(node, name).details.outputs, strict=True):
+        new, rule = _new_name(resolver, old, _OPERATOR) if old and old != node.name and old not in kept else (old, None)
+        is_decided |= rule is not None or (old in kept and following != old)
+        outputs.append(new if rule is not None or old in kept else following)
+    return tuple(outputs) if is_decided else ()
 
 
 def _find_numbered_names(graph: Graph, ruleset: Ruleset) -> dict[Node, str]:
@@ -212,8 +237,12 @@ def _refuse_implied(graph: Graph, resolver: Resolver) -> list[Fault]:
     ]
 
 
-def _note_idle_rules(ruleset: Ruleset, resolver: Resolver, names: Iterable[str], roles: Mapping[Node, Role]) -> tuple[str, ...]:
-    """Return notes on rules that decided nothing; such an option is refused. ``names`` are those that rules of names see.
+def _note_idle_rules(
+    ruleset: Ruleset, resolver: Resolver, names: Iterable[str], roles: Mapping[Node, Role], matched: Iterable[str] | None = None
+) -> tuple[str, ...]:
+    """Return notes on rules that decided nothing; such an option is refused.
+
+    ``names`` are all names of the graph, ``matched`` those that rules of names were applied to (None: all).
 
     Raises:
         RefusedError: an option matches nothing in the graph.
@@ -223,6 +252,7 @@ def _note_idle_rules(ruleset: Ruleset, resolver: Resolver, names: Iterable[str],
         return ()
     hidden = dict(find_shadowed(ruleset))
     known = list(dict.fromkeys(names))
+    left = () if matched is None else frozenset(known).difference(matched)
     parameters = list(dict.fromkeys(node.name for node, role in roles.items() if role.is_parameter))
     notes = []
     faults = []
@@ -232,6 +262,8 @@ def _note_idle_rules(ruleset: Ruleset, resolver: Resolver, names: Iterable[str],
             notes.append(f"{rule.place}: {rule} is shadowed by {hidden[rule].place}")
         elif not rule.option:
             notes.append(f"{rule.place}: {rule} never fires")
+        elif rule.literal in left:
+            faults.append(Fault(f"{rule.literal!r} is a name that `only` or `keep` leaves as it is", where=rule.place))
         elif _is_overruled(rule, candidates):
             notes.append(f"{rule.place}: has no effect: a later rule decides every name that it matches")
         else:

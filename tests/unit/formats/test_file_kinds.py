@@ -11,7 +11,16 @@ from typing import Any
 import pytest
 
 from graphshare.files.byte_source import SAMPLE, HeldBytes
-from graphshare.formats.content_tests import is_caffemodel, is_image, is_markup, is_onnx, is_onnx_tensor, is_saved_model
+from graphshare.formats.content_tests import (
+    begins_with_version,
+    is_caffemodel,
+    is_image,
+    is_markup,
+    is_onnx,
+    is_onnx_tensor,
+    is_paddle_program,
+    is_saved_model,
+)
 from graphshare.formats.model_names import STDIN, name_of_file
 from graphshare.formats.wrong_file import (
     SYMBOL_HINT,
@@ -140,6 +149,13 @@ _SERVE = b"\x08\x01\x12\x05serve"
         (is_saved_model, b"\x12\x08\x0a\x02ab\x12\x02cd", False),
         (is_saved_model, b"", False),
         (is_caffemodel, b"\x0a\x03net\x1a\x01d", True),
+        (is_paddle_program, b"\x0a\x08\x08\x00\x10\x00\x1a\x02\x0a\x00", True),
+        (is_paddle_program, b"\x0a\x11\x08\x00\x10" + b"\xff" * 9 + b"\x01\x1a\x02\x0a\x00", True),
+        (is_paddle_program, b"\x0a\x08\x08\x00\x08\x00\x1a\x02\x0a\x00", False),
+        (is_paddle_program, b"", False),
+        (begins_with_version, b"\x08\x0a", True),
+        (begins_with_version, b"\x08\x41", False),
+        (begins_with_version, b"\x08", False),
         (is_caffemodel, b"\x0a\x03net\x12\x01d", True),
         (is_caffemodel, b"\x0a\x03net\xa2\x06\x01d", True),
         (is_caffemodel, b"\x0a\x03net\xaa\x06\x01d", False),
@@ -166,6 +182,8 @@ _JSON_KINDS = [
     (("class_name", "config"), "a Keras model (JSON)"),
     (("modelTopology",), "a TensorFlow.js model"),
     (("irVersion", "graph"), "an ONNX model as JSON"),
+    (("ir_version", "graph"), "an ONNX model as JSON"),
+    (("base_code", "program"), "a Paddle model (JSON)"),
     (("metadata", "weight_map"), "an index of .safetensors files"),
     (("model_type",), "a Hugging Face configuration"),
     (("cells", "nbformat"), "a Jupyter notebook"),
@@ -184,7 +202,9 @@ def test_a_json_object_is_known_by_its_keys(keys: tuple[str, ...], name: str) ->
     assert (kind.name if kind is not None else None) == name
     fault = refuse_json(value, where="a")
     assert fault is not None
-    assert fault.message == f"is {name}, not a symbol file"
+    assert kind is not None
+    assert kind.is_model == name.startswith(("a Keras", "a TensorFlow", "an ONNX", "a Paddle"))
+    assert fault.message == f"is {name}, " + ("which graphshare does not read" if kind.is_model else "not a symbol file")
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import graphshare as gs
-from graphshare.errors import RefusedError
+from graphshare.errors import RefusedError, UsageError
 from graphshare.rewrite.duplicate import add_branches
 from graphshare.rewrite.rename import plan_rename, rename_by_rules, set_names
 from graphshare.rewrite.rules.model import Only, Rule, Ruleset
@@ -102,3 +103,42 @@ def test_a_name_of_an_output_changes_where_that_of_its_operator_does_not(tmp_pat
     gs.save(gs.rename(tmp_path / "m.onnx", strip_prefix="net_"), tmp_path / "n.onnx")
     nodes = onnx.load(tmp_path / "n.onnx").graph.node
     assert [(list(node.input), list(node.output)) for node in nodes] == [(["x"], ["conv", "aux"]), (["conv", "aux"], ["y"])]
+
+
+def _rename_values(tmp_path: Path, **settings: Any) -> tuple[list[str], list[list[str]], list[str]]:
+    """Return the inputs, outputs of nodes, and outputs of a renamed model; the second output of its Split is the graph's."""
+    onnx = pytest.importorskip("onnx")
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[2] y, float[2] b)
+        <float[2] w = {1, 2}> { a, b = Split(x) y = Add(a, w) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    gs.save(gs.rename(tmp_path / "m.onnx", **settings), tmp_path / "n.onnx")
+    graph = onnx.load(tmp_path / "n.onnx").graph
+    return [value.name for value in graph.input], [list(node.output) for node in graph.node], [v.name for v in graph.output]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"prefix": "p_"}, {"prefix": "p_", "strip_prefix": "q_"}, {"match": {"*": "p_*"}}, {"prefix": "p_", "match": {"a": "a"}}],
+    ids=["prefix", "stripped", "pattern", "both"],
+)
+def test_names_of_inputs_and_outputs_may_be_kept(tmp_path: Path, settings: dict[str, Any]) -> None:
+    assert _rename_values(tmp_path, keep=("inputs", "outputs"), **settings) == (["x"], [["p_a", "b"], ["y"]], ["y", "b"])
+    assert _rename_values(tmp_path, keep="outputs", **settings) == (["p_x"], [["p_a", "b"], ["y"]], ["y", "b"])
+    assert _rename_values(tmp_path, keep="inputs", **settings) == (["x"], [["p_a", "p_b"], ["p_y"]], ["p_y", "p_b"])
+
+
+def test_parameters_are_renamed_where_inputs_and_outputs_are_kept() -> None:
+    graph = plan_rename(read(siamese()), prefix="p_", keep=("inputs", "outputs")).graph
+    assert [node.name for node in graph.nodes if not node.name.startswith("p_")] == ["data", "loss"]
+
+
+def test_rules_name_each_output_of_an_operator(tmp_path: Path) -> None:
+    assert _rename_values(tmp_path, match={"b": "c"})[1:] == ([["a", "c"], ["y"]], ["y", "c"])
+    assert _rename_values(tmp_path, match={"a": "b", "b": "a"})[1:] == ([["b", "a"], ["y"]], ["y", "a"])
+
+
+def test_names_that_are_kept_cannot_be_changed_at_once(tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match="'y' is a name that `only` or `keep` leaves as it is"):
+        _rename_values(tmp_path, match={"y": "z"}, keep="outputs")
+    with pytest.raises(UsageError, match="a map excludes `keep`"):
+        _rename_values(tmp_path, names={"a": "z"}, keep="outputs")

@@ -216,9 +216,8 @@ def test_missing_data_is_named(tmp_path: Path) -> None:
     assert [(node.name, place.start) for node, place in list_external(graph)] == [("a", 0), ("b", 8), ("c", 9), ("d", 0)]
     owners = [*(f"initializer {name!r}" for name in "abcd"), "a tensor of operator 'k'"]
     assert [owner for owner, _, _ in list_outside(graph)] == owners
-    missing = [(each.owner, each.node is not None and each.node.op, each.reason) for each in find_missing_data(graph)]
+    missing = [(each.owners, each.node is not None and each.node.op, each.reason) for each in find_missing_data(graph)]
     assert missing == [
-        (owners[2], "", f"{path} has 16 bytes, and the data ends at byte 17"),
+        (f"{owners[2]}, {owners[4]}", "", f"{path} has 16 bytes, and the data ends at byte 24"),
         (owners[3], "", f"{tmp_path / 'm' / 'v.bin'} does not exist"),
-        (owners[4], "Constant", f"{path} has 16 bytes, and the data ends at byte 24"),
     ]

@@ -157,7 +157,7 @@ def test_data_in_another_file_is_located_and_read(tmp_path: Path) -> None:
         (external(location="w.bin", length="nine"), "external data in 'w.bin' has an offset or length that is not a number"),
         (external(location="w.bin") + encode_field(13, b"\x0a\x08location\x12\x01w"), "external data is described twice"),
         (external(location="w.bin").replace(b"\x10\x01", b"\x10\x08"), "external data in 'w.bin' has the dtype string"),
-        (external(location="v.bin"), "external data is in 'v.bin', which cannot be read: No such file or directory"),
+        (external(location="w.bin/v"), "external data is in 'w.bin/v', which cannot be read: Not a directory"),
         (external(location="folder"), "external data is in 'folder', which is not a regular file"),
         (
             external(location="w.bin") + encode_field(13, b"\x0a\x01k" * 2),
@@ -172,6 +172,11 @@ def test_data_that_is_not_in_the_other_file_is_refused(data: bytes, message: str
     with pytest.raises(WireError) as raised:
         locate_in(tmp_path, data)
     assert str(raised.value) == message
+
+
+def test_data_in_a_file_that_does_not_exist_has_a_place(tmp_path: Path) -> None:
+    place = locate_in(tmp_path, external(location="v.bin", offset="9"))
+    assert (os.path.basename(place.path), place.start, place.end) == ("v.bin", 9, 17)
 
 
 def test_data_must_be_in_the_directory_of_the_model(tmp_path: Path) -> None:

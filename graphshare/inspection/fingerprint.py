@@ -1,0 +1,231 @@
+"""Two digests of a model: of its structure and of its weights. Equal models have equal ones, however they are written.
+
+Version 1, which never changes; another list of what counts gets another version. The values that the outputs need are
+visited depth first: the outputs in order, of an operator its inputs in order, then what its bodies capture, and its control
+dependencies. A value is its number in that order, so names, storage and the order of nodes do not count, and a weight with two
+users differs from two equal weights.
+
+- Structure: the inputs in order, with the dtypes and sizes that the file states (names of sizes do not count); of each operator
+  its domain, name and version of the operator set, its attributes, how many outputs it names, its inputs and bodies; of each
+  weight in the file its dtype and shape; the outputs in order. A function is its body, whatever its name. Graphs of MXNet:
+  the operator, its attributes except those with two underscores around them, and whether shapes are those of numpy.
+- Weights: the dtype, shape and bytes of each in the order of the visit. A Constant of ONNX is a weight like an initializer.
+
+Identities do not count: an attribute that states its default, an Identity or another operator set makes another model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from graphshare.analysis.name_lists import list_implied_variables
+from graphshare.analysis.normal_form import make_form
+from graphshare.checkpoint.load import Model, as_checkpoint
+from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.formats.model_format import find_format
+from graphshare.formats.onnx.tensors import dtype_code
+from graphshare.formats.onnx.values import shorten
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.records import ParameterFile, Record
+from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.terms import Facts, NormalForm, TermTable
+from graphshare.ir.walk import Body, format_cycle, list_bodies, list_operands, order_by_references
+
+VERSION = 1
+
+
+class Fingerprint(msgspec.Struct, frozen=True):
+    """The digests of a model, in hexadecimal digits. ``weights`` is None where the values of weights are not there."""
+
+    version: int
+    structure: str
+    weights: str | None
+
+
+class _Part(msgspec.Struct, frozen=True, eq=False):
+    """A graph or a body: its digest, its weights, and the variables that stand for values around it, as they are visited."""
+
+    digest: bytes
+    weights: tuple[Node, ...]
+    captures: tuple[Node, ...]
+
+
+def fingerprint(model: Model) -> Fingerprint:
+    """Return two digests that are equal for equal models, whatever their names, storage, metadata and order of nodes are.
+
+    One is of the structure, the other one of the weights.
+
+    Raises:
+        RefusedError: the operators of the model's format are not known.
+        InputError: functions call each other in a circle; a file of weights cannot be read.
+    """
+    source = as_checkpoint(model)
+    graph, parameters = source.graph, source.parameter_file
+    form = make_form(graph, parameters, TermTable(), Facts())
+    if form is None:
+        raise RefusedError(Fault("has no fingerprint: its operators are not known", where=source.where))
+    implied: dict[Node, list[Node]] = {}
+    for variable in list_implied_variables(graph):
+        implied.setdefault(variable.node, []).append(replace(variable.node, op="", name=variable.name, inputs=()))
+    walk = _Walk(form, find_format(graph).find_calls(graph), implied)
+    walk.add_functions(graph)
+    types = find_format(graph).list_types(graph)
+    inputs = [node for node in graph.variables() if node.details.holds_value is False]
+    stated = tuple(_describe_type(types.get(node.name)) for node in inputs)
+    part = walk.describe(graph, inputs, stated)
+    structure = sha256(b"graphshare fingerprint 1" + part.digest).hexdigest()
+    return Fingerprint(VERSION, structure, _hash_weights(form, part.weights, parameters))
+
+
+class _Walk:
+    """Describes graphs; a function once, however often it is called. ``implied`` are variables without nodes, by user."""
+
+    def __init__(
+        self, form: NormalForm, find_call: Callable[[Node], Body | None], implied: Mapping[Node, Sequence[Node]]
+    ) -> None:
+        self._form, self._find_call, self._implied = form, find_call, implied
+        self._functions: dict[Graph, _Part] = {}
+        self._met: set[Graph] = set()
+
+    def add_functions(self, graph: Graph) -> None:
+        """Describe the functions that a graph calls, callees first. Raises InputError for functions that call themselves."""
+
+        def list_callees(each: Graph) -> Iterator[Graph]:
+            nodes = list(each.nodes)
+            while nodes:
+                node = nodes.pop()
+                nodes += [inner for body in node.subgraphs for inner in body.nodes]
+                call = self._find_call(node) if node.op else None
+                if call is not None:
+                    yield call.graph
+
+        def refuse(cycle: list[Graph]) -> InputError:
+            return InputError(Fault(f"functions call each other in a circle: {format_cycle(['a function'] * len(cycle))}"))
+
+        for function in order_by_references([graph], list_callees, refuse):
+            if function is not graph:
+                arguments = [each for each in function.variables() if self._form.find_outline(each) is None]
+                self._functions[function] = self.describe(function, arguments)
+
+    def describe(self, graph: Graph, inputs: Sequence[Node], stated: Hashable = ()) -> _Part:
+        """Return the description of a graph whose arguments are ``inputs``."""
+        digest, weights, captures = sha256(), list[Node](), list[Node]()
+        captured, places = set(graph.captures), {node: place for place, node in enumerate(inputs)}
+        numbers: dict[Node, int] = {}
+        parts: dict[Node, list[tuple[str, _Part, Body]]] = {}
+        _add(digest, (stated, len(inputs)))
+        stack = [(entry.node, False) for entry in reversed(graph.heads)]
+        while stack:
+            node, is_ready = stack.pop()
+            if node in numbers:
+                continue
+            if not is_ready:
+                parts[node] = self._describe_bodies(node)
+                following = [entry.node for entry in _list_entries(node, parts[node]) if entry is not None]
+                stack.append((node, True))
+                stack += [(each, False) for each in reversed([*following, *node.control_deps]) if each not in numbers]
+                continue
+            numbers[node] = len(numbers)
+            if node in captured:
+                captures.append(node)
+                _add(digest, ("capture",))
+            elif node in places:
+                _add(digest, ("input", places[node]))
+            else:
+                self._add_node(digest, node, parts[node], numbers, weights)
+        _add(digest, tuple((numbers[entry.node], entry.index) for entry in graph.heads))
+        return _Part(digest.digest(), tuple(weights), tuple(captures))
+
+    def _add_node(
+        self, digest: Any, node: Node, parts: list[tuple[str, _Part, Body]], numbers: dict[Node, int], weights: list[Node]
+    ) -> None:
+        outline = self._form.find_outline(node)
+        if outline is not None or not node.op:
+            weights.append(node)
+            _add(digest, ("weight", outline))
+            return
+        entries = [None if e is None else (numbers[e.node], e.index) for e in _list_entries(node, parts)]
+        bodies = tuple((name, part.digest) for name, part, _ in parts)
+        controls = tuple(numbers[each] for each in node.control_deps)
+        _add(digest, ("operator", self._form.read_statement(node), tuple(entries), bodies, controls))
+        weights += self._implied.get(node, ())
+        for _, part, body in parts:
+            if body.graph not in self._met:
+                weights += part.weights
+            if body.graph in self._functions:  # its weights are there once
+                self._met.add(body.graph)
+
+    def _describe_bodies(self, node: Node) -> list[tuple[str, _Part, Body]]:
+        """Return the bodies of an operator by name, and the function that it calls."""
+        if not node.op:
+            return []
+        bodies = []
+        for name, body in sorted(list_bodies(node).items()):
+            arguments = [each for each in body.graph.variables() if "position" in each.details.values]
+            arguments.sort(key=lambda each: each.details.values["position"])
+            bodies.append((name, self.describe(body.graph, arguments), body))  # the file's nesting bounds this recursion
+        call = self._find_call(node)
+        return bodies if call is None else [*bodies, ("", self._functions[call.graph], call)]
+
+
+def _list_entries(node: Node, parts: list[tuple[str, _Part, Body]]) -> list[Entry | None]:
+    """Return the inputs of a node by position, then the values that its bodies capture, as these visit them."""
+    operands = list_operands(node)
+    while operands and operands[-1] is None:  # one that is absent at the end is one that is not there
+        operands.pop()
+    return [*operands, *(body.captured[each] for _, part, body in parts for each in part.captures)]
+
+
+def _hash_weights(form: NormalForm, weights: Sequence[Node], parameters: ParameterFile | None) -> str | None:
+    """Return the digest of weights; None where there are some, and no values of them."""
+    if parameters is None or any(map(parameters.lacks, parameters.records)):
+        return None
+    records = parameters.by_key()
+    digest = sha256(b"graphshare fingerprint 1")
+    with ArrayReader(parameters) as reader:
+        for node in weights:
+            record = records.get(node.name)
+            if record is not None and record.origin is not None and record.origin.array is not None and not node.op:
+                _add(digest, _read_array(reader, record))
+                continue
+            content = form.find_constant(node)
+            is_unread = isinstance(content, tuple) and content[0] == "unread"
+            _add(digest, _read_array(reader, records[node.name]) if is_unread else content)
+    return digest.hexdigest()
+
+
+def _read_array(reader: ArrayReader, record: Record) -> Hashable:
+    shape, dtype = record.shape_and_dtype()
+    return dtype_code(dtype), shape, shorten(map(bytes, reader.chunks(record)))
+
+
+def _describe_type(kind: Any) -> Hashable:
+    """Return the dtype and the sizes of a type that a file states; the names of sizes do not count."""
+    if kind is None:
+        return None
+    dtype, sizes = kind.parts
+    return dtype, tuple(size if isinstance(size, int) else None for size in sizes) if isinstance(sizes, tuple | list) else None
+
+
+def _add(digest: Any, value: object) -> None:
+    """Feed a value to a digest: with its kind and length, so that no two values are the same bytes."""
+    if isinstance(value, tuple | list):
+        digest.update(b"(%d:" % len(value))
+        for each in value:
+            _add(digest, each)
+    elif isinstance(value, bytes):
+        digest.update(b"b%d:" % len(value) + value)
+    elif isinstance(value, int):
+        digest.update(b"i%d;" % value)
+    elif value is None:
+        digest.update(b"n")
+    elif hasattr(value, "content"):
+        _add(digest, value.content)
+    else:
+        text = str(value).encode("utf-8", "surrogateescape")
+        digest.update(b"s%d:" % len(text) + text)
