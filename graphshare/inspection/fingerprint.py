@@ -24,7 +24,6 @@ import msgspec
 from msgspec.structs import replace
 
 from graphshare.analysis.name_lists import list_implied_variables
-from graphshare.analysis.normal_form import make_form
 from graphshare.checkpoint.load import Model, as_checkpoint
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.model_format import find_format
@@ -64,6 +63,8 @@ def fingerprint(model: Model) -> Fingerprint:
         RefusedError: the operators of the model's format are not known.
         InputError: functions call each other in a circle; a file of weights cannot be read.
     """
+    from graphshare.analysis.normal_form import make_form  # start-up: its arrays need numpy
+
     source = as_checkpoint(model)
     graph, parameters = source.graph, source.parameter_file
     form = make_form(graph, parameters, TermTable(), Facts())
