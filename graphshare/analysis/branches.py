@@ -127,9 +127,9 @@ def _pair_heads(
         name = form.replace(_PLACE, reference)
         if heads.get(name):
             pairs.append((heads[name].pop(0)[1], entry))
-        # Names of operators repeat in real graphs: only a name of one output can be meant.
-        elif len(inner.get(name, ())) == 1:
-            pairs.append((inner[name][0], entry))
+        # Names of operators repeat in real graphs: only a name of one output can be meant, or the one of the same inputs.
+        elif len(same := _keep_inputs(inner.get(name, []), entry, label)) == 1:
+            pairs.append((same[0], entry))
             reaches_inside = True
         else:
             faults.append(Fault(f"output {form.replace(_PLACE, label)!r} has no counterpart {name!r}"))
@@ -139,6 +139,13 @@ def _pair_heads(
     if faults:
         raise RefusedError(faults)
     return HeadPairs(reference, label, tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
+
+
+def _keep_inputs(same: list[Entry], entry: Entry, label: str) -> list[Entry]:
+    """Return the outputs that need the variables of ``entry``, whose names may begin with ``label``; a lone one anyway."""
+    needed = [{node.name for node in post_order([each.node]) if node.is_variable} for each in (entry, *same)]
+    wanted = {name.removeprefix(label) for name in needed[0]}
+    return same if len(same) < 2 else [each for each, names in zip(same, needed[1:], strict=True) if names == wanted]
 
 
 def find_prefixes(graph: Graph) -> list[str]:

@@ -13,6 +13,7 @@ from graphshare.text.names import find_numbered, unique_names
 from tests.symbols import Document, document, operator, variable
 
 SHAPES = {"a": (2, 3), "b": (2, 3)}
+DRAWN = {"shapes": {"b": (2, 3)}, "inputs": gs.Inputs(params_seed=0)}
 
 
 def two_towers(*, heads: list[int] | None = None, act: str = "relu", same_input: bool = False) -> Document:
@@ -88,6 +89,8 @@ def test_a_repeated_name_with_its_number_is_renamed_copied_and_connected(tmp_pat
         gs.rename(graph, names={"act#2": "x"})
     copied = gs.duplicate(graph, prefixes=["c-"], upto=["act#1"]).graph
     assert [node.name for node in copied.nodes if node.name.startswith("c-")] == ["c-w", "c-b", "c-fc", "c-act"]
+    gs.save(gs.duplicate(graph, prefixes=["c-"], upto=["act#1"]), tmp_path / "copied-symbol.json")
+    assert gs.verify(tmp_path / "copied-symbol.json", prefixes="c-", **DRAWN)
     (tmp_path / "top-symbol.json").write_text(json.dumps(document([variable("x"), operator("relu", "top", [0])], [1])))
     joined = gs.group([graph, str(tmp_path / "top-symbol.json")], connect={"act#1": "x"}).graph
     top = next(node for node in joined.nodes if node.name == "top")

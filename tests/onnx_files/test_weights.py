@@ -269,6 +269,16 @@ def test_movement_is_decided_by_labels(tmp_path: Path) -> None:
     assert not compare(tmp_path, original, swapped)
 
 
+@pytest.mark.parametrize("stride", [4, 8, 16, 32])
+def test_an_exchange_of_axes_behind_a_stride_is_found(stride: int, tmp_path: Path) -> None:
+    """Of a small size a stride leaves 1, and an axis of 1 may stand anywhere."""
+    pool = ("MaxPool", "x", "p", {"kernel_shape": [stride], "strides": [stride]})
+    flat = {"q": np.array([0, -1], np.int64)}
+    exchanged = build([pool, ("Transpose", "p", "t", {"perm": [0, 2, 1]}), ("Reshape", "t q", "y", {})], flat, ["N", 3, "W"])
+    kept = build([pool, ("Reshape", "p q", "y", {})], flat, ["N", 3, "W"])
+    assert compare(tmp_path, exchanged, kept).outcome == "not equal"
+
+
 def test_samples_alone_are_not_enough_for_by_weights(tmp_path: Path) -> None:
     """x * x and |x|^2 are one function that no rule knows."""
     square = build([("Mul", "x x", "y", {})], {}, [1, 4])

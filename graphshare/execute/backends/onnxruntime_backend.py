@@ -18,7 +18,13 @@ from graphshare.execute.backends.onnx_session import EXTRA, OnnxSession, has_run
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.interpreter import Run
 from graphshare.execute.prepare.assignment import Assignment, refuse_missing
-from graphshare.execute.prepare.declared_inputs import OPEN_SIZES, InputDrawer, convert_inputs, infer_by_format
+from graphshare.execute.prepare.declared_inputs import (
+    OPEN_SIZES,
+    SIZES_OF_BATCH,
+    InputDrawer,
+    convert_inputs,
+    infer_by_format,
+)
 from graphshare.execute.prepare.fed_values import find_dtypes
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.execute.prepare.memory import check_memory
@@ -157,8 +163,8 @@ class SessionComputation(Computation):
     def _try_sizes(self, drawer: InputDrawer, options: DrawOptions) -> tuple[dict[str, Any], list[Any] | None]:
         """Return a value for each input, at the first of ``OPEN_SIZES`` that is computed where sizes are open, and the outputs.
 
-        For a batch above 1 open sizes with other names differ, where that is computed. There are no outputs where they were not
-        computed here.
+        For a batch above 1 it is the first of ``SIZES_OF_BATCH``, and open sizes with other names differ, where that is
+        computed. There are no outputs where they were not computed here.
 
         Raises:
             RefusedError: as :class:`InputDrawer`.
@@ -166,7 +172,8 @@ class SessionComputation(Computation):
             MemoryLimitError: inputs or, where no process can have a limit, values of the model pass the limit of memory.
         """
         # Open sizes are taken for sizes of images or texts first, and for a batch if none of these works.
-        plans = [(size, is_batch) for is_batch in (False, True) for size in OPEN_SIZES] if drawer.open_names else []
+        sizes = OPEN_SIZES if options.batch == 1 else SIZES_OF_BATCH
+        plans = [(size, is_batch) for is_batch in (False, True) for size in sizes] if drawer.open_names else []
         failure: InputError | None = None
         for (size, is_batch), differ in product(plans, (True, False) if options.batch > 1 else (False,)):
             with self.locate():

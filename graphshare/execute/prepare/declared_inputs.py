@@ -23,6 +23,8 @@ from graphshare.text.format import format_bytes, format_shape
 
 OPEN_SIZES = (8, 64, 224)
 """The sizes to try in turn where a model leaves them open; that of a batch is 1."""
+SIZES_OF_BATCH = (64, 8, 224)
+"""Those to try for a second set, with a batch: a stride may leave 1 of a small size, which hides an exchange of axes."""
 _DRAWN_BYTES = 8  # of each number: what is drawn gets its dtype afterwards
 _DTYPES = {"float": "float32", "double": "float64", "float16": "float16", "bool": "bool", "string": "object"}
 _DTYPES |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -131,3 +132,43 @@ def test_options_without_their_meaning_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="has no array for 'net0_dense0_weight'"):
         gs.convert(blocks, tmp_path / "out.params", graph=graph, blocks=blocks)
     assert not (tmp_path / "out.params").exists()
+
+
+class RandomNet(Net):
+    """Blocks in blocks, of layers of one shape: in turn, side by side, or a body with a shortcut; ``keys`` are their names."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.keys: list[str] = []
+        self._random = np.random.default_rng(seed)
+        self._block("", self.dense_of("stem", 0), depth=3)
+
+    def dense_of(self, key: str, source: int) -> int:
+        self.keys.append(f"{key}.weight")
+        return self.dense(f"net0_dense{len(self.keys) - 1}", source)
+
+    def _block(self, path: str, source: int, depth: int) -> int:
+        kind = self._random.choice(["layer", "in turn", "beside", "shortcut"]) if depth else "layer"
+        if kind == "layer":
+            return self.dense_of(f"{path}layer", source)
+        if kind == "shortcut":
+            ends = [self._block(f"{path}{name}.", source, depth - 1) for name in ("body", "down")]
+            return self.add(*(ends if self._random.random() < 0.5 else reversed(ends)))
+        ends = []
+        for i in range(self._random.integers(2, 4)):
+            ends.append(self._block(f"{path}{i}.", ends[-1] if ends and kind == "in turn" else source, depth - 1))
+        return ends[-1] if kind == "in turn" else reduce(self.add, ends)
+
+
+def test_blocks_of_random_nets_are_right_or_refused(tmp_path: Path) -> None:
+    right = 0
+    for seed in range(50):
+        net = RandomNet(seed)
+        graph, blocks = net.write(tmp_path), write_blocks(tmp_path, *net.keys)
+        try:
+            answer = convert(tmp_path, graph, blocks)
+        except RefusedError:
+            continue
+        assert answer == {f"net0_dense{i}_weight": i for i in range(len(net.keys))}, seed
+        right += 1
+    assert right > 20
