@@ -6,20 +6,29 @@ Optimizers give the result of several operators the name of the first, and conve
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import islice
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from graphshare.errors import GraphshareError
+from graphshare.errors import GraphshareError, MemoryLimitError
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
-from graphshare.verification.comparison import Tolerate, compare_values
+from graphshare.ops.registry import visible_outputs
+from graphshare.verification.comparison import Tolerance, Tolerate, compare_values, find_largest
+from graphshare.verification.noise import find_operator
+from graphshare.verification.other_inputs import MASKS
 from graphshare.verification.parts import ModelValues, compute_part, is_array
 from graphshare.verification.region_plan import Cone, Pair, Planner, RegionPlan, get_place
 
 _NEARER = 10.0
 """How many times nearer than its namesake a value must be to be the one that a name has moved to."""
+_LIKE = 1e-2
+"""How far apart, relative to themselves, the largest numbers of values may be that are compared."""
+_ROUNDED = 10.0
+"""How many times the tolerance of a region the values of two whole models may be apart."""
 
 
 def find_moved(
@@ -54,6 +63,52 @@ def find_moved(
             if apart < best[0]:
                 best = apart, {get_place(entry): end[1]} if side == 0 else {get_place(end[0]): entry}
     return best[1]
+
+
+def find_equal(planner: Planner, draw: Sequence[ModelValues], cones: Sequence[Cone], tolerate: Tolerate) -> dict[Place, Entry]:
+    """Return pairs of values inside regions that are equal, each of the left model with the likeliest of the right one.
+
+    A value that a mask lets through unchanged is equal to the one before it, so both must be of masks, or neither.
+    """
+    entries = []
+    for side in (0, 1):
+        ends = {end[side].node for cone in cones for end in cone.ends}
+        nodes = dict.fromkeys(node for cone in cones for node in cone.sides[side] if node not in ends)
+        entries.append([e for node in nodes for e in islice(visible_outputs(node), 1)])
+    try:
+        values = [
+            compute_part(side.model, own, each.inputs) for side, own, each in zip(planner.sides, entries, draw, strict=True)
+        ]
+    except MemoryLimitError:
+        raise
+    except GraphshareError:
+        return {}
+    by_kind: dict[Any, list[tuple[Entry, Array, float]]] = {}
+    for entry, value in zip(entries[1], values[1], strict=True):
+        if _is_telling(value):
+            by_kind.setdefault((value.shape, find_operator(entry) in MASKS), []).append((entry, value, find_largest(value)))
+    pairs: dict[Place, Entry] = {}
+    for entry, value in zip(entries[0], values[0], strict=True):
+        if not _is_telling(value):
+            continue
+        candidates, largest = by_kind.get((value.shape, find_operator(entry) in MASKS), []), find_largest(value)
+        near = [each for each in candidates if abs(each[2] - largest) <= _LIKE * largest]
+        equal = [each for each in near if compare_values(each[1], value, _loosen(tolerate(value, each[1])))]
+        chosen = min(equal, key=lambda each: each[0].node.op != entry.node.op, default=None)
+        if chosen is not None:
+            pairs[get_place(entry)] = chosen[0]
+            candidates.remove(chosen)
+    return pairs
+
+
+def _is_telling(value: Any) -> bool:
+    """Whether a value is an array of floats that few others equal by chance."""
+    return is_array(value) and value.dtype.kind == "f" and value.size > 1 and bool(np.ptp(value))
+
+
+def _loosen(tolerance: Tolerance) -> Tolerance:
+    """Return the tolerance of values for which each model has rounded from its inputs on."""
+    return msgspec.structs.replace(tolerance, of_largest=_ROUNDED * tolerance.of_largest)
 
 
 def _compute_near(

@@ -29,11 +29,11 @@ Key = TypeVar("Key")
 
 def allow_share(tolerance: Tolerance, end: Iterable[Entry]) -> Tolerance:
     """Return the tolerance of a value of which ``end`` are both sides: a Sigmoid has no more digits near 0 than near 1."""
-    is_share = any(_find_operator(entry) == "Sigmoid" for entry in end)
+    is_share = any(find_operator(entry) == "Sigmoid" for entry in end)
     return msgspec.structs.replace(tolerance, atol=max(tolerance.atol, _SHARE)) if is_share else tolerance
 
 
-def _find_operator(entry: Entry) -> str:
+def find_operator(entry: Entry) -> str:
     """Return the operator that computes a value, through those that pass it on."""
     while entry.node.op in _PASSING:
         entry = entry.node.inputs[0]

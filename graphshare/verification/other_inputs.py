@@ -35,7 +35,7 @@ _OPEN = frozenset(
     """.split()
 )
 """Operators whose results differ where operands do, up to a factor of zero."""
-_MASKS = frozenset(
+MASKS = frozenset(
     """Abs Clip GlobalMaxPool Greater GreaterOrEqual LeakyRelu Less LessOrEqual Max MaxPool Min PRelu ReduceMax ReduceMin Relu
     ThresholdedRelu Where broadcast_maximum broadcast_minimum clip max min relu where
     """.split()
@@ -57,7 +57,7 @@ _FEW, _MORE = 4096, 32
 HIDDEN = "different inputs give different values"
 """What is said of sides that are equal on the inputs that were drawn alone."""
 _LARGE = 1000
-_NOISY = 10.0
+_NOISY = 100.0
 """How many times the tolerance two sides may differ where either differs from itself as much."""
 # Powers of ten on either side of 1, within the range of a float32; what a float16 cannot hold becomes 0 or infinite.
 _DECADES = 30.0
@@ -195,7 +195,7 @@ class Trial(Struct, frozen=True, eq=False):
         operators = {node.op for node in chain(*self.cone.sides)}
         if not is_like and not operators <= _OPEN:
             draws.append(draw_scaled)
-            draws += [draw_magnitudes] if operators <= _OPEN | _MASKS else []
+            draws += [draw_magnitudes] if operators <= _OPEN | MASKS else []
         others = {node for cone in self.plan.cones if cone is not self.cone for node in chain(*cone.sides)}
         # Numbers of any magnitude would show, too, what other regions round in another way.
         if is_same and (is_like or others.isdisjoint(nodes)):

@@ -25,7 +25,7 @@ from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import BodyPair, chooses_bodies, open_bodies, pair_owners
 from graphshare.verification.comparison import EXACT, Tolerance, Tolerate
 from graphshare.verification.inputs import read_bits
-from graphshare.verification.moved_names import find_moved
+from graphshare.verification.moved_names import find_equal, find_moved
 from graphshare.verification.noise import allow_share
 from graphshare.verification.other_inputs import HIDDEN, Trial, has_other_values, is_alike, is_on_grid, only_moves
 from graphshare.verification.parts import ModelValues, Part, compute_part, is_array
@@ -44,6 +44,8 @@ from graphshare.verification.region_plan import (
 from graphshare.verification.weights import SHIFTING, Weigher, Weighing
 
 _Start = tuple[tuple[Node, ...], tuple[Node, ...], Mapping[Place, tuple[Place, str | None]]]
+_LARGE = 5
+"""A region of so many operators on both sides together may be one because names say nothing."""
 _UNKNOWN = "no plan of regions holds for its values"
 
 
@@ -170,6 +172,12 @@ class RegionWalk:
         """Return the regions inside whose sides compute unlike values, or would on other inputs."""
         apart = [cone for cone, each in self._list_judged() if each.departs or each.region.hidden == HIDDEN]
         return [cone for cone in apart if not any(map(self._planner.is_head, cone.ends))]
+
+    def find_equal(self) -> dict[Place, Entry]:
+        """Return pairs of equal values inside large regions that weights do not decide."""
+        judged = self._list_judged()
+        large = [cone for cone, each in judged if not each.region.is_weighed and sum(map(len, cone.sides)) >= _LARGE]
+        return find_equal(self._planner, self.draws[0], large, self._tolerate) if large else {}
 
     def _list_judged(self) -> list[tuple[Cone, _Judged]]:
         return [(cone, each) for cone in self.plan.cones if (each := self._find_judged(cone)) is not None]

@@ -21,7 +21,7 @@ from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import choose_bodies, find_decided
 from graphshare.verification.comparison import Tolerance, Tolerate, tolerate_dtype, tolerate_other_program
 from graphshare.verification.region import BodyJudge, Feeds, Region, RegionReport, make_region
-from graphshare.verification.region_plan import Cone, Pair, Planner, RegionPlan, get_places
+from graphshare.verification.region_plan import Cone, Pair, PlanChanges, Planner, RegionPlan, get_places
 from graphshare.verification.region_walk import RegionWalk
 from graphshare.verification.weights import Weigher
 
@@ -103,6 +103,10 @@ class Judge:
             return exact
         self._planner.changes.ranks.clear()  # other inputs may have others
         walk = self._walk(draws, tolerate)
+        equal = PlanChanges(moved=walk.find_equal())
+        if self._planner.changes.lacks(equal):
+            self._planner.changes.add(equal)
+            walk = self._walk(draws, tolerate, walk)
         unexplained = walk.list_unexplained()
         if unexplained:
             walk = self._join_unexplained(draws, tolerate, walk, unexplained)

@@ -127,7 +127,19 @@ def clipped() -> Rewrite:
     return Rewrite(nodes, weights, others, {"power": np.float32(2)}, ["n", 4], "v")
 
 
-KINDS: Mapping[str, Callable[[], Rewrite]] = {each.__name__: each for each in (steep, tiny, single, measured, clipped)}
+def flat() -> Rewrite:
+    """Convolutions of a single row: a fault in a weight that meets nothing but padding shows in no value."""
+    weights = {"w": draw(2, 2, 3, 3), "s": draw(2, 1, 1) ** 2 + np.float32(1), "v": draw(2, 2, 3, 3)}
+    weights |= {"low": np.float32(0), "high": np.float32(6)}
+    padded = {"pads": [1, 1, 1, 1]}
+    nodes: list[Node] = [("Mul", "x x", "squares", {}), ("Conv", "squares w", "c", padded), ("Mul", "c s", "m", {})]
+    others: list[Node] = [("Pow", "x power", "squares", {}), ("Conv", "squares ws", "m", padded)]
+    tail: list[Node] = [("Clip", "m low high", "k", {}), ("Conv", "k v", "y", padded)]
+    more = {"power": np.float32(2), "ws": weights["w"] * weights["s"].reshape(2, 1, 1, 1)}
+    return Rewrite([*nodes, *tail], weights, [*others, *tail], more, ["n", 2, 1, 5], "ws")
+
+
+KINDS: Mapping[str, Callable[[], Rewrite]] = {each.__name__: each for each in (steep, tiny, single, measured, clipped, flat)}
 
 
 @pytest.mark.parametrize("seed", [None, *range(4)])
