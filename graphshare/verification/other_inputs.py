@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
@@ -48,8 +49,10 @@ _MOVING = frozenset(
 )
 """Operators whose results are elements of their operands, or sizes of these."""
 _MEASURING = ("Shape", "Size", "shape_array", "size_array")
-_FIRST_LABEL, _LAST_LABEL = 1 << 20, 1 << 24
-"""Integers that a float32 holds, beyond what constants most often are."""
+_DIGITS = {"bool": (0, 2), "float16": (1 << 10, 1 << 10), "float32": (1 << 20, 15 << 20), "float64": (1 << 20, 15 << 20)}
+"""By dtype the first of the integers that are digits of labels, beyond what constants most often are, and their number."""
+_LABELLED = 1 << 24
+"""Elements of all runs with labels."""
 _GRID = frozenset(("DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"))
 _SCALES = (1.0, 8.0, 0.125, 1000.0)
 _FEW, _MORE = 4096, 32
@@ -325,18 +328,32 @@ def _are_sizes_read(parts: Sequence[Part], places: Sequence[Mapping[Place, Key]]
 
 
 def _can_label(values: Values) -> bool:
-    """Whether each element of some arrays of float32 or float64 can have a label of its own."""
-    is_wide = all(array.dtype in (np.float32, np.float64) for array in values.values())
-    return bool(values) and is_wide and sum(array.size for array in values.values()) <= _LAST_LABEL - _FIRST_LABEL
+    """Whether each element of some arrays can have a label of its own."""
+    count = sum(array.size for array in values.values())
+    return bool(values) and all(a.dtype.name in _DIGITS for a in values.values()) and count * _count_runs(values) <= _LABELLED
+
+
+def _count_runs(values: Values) -> int:
+    """Return how many digits labels need, of which each run has one."""
+    # The last label would have the digits of a constant that is true everywhere, and 0 those of one that is false.
+    count = sum(array.size for array in values.values()) + 2
+    bases = [_DIGITS[array.dtype.name][1] for array in values.values()]
+    return max((math.ceil(math.log(count, base) + 1e-9) for base in bases), default=0)
 
 
 def draw_labels(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
-    """Yield the same arrays with an integer of its own in place of each float."""
-    labels, at = dict(values), _FIRST_LABEL
-    for key, array in ((key, array) for key, array in values.items() if array.dtype in (np.float32, np.float64)):
-        labels[key] = np.arange(at, at + array.size, dtype=array.dtype).reshape(array.shape)
-        at += array.size
-    yield labels
+    """Yield the same arrays with labels in place of their elements, in each run one digit of them."""
+    labels, at = dict[Key, Array](), 1
+    for key, array in values.items():
+        if array.dtype.name in _DIGITS:
+            labels[key] = np.arange(at, at + array.size).reshape(array.shape)
+            at += array.size
+    for run in range(_count_runs({key: values[key] for key in labels})):
+        digits = dict(values)
+        for key, label in labels.items():
+            first, base = _DIGITS[values[key].dtype.name]
+            digits[key] = (first + label // base**run % base).astype(values[key].dtype)
+        yield digits
 
 
 def draw_scaled(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:

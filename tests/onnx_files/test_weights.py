@@ -259,14 +259,30 @@ def moving(size: int) -> Sequence[Node]:
     return [("Reshape", "x r", "a", {}), ("Transpose", "a", "b", {"perm": [0, 2, 1]}), ("Reshape", "b q", "y", {})]
 
 
-def test_movement_is_decided_by_labels(tmp_path: Path) -> None:
-    shapes = {"r": np.array([1, 2, 3]), "q": np.array([1, 6]), "s": np.array([1, 2, 3, 1]), "i": np.array([0, 3, 1, 4, 2, 5])}
-    original = build(moving(6), shapes, [1, 6])
-    gathered = build([("Gather", "x i", "y", {"axis": 1})], shapes, [1, 6])
+@pytest.mark.parametrize("dtype", ["FLOAT", "DOUBLE", "FLOAT16", "BOOL"])
+@pytest.mark.parametrize("size", [6, 4098])
+def test_movement_is_decided_by_labels(size: int, dtype: str, tmp_path: Path) -> None:
+    """Types with few numbers take several runs: of booleans each run has one binary digit of the labels."""
+    columns = size // 2
+    index = np.arange(size).reshape(2, columns).T.reshape(-1)
+    shapes = {"r": np.array([1, 2, columns]), "q": np.array([1, size]), "i": index}
+
+    def build_typed(nodes: Sequence[Node], constants: Mapping[str, Array]) -> onnx.ModelProto:
+        model = build(nodes, constants, [1, size])
+        for value in (*model.graph.input, *model.graph.output):
+            value.type.tensor_type.elem_type = getattr(onnx.TensorProto, dtype)
+        return model
+
+    original, gathered = build_typed(moving(size), shapes), build_typed([("Gather", "x i", "y", {"axis": 1})], shapes)
     report = compare(tmp_path, original, gathered)
     assert report.rung == "by weights", report.verdict
-    swapped = build([("Gather", "x i", "y", {"axis": 1})], {**shapes, "i": np.array([0, 3, 1, 4, 5, 2])}, [1, 6])
-    assert not compare(tmp_path, original, swapped)
+    for place in (1, size // 2, size - 3):
+        swapped = index.copy()
+        swapped[[place, place + 1]] = swapped[[place + 1, place]]
+        other = build_typed([("Gather", "x i", "y", {"axis": 1})], {**shapes, "i": swapped})
+        report = compare(tmp_path, original, other)
+        assert report.rung != "by weights"
+        assert dtype == "BOOL" or report.outcome == "not equal", report.verdict
 
 
 @pytest.mark.parametrize("stride", [4, 8, 16, 32])
