@@ -36,6 +36,7 @@ COMMANDS = {
     "duplicate": "Add branches with copied or tied parameters.",
     "share": "Tie parameters inside one graph.",
     "extract": "Cut out the minimal subgraph for some outputs.",
+    "split": "Divide a model into parts that compute it one after the other.",
     "rename": "Rename nodes and their parameters.",
     "group": "Join several graphs and their parameters into one.",
     "pool": "Put the weights of many ONNX models into one file, each once.",
@@ -58,7 +59,19 @@ COMMANDS = {
 }
 # The commands in the order of the help and of the README; those of no group come last.
 GROUPS = {
-    "Rewrite": ("duplicate", "share", "extract", "rename", "group", "fold", "unfix", "export", "upgrade", "format"),
+    "Rewrite": (
+        "duplicate",
+        "share",
+        "extract",
+        "split",
+        "rename",
+        "group",
+        "fold",
+        "unfix",
+        "export",
+        "upgrade",
+        "format",
+    ),
     "Prove": ("verify", "compare", "check", "diff", "rules"),
     "Look": ("inspect", "run", "draw", "params"),
     "Many models": ("pool", "foreach"),
