@@ -45,9 +45,7 @@ class _Part(msgspec.Struct, frozen=True, eq=False):
 
 
 def fingerprint(model: Model) -> Fingerprint:
-    """Return two digests that are equal for equal models, whatever their names, storage, metadata and order of nodes are.
-
-    One is of the structure, the other one of the weights.
+    """Return digests of structure and weights, equal for equal models whatever their names, storage and order of nodes are.
 
     Raises:
         RefusedError: the operators of the model's format are not known.
