@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from graphshare.api.pool import pool as pool
     from graphshare.api.share import detect as detect
     from graphshare.api.share import share as share
+    from graphshare.api.split import split as split
     from graphshare.api.unfix import unfix as unfix
     from graphshare.api.upgrade import downgrade as downgrade
     from graphshare.api.upgrade import format as format
@@ -96,6 +97,7 @@ _NAMES = {
     "api.pool": "pool",
     "api.share": "detect share",
     "api.unfix": "unfix",
+    "api.split": "split",
     "api.upgrade": "downgrade format upgrade",
     "checkpoint.load": "load",
     "checkpoint.model": "Checkpoint",

@@ -34,12 +34,12 @@ MODELS: dict[str, dict[str, str]] = {
         "tables": "models/lenet", "outside": "models/lenet", "untyped": "models/lenet", "many": "models/many-symbols",
         "inputs": "models/lenet-inputs", "shape": "data=1,1,28,28", "input": "data", "inner": "pool1_output", "last": "fc2",
         "head": "softmax_output", "tie": "--alias=bn1_gamma=bn1_beta", "params_out": "--params-out=made/new.params",
-        "siam": "models/siam",
+        "siam": "models/siam", "copies": "models/siam",
     },
     "onnx": {
         "model": "models/small.onnx", "file": "models/small.onnx", "params": "models/small.onnx",
         "other": "models/folded.onnx", "changed": "models/changed.onnx", "faulty": "models/small.onnx",
-        "folded": "models/folded.onnx", "siam": "models/siam.onnx",
+        "folded": "models/folded.onnx", "siam": "models/siam.onnx", "copies": "models/copies.onnx",
         "tables": "models/tables.onnx", "outside": "models/outside.onnx",
         "untyped": "models/untyped.onnx", "many": "models/many-onnx", "inputs": "models/small-inputs", "shape": "x=2",
         "input": "x", "inner": "h", "last": "y", "head": "y", "tie": "--untie=*", "params_out": "",
@@ -146,6 +146,7 @@ def make_models(folder: Path) -> None:
         shutil.copy(folder / "lenet-0000.params", folder / f"{name}-0000.params")
     gs.save(gs.duplicate(gs.load(folder / "lenet"), "b-"), folder / "siam")
     gs.save(gs.duplicate(gs.load(folder / "small.onnx"), "b_", mode="tie"), folder / "siam.onnx")
+    gs.save(gs.duplicate(gs.load(folder / "small.onnx"), "b_"), folder / "copies.onnx")
     (folder / "rules.json").write_text('{"version": 1, "rules": []}', encoding="utf-8")
     for name, file in (("many-symbols", "lenet-symbol.json"), ("many-onnx", "small.onnx")):
         (folder / name).mkdir()

@@ -22,7 +22,8 @@ from graphshare.rewrite.share import Repair, find_repeated_names, plan_doctor, p
 from graphshare.rewrite.tie import Sharing, Tied, Ties, plan_untie
 from graphshare.text.format import format_count
 
-PURPOSES = "give rules (`overrides`, `aliases`, `rules`), or one of `detect`, `untie`, `doctor`, `transposed`"
+PURPOSES = "give rules (`overrides`, `aliases`, `rules`), or one of `detect`, `equal`, `untie`, `doctor`, `transposed`"
+_EQUAL = ("values", "bytes")
 
 
 def share(
@@ -36,6 +37,7 @@ def share(
     untie: Names = (),
     doctor: Repair | None = None,
     transposed: bool = False,
+    equal: bool = False,
     as_input: Names = (),
     as_parameter: Names = (),
 ) -> Checkpoint:
@@ -45,12 +47,13 @@ def share(
     file or what :func:`load_rules` gives; ``overrides`` (scope to scope) and ``aliases`` (parameter or pattern to parameter)
     come after them. ``separator`` separates the parts of scopes (``/``). ``reuse`` says whether the target of a tie exists:
     ``auto`` ties where it does and renames where not, ``require`` and ``forbid`` refuse the other case. Instead of rules,
-    ``untie`` names patterns of parameters that each of their operators gets a copy of, and ``doctor`` fixes variables of one
-    name, which MXNet's Module refuses: ``tie`` makes them one, ``separate`` gives them names of their own. ``transposed`` ties,
-    in an ONNX model, tables that Gathers read to parameters that are their transposes, as the embedding and the last layer of a
-    language model are: the Gather takes columns, and a Transpose of its output follows. A rule may tie parameters of an ONNX
-    model that have equal bytes and other shapes: the one becomes a Reshape of the other. In both cases onnxruntime computes the
-    same bits before and after; where it cannot, a note says why.
+    ``equal`` ties all that have equal bytes, whatever their names are; ``untie`` names patterns of parameters that each of
+    their operators gets a copy of, and ``doctor`` fixes variables of one name, which MXNet's Module refuses: ``tie`` makes them
+    one, ``separate`` gives them names of their own. ``transposed`` ties, in an ONNX model, tables that Gathers read to
+    parameters that are their transposes, as the embedding and the last layer of a language model are: the Gather takes columns,
+    and a Transpose of its output follows. A rule may tie parameters of an ONNX model that have equal bytes and other shapes:
+    the one becomes a Reshape of the other. In both cases onnxruntime computes the same bits before and after; where it cannot,
+    a note says why.
 
     Raises:
         InputError: the rules file cannot be read or has faults; all are listed.
@@ -60,7 +63,7 @@ def share(
         DisprovedError: onnxruntime computes something else.
     """
     has_rules = rules is not None or bool(aliases or overrides)
-    purposes = sum((has_rules, bool(as_names(untie)), doctor is not None, transposed))
+    purposes = sum((has_rules, bool(as_names(untie)), doctor is not None, transposed, equal))
     if purposes != 1:
         raise UsageError(
             Fault("several purposes cannot be combined" if purposes else "no rule or option for sharing", hint=PURPOSES)
@@ -71,6 +74,9 @@ def share(
     source = as_checkpoint(model)
     extra = [Rule("scope", old, new, place=f"`overrides={{{old!r}: {new!r}}}`", option=True) for old, new in overrides.items()]
     extra += [Rule("alias", old, new, place=f"`aliases={{{old!r}: {new!r}}}`", option=True) for old, new in aliases.items()]
+    if equal:
+        groups = [each.names for each in detect(source, as_input=as_input, as_parameter=as_parameter) if each.why in _EQUAL]
+        extra = [Rule("alias", f"={name}", names[0], place="`equal`") for names in groups for name in names[1:]]
     if transposed:
         with locate_refusals(source):
             return _tie_transposed(source)

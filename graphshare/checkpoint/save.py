@@ -306,21 +306,39 @@ def write_outputs(
         # An output may lead to the same file as a redirected stdout, and would overwrite it.
         if "-" in (outputs.graph, outputs.arrays):
             stage.claim_stdout()
-        to_stdout: list[bytes] = []
-        if outputs.graph:
-            format_ = find_format(model.graph)
-            to_stdout = format_.stage(model.graph, model.parameter_file, outputs.graph, stage, options)
-        if model.parameter_file is not None and outputs.params:
-            _stage_params(model.parameter_file, model.graph, outputs.params, stage, options.verify_bytes)
-        if outputs.map:
-            from graphshare.checkpoint.map_file import map_text  # its hashes take time to import
-
-            stage.open(outputs.map).write(map_text(model).encode())
+        to_stdout = _stage_model(outputs, model, stage, options)
         if arrays is not None and outputs.arrays:
             to_stdout += _stage_arrays(arrays, outputs.arrays, stage)
         if to_stdout:
             write_stdout(to_stdout)
         stage.commit()
+
+
+def write_models(models: Iterable[tuple[Outputs, Checkpoint]]) -> None:
+    """Write several models, all or none. Errors as in :func:`write_outputs`."""
+    models = list(models)
+    for outputs, model in models:
+        check_outputs(outputs, model)
+    end_time_limit()
+    with OutputTransaction() as stage:
+        for outputs, model in models:
+            with locate_refusals(model):
+                _stage_model(outputs, model, stage, _NO_OPTIONS)
+        stage.commit()
+
+
+def _stage_model(outputs: Outputs, model: Checkpoint, stage: OutputTransaction, options: SaveOptions) -> list[bytes]:
+    """Write the files of a model beside their places; return what goes to stdout."""
+    to_stdout: list[bytes] = []
+    if outputs.graph:
+        to_stdout = find_format(model.graph).stage(model.graph, model.parameter_file, outputs.graph, stage, options)
+    if model.parameter_file is not None and outputs.params:
+        _stage_params(model.parameter_file, model.graph, outputs.params, stage, options.verify_bytes)
+    if outputs.map:
+        from graphshare.checkpoint.map_file import map_text  # its hashes take time to import
+
+        stage.open(outputs.map).write(map_text(model).encode())
+    return to_stdout
 
 
 def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: OutputTransaction, verify_bytes: bool) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -94,6 +95,11 @@ def _convert_onnx(form: str) -> str:
     return f"convert it: `python -c 'import onnx, sys; {load}' {{file}} {{onnx}}`"
 
 
+def _model(name: str, hint: str = _OTHER_FRAMEWORK, for_arrays: str = _SAVE_ARRAYS, **rules: Any) -> FileKind:
+    """Return the kind of a model in another form; the arrays of most can be saved where they come from."""
+    return FileKind(name, hint, for_arrays, is_model=True, **rules)
+
+
 #: The first kind that fits counts: special kinds stand before general ones.
 FILE_KINDS = (
     # Placeholders and error pages that stand where a file should be
@@ -113,7 +119,7 @@ FILE_KINDS = (
         "the download failed: the file says why; fetch it again",
         test=is_markup(b"error"),
     ),
-    FileKind("an OpenVINO model (XML)", _OTHER_FRAMEWORK, _SAVE_ARRAYS, test=is_markup(b"net"), is_model=True),
+    _model("an OpenVINO model (XML)", test=is_markup(b"net")),
     FileKind(
         "a web page (HTML)",
         _PAGE_HINT,
@@ -122,38 +128,26 @@ FILE_KINDS = (
     FileKind("XML", test=lambda sample: re.match(rb"\s*(?:\xef\xbb\xbf)?<\?xml\s", sample) is not None),
     FileKind("a PDF document", starts=(b"%PDF-",)),
     # Archives
-    FileKind(
+    _model(
         "a PyTorch model (TorchScript)",
         f"{_TORCH_EXPORT}(torch.jit.load(FILE), inputs, OUT)",
-        _SAVE_ARRAYS,
         starts=(b"PK\x03\x04",),
         contains=(b"/constants.pkl",),
-        is_model=True,
     ),
-    FileKind(
+    _model(
         "a PyTorch model (.pt2)",
         f"{_TORCH_EXPORT}(torch.export.load(FILE), f=OUT)",
-        _SAVE_ARRAYS,
         starts=(b"PK\x03\x04",),
         contains=(b"serialized_exported_program.json", b"archive_format", b"models/model.json"),
-        is_model=True,
     ),
-    FileKind(
+    _model(
         "a PyTorch checkpoint (torch.save)",
         f"it holds weights and no graph: {_TORCH_EXPORT}, from the module that they belong to",
         _NOT_UNPICKLED + "in PyTorch, save the state dict with safetensors.torch.save_file",
-        is_model=True,
         starts=(b"PK\x03\x04",),
         contains=(b"/data.pkl",),
     ),
-    FileKind(
-        "a Keras model (.keras)",
-        _KERAS_EXPORT,
-        _SAVE_ARRAYS,
-        starts=(b"PK\x03\x04",),
-        contains=(b"model.weights.h5",),
-        is_model=True,
-    ),
+    _model("a Keras model (.keras)", _KERAS_EXPORT, starts=(b"PK\x03\x04",), contains=(b"model.weights.h5",)),
     FileKind("an archive of a model server (.mar)", _UNZIP, starts=(b"PK\x03\x04",), contains=(b"MAR-INF/", b"-symbol.json")),
     FileKind("a NumPy archive (.npz)", _WITH_PARAMS, starts=(b"PK\x03\x04",), contains=(b".npy",), readable=True),
     FileKind("a zip archive", _UNZIP, starts=(b"PK\x03\x04", b"PK\x05\x06")),
@@ -179,13 +173,12 @@ FILE_KINDS = (
         starts=(b"\x93NUMPY",),
         readable=True,
     ),
-    FileKind(
+    _model(
         "a Keras model (HDF5)",
         _KERAS_EXPORT,
         "save its arrays with numpy.savez where it comes from; h5py reads them",
         starts=(b"\x89HDF\r\n\x1a\n",),
         contains=(b"keras_version", b"layer_names", b"model_weights"),
-        is_model=True,
     ),
     FileKind(
         "an HDF5 file",
@@ -201,11 +194,10 @@ FILE_KINDS = (
     ),
     FileKind("a RecordIO file (.rec)", "it holds training data, not a model", starts=(b"\x0a\x23\xd7\xce",)),
     # Models of other frameworks
-    FileKind(
+    _model(
         "a PyTorch checkpoint (torch.save)",
         f"it holds weights and no graph: {_TORCH_EXPORT}, from the module that they belong to",
         _NOT_UNPICKLED + "in PyTorch, save the state dict with safetensors.torch.save_file",
-        is_model=True,
         # The pickled magic number 0x1950a86a20f9469cfc6c, before the zip archives of PyTorch 1.6.
         starts=(b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.",),
     ),
@@ -227,63 +219,34 @@ FILE_KINDS = (
         "onnx.numpy_helper.to_array reads it (after onnx.load_tensor), and numpy.save saves it",
         test=is_onnx_tensor,
     ),
-    FileKind(
-        "an ONNX model as text",
-        _convert_onnx("onnxtxt"),
-        test=lambda sample: _ONNX_TEXT.match(sample) is not None,
-        is_model=True,
-    ),
-    FileKind(
+    _model("an ONNX model as text", _convert_onnx("onnxtxt"), "", test=lambda sample: _ONNX_TEXT.match(sample) is not None),
+    _model(
         "an ONNX model as text of protobuf",
         _convert_onnx("textproto"),
+        "",
         test=lambda sample: _TEXTPROTO.match(sample) is not None,
-        is_model=True,
     ),
-    FileKind(
+    _model(
         "a model of onnxruntime (.ort)",
         "give the ONNX model that it was made of; onnxruntime writes one to optimized_model_filepath where"
         ' session.save_model_format is "ONNX"',
-        _SAVE_ARRAYS,
         starts=(b"ORTM",),
         at=4,
-        is_model=True,
     ),
-    FileKind(
-        "a Paddle model (.pdmodel)",
-        _PADDLE_CONVERT,
-        _SAVE_ARRAYS,
-        test=is_paddle_program,
-        is_model=True,
-    ),
-    FileKind(
-        "a TensorFlow Lite model",
-        f"{_TF_CONVERT} --tflite {{file}} --output {{onnx}}`",
-        _SAVE_ARRAYS,
-        starts=(b"TFL3",),
-        at=4,
-        is_model=True,
-    ),
-    FileKind(
+    _model("a Paddle model (.pdmodel)", _PADDLE_CONVERT, test=is_paddle_program),
+    _model("a TensorFlow Lite model", f"{_TF_CONVERT} --tflite {{file}} --output {{onnx}}`", starts=(b"TFL3",), at=4),
+    _model(
         "a TensorFlow model",
         f"{_TF_CONVERT}` with --saved-model FOLDER, or --graphdef FILE for a frozen graph",
-        _SAVE_ARRAYS,
         test=is_saved_model,
-        is_model=True,
     ),
-    FileKind("a Caffe model (.caffemodel)", _OTHER_FRAMEWORK, _SAVE_ARRAYS, test=is_caffemodel, is_model=True),
-    FileKind(
-        "a Caffe network (.prototxt)",
-        _OTHER_FRAMEWORK,
-        test=lambda sample: _PROTOTXT.match(sample) is not None,
-        is_model=True,
-    ),
-    FileKind("an ncnn network (.param)", _OTHER_FRAMEWORK, starts=(b"7767517\n", b"7767517\r"), is_model=True),
-    FileKind(
+    _model("a Caffe model (.caffemodel)", test=is_caffemodel),
+    _model("a Caffe network (.prototxt)", for_arrays="", test=lambda sample: _PROTOTXT.match(sample) is not None),
+    _model("an ncnn network (.param)", for_arrays="", starts=(b"7767517\n", b"7767517\r")),
+    _model(
         "a GGUF file",
         "it holds weights for llama.cpp; convert the model that it was made of: `optimum-cli export onnx --model MODEL FOLDER`",
-        _SAVE_ARRAYS,
         starts=(b"GGUF",),
-        is_model=True,
     ),
     FileKind("a compiled program or library", starts=(b"\x7fELF", b"\xcf\xfa\xed\xfe", b"MZ\x90\0")),
     FileKind("an image", "`run` and `verify` take it as `feeds={NAME: {file}}`", _NO_ARRAYS, test=is_image),
@@ -306,18 +269,11 @@ JSON_KINDS = (
     FileKind("a graphshare rules file", "give it with `rules`", keys=("version", "rules")),
     FileKind("a graphshare report", "give the symbol file itself", keys=("command", "findings")),
     FileKind("a report of `graphshare inspect`", "give the symbol file itself", keys=("arguments", "auxiliary_states", "ops")),
-    FileKind("a Keras model (JSON)", _KERAS_EXPORT, keys=("class_name", "config"), is_model=True),
-    FileKind(
-        "a TensorFlow.js model", f"{_TF_CONVERT} --tfjs {{file}} --output {{onnx}}`", keys=("modelTopology",), is_model=True
-    ),
-    FileKind("an ONNX model as JSON", _convert_onnx("json"), keys=("irVersion", "graph"), is_model=True),
-    FileKind("an ONNX model as JSON", _convert_onnx("json"), keys=("ir_version", "graph"), is_model=True),
-    FileKind(
-        "a Paddle model (JSON)",
-        _PADDLE_CONVERT,
-        keys=("base_code", "program"),
-        is_model=True,
-    ),
+    _model("a Keras model (JSON)", _KERAS_EXPORT, "", keys=("class_name", "config")),
+    _model("a TensorFlow.js model", f"{_TF_CONVERT} --tfjs {{file}} --output {{onnx}}`", "", keys=("modelTopology",)),
+    _model("an ONNX model as JSON", _convert_onnx("json"), "", keys=("irVersion", "graph")),
+    _model("an ONNX model as JSON", _convert_onnx("json"), "", keys=("ir_version", "graph")),
+    _model("a Paddle model (JSON)", _PADDLE_CONVERT, "", keys=("base_code", "program")),
     FileKind(
         "an index of .safetensors files",
         "it names files of arrays, and none of them has a graph: give a *-symbol.json",

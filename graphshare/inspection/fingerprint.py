@@ -1,17 +1,6 @@
 """Two digests of a model: of its structure and of its weights. Equal models have equal ones, however they are written.
 
-Version 1, which never changes; another list of what counts gets another version. The values that the outputs need are
-visited depth first: the outputs in order, of an operator its inputs in order, then what its bodies capture, and its control
-dependencies. A value is its number in that order, so names, storage and the order of nodes do not count, and a weight with two
-users differs from two equal weights.
-
-- Structure: the inputs in order, with the dtypes and sizes that the file states (names of sizes do not count); of each operator
-  its domain, name and version of the operator set, its attributes, how many outputs it names, its inputs and bodies; of each
-  weight in the file its dtype and shape; the outputs in order. A function is its body, whatever its name. Graphs of MXNet:
-  the operator, its attributes except those with two underscores around them, and whether shapes are those of numpy.
-- Weights: the dtype, shape and bytes of each in the order of the visit. A Constant of ONNX is a weight like an initializer.
-
-Identities do not count: an attribute that states its default, an Identity or another operator set makes another model.
+Version 1, the list of what counts in docs/formats.md, never changes; another list gets another version.
 """
 
 from __future__ import annotations
@@ -55,9 +44,7 @@ class _Part(msgspec.Struct, frozen=True, eq=False):
 
 
 def fingerprint(model: Model) -> Fingerprint:
-    """Return two digests that are equal for equal models, whatever their names, storage, metadata and order of nodes are.
-
-    One is of the structure, the other one of the weights.
+    """Return digests of structure and weights, equal for equal models whatever their names, storage and order of nodes are.
 
     Raises:
         RefusedError: the operators of the model's format are not known.

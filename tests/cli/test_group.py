@@ -354,3 +354,59 @@ def test_prefixes_after_the_name_of_the_file_are_numbered(tmp_path: Path) -> Non
     written = json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))
     names = [node["name"] for node in written["nodes"]]
     assert names[::2] == ["data", "head-data", "head-2-data", "head-3-data"]
+
+
+def _write_model(path: Path, text: str) -> None:
+    onnx = pytest.importorskip("onnx")
+    onnx.save(onnx.parser.parse_model(text), path)
+
+
+def test_a_circle_is_answered_with_the_output_of_that_name_in_another_file(tmp_path: Path) -> None:
+    for name, end in (("enc", "x"), ("dec", "hidden")):
+        graph = f"g (float[2] {end}) => (float[2] hidden_out) {{ hidden_out = Relu({end}) }}"
+        _write_model(tmp_path / f"{name}.onnx", f'<ir_version: 8, opset_import: ["" : 17]> {graph}')
+    words = ("group", "enc.onnx", "dec.onnx", "--prefix", "enc_", "--prefix", "", "-o", "both.onnx", "--connect")
+    refused(graphshare(*words, "hidden_out=hidden", cwd=tmp_path), "circle", "did you mean 'enc_hidden_out'?")
+    done(graphshare(*words, "enc_hidden_out=hidden", cwd=tmp_path))
+
+
+def test_operator_sets_are_compared_only_where_both_models_use_them(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    _write_model(
+        tmp_path / "net.onnx",
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2] x) => (float[2] h) { h = Relu(x) }""",
+    )
+    text = """<ir_version: 8, opset_import: ["" : 9, "ai.onnx.ml" : 2]> g (float[2] h) => (float[2] y) {
+        y = ai.onnx.ml.Scaler <offset = [1.0], scale = [2.0]> (h) }"""
+    _write_model(tmp_path / "scaler.onnx", text)
+    _write_model(tmp_path / "old.onnx", text.replace("y = ai", "z = Abs(h) y = ai").replace("(h) }", "(z) }"))
+    for names in (("net", "scaler"), ("scaler", "net")):
+        files = [f"{name}.onnx" for name in names]
+        done(graphshare("group", *files, "--connect", "h=h", "-o", "both.onnx", cwd=tmp_path))
+        model = onnx.load(tmp_path / "both.onnx")
+        onnx.checker.check_model(model)
+        assert sorted((each.domain, each.version) for each in model.opset_import) == [("", 17), ("ai.onnx.ml", 2)]
+    said = refused(graphshare("group", "net.onnx", "old.onnx", "--connect", "h=h", "-o", "x.onnx", cwd=tmp_path))
+    assert "operator set ai.onnx is 17 in one and 9 in the other" in said
+
+
+def test_a_prefix_comes_from_the_stem_of_a_file(tmp_path: Path) -> None:
+    _write_model(
+        tmp_path / "net.onnx",
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2] x) => (float[2] h) { h = Relu(x) }""",
+    )
+    run = done(graphshare("group", "net.onnx", "net.onnx", "--on-collision", "prefix", "-o", "two.onnx", cwd=tmp_path))
+    assert "outputs: h, net-h" in run.stderr.decode()
+
+
+def test_a_switch_takes_operator_sets_that_one_model_alone_uses(tmp_path: Path) -> None:
+    _write_model(
+        tmp_path / "net.onnx", '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }'
+    )
+    text = '<ir_version: 8, opset_import: ["" : 9, "ai.onnx.ml" : 2]> g (float[2] x) => (float[2] y)'
+    _write_model(tmp_path / "ml.onnx", text + " { y = ai.onnx.ml.Scaler <offset = [1.0], scale = [2.0]> (x) }")
+    done(graphshare("group", "net.onnx", "ml.onnx", "--switch", "net", "-o", "both.onnx", cwd=tmp_path))
+    done(graphshare("extract", "both.onnx", "--branch", "net=false", "-o", "again.onnx", cwd=tmp_path))
+    done(graphshare("run", "again.onnx", "--seed", "0", cwd=tmp_path))

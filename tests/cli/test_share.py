@@ -488,3 +488,22 @@ def test_many_ties_are_counted(count: int, shown: int, tmp_path: Path) -> None:
     assert f"tied: {count}\n" in said
     assert said.count(" -> ") == shown
     assert (f"and {count - 8} more (all with --dry-run)" in said, " more (" in said) == (count > 8, count > 8)
+
+
+def test_everything_equal_is_tied_by_one_option(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y)
+        <float[2] a = {1, 2}, float[2] b = {1, 2}, float[2] c = {2, 1}, float[2] d = {1, 3}, float[2] e = {2, 1}>
+        { p = Add(x, a) q = Mul(p, b) r = Sub(q, c) s = Div(r, e) y = Add(s, d) }"""
+    model = onnx.parser.parse_model(text)
+    for name in ("a", "b"):  # a name that is also a pattern
+        next(each for each in model.graph.initializer if each.name == name).name = f"{name}[*]"
+    model.graph.node[0].input[1], model.graph.node[1].input[1] = "a[*]", "b[*]"
+    onnx.save(model, tmp_path / "m.onnx")
+    done(graphshare("share", "m.onnx", "--equal", "-o", "one.onnx", cwd=tmp_path))
+    names = {each.name for each in onnx.load(tmp_path / "one.onnx").graph.initializer}
+    assert names == {"a[*]", "c", "d"}
+    done(graphshare("compare", "m.onnx", "one.onnx", "--exact", cwd=tmp_path))
+    refused(graphshare("share", "one.onnx", "--equal", "-o", "two.onnx", cwd=tmp_path), "no parameter would change")
+    refused(graphshare("share", "m.onnx", "--equal", "--alias", "c=e", "-o", "x.onnx", cwd=tmp_path), "several purposes")
+    refused(graphshare("share", "m.onnx", "--equal", "--detect", cwd=tmp_path), "several purposes")

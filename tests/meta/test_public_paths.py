@@ -17,7 +17,7 @@ Resources Rewrite Rule Ruleset SchedulerError SelfCheckError Sgd Tolerance Unsup
 compare convert detect diff diff_params downgrade
 draw draw_difference draw_proof duplicate explain export extract fingerprint fold foreach format group infer_shapes inspect
 inspect_folder inspect_shared list_params load load_rules measure_params open_images overwriting pool rank_classes rename run
-save share show_params train unfix upgrade verify
+save share show_params split train unfix upgrade verify
 """.split()
 
 BUILDER = """

@@ -35,6 +35,7 @@ EXAMPLES = {
     "share": [
         ("two branches on copies of all parameters", "graphshare duplicate lenet --prefix sha- -o copies"),
         ("one bias for their first layers", "graphshare share copies --alias sha-conv1_bias=conv1_bias -o shared"),
+        ("everything equal", "graphshare share copies --equal -o one"),
         ("what could be shared", "graphshare share siam --detect"),
     ],
 }
@@ -55,6 +56,7 @@ EXAMPLES = {
     help="Make variables of one name one variable, or give them different names.",
 )
 @click.option("--transposed", is_flag=True, help="ONNX: tie tables to their transposes (embedding and output layer).")
+@click.option("--equal", is_flag=True, help="Tie all parameters that have equal bytes, whatever their names are.")
 @options.upgrade_first
 @options.max_memory
 @options.time_limit
@@ -71,6 +73,7 @@ def command(
     untie: tuple[str, ...],
     doctor: Repair | None,
     transposed: bool,
+    equal: bool,
     output: Mapping[str, Any],
     **roles: Any,
 ) -> None:
@@ -82,7 +85,7 @@ def command(
     """
     option_rules = [rule_from_option("scope", "--override", text) for text in overrides]
     option_rules += [rule_from_option("alias", "--alias", text) for text in aliases]
-    if detect_only and (option_rules or rules_file or untie or doctor or transposed):
+    if detect_only and (option_rules or rules_file or untie or doctor or transposed or equal):
         raise UsageError(Fault("several purposes cannot be combined", hint=PURPOSES))
     # Without any rule there is no ruleset: share() then wants another purpose.
     rules = make_ruleset(rules_file, option_rules, separator=separator, reuse=reuse) if option_rules or rules_file else None
@@ -90,7 +93,9 @@ def command(
         refuse_unused({"`separator`": separator, "`reuse`": reuse}, "without rules")
         _print_candidates(detect(source, **roles), output["format_"])
         return
-    result = share(source, rules, untie=untie, doctor=doctor, transposed=transposed, separator=separator, reuse=reuse, **roles)
+    result = share(
+        source, rules, untie=untie, doctor=doctor, transposed=transposed, equal=equal, separator=separator, reuse=reuse, **roles
+    )
     outputs = write_result(result, output, inputs=list_inputs("rules", rules_file), report={"ties": result.report.ties})
     if outputs is not None:
         _say_ties(result.report)

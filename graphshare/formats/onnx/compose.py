@@ -252,13 +252,22 @@ def make_source(
 
 def import_opsets(source: OnnxSource, opsets: Mapping[str, int]) -> OnnxSource:
     """Return the source of a model that imports operator sets, versions by domain, too."""
-    fields = []
-    for domain, number in opsets.items():
-        opset = Message()
-        opset.add_text(1, domain)
-        opset.add_integer(2, number)
-        fields += [] if domain in source.opsets else [(OPSET, keep_field(OPSET, opset))]
+    fields = [_make_opset(domain, number) for domain, number in opsets.items() if domain not in source.opsets]
     return replace(source, fields=(*source.fields, *fields), opsets={**opsets, **source.opsets})
+
+
+def set_opsets(source: OnnxSource, opsets: Mapping[str, int]) -> OnnxSource:
+    """Return the source of a model that imports operator sets, which it has, in other versions."""
+    versions = {**source.opsets, **opsets}
+    fields = [field for field in source.fields if field[0] != OPSET]
+    return replace(source, fields=(*fields, *map(_make_opset, *zip(*versions.items(), strict=True))), opsets=versions)
+
+
+def _make_opset(domain: str, number: int) -> tuple[int, Span]:
+    opset = Message()
+    opset.add_text(1, domain)
+    opset.add_integer(2, number)
+    return OPSET, keep_field(OPSET, opset)
 
 
 def make_body_source(name: str) -> OnnxSource:

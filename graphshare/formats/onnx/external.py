@@ -292,9 +292,6 @@ def find_missing_data(graph: Graph, held: Collection[str] = ()) -> Iterator[Miss
 def refuse_missing_data(graph: Graph, parameters: ParameterFile | None) -> None:
     """Raise InputError where files of external data are missing or too short, with all of them."""
     held = list_records(graph, parameters)
-    faults = [
-        Fault(f"the data of {missing.owners} is missing: {missing.reason}", hint=WEIGHTS_HINT)
-        for missing in find_missing_data(graph, held)
-    ]
-    if faults:
-        raise InputError(faults)
+    missing = [f"the data of {each.owners} is missing: {each.reason}" for each in find_missing_data(graph, held)]
+    if missing:
+        raise InputError([Fault(message, hint=WEIGHTS_HINT) for message in missing])

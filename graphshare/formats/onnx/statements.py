@@ -11,6 +11,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from graphshare.errors import InputError
+from graphshare.formats.onnx.compose import set_opsets
 from graphshare.formats.onnx.decode import OVERLOAD, Function, read_function
 from graphshare.formats.onnx.messages import keep_field, keep_message, rewrite_message
 from graphshare.formats.onnx.node_fields import name_domain
@@ -326,9 +327,11 @@ _Names = Mapping[FunctionKey, str]
 def separate_functions(graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping[str, str]]]:
     """Yield models whose functions can stand in one file, with the new names of functions; without a clash one keeps its name.
 
-    A function also clashes with an operator of its name of a model that does not define it.
+    A function also clashes with an operator of its name of a model that does not define it. An operator set that a model
+    imports and does not use has the version of a model that uses it.
     """
     models: list[Functions] = [list_functions(graph) for graph in graphs]
+    graphs = align_unused_opsets(graphs, models)
     calls = [
         {*list_calls(graph.nodes), *(call for function in functions.values() for call in list_calls(function.nodes))}
         for graph, functions in zip(graphs, models, strict=True)
@@ -354,6 +357,25 @@ def separate_functions(graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping
             taken[key] = contents[key] if names.keys().isdisjoint(list_calls(functions[key].nodes)) else b""
         renamed = _rename(graph, functions, names) if names else graph
         yield renamed, {name_function(key): name for key, name in names.items()}
+
+
+def align_unused_opsets(graphs: Sequence[Graph], models: Sequence[Functions]) -> list[Graph]:
+    """Return models that import the operator sets which they do not use in the version of one that does."""
+    used = []
+    for graph, functions in zip(graphs, models, strict=True):
+        defined = [stored.function for stored in functions.values() if stored.function is not None]
+        used.append({*list_uses(graph.nodes, functions)[0], *(domain for function in defined for domain in function.opsets)})
+    wanted: dict[str, int] = {}
+    for graph, domains in zip(graphs, used, strict=True):
+        wanted.update(
+            (domain, n) for domain, n in get_source(graph).opsets.items() if domain in domains and domain not in wanted
+        )
+    aligned = []
+    for graph, domains in zip(graphs, used, strict=True):
+        source = get_source(graph)
+        changes = {d: wanted[d] for d, n in source.opsets.items() if d not in domains and wanted.get(d, n) != n}
+        aligned.append(replace(graph, source=set_opsets(source, changes)) if changes else graph)
+    return aligned
 
 
 def _rename(graph: Graph, functions: Functions, names: _Names) -> Graph:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from graphshare.analysis.name_lists import list_implied_variables
+from graphshare.analysis.name_lists import internals, list_implied_variables, output_name
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import EMPTY, Branch, Entry, Graph, Kept, Node, Rename, Rewrite, freeze
@@ -133,13 +133,25 @@ def _order_places(parts: Sequence[Member], connect: Mapping[Place, Output], ties
             yield from ((number, node) for node in topological(part.graph) if (number, node) not in connect)
         return
     places = [(number, node) for number, part in enumerate(parts) for node in part.graph.nodes if (number, node) not in connect]
-    yield from order_by_references(places, lambda place: _list_needed(place, connect, ties), _refuse_circle)
+
+    def refuse(cycle: Sequence[Place]) -> RefusedError:
+        return _refuse_circle(cycle, list(_list_namesakes(parts, connect)))
+
+    yield from order_by_references(places, lambda place: _list_needed(place, connect, ties), refuse)
 
 
-def _refuse_circle(places: Sequence[Place]) -> RefusedError:
-    """Return the error for places each of which needs the next, and the last the first."""
+def _refuse_circle(places: Sequence[Place], others: Sequence[str] = ()) -> RefusedError:
+    """Return the error for places each of which needs the next, and the last the first; ``others`` may have been meant."""
     circle = " -> ".join(repr(node.name or node.op) for _, node in (places[0], *reversed(places)))
-    return RefusedError(Fault(f"the connections go round in a circle: {circle}", hint="leave one of them out"))
+    hint = f"did you mean {' or '.join(map(repr, others))}?" if others else "leave one of them out"
+    return RefusedError(Fault(f"the connections go round in a circle: {circle}", hint=hint))
+
+
+def _list_namesakes(parts: Sequence[Member], connect: Mapping[Place, Output]) -> Iterator[str]:
+    """Yield the names of outputs that are called in their files as one that feeds its own graph."""
+    own = {output_name(entry): number for (number, _), (source, entry) in connect.items() if number == source}
+    for number, part in enumerate(parts):
+        yield from (part.prefix + name for name, _ in internals(part.graph.nodes) if own.get(name, number) != number)
 
 
 def _list_needed(place: Place, connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> list[Place]:

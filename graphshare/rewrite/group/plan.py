@@ -12,6 +12,7 @@ from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.formats.model_format import find_format, list_mismatches
+from graphshare.formats.model_names import find_stem
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import RecordsByName, describe_difference
 from graphshare.ir.compare import check_isomorphic
@@ -63,10 +64,10 @@ def plan_group(
         raise RefusedError(
             Fault("a group takes at least two graphs, each of them once", hint="load a file twice to use it twice")
         )
-    faults = find_incompatibilities(members)
     # Functions of one name and unlike bodies get other names first, or one of them would be lost.
     separated = list(find_format(members[0].graph).separate([member.graph for member in members]))
     parts = [msgspec.structs.replace(m, graph=graph) for m, (graph, _) in zip(members, separated, strict=True)]
+    faults = find_incompatibilities(parts)
     faults += _prefix_faults([part.prefix for part in parts if part.prefix])
     roles = [
         assign_roles(m.graph, held=list_parameter_names(m.params), as_input=as_input, as_parameter=as_parameter)
@@ -202,7 +203,7 @@ def _add_prefixes(parts: Sequence[Member], wired: Mapping[Place, Output], ties: 
 
 def _make_prefix(parts: Sequence[Member], number: int) -> str:
     """Return ``head2-`` for ``models/head2-symbol.json``; with a number where another part has that prefix."""
-    base = parts[number].label.replace("\\", "/").rpartition("/")[2].removesuffix(".json").removesuffix("-symbol")
+    base = find_stem(parts[number].label.replace("\\", "/").rpartition("/")[2])
     base = "".join(c if c.isalnum() or c in "-_." else "-" for c in base).strip("-") or "graph"
     taken = {part.prefix for part in parts}
     names = [f"{base}-", *(f"{base}-{i}-" for i in range(2, len(parts) + 2))]

@@ -43,15 +43,15 @@ def plan_switch(members: Sequence[Member], name: str) -> Switching:
     Raises:
         RefusedError: the graphs do not fit together; all that is found is listed.
     """
-    find_format(members[0].graph).require(Capability.SWITCH, what=OPTION, where=members[0].label)
-    faults = find_incompatibilities(members)
+    format_ = find_format(members[0].graph)
+    format_.require(Capability.SWITCH, what=OPTION, where=members[0].label)
+    separated = list(format_.separate([member.graph for member in members]))
+    faults = find_incompatibilities([replace(m, graph=graph) for m, (graph, _) in zip(members, separated, strict=True)])
     if len(members) != 2:
         hint = "an If has two branches; switch between the result and a third graph under another name"
         faults.append(Fault(f"{OPTION} takes two graphs, not {len(members)}", hint=hint))
     if faults:
         raise RefusedError(faults)
-    format_ = find_format(members[0].graph)
-    separated = list(format_.separate([member.graph for member in members]))
     graphs = [graph for graph, _ in separated]
     graphs[1], by_position, unpaired = _pair_outputs(members, graphs)
     roles = (assign_sharing_roles(graph, member.params, (), ()) for member, graph in zip(members, graphs, strict=True))

@@ -1,0 +1,93 @@
+"""``split``: divide a model into parts that compute it one after the other, proved by joining them again."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from graphshare.analysis.name_lists import internals, output_name
+from graphshare.api.group import group
+from graphshare.arguments import Natural
+from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names
+from graphshare.checkpoint.model import Checkpoint, follow_rewrite
+from graphshare.checkpoint.parameters import check_belongs
+from graphshare.differences.diff import diff
+from graphshare.errors import BUG, Fault, SelfCheckError, UsageError, locate_refusals
+from graphshare.formats.params.lookup import RecordsByName
+from graphshare.ir.graph import Node
+from graphshare.rewrite.extract import extract_entries
+from graphshare.rewrite.split import Crossing, extract_parts, split_at, split_evenly
+from graphshare.text.summary import ShortRepr
+
+
+class Splitting(ShortRepr, msgspec.Struct, frozen=True, eq=False):
+    """The parts of a model in the order in which they run, and the values that cross between them.
+
+    ``inputs`` are inputs of the model that several parts read, ``unused`` those that none reads. ``outputs`` cross and are
+    outputs of the model as well: a join leaves them out, as it does with every output that feeds an input.
+    """
+
+    parts: tuple[Checkpoint, ...]
+    crossings: tuple[Crossing, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    unused: tuple[str, ...]
+
+
+def split(model: Model, *, at: Names = (), into: Natural | None = None) -> Splitting:
+    """Divide a model into parts that compute it one after the other.
+
+    Each name of ``at`` is a value (as for :func:`extract`) that ends a part, from the inputs on; the last part has the rest.
+    Or ``into`` is a number of parts, whose weights are about equal. Values that later parts read are outputs of the part that
+    computes them and inputs of those, under their names; a part may read one of any part before it. Bodies and functions stay
+    whole, and each part has the weights that it reads. The parts are joined in memory and compared with the model.
+
+    Raises:
+        UsageError: neither or both of ``at`` and ``into`` are given.
+        RefusedError: a name is not in the graph, a part would have no operator, or the type of a value that crosses is not
+            known; all are listed.
+        SelfCheckError: the parts are not the model.
+    """
+    names = as_names(at)
+    if bool(names) == (into is not None):
+        raise UsageError(Fault("a split takes `at` or `into`", hint="name values with `at`, or give `into` a number of parts"))
+    source = as_checkpoint(model)
+    graph = source.graph
+    with locate_refusals(source):
+        check_belongs(source.parameter_file, graph)
+        records = None if source.parameter_file is None else RecordsByName(source.parameter_file)
+
+        def measure(node: Node) -> int:
+            record = None if records is None else records.of(node)
+            return 0 if record is None else record.data_size
+
+        divided = extract_parts(graph, split_at(graph, names) if into is None else split_evenly(graph, into, measure))
+    parts = tuple(follow_rewrite(source, rewrite, drop_unused=True) for rewrite in divided.rewrites)
+    crossing = {each.name for each in divided.crossings}
+    free = Counter(n.name for part in parts for n in part.graph.variables() if not _is_weight(part, n))
+    inputs = tuple(name for name, count in free.items() if count > 1 and name not in crossing)
+    outputs = tuple(output_name(head) for head in graph.heads if output_name(head) in crossing)
+    unused = tuple(n.name for n in graph.variables() if n.name not in free and not _is_weight(source, n))
+    splitting = Splitting(parts, divided.crossings, inputs, outputs, unused)
+    _prove(source, splitting)
+    return splitting
+
+
+def _is_weight(part: Checkpoint, node: Node) -> bool:
+    return node.details.holds_value is True or (part.held is not None and node.name in part.held)
+
+
+def _prove(source: Checkpoint, splitting: Splitting) -> None:
+    """Raise SelfCheckError unless the parts, joined again, are the model, node by node."""
+    names = {each.name: each.name for each in splitting.crossings}
+    joined = group(
+        splitting.parts, connect=names, share_inputs=[f"={name}" for name in splitting.inputs], on_collision="tie-if-equal"
+    )
+    values = dict(internals(joined.graph.nodes))
+    heads = [values[output_name(head)] for head in source.graph.heads]
+    whole = follow_rewrite(joined, extract_entries(joined.graph, heads), drop_unused=True)
+    needed = follow_rewrite(source, extract_entries(source.graph, source.graph.heads), drop_unused=True)
+    difference = diff(needed, whole)
+    if difference:
+        raise SelfCheckError(Fault(f"the parts are not the model: {difference.verdict}", where=source.where, hint=BUG))

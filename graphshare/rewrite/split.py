@@ -1,0 +1,113 @@
+"""Divide the operators of a graph into parts that run one after the other, and find the values that cross between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from graphshare.analysis.name_lists import output_name, resolve_targets
+from graphshare.errors import Fault, RefusedError
+from graphshare.ir.graph import Entry, Graph, Node, Rewrite
+from graphshare.ir.walk import post_order, topological
+from graphshare.rewrite.extract import extract_entries
+from graphshare.text.format import format_count
+
+
+class Crossing(msgspec.Struct, frozen=True):
+    """A value that one part computes and others read, by the numbers of the parts, counted from 1."""
+
+    name: str
+    source: int
+    readers: tuple[int, ...]
+
+
+class GraphParts(msgspec.Struct, frozen=True, eq=False):
+    """The rewrite that makes each part of a graph, and the values that cross between them."""
+
+    rewrites: tuple[Rewrite, ...]
+    crossings: tuple[Crossing, ...]
+
+
+def split_at(graph: Graph, names: Sequence[str]) -> dict[Node, int]:
+    """Return the part of each operator that the heads need: the first computes the first of ``names``, the last the rest.
+
+    Raises:
+        RefusedError: a name is not in the graph, or a part would have no operator; all are listed.
+    """
+    parts: dict[Node, int] = {}
+    faults = []
+    for number, name in enumerate(names):
+        before = len(parts)
+        for node in post_order(entry.node for entry in resolve_targets([name], graph.nodes, option="`at`")):
+            if node.op:
+                parts.setdefault(node, number)
+        if len(parts) == before:
+            faults.append(Fault(f"`at` {name!r} leaves no operator for part {number + 1}", hint="name cuts from the inputs on"))
+    needed = [node for node in post_order(entry.node for entry in graph.heads) if node.op]
+    rest = [node for node in needed if node not in parts]
+    if not rest:
+        faults.append(Fault(f"`at` {names[-1]!r} leaves no operator for the last part", hint="name a value before the outputs"))
+    if faults:
+        raise RefusedError(faults)
+    return {node: parts.get(node, len(names)) for node in needed}
+
+
+def split_evenly(graph: Graph, count: int, measure: Callable[[Node], int]) -> dict[Node, int]:
+    """Return the part of each operator that the heads need, of ``count`` parts with weights of about equal size.
+
+    ``measure`` returns the bytes of a variable. Raises RefusedError where there are fewer operators than parts.
+    """
+    needed = set(post_order(entry.node for entry in graph.heads))
+    order = [node for node in topological(graph) if node in needed and node.op]
+    if not 2 <= count <= len(order):
+        what = f"{count} parts of {format_count(len(order), 'operator')}"
+        raise RefusedError(Fault(f"cannot make {what}", hint="give `into` a number from 2 to that of the operators"))
+    seen: set[Node] = set()
+    sizes = []
+    for node in order:
+        fresh = {entry.node: None for entry in node.inputs if not entry.node.op and entry.node not in seen}
+        seen.update(fresh)
+        sizes.append(1 + sum(map(measure, fresh)))
+    parts: dict[Node, int] = {}
+    number, taken, left = 0, 0, sum(sizes)
+    for place, (node, size) in enumerate(zip(order, sizes, strict=True)):
+        others = count - number - 1
+        # A part ends where another operator would take it further from its share than it is now.
+        is_full = taken and 2 * taken + size > 2 * (left + taken) / (others + 1)
+        if others and (is_full or len(order) - place == others):
+            number, taken = number + 1, 0
+        parts[node] = number
+        taken, left = taken + size, left - size
+    return parts
+
+
+def extract_parts(graph: Graph, parts: Mapping[Node, int]) -> GraphParts:
+    """Return the parts of a graph, each with the values that later parts read among its outputs, under their names.
+
+    Raises:
+        RefusedError: the format wants the type of a value that crosses, and it is not known; all are listed.
+    """
+    readers: dict[tuple[Node, int], set[int]] = {}
+    entries: dict[tuple[Node, int], Entry] = {}
+    for node, number in parts.items():
+        for entry in node.inputs:  # what bodies capture is among them
+            if entry.node.op and parts[entry.node] != number:
+                place = entry.node, entry.index
+                readers.setdefault(place, set()).add(number)
+                entries.setdefault(place, entry)
+    count = max(parts.values()) + 1
+    ends: list[dict[tuple[Node, int], Entry]] = [{} for _ in range(count)]
+    for head in graph.heads:
+        ends[parts.get(head.node, count - 1)].setdefault((head.node, head.index), head)
+    for place, entry in entries.items():
+        ends[parts[place[0]]].setdefault(place, entry)
+    rewrites = []
+    for number in range(count):
+        cuts = {place: output_name(entries[place]) for place, numbers in readers.items() if number in numbers}
+        rewrites.append(extract_entries(graph, list(ends[number].values()), cuts=cuts))
+    crossings = (
+        Crossing(output_name(entries[place]), parts[place[0]] + 1, tuple(number + 1 for number in sorted(numbers)))
+        for place, numbers in readers.items()
+    )
+    return GraphParts(tuple(rewrites), tuple(sorted(crossings, key=lambda each: each.source)))
