@@ -60,7 +60,7 @@ def downgrade(model: Model, version: Text) -> Checkpoint:
         if lacking:
             raise RefusedError([Fault(f"MXNet {version} lacks {each.dtype}, the type of {each.key!r}") for each in lacking])
     notes = notes_on(source.parameter_file, rewrite.graph)
-    if not f"{version}.0".startswith(f"{old.measured}."):
+    if not f"{version}.0.".startswith(f"{old.measured}."):
         notes = [*notes, f"judged by MXNet {old.measured}, the last one measured before {version}"]
     return follow_rewrite(source, rewrite, notes=notes)
 

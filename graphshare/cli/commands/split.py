@@ -35,7 +35,7 @@ EXAMPLES = {
 @options.GRAPH
 @options.epoch
 @options.params
-@click.option("--at", metavar="NAME", multiple=True, help="End a part with this value or node, from the inputs on. Repeatable.")
+@click.option("--at", metavar="NAME", multiple=True, help="End a part with this value or node, from the inputs on.")
 @click.option("--into", type=click.IntRange(min=2), metavar="N", help="Make N parts, whose weights are about equal.")
 @click.option("-o", "--out", metavar="DIR", required=True, help="Folder of the parts.")
 @options.format_

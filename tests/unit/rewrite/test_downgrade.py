@@ -161,6 +161,7 @@ def test_other_versions_are_refused(version: str) -> None:
 
 def test_a_version_between_is_judged_by_the_one_before_and_that_is_said() -> None:
     assert any("judged by MXNet 1.2.1" in note for note in gs.downgrade(FIXTURES / "lenet", "1.3").notes)
+    assert gs.downgrade(FIXTURES / "lenet", "0.10").notes == gs.downgrade(FIXTURES / "lenet", "0.10.0").notes
     assert not gs.downgrade(FIXTURES / "lenet", "1.2.1").notes
 
 
