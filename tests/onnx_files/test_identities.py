@@ -254,6 +254,18 @@ EXACT = {
         "s = Shape(x) i = Constant <value_ints = [1]> () g = Gather(s, i) f = Cast <to = 1> (g) y = Add(x, f)",
         "<int64[1] i = {1}> {s = Shape <start = 0> (x) g = Gather(s, i) f = Cast <to = 1> (g) y = Add(x, f)}",
     ),
+    "sizes that a Slice takes": Pair(
+        "(float[N,4,5] x) => (float[A,B,C] y)",
+        "<int64[1] i = {1}, int64[1] j = {3}>"
+        " {s = Shape(x) g = Slice(s, i, j) f = Cast <to = 1> (g) e = ReduceSum(f) y = Add(x, e)}",
+        "<int64[2] g = {4, 5}> {f = Cast <to = 1> (g) e = ReduceSum(f) y = Add(x, e)}",
+    ),
+    "sizes that a Slice takes, from the end and with axes": Pair(
+        "(float[N,4,5] x) => (float[A,B,C] y)",
+        "<int64[1] i = {-2}, int64[1] j = {9}, int64[1] k = {0}, int64[1] l = {1}>"
+        " {s = Shape(x) g = Slice(s, i, j, k, l) f = Cast <to = 1> (g) e = ReduceSum(f) y = Add(x, e)}",
+        "<int64[2] g = {4, 5}> {f = Cast <to = 1> (g) e = ReduceSum(f) y = Add(x, e)}",
+    ),
     "a size of the last axes alone": Pair(
         _X,
         "s = Shape(x) i = Constant <value_ints = [1]> () g = Gather(s, i) f = Cast <to = 1> (g) y = Add(x, f)",
@@ -438,6 +450,12 @@ UNLIKE = {
         "y = AveragePool <kernel_shape = [3, 3], strides = [2, 2], ceil_mode = 1, pads = [1, 1, 1, 1]> (x)",
         11,
         19,
+    ),
+    "sizes with a step": Pair(
+        "(float[2,4,5] x) => (float[A,B,C] y)",
+        "<int64[1] i = {0}, int64[1] j = {9}, int64[1] k = {0}, int64[1] l = {2}>"
+        " {s = Shape(x) g = Slice(s, i, j, k, l) f = Cast <to = 1> (g) e = ReduceSum(f) y = Add(x, e)}",
+        "<int64[3] g = {2, 4, 5}> {f = Cast <to = 1> (g) e = ReduceSum(f) y = Add(x, e)}",
     ),
     "a size of another axis": Pair(
         "(float[3,4] x) => (float[S,T] y)",

@@ -12,10 +12,10 @@ from graphshare.formats.onnx.random_operators import DRAWING
 from graphshare.formats.onnx.statements import key_of_call, list_functions
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.terms import Place
-from graphshare.ir.walk import post_order
+from graphshare.ir.walk import list_operands, post_order
 
 _Size = TypeVar("_Size")
-_SIZES = frozenset(("Gather", "Shape", "Size"))
+_SIZES = frozenset(("Gather", "Shape", "Size", "Slice"))
 """Operators whose value may follow from shapes."""
 
 
@@ -47,23 +47,46 @@ def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[li
 
 
 def _read_sizes(node: Node, types: Mapping[Place, StaticType]) -> int | tuple[int, ...] | None:
-    """Return the value of a Shape, a Size, or a Gather of one size of a Shape, where that follows from the types."""
-    if node.op == "Gather":
-        source, numbers, kind = node.inputs[0].node, read_numbers(node.inputs[1]), types.get((node, 0))
+    """Return the value of a Shape, a Size, or a part of a Shape, where that follows from the types."""
+    if node.op in ("Gather", "Slice"):
+        if len(node.inputs) < 2:
+            return None
+        source = node.inputs[0].node
         shaped = types.get((source.inputs[0].node, source.inputs[0].index)) if source.op == "Shape" and source.inputs else None
-        sizes = _choose_axes(source, shaped.parts[1]) if shaped is not None and shaped.parts[1] is not None else None
-        if sizes is None or kind is None or numbers is None or len(numbers) != 1 or not -len(sizes) <= numbers[0] < len(sizes):
-            return None
-        size = sizes[numbers[0]]
-        if not isinstance(size, int) or kind.parts[1] not in ((), (1,)):
-            return None
-        return (size,) if kind.parts[1] else size
+        sizes = None if shaped is None or shaped.parts[1] is None else _choose_axes(source, shaped.parts[1])
+        read = _read_size if node.op == "Gather" else _read_row
+        return None if sizes is None else read(node, sizes, types)
     shape = static_shape(types, (node.inputs[0].node, node.inputs[0].index)) if node.inputs else None
     if shape is None:
         return None
     if node.op == "Size":
         return prod(shape)
     return tuple(_choose_axes(node, shape))
+
+
+def _read_size(node: Node, sizes: Sequence[object], types: Mapping[Place, StaticType]) -> int | tuple[int, ...] | None:
+    """Return what a Gather takes of these sizes; None for several of them, and for one that is not known."""
+    numbers, kind = read_numbers(node.inputs[1]), types.get((node, 0))
+    if kind is None or numbers is None or len(numbers) != 1 or not -len(sizes) <= numbers[0] < len(sizes):
+        return None
+    size = sizes[numbers[0]]
+    if not isinstance(size, int) or kind.parts[1] not in ((), (1,)):
+        return None
+    return (size,) if kind.parts[1] else size
+
+
+def _read_row(node: Node, sizes: Sequence[object], types: Mapping[Place, StaticType]) -> tuple[int, ...] | None:
+    """Return what a Slice takes of these sizes, one after the other; None where one of them is not known."""
+    operands = list_operands(node)[1:]
+    start, end = (read_numbers(operands[place]) if place < len(operands) else None for place in (0, 1))
+    if start is None or end is None or len(start) != 1 or len(end) != 1:
+        return None
+    stated = [None if each is None else read_numbers(each) or [] for each in operands[2:4]]
+    if any(numbers not in (None, *usual) for numbers, usual in zip(stated, (([0], [-1]), ([1],)), strict=False)):
+        return None
+    row = sizes[slice(start[0], end[0])]
+    known = tuple(size for size in row if isinstance(size, int))
+    return known if len(known) == len(row) else None
 
 
 def _choose_axes(node: Node, sizes: Sequence[_Size]) -> Sequence[_Size]:
