@@ -277,12 +277,20 @@ def _run(arguments: list[str], written: Mapping[str, bool], kept: list[object] |
 
             sys.stderr.write("Traceback (most recent call last):\n" + "".join(traceback.format_tb(error.__traceback__)))
         say(f"this is a bug in graphshare: {type(error).__name__}: {error}", style="error")
-        say("please report it with the output of the same command and --debug", style="hint")
+        say(f"please report it with {_describe_report(arguments)}", style="hint")
     else:
         return result if isinstance(result, int) else 0
     if any(written.values()):
         say(f"before that, {_describe_written(written)}", style="hint")
     return FAILED
+
+
+def _describe_report(arguments: list[str]) -> str:
+    """Return what a report of a bug should contain: --debug is an option of the program, and stands before the command."""
+    if "--debug" in arguments:
+        return "this output"
+    command = next((word for word in arguments if word in COMMANDS), "COMMAND")
+    return f"the output of `graphshare --debug {command} ...`"
 
 
 def _say_interrupted(error: BaseException, written: Mapping[str, bool]) -> None:

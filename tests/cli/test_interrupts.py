@@ -237,7 +237,7 @@ sys.meta_path.insert(0, Finder())
 
 
 BUG = """error: this is a bug in graphshare: ValueError: odd
-  hint: please report it with the output of the same command and --debug
+  hint: please report it with the output of `graphshare --debug check ...`
 """
 
 
@@ -278,6 +278,24 @@ def test_how_a_command_ends(
     monkeypatch.setattr("graphshare.cli.main._main", end)
     monkeypatch.setattr(sys, "stdout", sys.stdout)  # some endings silence it
     assert (main.run(["check"]), capsys.readouterr().err) == (code, text)
+
+
+def test_the_way_to_a_report_of_a_bug_is_a_command_that_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*arguments: object) -> object:
+        raise ValueError("odd")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("graphshare.cli.main._main", fail)
+        main.run(["--color", "never", "compare", "a.onnx", "b.onnx"])
+        words = capsys.readouterr().err.partition("`graphshare ")[2].partition(" ...`")[0].split()
+        assert words == ["--debug", "compare"]
+        main.run([*words, "a.onnx", "b.onnx"])
+        shown = capsys.readouterr().err
+        assert shown.startswith("Traceback")
+        assert shown.endswith("hint: please report it with this output\n")
+    assert main.run([*words, "--help"]) == 0
 
 
 SWALLOWED = """
