@@ -254,6 +254,14 @@ EXACT = {
         "s = Shape(x) i = Constant <value_ints = [1]> () g = Gather(s, i) f = Cast <to = 1> (g) y = Add(x, f)",
         "<int64[1] i = {1}> {s = Shape <start = 0> (x) g = Gather(s, i) f = Cast <to = 1> (g) y = Add(x, f)}",
     ),
+    "0 is added": Pair("(int64[N,4] x) => (int64[A,B] y)", "y = Neg(x)", "<int64 z = {0}> {a = Add(z, x) y = Neg(a)}"),
+    "0 is taken away": Pair(
+        "(int64[N,4] x) => (int64[A,B] y)", "y = Neg(x)", "<int64[1,1] z = {0}> {a = Sub(x, z) y = Neg(a)}"
+    ),
+    "1 multiplies": Pair(
+        "(int64[N,4] x) => (int64[A,B] y)", "y = Neg(x)", "<int64[1] z = {1}> {a = Mul(x, z) b = Mul(z, a) y = Neg(b)}"
+    ),
+    "1 divides": Pair("(int64[N,4] x) => (int64[A,B] y)", "y = Neg(x)", "<int64[1] z = {1}> {a = Div(x, z) y = Neg(a)}"),
     "sizes that a Slice takes": Pair(
         "(float[N,4,5] x) => (float[A,B,C] y)",
         "<int64[1] i = {1}, int64[1] j = {3}>"
@@ -450,6 +458,15 @@ UNLIKE = {
         "y = AveragePool <kernel_shape = [3, 3], strides = [2, 2], ceil_mode = 1, pads = [1, 1, 1, 1]> (x)",
         11,
         19,
+    ),
+    "taken away from 0": Pair("(int64[N,4] x) => (int64[A,B] y)", "y = Neg(x)", "<int64 z = {0}> {a = Sub(z, x) y = Neg(a)}"),
+    "1 is divided": Pair(
+        "(int64[N,4] x) => (int64[A,B] y)",
+        "a = Sign(x) y = Add(a, a)",
+        "<int64 z = {1}> {a = Sign(x) b = Div(z, a) y = Add(b, b)}",
+    ),
+    "0 is added, with an axis more": Pair(
+        "(int64[N,4] x) => (int64[A,B,C] y)", "y = Neg(x)", "<int64[1,1,1] z = {0}> {a = Add(x, z) y = Neg(a)}"
     ),
     "sizes with a step": Pair(
         "(float[2,4,5] x) => (float[A,B,C] y)",

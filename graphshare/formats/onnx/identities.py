@@ -403,6 +403,21 @@ def _drop_cast(call: _Call) -> int | None:
     return call.operand(0)
 
 
+def _drop_neutral(call: _Call) -> int | None:
+    """Return the integers that 0 is added to, or that are multiplied by 1. A sum of -0 and 0 is another float."""
+    neutral = [1 if call.node.op in ("Div", "Mul") else 0]
+    for place in (1, 0) if call.node.op in ("Add", "Mul") else (1,):
+        term, other = call.operand(place), call.operand(1 - place)
+        if term is None or other is None or call.form.read_integers(term) != neutral:
+            continue
+        own, entry = len(call.form.table.keys[term][1][1]), call.places[1 - place]
+        rank = None if entry is None else call.form.find_rank(entry)
+        if not own or (rank is not None and own <= rank):
+            call.use("integers that change nothing")
+            return other
+    return None
+
+
 def _join_transposes(call: _Call) -> int | None:
     """Return one Transpose for several; none where the axes are back in their order."""
     place = call.places[0]
@@ -469,6 +484,7 @@ def _join_concat(call: _Call) -> int | None:
 _RULES: Mapping[str, Callable[[_Call], int | None]] = {
     **dict.fromkeys(("Cast", "CastLike"), _drop_cast),
     "Concat": _join_concat,
+    **dict.fromkeys(("Add", "Div", "Mul", "Sub"), _drop_neutral),
     "Dropout": _drop_dropout,
     "Identity": _drop_identity,
     "Transpose": _join_transposes,
