@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from graphshare.api.pictures import draw_difference as draw_difference
     from graphshare.api.pictures import draw_proof as draw_proof
     from graphshare.api.pool import pool as pool
+    from graphshare.api.reshape import reshape as reshape
     from graphshare.api.share import detect as detect
     from graphshare.api.share import share as share
-    from graphshare.api.unfix import unfix as unfix
     from graphshare.api.upgrade import format as format
     from graphshare.api.upgrade import upgrade as upgrade
     from graphshare.checkpoint.load import load as load
@@ -92,8 +92,8 @@ _NAMES = {
     "api.params": "convert diff_params",
     "api.pictures": "draw_difference draw_proof",
     "api.pool": "pool",
+    "api.reshape": "reshape",
     "api.share": "detect share",
-    "api.unfix": "unfix",
     "api.upgrade": "format upgrade",
     "checkpoint.load": "load",
     "checkpoint.model": "Checkpoint",

@@ -199,4 +199,4 @@ def batch_symbol(instance: Instance) -> Symbol:
     ]
     if faults:
         raise RefusedError(faults)
-    return join_places(BATCH, {instance.translated.names[node, 0]: axis for node, axis in axes.items()})
+    return join_places(BATCH, [(instance.translated.names[node, 0], axis) for node, axis in axes.items()])

@@ -37,7 +37,7 @@ _RANGE = r"  \[(?:x|\d+)[<>]=?[^\]]*\]$"
 SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         READS: (
-            *("--params", "--epoch", "--against-params", "--graph", "--feed", "--shape", "--labels"),
+            *("--params", "--epoch", "--against-params", "--graph", "--feed", "--shape", "--labels", "--witness"),
             *("--seed", "--random-params", "--rules", "--map", "--inverse", "--highlight"),
             *("--config", "--baseline", "--exclude"),
         ),

@@ -25,11 +25,12 @@ _PREFIXES = {"error": "error: ", "warning": "warning: ", "hint": "  hint: ", "no
 
 
 _KEYWORDS = """
-    allow_unsupported as_input as_parameter batch branch by_weights connect crop data densify depth detect doctor dtype dynamic
-    dynamic_batch embed engine epoch exact exclude external_data extra_prefix fix fold force ignore in_place inputs inverse keep
-    keep_io layers layout manifest map match max_memory mode no_copy np_shape on_collision only opset params prefix preset
-    profile reduce resize retry reuse rounds rules scale scheduler select separator shared_filesystem strict_engine
-    switch tolerance strip_prefix time_limit to train_step transposed untie upto weights
+    allow_unsupported as_input as_parameter batch branch by_weights connect crop data densify depth detect doctor dtype
+    dynamic_batch embed engine epoch exact exclude external_data extra_prefix fix fix_batch fold force ignore in_place
+    inputs inverse keep keep_io layers layout manifest map match max_memory mode no_copy np_shape on_collision only
+    opset params prefix preset profile reduce resize retry reuse rounds rules scale scheduler select separator
+    shared_filesystem strict_engine strip_prefix switch time_limit to tolerance train_step transposed untie upto weights
+    witness
 """
 _QUOTES = "'\""
 _OTHERS = """

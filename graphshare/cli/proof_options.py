@@ -12,7 +12,6 @@ from graphshare.checkpoint.save import write_text
 from graphshare.cli import options
 from graphshare.cli.console import name_options, put, put_json, say
 from graphshare.cli.report import put_report
-from graphshare.errors import Fault, UsageError
 from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
 from graphshare.files.paths import UsedFile
 from graphshare.formats.images.images import describe_images
@@ -76,16 +75,6 @@ tolerance = options.gather(
     _make_tolerance,
 )
 """Adds the options of the tolerance, which a command gets as ``tolerance``."""
-
-
-def refuse_old(name: str, hint: str, *, is_flag: bool = False) -> Callable[[F], F]:
-    """Return a decorator that adds an option of an earlier version, which is an error that names its replacement."""
-
-    def refuse(context: click.Context, option: click.Parameter, value: Any) -> None:
-        if value and not context.resilient_parsing:
-            raise UsageError(Fault(f"there is no option {name} any more", hint=hint))
-
-    return click.option(name, is_flag=is_flag, hidden=True, expose_value=False, callback=refuse)
 
 
 def load_values(feeds: Sequence[str], images: ImageSettings | None) -> dict[str, Any]:

@@ -6,12 +6,11 @@ A sample of a batch must have the values that the original gives for it alone, w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 
 import msgspec
 import numpy as np
 
-from graphshare.analysis.free_sizes import Symbol, list_trials
+from graphshare.analysis.free_sizes import Symbol, find_step, list_trials
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import DisprovedError, Fault, GraphshareError, InputError, RefusedError
@@ -22,41 +21,78 @@ from graphshare.formats.onnx.free_axes import list_names, multiply_numbers
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.kernel import Array
 from graphshare.resources import is_chosen_limit
-from graphshare.rewrite.unfix import UnfixedGraph
+from graphshare.rewrite.free_sizes import FreedGraph
 from graphshare.text.format import format_count, format_names
+from graphshare.verification.compare import compare
 from graphshare.verification.comparison import Tolerance, compare_values, find_largest, tolerate_export
 from graphshare.verification.report import describe_difference
 from graphshare.verification.whole_model import list_changed
 
-_SAMPLES = 3
+_SAMPLES = 5  # so that there are batches of three other sizes
 _HINT = "nothing was written; leave these sizes fixed"
 
 
 class SizesProof(msgspec.Struct, frozen=True):
-    """How many ``outputs`` were compared, at which numbers of samples and which other ``sizes``.
+    """How many ``outputs`` are equal at the sizes of the file, and how many at ``fixed`` ones; 0 where none were compared.
 
-    ``max_abs`` and ``of_largest`` are how far a sample is at most from what the original gives for it: by itself, and of the
-    largest number of the output. ``optimized`` tells that the outputs at the sizes of the file are equal bit for bit with
-    onnxruntime's optimizations too, and not only without them, ``tells_apart`` that samples have different outputs at all.
+    ``batches`` are the numbers of samples that were compared, ``sizes`` those at which the model was only computed;
+    ``witnesses`` are models at other sizes, each with what is known. ``max_abs`` and ``of_largest`` are how far a sample is at
+    most from what the original gives for it: by itself, and of the largest number of the output. ``optimized`` tells that the
+    outputs at the sizes of the file are equal bit for bit with onnxruntime's optimizations too, and not only without them,
+    ``tells_apart`` that samples have different outputs at all.
     """
 
-    outputs: int
-    batches: tuple[int, ...]
-    sizes: tuple[Mapping[str, int], ...]
-    max_abs: float
-    of_largest: float
-    optimized: bool
-    tells_apart: bool
+    outputs: int = 0
+    batches: tuple[int, ...] = ()
+    sizes: tuple[Mapping[str, int], ...] = ()
+    max_abs: float = 0.0
+    of_largest: float = 0.0
+    optimized: bool = True
+    tells_apart: bool = True
+    witnesses: tuple[tuple[str, str], ...] = ()
+    fixed: int = 0
 
 
-def prove_sizes(unfixed: Checkpoint, rewrite: UnfixedGraph, source: Checkpoint, tolerance: float | None) -> SizesProof:
-    """Return what was compared of a model with free sizes and its source.
+def prove_sizes(
+    freed: Checkpoint, rewrite: FreedGraph, source: Checkpoint, tolerance: float | None, witness: Sequence[str] = ()
+) -> SizesProof:
+    """Return what was compared of a model with free sizes and its source, and with each ``witness``, by path.
 
     Raises:
         UsageError: onnxruntime is not installed.
         DisprovedError: a value differs, or the model is not computed.
     """
-    return _Trial(unfixed, rewrite, source, tolerate_export(tolerance)).prove()
+    proof = _Trial(freed, rewrite, source, tolerate_export(tolerance)).prove()
+    return msgspec.structs.replace(proof, witnesses=tuple((path, _ask_witness(freed, path)) for path in witness))
+
+
+def _ask_witness(freed: Checkpoint, path: str) -> str:
+    """Return the verdict on a model and the same network at other sizes. Raises DisprovedError where they are not equal."""
+    report = compare(freed, path)
+    if report.outcome != "equal":
+        raise DisprovedError(Fault(f"{path} differs from the model at its sizes: {report.verdict}", hint=_HINT))
+    return report.verdict
+
+
+def prove_fixed(fixed: Checkpoint, free: Checkpoint) -> int:
+    """Return how many outputs a model with fixed sizes has, which are equal bit for bit with those of the free one.
+
+    Raises:
+        DisprovedError: a value differs, or the model is not computed.
+    """
+    names = [output_name(head) for head in free.graph.heads]
+    for exact in (False, True):
+        part = open_computation(fixed.graph, fixed.parameter_file, fixed.where, exact=exact)
+        other = open_computation(free.graph, free.parameter_file, free.where, exact=exact)
+        drawn = {node.name: value for node, value in part.draw().values.items()}
+        values = [
+            each.run({node: drawn[node.name] for node in each.graph.variables() if node.name in drawn}).outputs
+            for each in (part, other)
+        ]
+        # With optimizations, some of which need fixed sizes, sums may be taken in another order.
+        if not (changed := list_changed(names, *values)):
+            return len(names)
+    raise DisprovedError(Fault(f"computes different bits at the fixed sizes: {format_names(changed)}", hint=_HINT))
 
 
 def measure_shapes(
@@ -86,9 +122,9 @@ class _NotComputedError(DisprovedError):
 class _Trial:
     """Both models in sessions. ``batch`` is the size whose samples are compared, ``per_run`` what the file has for it."""
 
-    def __init__(self, unfixed: Checkpoint, rewrite: UnfixedGraph, source: Checkpoint, tolerance: Tolerance) -> None:
-        self.unfixed, self.rewrite, self.source, self.tolerance = unfixed, rewrite, source, tolerance
-        self.original, self.changed = (self._open(model) for model in (source, unfixed))
+    def __init__(self, freed: Checkpoint, rewrite: FreedGraph, source: Checkpoint, tolerance: Tolerance) -> None:
+        self.freed, self.rewrite, self.source, self.tolerance = freed, rewrite, source, tolerance
+        self.original, self.changed = (self._open(model) for model in (source, freed))
         self.names = [output_name(head) for head in source.graph.heads]
         self.batch = next((symbol for symbol in rewrite.symbols if symbol.name in rewrite.batches), None)
         self.per_run = 1 if self.batch is None else rewrite.numbers[self.batch.name]
@@ -112,13 +148,30 @@ class _Trial:
         # The batch comes before other sizes: its runs are compared sample by sample with those of the original.
         batches = self._prove_batch(drawn, runs)
         free = [symbol for symbol in self.rewrite.symbols if symbol.name not in self.rewrite.batches]
-        # With one size alone, that size by itself and all sizes together are the same kind of trial.
-        *trials, odd = list_trials(free, self.base)[len(free) == 1 :] if free else [{}]
-        tried = [self._prove_sizes(sizes) for sizes in trials]
-        with suppress(_NotComputedError):  # the network itself need not take odd sizes
-            tried += [self._prove_sizes(odd)] if free else []
+        tried = [self._try_sizes(sizes, free) for sizes in list_trials(free, self.base)] if free else []
+        moved = tuple({name: size for name, size in sizes.items() if size != self.base[name]} for sizes in tried)
         errors = self.max_abs, self.of_largest
-        return SizesProof(len(self.names), batches, tuple(tried), *errors, is_optimized, self.tells_apart)
+        return SizesProof(len(self.names), batches, moved, *errors, is_optimized, self.tells_apart)
+
+    def _try_sizes(self, sizes: Mapping[str, int], free: Sequence[Symbol]) -> Mapping[str, int]:
+        """Compute the model at other sizes and return them. Raises DisprovedError, with a hint where multiples would do."""
+        try:
+            return self._prove_sizes(sizes)
+        except _NotComputedError as error:
+            changed = [symbol for symbol in free if sizes[symbol.name] != self.base[symbol.name]]
+            steps = {symbol.name: find_step(symbol, self.base, self._is_computed) for symbol in changed}
+            multiples = [f"{step}*{name.rpartition('*')[2]}" for name, step in steps.items() if step]
+            if not multiples:
+                raise
+            hint = f"name it {' and '.join(multiples)} in `shapes`: only multiples can be computed"
+            raise DisprovedError([msgspec.structs.replace(fault, hint=hint) for fault in error.faults]) from None
+
+    def _is_computed(self, sizes: Mapping[str, int]) -> bool:
+        try:
+            self._run(self._draw(self.changed, sizes, 1)[0], sizes)
+        except _NotComputedError:
+            return False
+        return True
 
     def _compute(self, part: Computation, values: Mapping[str, Array]) -> list[Array]:
         return part.run({node: values[node.name] for node in part.graph.variables() if node.name in values}).outputs
@@ -160,7 +213,7 @@ class _Trial:
         if not list_changed(self.names, self._run(feeds, self.base), wanted):
             return True
         # Some optimizations need fixed sizes and sum in another order, which is not the fault of the rewrite.
-        plain = [self._compute(self._open(model, exact=True), feeds) for model in (self.unfixed, self.source)]
+        plain = [self._compute(self._open(model, exact=True), feeds) for model in (self.freed, self.source)]
         if names := list_changed(self.names, *plain):
             raise self._disprove(f"computes different bits at the sizes of the file: {format_names(names)}")
         return False
@@ -183,7 +236,7 @@ class _Trial:
         self.tells_apart |= any(not np.array_equal(rows[0], rows[-1]) for rows in wanted)
         count = len(drawn) * self.per_run
         # The size of the file was proved before; `count` is last, and its outputs are those that the exchange is compared with.
-        sizes = sorted({1, 2, self.per_run + 1, count} - {self.per_run} & set(range(count)) | {count})
+        sizes = sorted({1, 2, 3, self.per_run + 1, count} - {self.per_run} & set(range(count)) | {count})
         for size in sizes:
             whole = self._run_rows(drawn, range(size), wanted)
         # All samples but one are exchanged, and that one must not change: it may depend on an earlier or a later one.

@@ -166,7 +166,7 @@ def test_what_depends_on_sizes_otherwise_is_refused_in_bodies_too() -> None:
 def test_batch_and_length_of_a_text_can_stay_open(stem: str, corpus: Path) -> None:
     source, feeds = seeded_model(corpus, stem)
     sizes = {name: ("batch", "length")[: x.ndim] for name, x in feeds.items()}
-    report = export(source, feeds=feeds, as_input=tuple(feeds), dynamic=sizes).report
+    report = export(source, feeds=feeds, as_input=tuple(feeds), shapes=sizes).report
     assert report.proof
     assert report.inputs == sizes
     assert all(shape[0] == "batch" for shape in report.outputs.values())
@@ -179,5 +179,5 @@ def test_a_refusal_names_the_node_of_the_graph() -> None:
     same = {"op": "relu", "name": "same", "inputs": [[0, 0, 0]]}
     graph = json.dumps({"nodes": [data, like, chosen, same], "arg_nodes": [0], "heads": [[2, 0, 0], [3, 0, 0]]})
     with pytest.raises(RefusedError, match="Cast has a constant that depends on the sizes") as caught:
-        export(Checkpoint(read_symbol(graph.encode())), shapes={"data": (4,)}, dynamic={"data": ("n",)})
+        export(Checkpoint(read_symbol(graph.encode())), shapes={"data": ("n:4",)})
     assert [fault.node for fault in caught.value.faults] == ["chosen"]

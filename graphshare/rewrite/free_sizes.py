@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from graphshare.analysis.batch_axis import Coupling, follow
-from graphshare.analysis.free_sizes import BATCH, DynamicShapes, Symbol, choose_symbols, join_places
+from graphshare.analysis.free_sizes import BATCH, Symbol, join_places
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.formats.model_format import find_format
 from graphshare.formats.onnx.axis_rules import find_axes
@@ -39,7 +39,7 @@ _PARTS = ("Cast", "Identity", "Slice", "Split")
 _STATES = (0, 5, 6)  # inputs of these that have samples on axis 1
 
 
-class UnfixedGraph(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
+class FreedGraph(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
     """A rewrite that frees sizes: the ``symbols``, which of them are ``batches``, and which operators were ``changed``.
 
     ``outputs`` are the axes of the heads, ``numbers`` what free sizes are in the file.
@@ -58,34 +58,29 @@ Measure = Callable[[Sequence[Entry], Mapping[str, Sequence[int]]], Mapping[Place
 """Returns the shapes of values at shapes of inputs by name."""
 
 
-def unfix(graph: Graph, dynamic: DynamicShapes, dynamic_batch: bool, measure: Measure) -> UnfixedGraph:
-    """Return the rewrite in which the caller chooses the sizes that ``dynamic`` names, or the batch.
+def free_sizes(graph: Graph, symbols: Sequence[Symbol], measure: Measure) -> FreedGraph:
+    """Return the rewrite in which the caller chooses the sizes of ``symbols``.
 
     ``measure`` returns shapes that neither the file states nor ONNX infers.
 
     Raises:
-        UsageError: as :func:`choose_symbols`; no size would be free.
+        UsageError: a size is two numbers in the file, or 0.
         RefusedError: operators mix samples, or take a fixed size where there is a free one; all are listed.
     """
-    inputs = _list_inputs(graph)
-    axes = _find_batch_axes(graph, inputs)
-    symbols = choose_symbols(dynamic, dynamic_batch, inputs, lambda: _find_batch(inputs, axes))
-    if not symbols:
-        hint = "`dynamic_batch` frees the batch, `dynamic={'data': ('n', 3, 'h', 'w')}` sizes by name"
-        raise UsageError(Fault("no size is chosen to be free", hint=hint))
-    unfixing = _Unfixing(graph, inputs, symbols, axes)
-    unfixing.find_types(inputs, measure)
-    return unfixing.rewrite()
+    inputs = list_inputs(graph)
+    freeing = _Freeing(graph, inputs, symbols, find_batch_axes(graph, inputs))
+    freeing.find_types(inputs, measure)
+    return freeing.rewrite()
 
 
-def _list_inputs(graph: Graph) -> Shapes:
+def list_inputs(graph: Graph) -> Shapes:
     """Return the shapes that the file states of inputs, by name."""
     nodes = [node for node in graph.variables() if not node.details.holds_value]
     types = find_format(graph).find_types(graph, [Entry(node) for node in nodes])
     return {node.name: types[node, 0].parts[1] or () for node in nodes if (node, 0) in types}
 
 
-def _find_batch_axes(graph: Graph, inputs: Collection[str]) -> dict[str, int]:
+def find_batch_axes(graph: Graph, inputs: Collection[str]) -> dict[str, int]:
     """Return the axis of each input that has the samples: 1 of what goes into an RNN as it is or in part, else the first."""
     axes = dict.fromkeys(inputs, 0)
     for node in graph.nodes:
@@ -99,14 +94,20 @@ def _find_batch_axes(graph: Graph, inputs: Collection[str]) -> dict[str, int]:
     return axes
 
 
-def _find_batch(inputs: Shapes, axes: Mapping[str, int]) -> Symbol:
-    """Return the batch: that axis of each input which has the size of the first input's."""
-    batched = {name: axis for name, axis in axes.items() if axis < len(inputs[name])}
-    sizes = {name: inputs[name][axis] for name, axis in batched.items()}
-    first = next((size for size in sizes.values() if isinstance(size, int)), None)
-    if first is None:
-        raise RefusedError(Fault("no input has a fixed batch size", hint="free other sizes by name with `dynamic`"))
-    return join_places(BATCH, {name: axis for name, axis in batched.items() if sizes[name] == first})
+def find_batch(inputs: Shapes, axes: Mapping[str, int]) -> Symbol:
+    """Return the batch as a size to free. Raises RefusedError where there is none, or none that is fixed."""
+    places = find_batch_places(inputs, axes)
+    sizes = [inputs[name][axis] for name, axis in places]
+    if not places or not isinstance(sizes[0], int):
+        message = f"the batch is free already: {sizes[0] or '?'} of {places[0][0]!r}" if places else "no input has a batch"
+        raise RefusedError(Fault(message, hint="free other sizes by name with `shapes={'data': ('n', 3, 'h', 'w')}`"))
+    return join_places(BATCH, places)
+
+
+def find_batch_places(inputs: Shapes, axes: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Return the axes, as (input, axis), that have the batch: those of ``axes`` with the size that the first input has."""
+    sizes = {(name, axis): inputs[name][axis] for name, axis in axes.items() if axis < len(inputs[name])}
+    return [place for place, size in sizes.items() if size == next(iter(sizes.values()))]
 
 
 def list_shapes(graph: Graph) -> list[Mapping[str, tuple[int | str | None, ...] | None]]:
@@ -116,7 +117,7 @@ def list_shapes(graph: Graph) -> list[Mapping[str, tuple[int | str | None, ...] 
     return [{name: kind.shape for name, kind in types.items()} for types in (inputs, output_types(graph))]
 
 
-class _Unfixing:
+class _Freeing:
     def __init__(self, graph: Graph, inputs: Shapes, symbols: Sequence[Symbol], batch_axes: Mapping[str, int]) -> None:
         self.graph, self.symbols = graph, symbols
         self.nodes = topological(graph)
@@ -166,7 +167,7 @@ class _Unfixing:
         if unknown:
             self.shapes.update(measure(unknown, shapes))
 
-    def rewrite(self) -> UnfixedGraph:
+    def rewrite(self) -> FreedGraph:
         """Follow the sizes, and return what becomes of the graph. Raises RefusedError."""
         for node in self.graph.variables():
             if any(map(is_free, self.inputs.get(node.name, ()))):
@@ -178,7 +179,7 @@ class _Unfixing:
             raise RefusedError(faults)
         graph, images = self._rebuild()
         outputs = [self.axes.get((head.node, head.index), ()) for head in self.graph.heads]
-        return UnfixedGraph(
+        return FreedGraph(
             graph,
             (Branch("", self.graph, images),),
             symbols=self.symbols,
