@@ -99,6 +99,7 @@ def reshape(
     changed: Sequence[Node] = ()
     if rewrite is not None:
         changed = rewrite.changed
+        notes += rewrite.notes
         if proof is not None and not proof.tells_apart:
             notes.append("all drawn samples have the same outputs, so only the operators show that no sample depends on others")
     inputs, outputs = list_shapes(result.graph)
