@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 
-from graphshare.errors import Fault, UsageError
+from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.text.format import format_count
 from graphshare.text.names import did_you_mean
 
@@ -138,10 +139,20 @@ def _pick_other(symbol: Symbol, base: Mapping[str, int], number: int, step: int 
     return other * step
 
 
-def find_step(symbol: Symbol, base: Mapping[str, int], is_computed: Callable[[dict[str, int]], bool]) -> int | None:
-    """Return the least power of 2 whose multiples the model takes as a size; None where there is none."""
+def suggest_steps(symbols: Sequence[Symbol], base: Mapping[str, int], compute: Callable[[dict[str, int]], object]) -> str:
+    """Return a hint where a model takes the sizes only as multiples of a power of 2; empty where that does not help.
+
+    ``compute`` raises GraphshareError for sizes that the model does not take.
+    """
+    steps = {symbol.name: _find_step(symbol, base, compute) for symbol in symbols}
+    multiples = [f"{step}*{name.rpartition('*')[2]}" for name, step in steps.items() if step]
+    return f"name it {' and '.join(multiples)} in `shapes`: only multiples can be computed" if multiples else ""
+
+
+def _find_step(symbol: Symbol, base: Mapping[str, int], compute: Callable[[dict[str, int]], object]) -> int | None:
     for step in _STEPS:
-        tried = {**base, symbol.name: _pick_other(symbol, base, 0, step)}
-        if step % symbol.step == 0 and step > symbol.step and is_computed(tried):
-            return step
+        if step % symbol.step == 0 and step > symbol.step:
+            with suppress(GraphshareError):
+                compute({**base, symbol.name: _pick_other(symbol, base, 0, step)})
+                return step
     return None

@@ -269,7 +269,7 @@ def _translate(request: Request, shapes: Mapping[str, Shape], named: NamedShapes
     if named and not symbols:
         message = f"{format_names(named)} is left out of the model, so no size is free"
         raise UsageError(Fault(f"`shapes`: {message}", hint="name sizes of its inputs"))
-    return list(translate_sizes(request, instance, symbols)) if symbols else [instance]
+    return translate_sizes(request, instance, symbols) if symbols else [instance]
 
 
 def _refuse_random(instance: Instance) -> None:

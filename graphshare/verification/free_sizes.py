@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
-from graphshare.analysis.free_sizes import Symbol, find_step, list_trials
+from graphshare.analysis.free_sizes import Symbol, list_trials, suggest_steps
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import DisprovedError, Fault, GraphshareError, InputError, RefusedError
@@ -159,19 +159,10 @@ class _Trial:
             return self._prove_sizes(sizes)
         except _NotComputedError as error:
             changed = [symbol for symbol in free if sizes[symbol.name] != self.base[symbol.name]]
-            steps = {symbol.name: find_step(symbol, self.base, self._is_computed) for symbol in changed}
-            multiples = [f"{step}*{name.rpartition('*')[2]}" for name, step in steps.items() if step]
-            if not multiples:
+            hint = suggest_steps(changed, self.base, lambda tried: self._run(self._draw(self.changed, tried, 1)[0], tried))
+            if not hint:
                 raise
-            hint = f"name it {' and '.join(multiples)} in `shapes`: only multiples can be computed"
             raise DisprovedError([msgspec.structs.replace(fault, hint=hint) for fault in error.faults]) from None
-
-    def _is_computed(self, sizes: Mapping[str, int]) -> bool:
-        try:
-            self._run(self._draw(self.changed, sizes, 1)[0], sizes)
-        except _NotComputedError:
-            return False
-        return True
 
     def _compute(self, part: Computation, values: Mapping[str, Array]) -> list[Array]:
         return part.run({node: values[node.name] for node in part.graph.variables() if node.name in values}).outputs

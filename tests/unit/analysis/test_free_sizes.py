@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from graphshare.analysis.free_sizes import Symbol, choose_symbols, find_step, join_places, list_trials, split_names
-from graphshare.errors import UsageError
+from graphshare.analysis.free_sizes import Symbol, choose_symbols, join_places, list_trials, split_names, suggest_steps
+from graphshare.errors import Fault, RefusedError, UsageError
 
 INPUTS = {"x": (2, 3), "y": (4, 3)}
 BATCH = Symbol("batch", "x", 0)
@@ -63,6 +65,11 @@ def test_a_size_that_only_has_a_name_gets_a_number() -> None:
 
 
 def test_the_least_multiple_is_found() -> None:
+    def compute(step: int, sizes: dict[str, int]) -> None:
+        if not step or sizes["m"] % step:
+            raise RefusedError(Fault("no"))
+
     symbol = Symbol("m", "x", 1)
-    assert find_step(symbol, {"m": 64}, lambda sizes: sizes["m"] % 8 == 0) == 8
-    assert find_step(symbol, {"m": 64}, lambda sizes: False) is None
+    hint = suggest_steps([symbol], {"m": 64}, partial(compute, 8))
+    assert hint == "name it 8*m in `shapes`: only multiples can be computed"
+    assert suggest_steps([symbol], {"m": 64}, partial(compute, 0)) == ""
