@@ -6,8 +6,10 @@ An operator that mixes samples is refused, and so is one that takes a fixed size
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from graphshare.formats.onnx.free_axes import Axes, Axis, Call, Edit, SizeRefusal, fix, is_free, join, list_names, regroup
+from graphshare.formats.onnx.sample_rules import BY_SAMPLE, BY_SAMPLE_FUSED, find_by_sample, sample_grid
 
 Outputs = Sequence["Axes | None"]
 Rule = Callable[[Call], Outputs]
@@ -22,7 +24,7 @@ def find_axes(call: Call) -> Outputs:
         if node.op == "If":
             call.refuse_batch(call.data, "has a condition that depends on the samples")
         raise SizeRefusal("has a body, and free sizes are not followed into bodies")
-    rule = None if node.details.domain else _RULES.get(node.op)
+    rule = {"": _RULES, "com.microsoft": _FUSED}.get(node.details.domain, {}).get(node.op)
     if is_plain and node.op not in _SIZED:
         return [tuple(map(fix, shape)) if shape is not None else None for shape in call.list_shapes()]
     if rule is None:
@@ -91,6 +93,28 @@ def _pool(call: Call) -> Outputs:
     if len(call.shapes) > 1:
         call.refuse_batch(call.data, "returns indices that count through all samples")
     return _along(_inner_axes)(call)
+
+
+def _pad(call: Call) -> Outputs:
+    data = call.data
+    axes, pads = call.integers("", 3) or list(range(len(data))), call.integers("pads", 1)
+    # A sample would move where one is added before and one taken away behind: the shape stays.
+    padded = {axis % len(data) for axis, pad in zip(axes * 2, pads, strict=False) if pad} if pads else range(len(data))
+    call.refuse_batch([data[axis] for axis in padded], "changes the number of samples")
+    return _along(_no_axis)(call)
+
+
+def _skip(call: Call) -> Outputs:
+    """Return the axes of a normalization of a sum: mean and variance have one number for each of its rows."""
+    data = call.data
+    call.refuse_batch(data[-1:], "works along the samples")
+    total = tuple(map(call.table.merge, zip(data, call.get_axes(1), strict=True)))
+    return [total, (*total[:-1], ()), (*total[:-1], ()), total][: len(call.shapes)]
+
+
+def _multiply_packed(call: Call) -> Outputs:
+    call.refuse_batch(call.data[-1:], "sums over the samples of a batch")
+    return [(*call.data[:-1], fix(call.shape()[-1]))]
 
 
 def _quantize(call: Call) -> Outputs:
@@ -331,6 +355,7 @@ _WINDOWS = """AveragePool Conv ConvInteger ConvTranspose DepthToSpace GroupNorma
 QLinearConv SpaceToDepth Upsample"""
 _REDUCTIONS = """ArgMax ArgMin GlobalAveragePool GlobalLpPool GlobalMaxPool ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp
 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare"""
+_FUSED_ELEMENTWISE = "BiasGelu FastGelu Gelu QuickGelu"
 _SIZED = frozenset(("ConstantOfShape", "Expand", "Range", "Shape", "Tile"))
 """Operators that make free sizes of values without them."""
 _SIZES_AT = {"ConstantOfShape": 0, "Expand": 1, "Tile": 1}
@@ -360,7 +385,8 @@ _RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _along(_softmax_axes)),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), _along(lambda call: range(call.axis(-1), len(call.data)))),
     **dict.fromkeys(("LpNormalization", "TopK"), _along(_one_axis(-1))),
-    **dict.fromkeys(("DequantizeLinear", "Pad", "QuantizeLinear"), _along(_no_axis)),
+    **dict.fromkeys(("DequantizeLinear", "QuantizeLinear"), _along(_no_axis)),
+    **{op: partial(find_by_sample, rule) for op, rule in BY_SAMPLE.items()},
     "BatchNormalization": _normalize,
     "Concat": _concat,
     "CumSum": _along(lambda call: [axis % len(call.data) for axis in call.integers("", 1) or range(len(call.data))]),
@@ -370,8 +396,10 @@ _RULES: Mapping[str, Rule] = {
     "Flatten": _flatten,
     "Gather": _gather,
     "Gemm": _multiply_matrices,
+    "GridSample": sample_grid,
     "MaxPool": _pool,
     "MeanVarianceNormalization": _along(lambda call: call.integers("axes") or (0, 2, 3)),
+    "Pad": _pad,
     "Reshape": _reshape,
     "Resize": _resize,
     "Shape": _shape,
@@ -380,5 +408,14 @@ _RULES: Mapping[str, Rule] = {
     "Squeeze": _squeeze,
     "Tile": _tile,
     "Transpose": _transpose,
+    "Trilu": _along(lambda call: range(len(call.data) - 2, len(call.data))),
     "Unsqueeze": _unsqueeze,
 }
+_FUSED: Mapping[str, Rule] = {
+    **dict.fromkeys(_FUSED_ELEMENTWISE.split(), _broadcast),
+    **dict.fromkeys(("FusedConv", "QLinearConv"), _along(_inner_axes)),
+    **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), _skip),
+    **{op: partial(find_by_sample, rule) for op, rule in BY_SAMPLE_FUSED.items()},
+    "MatMulNBits": _multiply_packed,
+}
+"""Those of onnxruntime's own operators that its optimizer and the common tools write most."""
