@@ -68,7 +68,7 @@ class FixedConstants:
                     yield from self._match_scalar(entry)
         if node.op in _PLACES:
             for entry in self._list_constants(operands[:1] if node.op == "Expand" else operands):
-                yield from self._match_places(entry)
+                yield from self._match_places(entry, is_index=node.op in ("Cast", "Gather"))
 
     def _list_constants(self, operands: Sequence[Entry | None]) -> list[Entry]:
         return [entry for entry in operands if entry is not None and entry.node not in self._dependent]
@@ -113,11 +113,11 @@ class FixedConstants:
                     yield f"{value:g} is {text.format(self._name(size))}"
                     return
 
-    def _match_places(self, entry: Entry) -> Iterator[str]:
-        """Yield numbers that count on from a size: the places of what follows a past of that length."""
+    def _match_places(self, entry: Entry, *, is_index: bool) -> Iterator[str]:
+        """Yield numbers that count on from a size: the places of what follows a past of that length; one alone is an index."""
         values, origin = self._read(entry), _find_origin(entry)
         counts_on = all(later - earlier == 1 for earlier, later in pairwise(values))
-        if values and counts_on and values[0] in self._sizes and (len(values) > 1 or entry.node.op):
+        if values and counts_on and values[0] in self._sizes and (len(values) > 1 or is_index):
             if origin in self._listed:  # by the operator before
                 return
             self._listed.add(origin)

@@ -766,6 +766,39 @@ def test_a_witness_is_compared(name: str, is_equal: bool, tmp_path: Path) -> Non
         assert not (tmp_path / "free.onnx").exists()
 
 
+_CASES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "ropep_old": ({"shapes": {"pk": (1, 2, "p", 8), "pv": (1, 2, "p", 8)}}, ("4, 5, 6 counts on from the size p",)),
+    "lasttok_old": ({"shapes": {"x": (1, "t")}}, ("5 is the last place of the size t", "6 is the size t")),
+    "reshape_swap_mix.mix": ({"dynamic_batch": True}, ("axis 1 is 3, batch, 4",)),
+    "scrfd": ({"dynamic_batch": True}, ("axis 0 is h, w, batch, 2",)),
+    "att": ({"dynamic_batch": True}, ()),
+    "grid": ({"dynamic_batch": True}, ()),
+    "einsum_ok.ok": ({"dynamic_batch": True}, ()),
+    "gather_idx_shape.ok": ({"dynamic_batch": True}, ()),
+}
+
+
+@pytest.mark.parametrize("name", _CASES)
+def test_cases_are_free_with_notes_on_what_may_be_wrong(name: str, cases: Path) -> None:
+    options, notes = _CASES[name]
+    model = gs.reshape(cases / "sizes" / f"{name}.onnx", **options)
+    assert len(model.notes) == len(notes)
+    assert all(text in note for text, note in zip(notes, model.notes, strict=True))
+
+
+def test_cases_that_are_refused(cases: Path) -> None:
+    folder = cases / "sizes"
+    for name, reason in {
+        "unfix_batch_as_number": "computes with the number of samples",
+        "state": "the batch is free already",
+    }.items():
+        with pytest.raises(RefusedError, match=reason):
+            gs.reshape(folder / f"{name}.onnx", dynamic_batch=True)
+    shapes = {name: (1, 2, "p", 8) for name in ("pk", "pv")}
+    with pytest.raises(DisprovedError, match="ropep_truth_p9.onnx differs from the model at its sizes: NOT EQUAL"):
+        gs.reshape(folder / "ropep_old.onnx", shapes=shapes, witness=str(folder / "ropep_truth_p9.onnx"))
+
+
 def test_the_command_of_earlier_versions_names_its_successor() -> None:
     text = refused(graphshare("unfix", "x.onnx", "--dynamic-batch"))
     assert "there is no command 'unfix' any more\n  hint: it is `graphshare reshape` now" in text

@@ -25,7 +25,7 @@ def find_axes(call: Call) -> Outputs:
             call.refuse_batch(call.data, "has a condition that depends on the samples")
         raise SizeRefusal("has a body, and free sizes are not followed into bodies")
     rule = {"": _RULES, "com.microsoft": _FUSED}.get(node.details.domain, {}).get(node.op)
-    if is_plain and node.op not in _SIZED:
+    if is_plain and not (node.op in _SIZED or (node.op == "Slice" and any(call.depends[1:]))):
         return [tuple(map(fix, shape)) if shape is not None else None for shape in call.list_shapes()]
     if rule is None:
         raise SizeRefusal
@@ -278,13 +278,14 @@ def _slice(call: Call) -> Outputs:
     steps = call.integers("steps", 4) or [1] * len(axes)
     if starts is None or ends is None:
         call.refuse_batch([data[axis] for axis in axes] or data, "has a start or end that is not stated")
-        return _along(_no_axis)(call)
+        return [_cut(call, axes)] if starts and not any(starts) and steps == [1] * len(axes) else _along(_no_axis)(call)
     moved = list(ends)
     for number, (start, end, place, step) in enumerate(zip(starts, ends, axes, steps, strict=False)):
         axis = data[place % len(data)]
-        if start or step != 1 or end < call.table.count(axis):
+        size = call.table.count(axis)
+        if start or step != 1 or end < size:
             call.refuse_batch([axis], "takes some of the samples")
-        elif is_free(axis) and end < _LARGEST["int32"]:
+        if is_free(axis) and size <= end < _LARGEST["int32"] and step > 0:
             # An end at the size in the file would cut off a larger axis; the largest number means its end.
             moved[number] = _LARGEST[call.dtypes[2]] if call.has(2) else end
             if not call.has(2):
@@ -292,6 +293,16 @@ def _slice(call: Call) -> Outputs:
     if moved != ends:
         call.edits[2] = Edit(tuple([(end,) for end in moved]), dtype=call.dtypes[2])
     return _along(_no_axis)(call)
+
+
+def _cut(call: Call, axes: Sequence[int]) -> Axes:
+    """Return the axes of the first part of a value, such as a table, as long as a row of sizes states."""
+    row = call.rows[2] if call.has(2) else None
+    cut = [call.table.derive(axis, size) for axis, size in zip(call.data, call.shape(), strict=True)]
+    for place, axis in zip(axes, row or (), strict=False):
+        if not is_free(call.data[place]) and is_free(axis) and call.table.count(axis) == call.shape()[place]:
+            cut[place] = axis
+    return tuple(cut)
 
 
 def _gather(call: Call) -> Outputs:
