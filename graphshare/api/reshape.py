@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from graphshare.analysis.free_sizes import BATCH, NamedShapes, Symbol, choose_symbols, join_places
-from graphshare.arguments import NotNegative, Positive, Seconds
-from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names
+from graphshare.arguments import Natural, NotNegative, Positive, Seconds
+from graphshare.checkpoint.load import Model, Names, StrPath, as_checkpoint, as_names
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import notes_on
 from graphshare.errors import Fault, UsageError, locate_refusals
@@ -30,6 +30,7 @@ from graphshare.rewrite.free_sizes import (
 from graphshare.text.summary import ShortRepr
 
 if TYPE_CHECKING:
+    from graphshare.verification.flow import ProofOptions
     from graphshare.verification.free_sizes import SizesProof
 
 Sizes = Mapping[str, tuple[int | str | None, ...] | None]
@@ -55,6 +56,10 @@ def reshape(
     dynamic_batch: bool = False,
     fix_batch: Positive | None = None,
     witness: Names = (),
+    feeds: Mapping[str, Any] | None = None,
+    sets: StrPath | Sequence[Mapping[str, Any]] | None = None,
+    rounds: Positive = 1,
+    seed: Natural = 0,
     verify: bool = True,
     tolerance: NotNegative | None = None,
     max_memory: int | str | None = None,
@@ -70,7 +75,8 @@ def reshape(
     bit. Each sample of a batch has the values that the original gives for it, up to ``tolerance`` of the output's largest
     number (by default 1e-4, of float16 1e-2, of float64 1e-9), and bit for bit the same when other samples change. At other
     sizes the model is computed; each model of ``witness``, the same network exported at other sizes, is compared with it.
-    Constants that may come from a size that the file fixes are listed in the notes.
+    Constants that may come from a size that the file fixes are listed in the notes. Inputs are drawn with ``seed``, those of
+    ``feeds`` and ``sets`` from these values where sizes differ; ``rounds`` above 1 adds as many sets.
 
     Raises:
         UsageError: no size would change, a name is not that of an input, or a size gets two numbers; onnxruntime is wanted
@@ -94,7 +100,14 @@ def reshape(
         if numbers:
             with locate_refusals(source):
                 result = follow_rewrite(freed, fix_sizes(freed.graph, list_inputs(freed.graph), numbers))
-        proof = _prove(source, rewrite, freed, result if numbers else None, as_names(witness), tolerance) if verify else None
+        proof = None
+        if verify:
+            from graphshare.verification.flow import make_options  # start-up: --help must not import numpy
+            from graphshare.verification.inputs import Inputs  # start-up: as above
+
+            options = make_options(Inputs(sets=sets, rounds=rounds, seed=seed), None, ())
+            options = options.with_values(feeds, None, source.graph)
+            proof = _prove(source, rewrite, freed, result if numbers else None, as_names(witness), options, tolerance)
     notes = [*notes_on(source.parameter_file, source.graph), *result.notes]
     changed: Sequence[Node] = ()
     if rewrite is not None:
@@ -140,16 +153,13 @@ def _prove(
     freed: Checkpoint,
     fixed: Checkpoint | None,
     witness: Sequence[str],
+    options: ProofOptions,
     tolerance: float | None,
 ) -> SizesProof:
-    from graphshare.verification.free_sizes import (  # start-up: --help must not import numpy
-        SizesProof,
-        prove_fixed,
-        prove_sizes,
-    )
+    from graphshare.verification.free_sizes import SizesProof, prove_fixed, prove_sizes  # start-up: as above
 
-    proof = SizesProof() if rewrite is None else prove_sizes(freed, rewrite, source, tolerance, witness)
-    return proof if fixed is None else msgspec.structs.replace(proof, fixed=prove_fixed(fixed, freed))
+    proof = SizesProof() if rewrite is None else prove_sizes(freed, rewrite, source, witness, options, tolerance)
+    return proof if fixed is None else msgspec.structs.replace(proof, fixed=prove_fixed(fixed, freed, options))
 
 
 def _measure(

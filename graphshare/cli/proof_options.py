@@ -41,6 +41,11 @@ def _make_tolerance(values: dict[str, Any]) -> Tolerance | None:
     return Tolerance(**numbers)
 
 
+sets = click.option(
+    "--inputs", "sets", metavar="FOLDER", help="Compare on each set of inputs in FOLDER: .npz, .npy or input_K.pb files."
+)
+rounds = click.option("--rounds", type=click.IntRange(min=1), metavar="N", help="Compare on N - 1 more sets of inputs [1].")
+seed = click.option("--seed", type=click.IntRange(min=0), metavar="SEED", help="Seed of the inputs that are not fed [0].")
 inputs = options.gather(
     "inputs",
     ("params_seed", "as_input", "sets", "rounds", "seed"),
@@ -53,14 +58,9 @@ inputs = options.gather(
             help="Draw missing parameters from this seed.",
         ),
         options.as_input,
-        click.option(
-            "--inputs",
-            "sets",
-            metavar="FOLDER",
-            help="Compare on each set of inputs in FOLDER: .npz, .npy or input_K.pb files.",
-        ),
-        click.option("--rounds", type=click.IntRange(min=1), metavar="N", help="Compare on N - 1 more sets of inputs [1]."),
-        click.option("--seed", type=click.IntRange(min=0), metavar="SEED", help="Seed of the inputs that are not fed [0]."),
+        sets,
+        rounds,
+        seed,
     ),
     _make_inputs,
 )

@@ -25,6 +25,7 @@ from graphshare.rewrite.free_sizes import FreedGraph
 from graphshare.text.format import format_count, format_names
 from graphshare.verification.compare import compare
 from graphshare.verification.comparison import Tolerance, compare_values, find_largest, tolerate_export
+from graphshare.verification.flow import ProofOptions, make_options
 from graphshare.verification.report import describe_difference
 from graphshare.verification.whole_model import list_changed
 
@@ -54,7 +55,12 @@ class SizesProof(msgspec.Struct, frozen=True):
 
 
 def prove_sizes(
-    freed: Checkpoint, rewrite: FreedGraph, source: Checkpoint, tolerance: float | None, witness: Sequence[str] = ()
+    freed: Checkpoint,
+    rewrite: FreedGraph,
+    source: Checkpoint,
+    witness: Sequence[str] = (),
+    options: ProofOptions | None = None,
+    tolerance: float | None = None,
 ) -> SizesProof:
     """Return what was compared of a model with free sizes and its source, and with each ``witness``, by path.
 
@@ -62,7 +68,8 @@ def prove_sizes(
         UsageError: onnxruntime is not installed.
         DisprovedError: a value differs, or the model is not computed.
     """
-    proof = _Trial(freed, rewrite, source, tolerate_export(tolerance)).prove()
+    inputs = options or make_options(None, None, ())
+    proof = _Trial(freed, rewrite, source, inputs, tolerate_export(tolerance)).prove()
     return msgspec.structs.replace(proof, witnesses=tuple((path, _ask_witness(freed, path)) for path in witness))
 
 
@@ -70,27 +77,34 @@ def _ask_witness(freed: Checkpoint, path: str) -> str:
     """Return the verdict on a model and the same network at other sizes. Raises DisprovedError where they are not equal."""
     report = compare(freed, path)
     if report.outcome != "equal":
-        raise DisprovedError(Fault(f"{path} differs from the model at its sizes: {report.verdict}", hint=_HINT))
+        details = [detail for _, stage in report.list_stages("fails") for detail in stage.details]
+        message = f"{path} differs from the model at its sizes: {details[-1] if details else report.verdict}"
+        raise DisprovedError(Fault(message, hint=_HINT))
     return report.verdict
 
 
-def prove_fixed(fixed: Checkpoint, free: Checkpoint) -> int:
+def prove_fixed(fixed: Checkpoint, free: Checkpoint, options: ProofOptions) -> int:
     """Return how many outputs a model with fixed sizes has, which are equal bit for bit with those of the free one.
 
     Raises:
         DisprovedError: a value differs, or the model is not computed.
     """
     names = [output_name(head) for head in free.graph.heads]
+    changed: list[str] = []
     for exact in (False, True):
-        part = open_computation(fixed.graph, fixed.parameter_file, fixed.where, exact=exact)
-        other = open_computation(free.graph, free.parameter_file, free.where, exact=exact)
-        drawn = {node.name: value for node, value in part.draw().values.items()}
-        values = [
-            each.run({node: drawn[node.name] for node in each.graph.variables() if node.name in drawn}).outputs
-            for each in (part, other)
-        ]
+        parts = [open_computation(m.graph, m.parameter_file, m.where, exact=exact) for m in (fixed, free)]
+        changed = []
+        for number, feeds in enumerate(options.list_feeds(fixed.graph) * options.inputs.rounds):
+            fed = {node: feeds[node.name] for node in parts[0].graph.variables() if node.name in feeds}
+            drawn = parts[0].draw(fed, options=DrawOptions(options.inputs.seed + number)).values
+            by_name = {node.name: value for node, value in drawn.items()}
+            outputs = [
+                part.run({node: by_name[node.name] for node in part.graph.variables() if node.name in by_name}).outputs
+                for part in parts
+            ]
+            changed += list_changed(names, *outputs)
         # With optimizations, some of which need fixed sizes, sums may be taken in another order.
-        if not (changed := list_changed(names, *values)):
+        if not changed:
             return len(names)
     raise DisprovedError(Fault(f"computes different bits at the fixed sizes: {format_names(changed)}", hint=_HINT))
 
@@ -122,9 +136,12 @@ class _NotComputedError(DisprovedError):
 class _Trial:
     """Both models in sessions. ``batch`` is the size whose samples are compared, ``per_run`` what the file has for it."""
 
-    def __init__(self, freed: Checkpoint, rewrite: FreedGraph, source: Checkpoint, tolerance: Tolerance) -> None:
+    def __init__(
+        self, freed: Checkpoint, rewrite: FreedGraph, source: Checkpoint, inputs: ProofOptions, tolerance: Tolerance
+    ) -> None:
         self.freed, self.rewrite, self.source, self.tolerance = freed, rewrite, source, tolerance
         self.original, self.changed = (self._open(model) for model in (source, freed))
+        self.inputs, self.sets = inputs.inputs, inputs.list_feeds(source.graph)
         self.names = [output_name(head) for head in source.graph.heads]
         self.batch = next((symbol for symbol in rewrite.symbols if symbol.name in rewrite.batches), None)
         self.per_run = 1 if self.batch is None else rewrite.numbers[self.batch.name]
@@ -138,7 +155,8 @@ class _Trial:
     def prove(self) -> SizesProof:
         """Return what was compared. Raises DisprovedError."""
         # At least two sets, so that samples of different runs meet in one batch, and at least _SAMPLES samples in all.
-        drawn = self._draw(self.original, {}, max(2, -(-_SAMPLES // self.per_run)))
+        least = max(2, -(-_SAMPLES // self.per_run), len(self.sets))
+        drawn = self._draw(self.original, {}, least + self.inputs.rounds - 1)
         runs = [self._compute(self.original, values) for values in drawn]
         # A model that draws numbers differs from itself, and then a difference would show nothing.
         if list_changed(self.names, self._compute(self.original, drawn[0]), runs[0]):
@@ -177,10 +195,21 @@ class _Trial:
                 shapes.setdefault(name, [None] * ranks[name])[axis] = sizes[symbol.name]
         fixed = {nodes[name]: tuple(shape) for name, shape in shapes.items()}
         # Inputs without samples, such as a threshold, must be one value for a whole batch.
-        draws = (part.draw(shapes=fixed, options=DrawOptions(seed)).values for seed in range(count))
-        first, *others = ({node.name: value for node, value in values.items()} for values in draws)
+        seeds = range(self.inputs.seed, self.inputs.seed + count)
+        draws = (part.draw(shapes=fixed, options=DrawOptions(seed)).values for seed in seeds)
+        first, *others = (self._feed(values, number) for number, values in enumerate(draws))
         batched = [] if self.batch is None else [name for name, _ in self._list_places(self.batch)]
         return [first, *({**first, **{name: values[name] for name in batched}} for values in others)]
+
+    def _feed(self, drawn: Mapping[Node, Array], number: int) -> dict[str, Array]:
+        """Return a set of inputs by name: where values are given, these, and for other sizes or more sets values among them."""
+        stated, rng = self.sets[number % len(self.sets)], np.random.default_rng(self.inputs.seed + number)
+        values = {node.name: value for node, value in drawn.items()}
+        for name, array in ((name, np.asarray(stated[name])) for name in values if name in stated):
+            like = values[name]
+            is_own = array.shape == like.shape and number < len(self.sets)
+            values[name] = (array if is_own else rng.choice(array.ravel(), like.shape)).astype(like.dtype)
+        return values
 
     def _list_places(self, symbol: Symbol) -> list[tuple[str, int]]:
         """Return the inputs that have a size, each with the axis, without those that no output needs."""

@@ -9,7 +9,7 @@ import click
 
 from graphshare.api.reshape import Reshaping, reshape
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.cli import options
+from graphshare.cli import options, proof_options
 from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import format_name_list, say_written, write_result
@@ -26,6 +26,10 @@ EXAMPLES = {
 @click.command("reshape", cls=Command, brief=1)
 @options.rewriting_onnx
 @options.named_shapes
+@options.feeds
+@proof_options.sets
+@proof_options.rounds
+@proof_options.seed
 @options.dynamic_batch
 @click.option("--fix-batch", type=click.IntRange(min=1), metavar="N", help="Fix the batch of all inputs at N.")
 @click.option("--witness", metavar="MODEL", multiple=True, help="Compare with the same network exported at other sizes.")
@@ -33,7 +37,14 @@ EXAMPLES = {
 @options.tolerance
 @options.max_memory
 @options.time_limit
-def command(source: Checkpoint, output: Mapping[str, Any], **settings: Any) -> None:
+def command(
+    source: Checkpoint,
+    output: Mapping[str, Any],
+    feeds: tuple[str, ...],
+    rounds: int | None,
+    seed: int | None,
+    **settings: Any,
+) -> None:
     """Free or fix the sizes of an ONNX model's inputs.
 
     In --shape a name leaves a size to the caller of the model, and a number fixes it. What depends on a free size follows: the
@@ -49,9 +60,13 @@ def command(source: Checkpoint, output: Mapping[str, Any], **settings: Any) -> N
     may come from the fixed size are warnings, each with its node. With --witness the result is compared, as by `compare`, with
     the same network exported at other sizes.
 
+    Inputs are drawn. A model that only accepts certain numbers is proved on those of --feed and --inputs; for other sizes
+    numbers are taken from among them.
+
     Sizes of an MXNet graph are chosen by `graphshare export --shape`.
     """
-    result = reshape(source, **settings)
+    values = proof_options.load_values(feeds, None)
+    result = reshape(source, feeds=values, rounds=rounds or 1, seed=seed or 0, **settings)
     outputs = write_result(result, output, report={"reshaping": result.report})
     if outputs is not None:
         for line in _describe(result.report):

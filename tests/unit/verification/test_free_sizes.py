@@ -37,7 +37,7 @@ def prove(folder: Path, fixed: str, free: str, sizes: Any = None, tolerance: flo
     inputs = list_inputs(graph)
     symbols = choose_symbols(sizes or {}, sizes is None, inputs, lambda: find_batch(inputs, find_batch_axes(graph, inputs)))
     rewrite = free_sizes(graph, symbols, lambda *_: {})
-    return prove_sizes(load(folder, "free", free), rewrite, source, tolerance)
+    return prove_sizes(load(folder, "free", free), rewrite, source, tolerance=tolerance)
 
 
 @pytest.mark.parametrize(("size", "batches"), [(1, (2, 3, 5)), (2, (1, 3, 6)), (3, (1, 2, 4, 6)), (4, (1, 2, 3, 5, 8))])
