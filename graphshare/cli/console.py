@@ -37,7 +37,7 @@ _OTHERS = """
     aliases: --alias; all_outputs: --all; batch_axes: --batch-axis; cuts: --cut; feeds: --feed; input_dtypes: --input-dtype;
     head_gradients: --head-gradient; name_scopes: --name-scope; out: -o; overrides: --override;
     params_seed: --random-params; prefixes: --prefix; seed: --seed; shapes: --shape; share_inputs: --share-input;
-    targets: --target; variable_scopes: --variable-scope; verify=False: --no-verify; choices: --tie and --copy;
+    targets: --target; types: --type; variable_scopes: --variable-scope; verify=False: --no-verify; choices: --tie and --copy;
     choices=[('tie', PATTERN)]: --tie; color='gray': --gray; expect_tied: --expect tied; gs.upgrade(model): --upgrade;
     match={PATTERN:NAME}: --match and --to; save(map=...): --map-out; save(params=...): --params-out;
     save(params=FILE): --params-out FILE; sets: --inputs
