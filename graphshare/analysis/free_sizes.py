@@ -139,6 +139,11 @@ def _pick_other(symbol: Symbol, base: Mapping[str, int], number: int, step: int 
     return other * step
 
 
+def pick_small(symbols: Sequence[Symbol], base: Mapping[str, int]) -> dict[str, int]:
+    """Return a quarter of the sizes in ``base``, those of a batch left out: at least one step each, and odd."""
+    return {s.name: max(base[s.name] // s.step // 4, 1) // 2 * 2 * s.step + s.step for s in symbols if s.axis}
+
+
 def suggest_steps(symbols: Sequence[Symbol], base: Mapping[str, int], compute: Callable[[dict[str, int]], object]) -> str:
     """Return a hint where a model takes the sizes only as multiples of a power of 2; empty where that does not help.
 

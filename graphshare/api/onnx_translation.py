@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
 import msgspec
 from msgspec.structs import replace
 
 from graphshare.analysis.batch_axis import follow_batch
-from graphshare.analysis.free_sizes import BATCH, Symbol, join_places, list_trials, suggest_steps
+from graphshare.analysis.free_sizes import BATCH, Symbol, join_places, list_trials, pick_small, suggest_steps
 from graphshare.analysis.roles import Kind, Role
 from graphshare.checkpoint.load import Shape
 from graphshare.checkpoint.model import Checkpoint
@@ -172,9 +173,13 @@ def translate_sizes(request: Request, instance: Instance, symbols: Sequence[Symb
     variants = [Variant(other.translated.graph, chosen) for other, chosen in zip(others, sizes, strict=True)]
     graph = generalize(variants, symbols, others[0].translated.owners)
     translated = replace(instance.translated, graph=graph)
-    # A batch takes any size; of other sizes each that was tried is proved.
-    proved = others if any(symbol.axis for symbol in symbols) else others[:1]
-    return [replace(instance, translated=translated), *proved]
+    # A batch takes any size; of other sizes each that was tried is proved, and a small one if the graph takes it: what is
+    # bounded by a number, such as the best 400 of all anchors, is the same number at all sizes that are large.
+    if not any(symbol.axis for symbol in symbols):
+        return [replace(instance, translated=translated), others[0]]
+    with suppress(RefusedError):
+        others.append(translate({**base, **pick_small(symbols, base)}))
+    return [replace(instance, translated=translated), *others]
 
 
 def batch_symbol(instance: Instance) -> Symbol:

@@ -149,14 +149,17 @@ class _Generalization:
         if len({(tensor.dtype, tensor.shape, tensor.content) for tensor in constants}) == 1:
             return names[0]
         arrays = [_read_array(tensor) for tensor in constants]
-        rows = arrays if {(tensor.dtype, len(tensor.shape)) for tensor in constants} == {(_SIZE, 1)} else []
+        kinds = {(tensor.dtype, len(tensor.shape)) for tensor in constants}
+        rows = [array.reshape(-1) for array in arrays] if kinds in ({(_SIZE, 1)}, {(_SIZE, 0)}) else []
         if node.op == "Reshape" and len({row.shape for row in rows}) == 1:
             # -1 is the one size that follows from the others, whatever the law; beside a 0 it would be ambiguous.
             grows = np.any([row != rows[0] for row in rows], axis=0)
             if grows.sum() == 1 and 0 not in np.array(rows):  # follows from the others, whatever it depends on
                 return self.computed.add_constant(f"{_label(node)}/shape", np.where(grows, -1, rows[0]).tolist())
-        law = self._find_law(rows) or self._find_sizes(rows)
+        law = self._find_row(rows, infers=node.op == "Reshape" and 0 not in np.array(rows))
         result = self._compute(node, law) if law is not None else self._count_up(node, arrays, constants[0].dtype)
+        if law is not None and not constants[0].shape:
+            result = self.computed.emit("Squeeze", (result or "",), f"{_label(node)}/number")
         if result is None:
             self._refuse(node, "has a constant that depends on the sizes")
         return result or names[0]
@@ -168,7 +171,7 @@ class _Generalization:
         axes = [size == longest.size for size in longest.shape]
         if not any(axes) or any(x.ndim != longest.ndim or x.shape[axes.index(True)] != x.size for x in arrays):
             return None
-        law = self._find_law([np.array([array.size]) for array in arrays])
+        law = self._find_row([np.array([array.size]) for array in arrays])
         if law is None or any(not np.array_equal(array.ravel(), np.arange(array.size)) for array in arrays):
             return None
         label, shape = _label(node), np.where(axes, -1, 1).tolist()
@@ -198,29 +201,43 @@ class _Generalization:
         holds = all(np.array_equal(law.at(v.sizes), array) for v, array in zip(self.variants, arrays, strict=True))
         return law if holds else None
 
-    def _find_sizes(self, arrays: Sequence[Array]) -> Law | None:
-        """Return how rows of integers follow from the sizes of values before, such as one behind a stride; None where not."""
+    def _find_row(self, arrays: Sequence[Array], *, infers: bool = False) -> Law | None:
+        """Return how rows of integers follow from the sizes, or from those of values before; None where they do not.
+
+        With ``infers`` one integer may be -1, which follows from the others.
+        """
         if len(arrays) != len(self.variants) or len({a.shape for a in arrays}) != 1:
             return None
         rest = arrays[0].copy()
         factors: dict[str, Array] = {}
-        for place, column in enumerate(zip(*(array.tolist() for array in arrays), strict=True)):
-            if len(set(column)) == 1:
-                continue
-            match = next((each for each in map(partial(_fit, column), self._list_sizes()) if each is not None), None)
-            if match is None:
+        for place in range(len(rest)):
+            column = [array[place : place + 1] for array in arrays]
+            law = self._find_law(column) or self._find_size(column)
+            if law is None and not infers:
                 return None
-            (value, axis, _), factor, rest[place] = match
-            name = f"{value}.{axis}"
-            self.places[name] = value, axis
-            factors.setdefault(name, np.zeros_like(rest))[place] = factor
+            infers = infers and law is not None
+            rest[place] = -1 if law is None else law.rest[0]
+            for name, factor in law.factors.items() if law is not None else ():
+                factors.setdefault(name, np.zeros_like(rest))[place] = factor[0]
         return Law(factors, rest)
+
+    def _find_size(self, column: Sequence[Array]) -> Law | None:
+        """Return how an integer follows from the size of a value before, such as one behind a stride; None where not."""
+        numbers = [int(array[0]) for array in column]
+        match = next(filter(None, map(partial(_fit, numbers), self._list_sizes())), None)
+        if match is None:
+            return None
+        (value, axis, _), factor, rest = match
+        self.places[f"{value}.{axis}"] = value, axis
+        return Law({f"{value}.{axis}": np.array([factor])}, np.array([rest]))
 
     def _list_sizes(self) -> Iterator[tuple[str, int, tuple[int, ...]]]:
         """Yield axes of the values that are defined so far, each with its size in all variants, where these differ."""
         if self._types is None:
             self._types = [_infer_shapes(variant.graph) for variant in self.variants]
-        for name in self.scope.values:
+        for name, entry in self.scope.values.items():
+            if entry.node.details.holds_value:  # a constant for one size says nothing of others
+                continue
             shapes = [types.get(name, ()) for types in self._types]
             if len(set(map(len, shapes))) == 1:
                 for axis, sizes in enumerate(zip(*shapes, strict=True)):

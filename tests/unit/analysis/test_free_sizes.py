@@ -6,7 +6,15 @@ from functools import partial
 
 import pytest
 
-from graphshare.analysis.free_sizes import Symbol, choose_symbols, join_places, list_trials, split_names, suggest_steps
+from graphshare.analysis.free_sizes import (
+    Symbol,
+    choose_symbols,
+    join_places,
+    list_trials,
+    pick_small,
+    split_names,
+    suggest_steps,
+)
 from graphshare.errors import Fault, RefusedError, UsageError
 
 INPUTS = {"x": (2, 3), "y": (4, 3)}
@@ -50,6 +58,12 @@ def test_sizes_that_are_tried_are_no_multiples_of_the_own_nor_of_larger_steps(st
         tried = {sizes[symbol.name] for sizes in list_trials([symbol], {symbol.name: base})}
         assert len(tried) == 3
         assert all(size % step == 0 and size % (2 * step) and size % base for size in tried)
+
+
+def test_a_small_size_is_a_quarter_and_odd() -> None:
+    symbols = [BATCH, Symbol("m", "x", 1), Symbol("32*k", "x", 2)]
+    assert pick_small(symbols, {"batch": 2, "m": 224, "32*k": 256}) == {"m": 57, "32*k": 96}
+    assert pick_small(symbols[1:2], {"m": 3}) == {"m": 1}
 
 
 def test_a_size_that_only_has_a_name_gets_a_number() -> None:
