@@ -116,7 +116,11 @@ class _Generalization:
         """Return the operators of the graph, or body of a node, for all sizes."""
         operators = [[node for node in graph.nodes if node.op] for graph in row]
         if len({len(nodes) for nodes in operators}) != 1:
-            raise RefusedError(Fault("the graph has different nodes for different sizes, so its sizes cannot be free"))
+            pairs = zip(*operators, strict=False)
+            node = next((row[0] for row in pairs if any(_form(n) != _form(row[0]) for n in row)), max(operators, key=len)[-1])
+            message = f"from this {node.op} on the graph has different nodes for different sizes"
+            hint = "leave these sizes fixed, or export up to an output before it"
+            raise RefusedError(Fault(message, node=self.owners.get(_label(node), _label(node)), hint=hint))
         nodes = []
         for each in zip(*operators, strict=True):
             node = self._node(each, scope, captured)

@@ -77,10 +77,10 @@ class FixedConstants:
         """Yield a window as large as what it moves over: a mean over all places that was written for one size."""
         assert operands[0] is not None
         axes = self._axes.get((operands[0].node, operands[0].index), ())[2:]
-        kernel = [int(number) for number in node.attrs.get("kernel_shape", "").strip("[]").split(", ") if number]
+        kernel = _parse_numbers(node.attrs.get("kernel_shape", ""))
         for axis, size in zip(axes, kernel, strict=False):
             if is_free(axis) and size in self._sizes:
-                yield f"its window {kernel} is {self._name(size)}"
+                yield f"its window of {size:g} is {self._name(int(size))}"
                 return
 
     def _find_ends(self, node: Node, operands: Sequence[Entry | None]) -> Iterator[str]:
@@ -130,7 +130,7 @@ class FixedConstants:
             return []
         stated = [node.attrs[name] for name in _STATED if node.op and name in node.attrs]
         if stated:
-            return [float(number) for number in stated[0].strip("[]").split(", ") if number not in ("", "...")]
+            return _parse_numbers(stated[0])
         try:
             _, _, numbers = read_constant(node, _LARGEST)
         except WireError:  # onnxruntime says what is wrong with it
@@ -139,6 +139,14 @@ class FixedConstants:
 
     def _name(self, size: int) -> str:
         return f"the size {self._sizes[size]}" if not self._sizes[size].startswith("size ") else f"a size, {size},"
+
+
+def _parse_numbers(text: str) -> list[float]:
+    """Return the numbers in the text of an attribute; none where it holds something else, as a faulty file may."""
+    try:
+        return [float(number) for number in text.strip("[]").split(", ") if number not in ("", "...")]
+    except ValueError:
+        return []
 
 
 def _find_origin(entry: Entry) -> Node:

@@ -596,6 +596,31 @@ def test_a_file_that_is_wrong_is_refused_in_words(name: str, verify: bool, tmp_p
     assert all(fault.message for fault in caught.value.faults)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        """y = AveragePool<kernel_shape = "wide">(x)""",
+        """c = Constant<value_int = "many">() y = Mul(x, c)""",
+        "i = Constant<value_ints = [7, 7]>() y = Gather<axis = 9>(x, i)",
+        "y = Slice(x)",
+        "y = TopK(x)",
+        "y = GridSample(x)",
+        "y = RotaryEmbedding(x)",
+        "y = DeformConv(x, x)",
+        "y = Pad(x)",
+        "y = com.microsoft.SkipLayerNormalization(x)",
+        "y = com.microsoft.MultiHeadAttention(x)",
+        "y = com.microsoft.MatMulNBits(x)",
+    ],
+)
+@pytest.mark.parametrize("options", [{"dynamic_batch": True}, {"shapes": {"x": (1, 3, "h", 7)}}])
+def test_operators_without_their_operands_are_refused_in_words(body: str, options: dict[str, Any], tmp_path: Path) -> None:
+    path = write(tmp_path, f"g (float[1,3,7,7] x) => (float[?,?,?,?] y) {{ {body} }}", opset=23)
+    with pytest.raises(gs.GraphshareError) as caught:
+        gs.reshape(path, **options)
+    assert all(fault.message for fault in caught.value.faults)
+
+
 # The command
 
 
@@ -736,7 +761,7 @@ def test_constants_that_may_come_from_the_fixed_size_are_listed(name: str, tmp_p
 def test_a_window_over_the_whole_picture_is_listed(tmp_path: Path) -> None:
     text = "g (float[1,3,7,7] x) => (float[1,3,1,1] y) {{ y = AveragePool<kernel_shape = [{0}, {0}]>(x) }}"
     model = gs.reshape(write(tmp_path, text.format(7)), shapes={"x": (1, 3, "h", "w")})
-    assert model.notes[0].startswith("AveragePool 'y': its window [7, 7] is the size h: it may come")
+    assert model.notes[0].startswith("AveragePool 'y': its window of 7 is the size h: it may come")
     assert gs.reshape(write(tmp_path, text.format(5)), shapes={"x": (1, 3, "h", "w")}).notes == ()
 
 

@@ -130,6 +130,18 @@ def test_what_depends_on_sizes_otherwise_is_refused(variants: list[Variant], mes
         generalize(variants, [N])
 
 
+@pytest.mark.parametrize(("ops", "first"), [(("Neg", "Abs"), "n0"), (("Relu", "Abs"), "n1"), (("Relu", "Relu", "Abs"), "n2")])
+def test_different_nodes_are_refused_by_the_first(ops: tuple[str, ...], first: str) -> None:
+    def chain(size: int, row: tuple[str, ...]) -> Variant:
+        kind, names = ("float32", (size, 4)), ["x", *(f"v{number}" for number in range(len(row)))]
+        nodes = [Operator(op, (names[i],), (names[i + 1],), {}, f"n{i}") for i, op in enumerate(row)]
+        return Variant(model("g", nodes, {"x": kind}, {names[-1]: kind}, {}), {"n": size})
+
+    with pytest.raises(RefusedError, match="on the graph has different nodes for different sizes") as caught:
+        generalize([chain(2, ("Relu", "Relu")[: len(ops) - 1]), chain(3, ops), chain(5, ops)], [N], {first: "the MXNet node"})
+    assert [fault.node for fault in caught.value.faults] == ["the MXNet node"]
+
+
 def looped(size: int, values: list[int], op_type: str = "Reshape") -> Variant:
     """A loop whose body reshapes its state by a constant of the graph around it."""
     kind = ("float32", (size, 4))
