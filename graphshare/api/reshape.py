@@ -136,11 +136,12 @@ def _choose_sizes(
     if fix_batch is not None:
         wanted |= dict.fromkeys(find_batch_places(inputs, axes), fix_batch)
     numbers = {(name, axis): size for (name, axis), size in wanted.items() if inputs[name][axis] != size}
-    moved: dict[str, list[tuple[str, int]]] = {}
+    moved: dict[tuple[int, int, bool], list[tuple[str, int]]] = {}
     for (name, axis), size in numbers.items():
         if isinstance(own := inputs[name][axis], int):
-            moved.setdefault(BATCH if axis == axes[name] else f"size_{own}_{size}", []).append((name, axis))
-    symbols += [join_places(name, places) for name, places in moved.items()]
+            moved.setdefault((own, size, axis == axes[name]), []).append((name, axis))
+    for (_, _, is_batch), places in moved.items():
+        symbols.append(join_places(BATCH if is_batch else "{}.{}".format(*places[0]), places))
     if not symbols and not numbers:
         hint = "`dynamic_batch` frees the batch, `shapes={'data': ('n', 3, 'h', 'w')}` sizes by name; a number fixes one"
         raise UsageError(Fault("no size changes", hint=hint))

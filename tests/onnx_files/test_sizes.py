@@ -703,6 +703,16 @@ def test_a_fixed_size_becomes_another_number(tmp_path: Path) -> None:
     assert (model.report.proof.batches, model.report.proof.fixed) == ((2, 3, 5), 1)
 
 
+def test_a_fixed_size_that_is_no_batch_becomes_another_number(tmp_path: Path) -> None:
+    text = """g (float[1,3,8,8] x) => (float[1,3,64] y) <int64[3] s = {1, 3, 64}, float n = {8.0}> {
+        d = Div(x, n) y = Reshape(d, s) }"""
+    run = done(graphshare("reshape", write(tmp_path, text), "--shape", "x=1,3,16,24", "-o", tmp_path / "other.onnx"))
+    lines = run.stderr.decode().splitlines()
+    assert lines[0].startswith("warning: Div 'd': 8 is the size x.2: it may come from the fixed size")
+    assert lines[1:3] == ["input x 1x3x16x24", "output y 1x3x384"]
+    assert "1 output equal bit for bit at the sizes of the file and the fixed sizes" in lines
+
+
 def test_the_proof_finds_other_bits_at_fixed_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphshare.verification.free_sizes.list_changed", lambda *_: ["y"])
     with pytest.raises(DisprovedError, match="computes different bits at the fixed sizes: y"):
