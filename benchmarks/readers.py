@@ -103,7 +103,7 @@ def export_model(corpus: Path, stem: str, folder: Path, variant: str) -> Path | 
     values = {name: feeds[name].astype(stated.get(name, feeds[name].dtype)) for name in exported.report.inputs}
     if variant == "open":
         try:
-            gs.export(model, path, dynamic={name: ("batch", "length")[: x.ndim] for name, x in values.items()}, **options)
+            gs.export(model, path, shapes={name: ("batch", "length")[: x.ndim] for name, x in values.items()}, **options)
         except gs.RefusedError:
             path.unlink()
             return None

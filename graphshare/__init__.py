@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from graphshare.api.pictures import draw_difference as draw_difference
     from graphshare.api.pictures import draw_proof as draw_proof
     from graphshare.api.pool import pool as pool
+    from graphshare.api.reshape import reshape as reshape
     from graphshare.api.share import detect as detect
     from graphshare.api.share import share as share
     from graphshare.api.split import split as split
-    from graphshare.api.unfix import unfix as unfix
     from graphshare.api.upgrade import downgrade as downgrade
     from graphshare.api.upgrade import format as format
     from graphshare.api.upgrade import upgrade as upgrade
@@ -95,8 +95,8 @@ _NAMES = {
     "api.params": "convert diff_params",
     "api.pictures": "draw_difference draw_proof",
     "api.pool": "pool",
+    "api.reshape": "reshape",
     "api.share": "detect share",
-    "api.unfix": "unfix",
     "api.split": "split",
     "api.upgrade": "downgrade format upgrade",
     "checkpoint.load": "load",

@@ -34,12 +34,13 @@ MODELS: dict[str, dict[str, str]] = {
         "tables": "models/lenet", "outside": "models/lenet", "untyped": "models/lenet", "many": "models/many-symbols",
         "inputs": "models/lenet-inputs", "shape": "data=1,1,28,28", "input": "data", "inner": "pool1_output", "last": "fc2",
         "head": "softmax_output", "tie": "--alias=bn1_gamma=bn1_beta", "params_out": "--params-out=made/new.params",
-        "siam": "models/siam", "copies": "models/siam",
+        "siam": "models/siam", "copies": "models/siam", "folded_inputs": "models/lenet-inputs",
     },
     "onnx": {
         "model": "models/small.onnx", "file": "models/small.onnx", "params": "models/small.onnx",
         "other": "models/folded.onnx", "changed": "models/changed.onnx", "faulty": "models/small.onnx",
         "folded": "models/folded.onnx", "siam": "models/siam.onnx", "copies": "models/copies.onnx",
+        "folded_inputs": "models/folded-inputs",
         "tables": "models/tables.onnx", "outside": "models/outside.onnx",
         "untyped": "models/untyped.onnx", "many": "models/many-onnx", "inputs": "models/small-inputs", "shape": "x=2",
         "input": "x", "inner": "h", "last": "y", "head": "y", "tie": "--untie=*", "params_out": "",
@@ -155,6 +156,7 @@ def make_models(folder: Path) -> None:
     for name, sample in (
         ("lenet", {"data": np.ones((1, 1, 28, 28), "float32")}),
         ("small", {"x": np.ones(2, "float32"), "flag": np.array(True)}),
+        ("folded", {"x": np.ones((1, 1, 2, 2), "float32")}),
     ):
         (folder / f"{name}-inputs").mkdir()
         np.savez(folder / f"{name}-inputs" / "first.npz", **sample)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 
-from graphshare.errors import Fault, UsageError
+from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.text.format import format_count
 from graphshare.text.names import did_you_mean
 
 BATCH = "batch"
 _BATCHES = (3, 5, 7)  # never 1, which broadcasting and squeezing treat in their own way
-_STEPS = (64, 192, 33)  # added to other sizes: networks that halve them take these; the last is odd
-DynamicShapes = Mapping[str, Sequence[int | str | None]]
-"""Shapes of inputs by name, in which a text is a size that the caller of the model chooses."""
+_ASSUMED = (1, 224)  # numbers of sizes that only have a name: one sample, and a common size of pictures
+_STEPS = (2, 4, 8, 16, 32, 64, 128)
+NamedShapes = Mapping[str, Sequence[int | str | None]]
+"""Shapes of inputs by name; a text names a size that the caller of the model chooses: ``n``, ``h:480``, ``32*h``."""
+_NAMED = re.compile(r"(?P<name>(?:(?P<step>[1-9]\d*)\*)?[^\W\d]\w*)(?::(?P<number>\d+))?")
 
 
 class Symbol(msgspec.Struct, frozen=True):
@@ -30,60 +34,130 @@ class Symbol(msgspec.Struct, frozen=True):
         """Return all inputs that have it, each with the axis."""
         return (self.input, self.axis), *self.others
 
+    @property
+    def step(self) -> int:
+        """Return the number of which the size is a multiple: 32 for ``32*h``."""
+        return int(self.name.partition("*")[0]) if "*" in self.name else 1
 
-def join_places(name: str, axes: Mapping[str, int]) -> Symbol:
-    """Return the size ``name`` that each of these inputs has on its axis."""
-    first, *others = axes.items()
+
+def join_places(name: str, places: Iterable[tuple[str, int]]) -> Symbol:
+    """Return the size ``name`` of inputs at these places, each as (input, axis)."""
+    first, *others = places
     return Symbol(name, *first, tuple(others))
 
 
+def is_size_name(text: str) -> bool:
+    """Return whether a text names a size, perhaps with its multiple and with a number."""
+    return _NAMED.fullmatch(text) is not None
+
+
+def split_names(shapes: NamedShapes, known: NamedShapes) -> tuple[dict[str, tuple[int | None, ...]], NamedShapes]:
+    """Return shapes with a number for each size that has a name, and those that name sizes.
+
+    The number is the one behind the name (``h:480``), else that of ``known`` shapes, else 1 of a first axis and 224 of others.
+    """
+    numbers: dict[str, int] = {}
+    for name, shape in shapes.items():
+        own = known.get(name, ())
+        for axis, size in enumerate(shape):
+            if isinstance(size, str) and (match := _match(name, size)):
+                number = match["number"] or (own[axis] if axis < len(own) else None) or _assume(axis, match["step"])
+                if match["number"] or match["name"] not in numbers:
+                    numbers[match["name"]] = int(number)
+    fixed = {
+        name: tuple(numbers[_match(name, size)["name"]] if isinstance(size, str) else size for size in shape)
+        for name, shape in shapes.items()
+    }
+    named = {name: shape for name, shape in shapes.items() if any(isinstance(size, str) for size in shape)}
+    return fixed, named
+
+
+def _match(name: str, size: str) -> re.Match[str]:
+    match = _NAMED.fullmatch(size)
+    if match is None:
+        raise UsageError(
+            Fault(f"`shapes` names a size of {name!r} {size!r}", hint="write `shapes={'data': ('n', 3, 'h', 'w')}`")
+        )
+    return match
+
+
+def _assume(axis: int, step: str | None) -> int:
+    number = _ASSUMED[min(axis, 1)]
+    # A whole number of steps, at least one.
+    return number if step is None else max(number // int(step), 1) * int(step)
+
+
 def choose_symbols(
-    dynamic: DynamicShapes,
-    dynamic_batch: bool,
-    inputs: Mapping[str, Sequence[int | str | None]],
-    find_batch: Callable[[], Symbol],
+    shapes: NamedShapes, dynamic_batch: bool, inputs: Mapping[str, Sequence[object]], find_batch: Callable[[], Symbol]
 ) -> list[Symbol]:
-    """Return the sizes that ``dynamic`` names, each with all its places, or that of the batch.
+    """Return the sizes that ``shapes`` names, each with all its places, or that of the batch.
 
     ``inputs`` are the shapes of a model's inputs.
 
     Raises:
-        UsageError: both are wanted; an input is not there or has another number of axes, or a size contradicts the shape; all
-            are listed.
+        UsageError: both are wanted; an input is not there or has another number of axes; all are listed.
     """
-    symbols = _list_symbols(dynamic, inputs)
-    if dynamic_batch and symbols:
-        raise UsageError(Fault("`dynamic_batch` and `dynamic` cannot be combined", hint="name the batch in `dynamic`"))
-    return [find_batch()] if dynamic_batch else symbols
-
-
-def _list_symbols(dynamic: DynamicShapes, inputs: Mapping[str, Sequence[int | str | None]]) -> list[Symbol]:
     places: dict[str, dict[tuple[str, int], None]] = {}
     faults = []
-    for name, shape in dynamic.items():
+    for name, shape in shapes.items():
         if name not in inputs:
-            faults.append(Fault(f"`dynamic` {name!r} is not an input of the model", hint=did_you_mean(name, inputs)))
+            faults.append(Fault(f"`shapes` {name!r} is not an input of the model", hint=did_you_mean(name, inputs)))
         elif len(shape) != len(inputs[name]):
-            message = f"`dynamic` lists {format_count(len(shape), 'axis')} for {name!r}, which has {len(inputs[name])}"
+            message = f"`shapes` lists {format_count(len(shape), 'axis')} for {name!r}, which has {len(inputs[name])}"
             faults.append(Fault(message, hint="name each of its axes, or give its size"))
         else:
             for axis, size in enumerate(shape):
                 if isinstance(size, str):
-                    places.setdefault(size, {})[name, axis] = None
-                elif size is not None and size != inputs[name][axis]:
-                    message = f"`dynamic` sets axis {axis} of {name!r} to {size}, but its size is {inputs[name][axis]}"
-                    faults.append(Fault(message, hint="give its own size, or a name to free it"))
+                    places.setdefault(_match(name, size)["name"], {})[name, axis] = None
     if faults:
         raise UsageError(faults)
-    return [Symbol(size, *first, tuple(others)) for size, (first, *others) in places.items()]
+    if dynamic_batch and places:
+        raise UsageError(
+            Fault("`dynamic_batch` and names in `shapes` cannot be combined", hint="name the batch in `shapes` as well")
+        )
+    return [find_batch()] if dynamic_batch else [join_places(size, own) for size, own in places.items()]
 
 
 def list_trials(symbols: Sequence[Symbol], base: Mapping[str, int]) -> list[dict[str, int]]:
-    """Return sizes to try beside ``base``: each symbol by itself at another one, then all at a third, last all at odd ones."""
+    """Return sizes to try beside ``base``: each symbol by itself at another one, then all at a third and at a fourth.
+
+    None is a multiple of that in ``base``, nor of a power of 2 that a network may need.
+    """
     trials = [{**base, symbol.name: _pick_other(symbol, base, 0)} for symbol in symbols]
     return trials + [{**base, **{each.name: _pick_other(each, base, number) for each in symbols}} for number in (1, 2)]
 
 
-def _pick_other(symbol: Symbol, base: Mapping[str, int], number: int) -> int:
-    # The first axis is most often the batch, which takes any size; other sizes grow from one that works.
-    return _BATCHES[number] if symbol.axis == 0 else base[symbol.name] + _STEPS[number]
+def _pick_other(symbol: Symbol, base: Mapping[str, int], number: int, step: int = 0) -> int:
+    if symbol.axis == 0 and symbol.step == 1 and not step:  # most often the batch, which takes any size
+        return _BATCHES[number]
+    own, step = base[symbol.name], step or symbol.step
+    # One of them is smaller, so that a table of places need not be much longer than the size in the file.
+    steps = own // step
+    other = steps + (33, -(steps // 4) if steps >= 64 else 69, 101)[number] if step == 1 else steps + (3, 5, 9)[number]
+    while other % 2 == 0 or (own > step and other * step % own == 0):
+        other += 1
+    return other * step
+
+
+def pick_small(symbols: Sequence[Symbol], base: Mapping[str, int]) -> dict[str, int]:
+    """Return a quarter of the sizes in ``base``, those of a batch left out: at least one step each, and odd."""
+    return {s.name: max(base[s.name] // s.step // 4, 1) // 2 * 2 * s.step + s.step for s in symbols if s.axis}
+
+
+def suggest_steps(symbols: Sequence[Symbol], base: Mapping[str, int], compute: Callable[[dict[str, int]], object]) -> str:
+    """Return a hint where a model takes the sizes only as multiples of a power of 2; empty where that does not help.
+
+    ``compute`` raises GraphshareError for sizes that the model does not take.
+    """
+    steps = {symbol.name: _find_step(symbol, base, compute) for symbol in symbols}
+    multiples = [f"{step}*{name.rpartition('*')[2]}" for name, step in steps.items() if step]
+    return f"name it {' and '.join(multiples)} in `shapes`: only multiples can be computed" if multiples else ""
+
+
+def _find_step(symbol: Symbol, base: Mapping[str, int], compute: Callable[[dict[str, int]], object]) -> int | None:
+    for step in _STEPS:
+        if step % symbol.step == 0 and step > symbol.step:
+            with suppress(GraphshareError):
+                compute({**base, symbol.name: _pick_other(symbol, base, 0, step)})
+                return step
+    return None

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from graphshare.analysis.branches import spread_inputs
-from graphshare.analysis.free_sizes import DynamicShapes, choose_symbols
+from graphshare.analysis.free_sizes import NamedShapes, choose_symbols, split_names
 from graphshare.api.fold import fold as fold_model
 from graphshare.api.onnx_translation import (
     Instance,
@@ -23,7 +23,7 @@ from graphshare.api.onnx_translation import (
     translate_sizes,
 )
 from graphshare.arguments import Natural, NotNegative, Seconds
-from graphshare.checkpoint.load import Model, Names, Shape, Shapes, StrPath, as_checkpoint, as_names, as_shapes, check_roles
+from graphshare.checkpoint.load import Model, Names, Shape, StrPath, as_checkpoint, as_names, as_shapes, check_roles
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.save import input_files, place_result
 from graphshare.errors import DisprovedError, Fault, RefusedError, UsageError, locate_refusals
@@ -77,7 +77,7 @@ def export(
     model: Model,
     out: StrPath | None = None,
     *,
-    shapes: Shapes | None = None,
+    shapes: NamedShapes | None = None,
     feeds: Mapping[str, Any] | None = None,
     upto: Names = (),
     as_input: Names = (),
@@ -88,7 +88,6 @@ def export(
     keep_io: bool = False,
     input_dtypes: Mapping[str, str] | None = None,
     dynamic_batch: bool = False,
-    dynamic: DynamicShapes | None = None,
     custom_domain: str = "",
     verify: bool = True,
     seed: Natural = 0,
@@ -112,8 +111,9 @@ def export(
     float32 in the model, which casts them. ``input_dtypes`` are dtypes that inputs have in the model (``{"data0": "int64"}``
     for tokens), which casts them to those of the graph where a node needs that.
 
-    With ``dynamic_batch`` the caller of the model chooses the batch; ``dynamic`` names sizes that the caller chooses
-    (``{"data": ("n", 3, "h", "w")}``). Nodes without a translation are written in ``custom_domain`` if one is given.
+    With ``dynamic_batch`` the caller of the model chooses the batch; names in ``shapes`` are sizes that the caller chooses
+    (``{"data": ("n", 3, "h", "w")}``; ``"h:480"`` is translated at 480). Nodes without a translation are written in
+    ``custom_domain`` if one is given.
 
     With ``verify`` the model is checked and run before a file is in place: on ``feeds`` and inputs drawn with ``seed`` every
     output must match graphshare's own executor, up to ``tolerance`` of the output's largest number (by default 1e-4, of
@@ -161,7 +161,9 @@ def export(
     arrays = {name: convert_feed(name, array, stated.get(name)) for name, array in arrays.items()}
     # An input with a stated dtype is cast inside the model; in the graph it keeps its own.
     types = {name: str(array.dtype) for name, array in arrays.items() if name not in stated}
-    all_shapes = {**{name: array.shape for name, array in arrays.items()}, **sizes}
+    fed_shapes = {name: array.shape for name, array in arrays.items()}
+    fixed, named = split_names(sizes, fed_shapes)
+    all_shapes = {**fed_shapes, **fixed}
     with locate_refusals(source), resource_limits(max_memory, time_limit), _open_weights(source) as reader:
         translate = partial(
             translate_graph,
@@ -174,7 +176,7 @@ def export(
             keep_io=keep_io,
         )
         request = Request(source, reader, types, targets, inputs, translate)
-        instances = _translate(request, all_shapes, dynamic or {}, dynamic_batch)
+        instances = _translate(request, all_shapes, named, dynamic_batch)
         _check_inputs(instances[0], stated, keep_io)
         translated, inference = instances[0].translated, instances[0].static.inference
         fed = [node for node in inference.nodes if node.is_variable and node.name in arrays]
@@ -270,15 +272,18 @@ def _check_inputs(instance: Instance, stated: Mapping[str, str], keep_io: bool) 
         raise UsageError(faults)
 
 
-def _translate(request: Request, shapes: Mapping[str, Shape], dynamic: DynamicShapes, dynamic_batch: bool) -> list[Instance]:
+def _translate(request: Request, shapes: Mapping[str, Shape], named: NamedShapes, dynamic_batch: bool) -> list[Instance]:
     """Return the translation at the sizes that are given, with free sizes where they are wanted, then one at other sizes."""
     instance = translate_instance(request, shapes)
     inputs = instance.input_shapes()
     own = {name: node.name for node, name in instance.translated.variables.items() if name in inputs}
-    # Inputs of one name, which ONNX tells apart, have one shape.
-    repeated = {other: dynamic[name] for name in dynamic for other in own if own[other] == own.get(name)}
-    symbols = choose_symbols({**dynamic, **repeated}, dynamic_batch, inputs, lambda: batch_symbol(instance))
-    return list(translate_sizes(request, instance, symbols)) if symbols else [instance]
+    # Inputs of one name, which ONNX tells apart, have one shape; a label that is left out has none.
+    free = {name: named[variable] for name, variable in own.items() if variable in named}
+    symbols = choose_symbols(free, dynamic_batch, inputs, lambda: batch_symbol(instance))
+    if named and not symbols:
+        message = f"{format_names(named)} is left out of the model, so no size is free"
+        raise UsageError(Fault(f"`shapes`: {message}", hint="name sizes of its inputs"))
+    return translate_sizes(request, instance, symbols) if symbols else [instance]
 
 
 def _refuse_random(instance: Instance) -> None:

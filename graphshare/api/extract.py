@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from graphshare.api.stated_types import state_types
 from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
@@ -10,14 +13,25 @@ from graphshare.rewrite.extract import extract as cut_out
 from graphshare.rewrite.group.switch import take_branch
 
 
-def extract(model: Model, targets: Names = (), *, cuts: Names = (), branch: tuple[str, bool] | None = None) -> Checkpoint:
+def extract(
+    model: Model,
+    targets: Names = (),
+    *,
+    cuts: Names = (),
+    branch: tuple[str, bool] | None = None,
+    types: Mapping[str, str] | None = None,
+) -> Checkpoint:
     """Cut out the minimal graph that computes ``targets``, with the parameters that it needs.
 
     A target is an output (``conv1_output``), a node (``conv1``: all its outputs) or a pattern (``conv*``). The outputs
     ``cuts`` become inputs of those names, and what they need is left out. ``branch`` is a boolean input and its value: each If
     on it gives way to the branch that is then computed, and without ``targets`` all outputs are wanted.
 
+    A target or cut of an ONNX model needs a type. Where neither the file states it nor ONNX infers it, it is the one in
+    ``types`` (``{"gelu": "float32[n,3]"}``), else the dtype and the rank that onnxruntime computes for drawn inputs.
+
     Raises:
+        UsageError: a type is malformed, or of a value whose type is known; all are listed.
         RefusedError: a name is not in the graph, or no target needs a cut; all are listed.
     """
     source = as_checkpoint(model)
@@ -26,6 +40,9 @@ def extract(model: Model, targets: Names = (), *, cuts: Names = (), branch: tupl
         rewrite = None if branch is None else take_branch(source.graph, *branch)
         if rewrite is None or as_names(targets) or as_names(cuts):
             graph = source.graph if rewrite is None else rewrite.graph
+            stated = state_types(source, graph, [*as_names(targets), *as_names(cuts)], types or {})
+            if stated is not None:
+                rewrite, graph = stated if rewrite is None else rewrite.then(stated), stated.graph
             minimal = cut_out(graph, as_names(targets), cuts=as_names(cuts))
             rewrite = minimal if rewrite is None else rewrite.then(minimal)
     notes = notes_on(source.parameter_file, rewrite.graph, unused=False)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 
 import msgspec
+from msgspec.structs import replace
 
 from graphshare.analysis.batch_axis import follow_batch
-from graphshare.analysis.free_sizes import BATCH, Symbol, join_places, list_trials
+from graphshare.analysis.free_sizes import BATCH, Symbol, join_places, list_trials, pick_small, suggest_steps
 from graphshare.analysis.roles import Kind, Role
 from graphshare.checkpoint.load import Shape
 from graphshare.checkpoint.model import Checkpoint
@@ -29,6 +32,7 @@ from graphshare.ops.kernel import Array
 from graphshare.ops.registry import name_inputs
 from graphshare.ops.translation import Value
 
+_FIXED_BATCH = "leave `dynamic_batch` out, and free the batch of the ONNX file: `graphshare reshape FILE --dynamic-batch`"
 _BATCH = 2  # never 1, which broadcasting and squeezing treat in their own way
 
 
@@ -131,7 +135,7 @@ def list_parameters(instance: Instance, source: ParameterFile | None) -> Paramet
         if stored.data_in_record:
             record = instance.records[node.name]
             origin = record.origin or Origin(record.key, source)
-            records.append(msgspec.structs.replace(record, key=node.name, tied_to=None, origin=origin))
+            records.append(replace(record, key=node.name, tied_to=None, origin=origin))
         elif stored.tensor is not None and stored.place is not None:
             content = memoryview(stored.tensor.read())[stored.place.start : stored.place.end]
             records.append(record_of_bytes(node.name, dtype_name(stored.place.code), stored.place.shape, content))
@@ -139,36 +143,43 @@ def list_parameters(instance: Instance, source: ParameterFile | None) -> Paramet
         return None
     if source is None:
         return ParameterFile(MEMORY, 0, "params", tuple(records), named=True)
-    return msgspec.structs.replace(source, records=tuple(records), named=True)
+    return replace(source, records=tuple(records), named=True)
 
 
-def translate_sizes(request: Request, instance: Instance, symbols: Sequence[Symbol]) -> tuple[Instance, Instance]:
-    """Return ``instance`` with a graph in which the caller chooses the sizes of ``symbols``, and an instance at other sizes.
+def translate_sizes(request: Request, instance: Instance, symbols: Sequence[Symbol]) -> list[Instance]:
+    """Return ``instance`` with a graph in which the caller chooses the sizes of ``symbols``, and instances at other sizes.
 
     Raises:
         RefusedError: something depends on the sizes in a way that the model cannot compute; the nodes are named.
     """
     input_shapes = instance.input_shapes()
     base = {s.name: _BATCH if s.axis == 0 else input_shapes[s.input][s.axis] for s in symbols}
-    first = translate_instance(request, instance.shapes(symbols, base))
-    # The last trial has odd sizes, which not every graph takes; the others must all be translated.
-    *sizes, odd = list_trials(symbols, base)
-    variants = [Variant(first.translated.graph, base)]
+
+    open_request = replace(request, translate=partial(request.translate, is_open=True))
+
+    def translate(sizes: Mapping[str, int]) -> Instance:
+        return translate_instance(open_request, instance.shapes(symbols, sizes))
+
+    sizes = [base, *list_trials(symbols, base)]
+    others = []
     for chosen in sizes:
         try:
-            other = translate_instance(request, instance.shapes(symbols, chosen))
+            others.append(translate(chosen))
         except RefusedError as error:
             at = ", ".join(f"{name} {size}" for name, size in chosen.items())
-            raise RefusedError([msgspec.structs.replace(f, message=f"with {at}: {f.message}") for f in error.faults]) from error
-        variants.append(Variant(other.translated.graph, chosen))
-    try:
-        other = translate_instance(request, instance.shapes(symbols, odd))
-        variants.append(Variant(other.translated.graph, odd))
-    except RefusedError:
-        pass  # the graph itself does not take such sizes
-    graph = generalize(variants, symbols, first.translated.owners)
-    translated = msgspec.structs.replace(instance.translated, graph=graph)
-    return msgspec.structs.replace(instance, translated=translated), first
+            hint = suggest_steps([s for s in symbols if chosen[s.name] != base[s.name]], base, translate)
+            faults = [replace(f, message=f"with {at}: {f.message}", hint=hint or f.hint) for f in error.faults]
+            raise RefusedError(faults) from error
+    variants = [Variant(other.translated.graph, chosen) for other, chosen in zip(others, sizes, strict=True)]
+    graph = generalize(variants, symbols, others[0].translated.owners)
+    translated = replace(instance.translated, graph=graph)
+    # A batch takes any size; of other sizes each that was tried is proved, and a small one if the graph takes it: what is
+    # bounded by a number, such as the best 400 of all anchors, is the same number at all sizes that are large.
+    if not any(symbol.axis for symbol in symbols):
+        return [replace(instance, translated=translated), others[0]]
+    with suppress(RefusedError):
+        others.append(translate({**base, **pick_small(symbols, base)}))
+    return [replace(instance, translated=translated), *others]
 
 
 def batch_symbol(instance: Instance) -> Symbol:
@@ -192,11 +203,7 @@ def batch_symbol(instance: Instance) -> Symbol:
             Fault("`dynamic_batch` leaves nothing open: the model has no inputs", hint="leave `dynamic_batch` out")
         )
     _, couplings = follow_batch(instance.static.inference.nodes, axes, np_shape=has_np_shape(instance.static.part.attrs))
-    faults = [
-        Fault(f"{c.node.op} {c.why}", node=c.node.name, hint="export it with a fixed batch: leave `dynamic_batch` out")
-        for c in couplings
-        if not c.only_training
-    ]
+    faults = [Fault(f"{c.node.op} {c.why}", node=c.node.name, hint=_FIXED_BATCH) for c in couplings if not c.only_training]
     if faults:
         raise RefusedError(faults)
-    return join_places(BATCH, {instance.translated.names[node, 0]: axis for node, axis in axes.items()})
+    return join_places(BATCH, [(instance.translated.names[node, 0], axis) for node, axis in axes.items()])

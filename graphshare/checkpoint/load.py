@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from graphshare.analysis.roles import Role, assign_roles
 from graphshare.arguments import Natural
@@ -38,6 +39,7 @@ from graphshare.text.names import suggest
 from graphshare.text.patterns import expand_patterns
 from graphshare.text.urls import is_url, local_path, redact
 
+S = TypeVar("S")
 Model = Checkpoint | Graph | str | os.PathLike[str]
 """A model, a graph without parameters, or what :func:`graphshare.load` takes: a path or a stem."""
 Names = str | Iterable[str]
@@ -259,7 +261,7 @@ def check_variable_names(variables: Iterable[Node], options: Mapping[str, Collec
         raise RefusedError(faults)
 
 
-def as_shapes(shapes: Shapes | None, *graphs: Graph) -> dict[str, Shape]:
+def as_shapes(shapes: Mapping[str, Sequence[S]] | None, *graphs: Graph) -> dict[str, tuple[S, ...]]:
     """Return shapes by name as tuples; those of patterns hold for the variables of ``graphs`` that they match."""
     tuples = {name: tuple(shape) for name, shape in (shapes or {}).items()}
     return expand_patterns(tuples, dict.fromkeys(node.name for graph in graphs for node in graph.variables()))

@@ -37,7 +37,7 @@ _RANGE = r"  \[(?:x|\d+)[<>]=?[^\]]*\]$"
 SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         READS: (
-            *("--params", "--epoch", "--against-params", "--graph", "--blocks", "--feed", "--shape", "--labels"),
+            *("--params", "--epoch", "--against-params", "--graph", "--blocks", "--feed", "--shape", "--labels", "--witness"),
             *("--seed", "--random-params", "--rules", "--map", "--inverse", "--highlight"),
             *("--config", "--baseline", "--exclude"),
         ),
@@ -72,7 +72,8 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 # What an option of the same name does elsewhere is something else.
 _EXCEPTIONS = {("draw", "--to"): WRITES, ("convert", "--to"): WRITES, ("check", "--strict"): DOES, ("format", "--layout"): DOES,
-               ("foreach", "--jobs"): DOES, ("foreach", "--force"): DOES}  # fmt: skip
+               ("foreach", "--jobs"): DOES, ("foreach", "--force"): DOES,
+               **{("reshape", f"--{name}"): RARE for name in "inputs rounds seed external-data no-copy".split()}}  # fmt: skip
 
 
 class _OneValue(click.Command):

@@ -26,18 +26,18 @@ _PREFIXES = {"error": "error: ", "warning": "warning: ", "hint": "  hint: ", "no
 
 _KEYWORDS = """
     allow_unsupported as_input as_parameter at batch blocks branch by_weights connect crop data densify depth detect
-    doctor dtype dynamic dynamic_batch embed engine epoch equal exact exclude external_data extra_prefix fix fold force
-    graph ignore in_place inputs into inverse keep keep_io layers layout manifest map match max_memory mode no_copy
-    np_shape on_collision only opset params prefix preset profile reduce resize retry reuse rounds rules scale scheduler
-    select separator shared_filesystem strict_engine strip_prefix switch time_limit to tolerance train_step transposed
-    untie upto weights
+    doctor dtype dynamic dynamic_batch embed engine epoch equal exact exclude external_data extra_prefix fix fix_batch
+    fold force graph ignore in_place inputs into inverse keep keep_io layers layout manifest map match max_memory mode
+    no_copy np_shape on_collision only opset params prefix preset profile reduce resize retry reuse rounds rules scale
+    scheduler select separator shared_filesystem strict_engine strip_prefix switch time_limit to tolerance train_step
+    transposed untie upto weights witness
 """
 _QUOTES = "'\""
 _OTHERS = """
     aliases: --alias; all_outputs: --all; batch_axes: --batch-axis; cuts: --cut; feeds: --feed; input_dtypes: --input-dtype;
     head_gradients: --head-gradient; name_scopes: --name-scope; out: -o; overrides: --override;
     params_seed: --random-params; prefixes: --prefix; seed: --seed; shapes: --shape; share_inputs: --share-input;
-    targets: --target; variable_scopes: --variable-scope; verify=False: --no-verify; choices: --tie and --copy;
+    targets: --target; types: --type; variable_scopes: --variable-scope; verify=False: --no-verify; choices: --tie and --copy;
     choices=[('tie', PATTERN)]: --tie; color='gray': --gray; expect_tied: --expect tied; gs.upgrade(model): --upgrade;
     match={PATTERN:NAME}: --match and --to; save(map=...): --map-out; save(params=...): --params-out;
     save(params=FILE): --params-out FILE; sets: --inputs

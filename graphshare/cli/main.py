@@ -25,7 +25,7 @@ import click
 import graphshare
 from graphshare.cli.command import SuggestingGroup, add_examples, list_command_examples
 from graphshare.cli.console import Bar, choose_color, is_shown, say
-from graphshare.errors import DisprovedError, GraphshareError, OutputError
+from graphshare.errors import DisprovedError, Fault, GraphshareError, OutputError, UsageError
 from graphshare.files.staged_file import note_inherited_descriptors, output_listener
 from graphshare.progress import progress_listener
 from graphshare.text.format import format_names
@@ -42,7 +42,7 @@ COMMANDS = {
     "pool": "Put the weights of many ONNX models into one file, each once.",
     "fold": "Fold BatchNorm into the weights before it, for inference.",
     "export": "Export to ONNX, keep tied weights tied, and prove the result.",
-    "unfix": "Free sizes that an ONNX file fixes, and prove the result.",
+    "reshape": "Free or fix the sizes of an ONNX model's inputs.",
     "upgrade": "Write what MXNet 1.9.1 would write after loading the file.",
     "downgrade": "Write a symbol file for an older MXNet.",
     "format": "Reformat a symbol file, or check its format.",
@@ -68,7 +68,7 @@ GROUPS = {
         "rename",
         "group",
         "fold",
-        "unfix",
+        "reshape",
         "export",
         "upgrade",
         "downgrade",
@@ -88,6 +88,8 @@ def group_commands() -> dict[str, dict[str, str]]:
 
 
 _COMPUTING = ("run", "verify", "compare")
+_REPLACED = {"unfix": "reshape"}
+"""Commands of earlier versions, each with its replacement."""
 
 
 def _start_sessions(arguments: Sequence[str]) -> None:
@@ -110,6 +112,9 @@ class LazyGroup(SuggestingGroup):
     """A group whose commands are modules that load on use."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] in _REPLACED and not ctx.resilient_parsing:
+            hint = f"it is `graphshare {_REPLACED[args[0]]}` now, in which --shape takes names: --shape data=n,3,h,w"
+            raise UsageError(Fault(f"there is no command {args[0]!r} any more", hint=hint))
         if args[0] in _COMPUTING:
             # The process starts while the command is imported.
             _start_sessions(args[1:])

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, get_args
 
 import click
 
+from graphshare.analysis.free_sizes import is_size_name
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli.command import LIMITS
@@ -27,7 +28,7 @@ GRAPH = click.argument("graph", metavar="GRAPH")
 _FAILED = 2  # the exit code of a question that was not answered
 
 # Also as messages print shapes: in parentheses, and with a comma at the end.
-_SHAPE = r"\(?\s*((?:(?:\d+|\?)\s*(?:,\s*|$|(?=\))))*)\)?"
+_SHAPE = r"\(?\s*((?:[\w?*:]+\s*(?:,\s*|$|(?=\))))*)\)?"
 
 
 def _option(*names: str, **settings: Any) -> Callable[[F], F]:
@@ -107,12 +108,13 @@ shapes = _option(
     help="Shape of the variables of this name or pattern; ? is an unknown size.",
 )
 dynamic_batch = _option("--dynamic-batch", is_flag=True, help="Let the caller of the model choose the batch size.")
-dynamic = _option(
-    "--dynamic",
+named_shapes = _option(
+    "--shape",
+    "shapes",
     metavar="NAME=n,3,h,w",
     multiple=True,
-    callback=lambda context, option, texts: parse_dynamic(texts),
-    help="Let the caller of the model choose the sizes that have names.",
+    callback=lambda context, option, texts: parse_shapes(texts, names=True),
+    help="Sizes of an input: a number fixes one, a name leaves it to the caller, 32*h is a multiple, ? any.",
 )
 tolerance = _option(
     "--tolerance",
@@ -181,6 +183,12 @@ def rewriting(command: F) -> F:
     return gather("output", _OUTPUT, (*_REWRITING, external_data, no_copy, strict))(_with_source(command))
 
 
+def rewriting_onnx(command: F) -> F:
+    """Add the options of a command that rewrites ONNX models alone, which have no parameter file; see :func:`rewriting`."""
+    files = (GRAPH, out, map_out, in_place, dry_run, format_, verify_bytes, external_data, no_copy, strict)
+    return gather("output", _OUTPUT, files)(_with_source(command))
+
+
 def rewriting_symbols(command: F) -> F:
     """Add the options of a command that rewrites MXNet graphs alone, which have no external data; see :func:`rewriting`."""
     return gather("output", _OUTPUT, (*_REWRITING, strict))(_with_source(command))
@@ -217,7 +225,9 @@ def gather(
 
 def _with_source(command: F) -> F:
     @wraps(command)
-    def with_source(*context: click.Context, graph: str, epoch: int | None, params: str | None, **values: Any) -> Any:
+    def with_source(
+        *context: click.Context, graph: str, epoch: int | None = None, params: str | None = None, **values: Any
+    ) -> Any:
         source = load(graph, epoch=epoch, params=params)
         if values.pop("upgrade_first", False):
             source = upgrade_model(source)
@@ -249,46 +259,39 @@ def parse_pairs(
     return [pair for _, pair in pairs if pair is not None]
 
 
-def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int | None, ...]]:
+def parse_shapes(texts: Iterable[str], *, names: bool = False) -> dict[str, Any]:
     """Parse ``data=1,3,?,?`` into shapes by name; ``?`` is an unknown dimension, an empty shape that of a scalar.
+
+    With ``names`` a size may have a name, such as ``n``, ``h:480`` or ``32*h``.
 
     Raises:
         UsageError: texts that are not shapes, or several shapes of one name; all are listed.
     """
-    shapes: dict[str, tuple[int | None, ...]] = {}
+    shapes: dict[str, tuple[int | str | None, ...]] = {}
+    example = "data=n,3,h,w; a number is fixed, a name free" if names else "data=1,3,224,224; ? is a size to be found"
     faults = []
     for text in texts:
         name, value = split_pair(text) or ("", "")
         match = re.fullmatch(_SHAPE, value.strip())
-        if not name or match is None:
-            faults.append(
-                Fault(f"--shape {text!r} is not a shape", hint="write --shape data=1,3,224,224; ? is a size to be found")
-            )
+        parts = [part.strip() for part in (match[1] if match else "").split(",") if part.strip()]
+        sizes = (part == "?" or part.isdecimal() or (names and is_size_name(part)) for part in parts)
+        if not name or match is None or not all(sizes):
+            faults.append(Fault(f"--shape {text!r} is not a shape", hint=f"write --shape {example}"))
             continue
-        parts = [part.strip() for part in match[1].split(",") if part.strip()]
-        shape = tuple(None if part == "?" else int(part) for part in parts)
+        shape = tuple(None if part == "?" else int(part) if part.isdecimal() else part for part in parts)
         if shapes.setdefault(name, shape) != shape:
-            faults.append(Fault(f"--shape gives {name!r} two shapes, {shapes[name]} and {shape}"))
+            hint = "a number behind a name, as in h:480, is the size to start from" if names else ""
+            faults.append(Fault(f"--shape gives {name!r} two shapes, {shapes[name]} and {shape}", hint=hint))
     if faults:
         raise UsageError(faults)
     return shapes
 
 
-def parse_dynamic(texts: Iterable[str]) -> dict[str, tuple[int | str | None, ...]]:
-    """Parse ``data=n,3,h,w`` into shapes by name, in which a text is a size that has a name.
+def refuse_old(name: str, hint: str, *, is_flag: bool = False) -> Callable[[F], F]:
+    """Return a decorator that adds an option of an earlier version, which is an error that names its replacement."""
 
-    Raises:
-        UsageError: texts that are not such shapes; all are listed.
-    """
-    shapes: dict[str, tuple[int | str | None, ...]] = {}
-    faults = []
-    for text in texts:
-        name, value = split_pair(text) or ("", "")
-        parts = [part.strip() for part in value.strip("() ").split(",") if part.strip()]
-        if not name or not parts or not all(part.isdecimal() or part == "?" or part.isidentifier() for part in parts):
-            faults.append(Fault(f"--dynamic {text!r} names no sizes", hint="write --dynamic data=n,3,h,w"))
-            continue
-        shapes[name] = tuple(int(part) if part.isdecimal() else None if part == "?" else part for part in parts)
-    if faults:
-        raise UsageError(faults)
-    return shapes
+    def refuse(context: click.Context, option: click.Parameter, value: Any) -> None:
+        if value and not context.resilient_parsing:
+            raise UsageError(Fault(f"there is no option {name} any more", hint=hint))
+
+    return click.option(name, is_flag=is_flag, hidden=True, expose_value=False, callback=refuse)

@@ -43,7 +43,7 @@ def write_result(
     outputs = resolve_outputs(
         model,
         options["out"],
-        options["params_out"],
+        options.get("params_out"),
         options["map_out"],
         dry_run=options["dry_run"],
         in_place=options["in_place"],

@@ -12,7 +12,6 @@ from graphshare.checkpoint.save import write_text
 from graphshare.cli import options
 from graphshare.cli.console import name_options, put, put_json, say
 from graphshare.cli.report import put_report
-from graphshare.errors import Fault, UsageError
 from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
 from graphshare.files.paths import UsedFile
 from graphshare.formats.images.images import describe_images
@@ -42,6 +41,11 @@ def _make_tolerance(values: dict[str, Any]) -> Tolerance | None:
     return Tolerance(**numbers)
 
 
+sets = click.option(
+    "--inputs", "sets", metavar="FOLDER", help="Compare on each set of inputs in FOLDER: .npz, .npy or input_K.pb files."
+)
+rounds = click.option("--rounds", type=click.IntRange(min=1), metavar="N", help="Compare on N - 1 more sets of inputs [1].")
+seed = click.option("--seed", type=click.IntRange(min=0), metavar="SEED", help="Seed of the inputs that are not fed [0].")
 inputs = options.gather(
     "inputs",
     ("params_seed", "as_input", "sets", "rounds", "seed"),
@@ -54,14 +58,9 @@ inputs = options.gather(
             help="Draw missing parameters from this seed.",
         ),
         options.as_input,
-        click.option(
-            "--inputs",
-            "sets",
-            metavar="FOLDER",
-            help="Compare on each set of inputs in FOLDER: .npz, .npy or input_K.pb files.",
-        ),
-        click.option("--rounds", type=click.IntRange(min=1), metavar="N", help="Compare on N - 1 more sets of inputs [1]."),
-        click.option("--seed", type=click.IntRange(min=0), metavar="SEED", help="Seed of the inputs that are not fed [0]."),
+        sets,
+        rounds,
+        seed,
     ),
     _make_inputs,
 )
@@ -76,16 +75,6 @@ tolerance = options.gather(
     _make_tolerance,
 )
 """Adds the options of the tolerance, which a command gets as ``tolerance``."""
-
-
-def refuse_old(name: str, hint: str, *, is_flag: bool = False) -> Callable[[F], F]:
-    """Return a decorator that adds an option of an earlier version, which is an error that names its replacement."""
-
-    def refuse(context: click.Context, option: click.Parameter, value: Any) -> None:
-        if value and not context.resilient_parsing:
-            raise UsageError(Fault(f"there is no option {name} any more", hint=hint))
-
-    return click.option(name, is_flag=is_flag, hidden=True, expose_value=False, callback=refuse)
 
 
 def load_values(feeds: Sequence[str], images: ImageSettings | None) -> dict[str, Any]:

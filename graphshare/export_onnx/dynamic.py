@@ -2,12 +2,14 @@
 
 The graph is translated for several sizes, and the translations are compared. What is equal in all of them does not depend on
 the sizes. A row of integers that grows with them (the target of a Reshape) is computed in the model from the shape of an input,
-and so are numbers that count up along an axis (the places of a sequence). Anything else that differs is refused, with its node.
+or, where it is the size of a value behind a stride, from the shape of that value, and so are numbers that count up along an
+axis (the places of a sequence). Anything else that differs is refused, with its node.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -25,6 +27,7 @@ from graphshare.formats.onnx.size_nodes import SizeNodes, make_row
 from graphshare.formats.onnx.stored import find_stored, list_output_names
 from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.formats.onnx.types import TensorType, input_types, output_types
+from graphshare.formats.onnx.value_types import find_types
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.onnx import DTYPE_CODES, Tensor
 from graphshare.ir.walk import post_order
@@ -73,8 +76,10 @@ class _Generalization:
         self.constants = [{node.name: tensor for node, tensor in _list_constants(v.graph)} for v in variants]
         self.scope = ValueScope()
         places = {symbol.name: symbol.places[0] for symbol in symbols}
-        self.computed = _ExportedSizes(self.scope, places, len(self.first.nodes))
+        self.places: dict[str, tuple[str, int]] = dict(places)
+        self.computed = _ExportedSizes(self.scope, self.places, len(self.first.nodes))
         self.faults: list[Fault] = []
+        self._types: list[dict[str, tuple[int | str | None, ...]]] | None = None
 
     def graph(self) -> Graph:
         """Return the graph with symbolic sizes. Raises RefusedError."""
@@ -85,12 +90,10 @@ class _Generalization:
         outputs = self._outputs(row, self.scope)
         if self.faults:
             raise RefusedError(self.faults)
-        needed = set(post_order((*self.computed.nodes, *operators)))
+        needed = set(post_order(operators))
         # Constants for one size that computed rows replaced are not needed any more.
         kept = [node for node in initializers if node in needed]
-        nodes, heads = declare_outputs(
-            (*inputs, *kept, *self.computed.added.values(), *self.computed.nodes, *operators), outputs
-        )
+        nodes, heads = declare_outputs((*inputs, *kept, *self.computed.added.values(), *operators), outputs)
         return msgspec.structs.replace(self.first, nodes=nodes, heads=heads)
 
     def _body(self, row: Sequence[Graph], captured: Sequence[Mapping[Node, str]]) -> Graph:
@@ -113,8 +116,17 @@ class _Generalization:
         """Return the operators of the graph, or body of a node, for all sizes."""
         operators = [[node for node in graph.nodes if node.op] for graph in row]
         if len({len(nodes) for nodes in operators}) != 1:
-            raise RefusedError(Fault("the graph has different nodes for different sizes, so its sizes cannot be free"))
-        return [self._node(nodes, scope, captured) for nodes in zip(*operators, strict=True)]
+            pairs = zip(*operators, strict=False)
+            node = next((row[0] for row in pairs if any(_form(n) != _form(row[0]) for n in row)), max(operators, key=len)[-1])
+            message = f"from this {node.op} on the graph has different nodes for different sizes"
+            hint = "leave these sizes fixed, or export up to an output before it"
+            raise RefusedError(Fault(message, node=self.owners.get(_label(node), _label(node)), hint=hint))
+        nodes = []
+        for each in zip(*operators, strict=True):
+            node = self._node(each, scope, captured)
+            # What a body needs is computed around the operator that has the body.
+            nodes += [*(self.computed.take_nodes() if scope is self.scope else ()), node]
+        return nodes
 
     def _node(self, row: Sequence[Node], scope: ValueScope, captured: Sequence[Mapping[Node, str]]) -> Node:
         """Return one node with its inputs for all sizes."""
@@ -141,14 +153,17 @@ class _Generalization:
         if len({(tensor.dtype, tensor.shape, tensor.content) for tensor in constants}) == 1:
             return names[0]
         arrays = [_read_array(tensor) for tensor in constants]
-        rows = arrays if {(tensor.dtype, len(tensor.shape)) for tensor in constants} == {(_SIZE, 1)} else []
+        kinds = {(tensor.dtype, len(tensor.shape)) for tensor in constants}
+        rows = [array.reshape(-1) for array in arrays] if kinds in ({(_SIZE, 1)}, {(_SIZE, 0)}) else []
         if node.op == "Reshape" and len({row.shape for row in rows}) == 1:
             # -1 is the one size that follows from the others, whatever the law; beside a 0 it would be ambiguous.
             grows = np.any([row != rows[0] for row in rows], axis=0)
             if grows.sum() == 1 and 0 not in np.array(rows):  # follows from the others, whatever it depends on
                 return self.computed.add_constant(f"{_label(node)}/shape", np.where(grows, -1, rows[0]).tolist())
-        law = self._find_law(rows)
+        law = self._find_row(rows, infers=node.op == "Reshape" and 0 not in np.array(rows))
         result = self._compute(node, law) if law is not None else self._count_up(node, arrays, constants[0].dtype)
+        if law is not None and not constants[0].shape:
+            result = self.computed.emit("Squeeze", (result or "",), f"{_label(node)}/number")
         if result is None:
             self._refuse(node, "has a constant that depends on the sizes")
         return result or names[0]
@@ -160,7 +175,7 @@ class _Generalization:
         axes = [size == longest.size for size in longest.shape]
         if not any(axes) or any(x.ndim != longest.ndim or x.shape[axes.index(True)] != x.size for x in arrays):
             return None
-        law = self._find_law([np.array([array.size]) for array in arrays])
+        law = self._find_row([np.array([array.size]) for array in arrays])
         if law is None or any(not np.array_equal(array.ravel(), np.arange(array.size)) for array in arrays):
             return None
         label, shape = _label(node), np.where(axes, -1, 1).tolist()
@@ -190,6 +205,50 @@ class _Generalization:
         holds = all(np.array_equal(law.at(v.sizes), array) for v, array in zip(self.variants, arrays, strict=True))
         return law if holds else None
 
+    def _find_row(self, arrays: Sequence[Array], *, infers: bool = False) -> Law | None:
+        """Return how rows of integers follow from the sizes, or from those of values before; None where they do not.
+
+        With ``infers`` one integer may be -1, which follows from the others.
+        """
+        if len(arrays) != len(self.variants) or len({a.shape for a in arrays}) != 1:
+            return None
+        rest = arrays[0].copy()
+        factors: dict[str, Array] = {}
+        for place in range(len(rest)):
+            column = [array[place : place + 1] for array in arrays]
+            law = self._find_law(column) or self._find_size(column)
+            if law is None and not infers:
+                return None
+            infers = infers and law is not None
+            rest[place] = -1 if law is None else law.rest[0]
+            for name, factor in law.factors.items() if law is not None else ():
+                factors.setdefault(name, np.zeros_like(rest))[place] = factor[0]
+        return Law(factors, rest)
+
+    def _find_size(self, column: Sequence[Array]) -> Law | None:
+        """Return how an integer follows from the size of a value before, such as one behind a stride; None where not."""
+        numbers = [int(array[0]) for array in column]
+        match = next(filter(None, map(partial(_fit, numbers), self._list_sizes())), None)
+        if match is None:
+            return None
+        (value, axis, _), factor, rest = match
+        self.places[f"{value}.{axis}"] = value, axis
+        return Law({f"{value}.{axis}": np.array([factor])}, np.array([rest]))
+
+    def _list_sizes(self) -> Iterator[tuple[str, int, tuple[int, ...]]]:
+        """Yield axes of the values that are defined so far, each with its size in all variants, where these differ."""
+        if self._types is None:
+            self._types = [_infer_shapes(variant.graph) for variant in self.variants]
+        for name, entry in self.scope.values.items():
+            if entry.node.details.holds_value:  # a constant for one size says nothing of others
+                continue
+            shapes = [types.get(name, ()) for types in self._types]
+            if len(set(map(len, shapes))) == 1:
+                for axis, sizes in enumerate(zip(*shapes, strict=True)):
+                    known = tuple(size for size in sizes if isinstance(size, int))
+                    if len(known) == len(sizes) and len(set(known)) > 1:
+                        yield name, axis, known
+
     def _compute(self, node: Node, law: Law) -> str:
         """Emit the nodes that compute a row of integers from the sizes, and return its name."""
         factors = {name: factor.tolist() for name, factor in law.factors.items()}
@@ -217,6 +276,26 @@ class _Generalization:
             self.faults.append(fault)
 
 
+_Sizes = tuple[str, int, tuple[int, ...]]
+
+
+def _fit(column: Sequence[int], sizes: _Sizes) -> tuple[_Sizes, int, int] | None:
+    """Return the factor of sizes, and what is added, that give a column of integers; None where there are none."""
+    known = sizes[2]
+    place = next((place for place, size in enumerate(known) if size != known[0]), 0)
+    factor, left = divmod(column[place] - column[0], known[place] - known[0])
+    rest = column[0] - factor * known[0]
+    fits = not left and all(factor * size + rest == number for size, number in zip(known, column, strict=True))
+    return (sizes, factor, rest) if fits else None
+
+
+def _infer_shapes(graph: Graph) -> dict[str, tuple[int | str | None, ...]]:
+    """Return the shapes of values by name, as far as ONNX infers them."""
+    entries = [Entry(node, index) for node in graph.nodes for index, name in enumerate(list_output_names(node)) if name]
+    types = find_types(graph, entries)
+    return {list_output_names(node)[index]: tuple(kind.parts[1] or ()) for (node, index), kind in types.items()}
+
+
 class _ExportedSizes(SizeNodes):
     """Rows of sizes whose constants are initializers, ``added`` by name, after ``count`` nodes."""
 
@@ -224,6 +303,7 @@ class _ExportedSizes(SizeNodes):
         super().__init__(scope, places, self._number)
         self.added: dict[str, Node] = {}
         self._count = count
+        self._taken: dict[str, int] = {}
 
     def add_constant(self, name: str, values: int | Sequence[int], dtype: str = "int64") -> str:
         unique, number = name, 0
@@ -235,7 +315,8 @@ class _ExportedSizes(SizeNodes):
         return unique
 
     def _number(self, name: str) -> str:
-        taken = sum(1 for node in self.nodes if node.name.partition("#")[0] == name)
+        taken = self._taken.get(name, 0)
+        self._taken[name] = taken + 1
         return f"{name}#{taken}" if taken else name
 
 

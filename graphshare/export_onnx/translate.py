@@ -68,6 +68,7 @@ def translate_graph(
     metadata: Mapping[str, str] = EMPTY,
     input_dtypes: Mapping[str, str] = EMPTY,
     keep_io: bool = False,
+    is_open: bool = False,
 ) -> Translated:
     """Translate the nodes that the heads of ``part`` need.
 
@@ -75,11 +76,12 @@ def translate_graph(
     other variables become inputs. Nodes without a translation are written in ``domain``, if there is one, with the texts of
     their attributes. ``version`` and ``metadata`` are the model's producer version and properties. Inputs have the dtypes in
     ``input_dtypes`` by variable name, with ``keep_io`` inputs and outputs float32 where the graph has float16, and are cast.
+    With ``is_open`` the translations at different sizes have the same nodes, where that can be.
 
     Raises:
         UntranslatedError: nodes cannot be translated; all are listed, with the part that can be.
     """
-    work = _Work(part, inference, parameters, tensors, opset, domain, input_dtypes, keep_io)
+    work = _Work(part, inference, parameters, tensors, opset, domain, input_dtypes, keep_io, is_open)
     work.translate()
     if work.faults:
         error = UntranslatedError(add_hint(part, work.refused, work.faults))
@@ -246,9 +248,10 @@ class _Work(GraphTranslation):
         domain: str,
         input_dtypes: Mapping[str, str],
         keep_io: bool,
+        is_open: bool,
     ) -> None:
         names = UniqueNames()
-        super().__init__(part, inference, parameters, GraphWriter(opset, names), domain)
+        super().__init__(part, inference, parameters, GraphWriter(opset, names, is_open=is_open), domain)
         self.variables = {node: names.claim(node.name) for node in inference.nodes if node.is_variable}
         self.inputs: list[Node] = []
         self.widened = {(e.node, e.index) for e in part.heads if keep_io and self.value(e).dtype == "float16"}

@@ -76,8 +76,8 @@ class GraphWriter:
     Constants belong to the outermost graph, from where bodies read them.
     """
 
-    def __init__(self, opset: int, names: UniqueNames) -> None:
-        self.opset = opset
+    def __init__(self, opset: int, names: UniqueNames, *, is_open: bool = False) -> None:
+        self.opset, self.is_open = opset, is_open
         self.names = names
         # onnxruntime requires nodes, too, to have names of their own.
         self.node_names = UniqueNames()

@@ -46,7 +46,7 @@ class Capability(Enum):
     EXTERNAL_DATA = "a choice for external data"
     POOL = "a pool of weights"
     SWITCH = "a switch between graphs"
-    UNFIX = "a choice of sizes that a file fixes"
+    RESHAPE = "a choice of sizes that a file fixes"
 
 
 WeightPlace = Literal["embed", "external", "params"]

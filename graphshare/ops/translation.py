@@ -76,6 +76,7 @@ class Writer(Protocol):
     """Where nodes and constants go: the graph that is being made, or the body of a loop in it."""
 
     opset: int
+    is_open: bool
 
     def add_node(self, op_type: str, inputs: Sequence[str], outputs: int, attributes: Attributes, domain: str) -> list[str]: ...
     def add_constant(self, array: Array, dtype: str) -> str: ...
@@ -115,6 +116,11 @@ class Translation:
     def opset(self) -> int:
         """Return the version of ONNX's operator set that is written."""
         return self._writer.opset
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether sizes are free: nodes must be the same at all sizes, also those that do nothing at some of them."""
+        return self._writer.is_open
 
     def derive(self, attrs: Attrs, inputs: Sequence[Value], outputs: Sequence[Value]) -> Translation:
         """Return a node of other attributes and values as a part of this one, for the translation of another operator."""

@@ -6,12 +6,11 @@ A sample of a batch must have the values that the original gives for it alone, w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 
 import msgspec
 import numpy as np
 
-from graphshare.analysis.free_sizes import Symbol, list_trials
+from graphshare.analysis.free_sizes import Symbol, list_trials, suggest_steps
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import DisprovedError, Fault, GraphshareError, InputError, RefusedError
@@ -22,41 +21,92 @@ from graphshare.formats.onnx.free_axes import list_names, multiply_numbers
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.kernel import Array
 from graphshare.resources import is_chosen_limit
-from graphshare.rewrite.unfix import UnfixedGraph
+from graphshare.rewrite.free_sizes import FreedGraph
 from graphshare.text.format import format_count, format_names
+from graphshare.verification.compare import compare
 from graphshare.verification.comparison import Tolerance, compare_values, find_largest, tolerate_export
+from graphshare.verification.flow import ProofOptions, make_options
 from graphshare.verification.report import describe_difference
 from graphshare.verification.whole_model import list_changed
 
-_SAMPLES = 3
+_SAMPLES = 5  # so that there are batches of three other sizes
 _HINT = "nothing was written; leave these sizes fixed"
 
 
 class SizesProof(msgspec.Struct, frozen=True):
-    """How many ``outputs`` were compared, at which numbers of samples and which other ``sizes``.
+    """How many ``outputs`` are equal at the sizes of the file, and how many at ``fixed`` ones; 0 where none were compared.
 
-    ``max_abs`` and ``of_largest`` are how far a sample is at most from what the original gives for it: by itself, and of the
-    largest number of the output. ``optimized`` tells that the outputs at the sizes of the file are equal bit for bit with
-    onnxruntime's optimizations too, and not only without them, ``tells_apart`` that samples have different outputs at all.
+    ``batches`` are the numbers of samples that were compared, ``sizes`` those at which the model was only computed;
+    ``witnesses`` are models at other sizes, each with what is known. ``max_abs`` and ``of_largest`` are how far a sample is at
+    most from what the original gives for it: by itself, and of the largest number of the output. ``optimized`` tells that the
+    outputs at the sizes of the file are equal bit for bit with onnxruntime's optimizations too, and not only without them,
+    ``tells_apart`` that samples have different outputs at all.
     """
 
-    outputs: int
-    batches: tuple[int, ...]
-    sizes: tuple[Mapping[str, int], ...]
-    max_abs: float
-    of_largest: float
-    optimized: bool
-    tells_apart: bool
+    outputs: int = 0
+    batches: tuple[int, ...] = ()
+    sizes: tuple[Mapping[str, int], ...] = ()
+    max_abs: float = 0.0
+    of_largest: float = 0.0
+    optimized: bool = True
+    tells_apart: bool = True
+    witnesses: tuple[tuple[str, str], ...] = ()
+    fixed: int = 0
 
 
-def prove_sizes(unfixed: Checkpoint, rewrite: UnfixedGraph, source: Checkpoint, tolerance: float | None) -> SizesProof:
-    """Return what was compared of a model with free sizes and its source.
+def prove_sizes(
+    freed: Checkpoint,
+    rewrite: FreedGraph,
+    source: Checkpoint,
+    witness: Sequence[str] = (),
+    options: ProofOptions | None = None,
+    tolerance: float | None = None,
+) -> SizesProof:
+    """Return what was compared of a model with free sizes and its source, and with each ``witness``, by path.
 
     Raises:
         UsageError: onnxruntime is not installed.
         DisprovedError: a value differs, or the model is not computed.
     """
-    return _Trial(unfixed, rewrite, source, tolerate_export(tolerance)).prove()
+    inputs = options or make_options(None, None, ())
+    proof = _Trial(freed, rewrite, source, inputs, tolerate_export(tolerance)).prove()
+    return msgspec.structs.replace(proof, witnesses=tuple((path, _ask_witness(freed, path)) for path in witness))
+
+
+def _ask_witness(freed: Checkpoint, path: str) -> str:
+    """Return the verdict on a model and the same network at other sizes. Raises DisprovedError where they are not equal."""
+    report = compare(freed, path)
+    if report.outcome != "equal":
+        details = [detail for _, stage in report.list_stages("fails") for detail in stage.details]
+        message = f"{path} differs from the model at its sizes: {details[-1] if details else report.verdict}"
+        raise DisprovedError(Fault(message, hint=_HINT))
+    return report.verdict
+
+
+def prove_fixed(fixed: Checkpoint, free: Checkpoint, options: ProofOptions) -> int:
+    """Return how many outputs a model with fixed sizes has, which are equal bit for bit with those of the free one.
+
+    Raises:
+        DisprovedError: a value differs, or the model is not computed.
+    """
+    names = [output_name(head) for head in free.graph.heads]
+    changed: list[str] = []
+    for exact in (False, True):
+        parts = [open_computation(m.graph, m.parameter_file, m.where, exact=exact) for m in (fixed, free)]
+        changed = []
+        for number, feeds in enumerate(options.list_feeds(fixed.graph) * options.inputs.rounds):
+            fed = {node: feeds[node.name] for node in parts[0].graph.variables() if node.name in feeds}
+            drawn = parts[0].draw(fed, options=DrawOptions(options.inputs.seed + number)).values
+            by_name = {node.name: value for node, value in drawn.items()}
+            outputs = [
+                part.run({node: by_name[node.name] for node in part.graph.variables() if node.name in by_name}).outputs
+                for part in parts
+            ]
+            changed += list_changed(names, *outputs)
+        # With optimizations, some of which need fixed sizes, sums may be taken in another order.
+        if not changed:
+            return len(names)
+    raise DisprovedError(Fault(f"computes different bits at the fixed sizes: {format_names(changed)}", hint=_HINT))
 
 
 def measure_shapes(
@@ -86,9 +136,12 @@ class _NotComputedError(DisprovedError):
 class _Trial:
     """Both models in sessions. ``batch`` is the size whose samples are compared, ``per_run`` what the file has for it."""
 
-    def __init__(self, unfixed: Checkpoint, rewrite: UnfixedGraph, source: Checkpoint, tolerance: Tolerance) -> None:
-        self.unfixed, self.rewrite, self.source, self.tolerance = unfixed, rewrite, source, tolerance
-        self.original, self.changed = (self._open(model) for model in (source, unfixed))
+    def __init__(
+        self, freed: Checkpoint, rewrite: FreedGraph, source: Checkpoint, inputs: ProofOptions, tolerance: Tolerance
+    ) -> None:
+        self.freed, self.rewrite, self.source, self.tolerance = freed, rewrite, source, tolerance
+        self.original, self.changed = (self._open(model) for model in (source, freed))
+        self.inputs, self.sets = inputs.inputs, inputs.list_feeds(source.graph)
         self.names = [output_name(head) for head in source.graph.heads]
         self.batch = next((symbol for symbol in rewrite.symbols if symbol.name in rewrite.batches), None)
         self.per_run = 1 if self.batch is None else rewrite.numbers[self.batch.name]
@@ -102,7 +155,8 @@ class _Trial:
     def prove(self) -> SizesProof:
         """Return what was compared. Raises DisprovedError."""
         # At least two sets, so that samples of different runs meet in one batch, and at least _SAMPLES samples in all.
-        drawn = self._draw(self.original, {}, max(2, -(-_SAMPLES // self.per_run)))
+        least = max(2, -(-_SAMPLES // self.per_run), len(self.sets))
+        drawn = self._draw(self.original, {}, least + self.inputs.rounds - 1)
         runs = [self._compute(self.original, values) for values in drawn]
         # A model that draws numbers differs from itself, and then a difference would show nothing.
         if list_changed(self.names, self._compute(self.original, drawn[0]), runs[0]):
@@ -112,13 +166,21 @@ class _Trial:
         # The batch comes before other sizes: its runs are compared sample by sample with those of the original.
         batches = self._prove_batch(drawn, runs)
         free = [symbol for symbol in self.rewrite.symbols if symbol.name not in self.rewrite.batches]
-        # With one size alone, that size by itself and all sizes together are the same kind of trial.
-        *trials, odd = list_trials(free, self.base)[len(free) == 1 :] if free else [{}]
-        tried = [self._prove_sizes(sizes) for sizes in trials]
-        with suppress(_NotComputedError):  # the network itself need not take odd sizes
-            tried += [self._prove_sizes(odd)] if free else []
+        tried = [self._try_sizes(sizes, free) for sizes in list_trials(free, self.base)] if free else []
+        moved = tuple({name: size for name, size in sizes.items() if size != self.base[name]} for sizes in tried)
         errors = self.max_abs, self.of_largest
-        return SizesProof(len(self.names), batches, tuple(tried), *errors, is_optimized, self.tells_apart)
+        return SizesProof(len(self.names), batches, moved, *errors, is_optimized, self.tells_apart)
+
+    def _try_sizes(self, sizes: Mapping[str, int], free: Sequence[Symbol]) -> Mapping[str, int]:
+        """Compute the model at other sizes and return them. Raises DisprovedError, with a hint where multiples would do."""
+        try:
+            return self._prove_sizes(sizes)
+        except _NotComputedError as error:
+            changed = [symbol for symbol in free if sizes[symbol.name] != self.base[symbol.name]]
+            hint = suggest_steps(changed, self.base, lambda tried: self._run(self._draw(self.changed, tried, 1)[0], tried))
+            if not hint:
+                raise
+            raise DisprovedError([msgspec.structs.replace(fault, hint=hint) for fault in error.faults]) from None
 
     def _compute(self, part: Computation, values: Mapping[str, Array]) -> list[Array]:
         return part.run({node: values[node.name] for node in part.graph.variables() if node.name in values}).outputs
@@ -133,10 +195,21 @@ class _Trial:
                 shapes.setdefault(name, [None] * ranks[name])[axis] = sizes[symbol.name]
         fixed = {nodes[name]: tuple(shape) for name, shape in shapes.items()}
         # Inputs without samples, such as a threshold, must be one value for a whole batch.
-        draws = (part.draw(shapes=fixed, options=DrawOptions(seed)).values for seed in range(count))
-        first, *others = ({node.name: value for node, value in values.items()} for values in draws)
+        seeds = range(self.inputs.seed, self.inputs.seed + count)
+        draws = (part.draw(shapes=fixed, options=DrawOptions(seed)).values for seed in seeds)
+        first, *others = (self._feed(values, number) for number, values in enumerate(draws))
         batched = [] if self.batch is None else [name for name, _ in self._list_places(self.batch)]
         return [first, *({**first, **{name: values[name] for name in batched}} for values in others)]
+
+    def _feed(self, drawn: Mapping[Node, Array], number: int) -> dict[str, Array]:
+        """Return a set of inputs by name: where values are given, these, and for other sizes or more sets values among them."""
+        stated, rng = self.sets[number % len(self.sets)], np.random.default_rng(self.inputs.seed + number)
+        values = {node.name: value for node, value in drawn.items()}
+        for name, array in ((name, np.asarray(stated[name])) for name in values if name in stated):
+            like = values[name]
+            is_own = array.shape == like.shape and number < len(self.sets)
+            values[name] = (array if is_own else rng.choice(array.ravel(), like.shape)).astype(like.dtype)
+        return values
 
     def _list_places(self, symbol: Symbol) -> list[tuple[str, int]]:
         """Return the inputs that have a size, each with the axis, without those that no output needs."""
@@ -160,7 +233,7 @@ class _Trial:
         if not list_changed(self.names, self._run(feeds, self.base), wanted):
             return True
         # Some optimizations need fixed sizes and sum in another order, which is not the fault of the rewrite.
-        plain = [self._compute(self._open(model, exact=True), feeds) for model in (self.unfixed, self.source)]
+        plain = [self._compute(self._open(model, exact=True), feeds) for model in (self.freed, self.source)]
         if names := list_changed(self.names, *plain):
             raise self._disprove(f"computes different bits at the sizes of the file: {format_names(names)}")
         return False
@@ -183,7 +256,7 @@ class _Trial:
         self.tells_apart |= any(not np.array_equal(rows[0], rows[-1]) for rows in wanted)
         count = len(drawn) * self.per_run
         # The size of the file was proved before; `count` is last, and its outputs are those that the exchange is compared with.
-        sizes = sorted({1, 2, self.per_run + 1, count} - {self.per_run} & set(range(count)) | {count})
+        sizes = sorted({1, 2, 3, self.per_run + 1, count} - {self.per_run} & set(range(count)) | {count})
         for size in sizes:
             whole = self._run_rows(drawn, range(size), wanted)
         # All samples but one are exchanged, and that one must not change: it may depend on an earlier or a later one.

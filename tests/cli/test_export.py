@@ -178,10 +178,12 @@ def test_free_sizes(folder: Path) -> None:
     done(graphshare("export", *LENET, "-o", "one.onnx", cwd=folder))
     for image, row in zip(images, found, strict=True):
         np.testing.assert_allclose(run_model(folder / "one.onnx", data=image[None])[0][0], row, rtol=1e-5, atol=1e-7)
-    text = refused(graphshare("export", *LENET, "--dynamic", "data=n,1,h,w", "-o", "x.onnx", cwd=folder))
+    text = refused(graphshare("export", "lenet", "--shape", "data=n,1,h:28,w:28", "-o", "x.onnx", cwd=folder))
     assert "FullyConnected" in text
-    text = refused(graphshare("export", *LENET, "--dynamic", "date=n,1,h,w", "-o", "x.onnx", cwd=folder))
+    text = refused(graphshare("export", "lenet", "--shape", "date=n,1,h,w", "-o", "x.onnx", cwd=folder))
     assert "did you mean" in text
+    text = refused(graphshare("export", *LENET, "--dynamic", "data=n,1,h,w", "-o", "x.onnx", cwd=folder))
+    assert "there is no option --dynamic any more\n  hint: name the sizes in --shape, as in --shape data=n,3,h,w" in text
     assert not (folder / "x.onnx").exists()
 
 

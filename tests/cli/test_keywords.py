@@ -64,7 +64,7 @@ def test_every_keyword_in_a_message_has_its_option() -> None:
         ("`shapes={'data': (None, 1, 28, 28)}`", "--shape data=?,1,28,28"),
         ("`shapes={'data': (3,)}`", "--shape data=3"),
         ("`shapes={'data': None}`", "--shape data=?"),
-        ("`dynamic={'data': ('n', 3, 'h', 'w')}`", "--dynamic data=n,3,h,w"),
+        ("`shapes={'data': ('n', 3, 'h', 'w')}`", "--shape data=n,3,h,w"),
         ("`connect={'a': 'b'}`: no", "--connect a=b: no"),
         (r"`match={'re:\\d': 'a'}`: no", r"--match 're:\d' --to a: no"),
         ("`aliases={'$(a)': 'b c'}`", "--alias '$(a)'='b c'"),

@@ -39,10 +39,10 @@ def test_every_rename_is_reported(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "size"), [(("--dynamic-batch",), "batch"), (("--dynamic", "x=n,3"), "n"), (("--dynamic", "x#1=n,3"), "n")]
+    ("options", "size"), [(("--shape", "x=2,3", "--dynamic-batch"), "batch"), (("--shape", "x=n:2,3"), "n")]
 )
 def test_inputs_of_one_name_are_freed_together(options: tuple[str, ...], size: str, folder: Path) -> None:
-    done(graphshare("export", "net.json", "--shape", "x=2,3", *options, "-o", "net.onnx", cwd=folder))
+    done(graphshare("export", "net.json", *options, "-o", "net.onnx", cwd=folder))
     assert list_inputs(folder / "net.onnx") == {"x": [size, 3], "x#1": [size, 3]}
 
 

@@ -67,8 +67,8 @@ def folder(tmp_path: Path) -> Path:
         ("plan", ["upgrade", "old.json", "--params", "old.params", "--dry-run"]),
         ("plan", ["fold", "old.json", "--params", "old.params", "--dry-run"]),
         ("plan", ["fold", str(ROOT / "fixtures" / "lenet"), "--dry-run"]),
-        ("plan", ["unfix", "fixed.onnx", "--dynamic", "data=n,1,28,w", "--dry-run"]),
-        ("plan", ["unfix", "fixed.onnx", "--dynamic-batch", "--no-verify", "--dry-run"]),
+        ("plan", ["reshape", "fixed.onnx", "--shape", "data=n,1,28,w", "--dry-run"]),
+        ("plan", ["reshape", "fixed.onnx", "--dynamic-batch", "--no-verify", "--dry-run"]),
         ("params-list", ["params", "list", "old.params"]),
         ("params-list", ["params", "list", "nameless.params"]),
     ],
@@ -79,7 +79,7 @@ def test_printed_json_fits_its_schema(schema: str, arguments: list[str], folder:
     if schema == "plan":
         assert (
             explain(
-                {key: value for key, value in found.items() if key not in ("records", "removed", "folding", "unfixing")}, "map"
+                {key: value for key, value in found.items() if key not in ("records", "removed", "folding", "reshaping")}, "map"
             )
             == []
         )

@@ -154,10 +154,9 @@ def test_the_caller_chooses_the_batch(op: str, attrs: dict[str, str], shapes: li
     names = [variable.name for variable in variables]
     draw = Draw(1)
     anchors = draw.boxes(1, 12)
-    batches = {name: anchors.shape if shape is None else ("n", *shape) for name, shape in zip(names, shapes, strict=True)}
-    known = {name: [2 if size == "n" else size for size in shape] for name, shape in batches.items()}
+    batches = {name: anchors.shape if shape is None else ("n:2", *shape) for name, shape in zip(names, shapes, strict=True)}
     path = tmp_path / "model.onnx"
-    export(graph, path, shapes=known, as_input=names, dynamic=batches, verify=False)
+    export(graph, path, shapes=batches, as_input=names, verify=False)
     for batch in (1, 3):
         inputs = [anchors if shape is None else draw.scores(batch, *shape) for shape in shapes]
         (wanted,) = compute(op, attrs, tuple(inputs), 1)

@@ -134,9 +134,8 @@ def test_steps_and_batch_that_the_caller_chooses(tmp_path: Path) -> None:
     graph, rng = read_symbol(mxnet_text(a_recurrent_layer()).encode()), np.random.default_rng(2)
     weight = rng.normal(size=(3, 3)).astype("float32")
     model = Checkpoint(graph).with_params({"w": weight})
-    dynamic = {"x": ("steps", "batch", 3), "s": ("batch", 3)}
-    shapes = {"x": (4, 2, 3), "s": (2, 3)}
-    made = export(model, tmp_path / "loop.onnx", shapes=shapes, as_input=["x", "s"], dynamic=dynamic)
+    shapes = {"x": ("steps:4", "batch:2", 3), "s": ("batch", 3)}
+    made = export(model, tmp_path / "loop.onnx", shapes=shapes, as_input=["x", "s"])
     assert made.report.proof
     feeds = {"x": rng.normal(size=(6, 5, 3)).astype("float32"), "s": np.ones((5, 3), "float32")}
     got, _ = run_onnx((tmp_path / "loop.onnx").read_bytes(), feeds)

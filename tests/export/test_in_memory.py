@@ -33,11 +33,11 @@ def lenet(out: Path | None = None, **options: Any) -> Checkpoint:
 def recurrent(out: Path | None = None, **options: Any) -> Checkpoint:
     weight = np.random.default_rng(2).normal(size=(3, 3)).astype("float32")
     model = Checkpoint(read_symbol(mxnet_text(a_recurrent_layer()).encode())).with_params({"w": weight})
-    return export(model, out, shapes={"x": (4, 2, 3), "s": (2, 3)}, as_input=["x", "s"], **options)
+    return export(model, out, **{"shapes": {"x": (4, 2, 3), "s": (2, 3)}, "as_input": ["x", "s"]} | options)
 
 
 def recurrent_with_free_sizes(out: Path | None = None, **options: Any) -> Checkpoint:
-    return recurrent(out, dynamic={"x": ("steps", "batch", 3), "s": ("batch", 3)}, **options)
+    return recurrent(out, shapes={"x": ("steps:4", "batch:2", 3), "s": ("batch", 3)}, **options)
 
 
 MODELS = [lenet, recurrent, recurrent_with_free_sizes]

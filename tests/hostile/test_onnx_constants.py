@@ -45,7 +45,7 @@ def test_data_that_does_not_fit_is_no_bug(
     write_model(tmp_path / "model.onnx", tensor, as_constant=as_constant)
     commands = (
         ("draw", "model.onnx", "-o", "model.html"),
-        ("unfix", "model.onnx", "--dynamic-batch", "--no-verify", "-o", "free.onnx"),
+        ("reshape", "model.onnx", "--dynamic-batch", "--no-verify", "-o", "free.onnx"),
         ("diff", "model.onnx", "model.onnx", "--format", "html"),
     )
     for command in commands:

@@ -49,7 +49,7 @@ COMMANDS = [
     "inspect {} --names",
     "diff {} {} --format html",
     "group {} {} --switch first -o made.onnx",
-    "unfix {} --dynamic-batch -o made.onnx",
+    "reshape {} --dynamic-batch -o made.onnx",
 ]
 
 

@@ -236,7 +236,7 @@ def test_a_scalar_input_takes_a_scalar(tmp_path: Path) -> None:
 def test_a_shape_without_a_stated_rank_is_no_scalar(tmp_path: Path) -> None:
     model = build([node("Neg", "x", "y")], [declare("x", (1, 3))], [onnx.helper.make_tensor_value_info("y", 1, None)])
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
-    unfixed = gs.unfix(tmp_path / "m.onnx", dynamic_batch=True)
-    assert unfixed.report.outputs == {"y": None}
-    run = done(graphshare("unfix", "m.onnx", "--dynamic-batch", "-o", "out.onnx", cwd=tmp_path))
+    reshaped = gs.reshape(tmp_path / "m.onnx", dynamic_batch=True)
+    assert reshaped.report.outputs == {"y": None}
+    run = done(graphshare("reshape", "m.onnx", "--dynamic-batch", "-o", "out.onnx", cwd=tmp_path))
     assert b"output y ?" in run.stderr

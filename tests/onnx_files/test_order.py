@@ -121,8 +121,8 @@ def test_every_command_reads_nodes_in_any_order(tmp_path: Path) -> None:
     assert group.stderr.decode().count(NOTE) == 2
     switch = done(in_process("group", path, path, "--switch", "which", "-o", tmp_path / "switch.onnx"))
     assert NOTE in switch.stderr.decode()
-    unfixed = done(in_process("unfix", path, "--dynamic-batch", "-o", tmp_path / "free.onnx"))
-    assert NOTE in unfixed.stderr.decode()
+    reshaped = done(in_process("reshape", path, "--dynamic-batch", "-o", tmp_path / "free.onnx"))
+    assert NOTE in reshaped.stderr.decode()
     piped = done(in_process("extract", "-", "--target", "y", "-o", "-", data=path.read_bytes()))
     assert [step.op_type for step in onnx.load_from_string(piped.stdout).graph.node] == ["Neg", "Relu"]
 

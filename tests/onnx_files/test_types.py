@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import graphshare as gs
-from graphshare.errors import RefusedError
+from graphshare.errors import Fault, RefusedError
 from graphshare.formats.onnx import value_types
 from tests.processes import in_process
 
@@ -92,6 +92,7 @@ def test_the_type_that_the_file_states_needs_no_inference(tmp_path: Path, monkey
     monkeypatch.setattr(value_types, "is_installed", lambda: False)
     part = save(gs.extract(gs.rename(path, prefix="p_"), "p_y", cuts="p_a"), tmp_path / "part.onnx")
     assert read_dtype(part.graph.input[-1]) == (FLOAT, ["batch", 2])
+    monkeypatch.setattr("graphshare.verification.measured_types.open_computation", refuse)  # nor is onnxruntime
     for cut in ("b", "column"):  # of the second the file states the dtype alone
         with pytest.raises(RefusedError, match=f"`cuts` '{cut}': .*the onnx package.*not installed") as caught:
             gs.extract(path, "sum", cuts=cut)
@@ -103,7 +104,55 @@ def test_a_cut_at_a_value_of_unknown_type_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "odd.onnx", nodes, [value("y")])
     with pytest.raises(RefusedError, match=r"`cuts` 'odd': its type is unknown: .*does not reach it") as caught:
         gs.extract(path, "y", cuts="odd")
-    assert caught.value.faults[0].hint == "cut elsewhere"
+    assert caught.value.faults[0].hint == "state it with `types={'gelu': 'float32[n,3]'}`, or cut elsewhere"
+
+
+def fused(folder: Path) -> Path:
+    """A model with an inner value, g, of an operator that onnxruntime knows and ONNX does not."""
+    nodes = [helper.make_node("Gelu", ["x"], ["g"], domain="com.microsoft"), helper.make_node("Relu", ["g"], ["y"])]
+    path = write(folder / "fused.onnx", nodes, [value("y")])
+    model = onnx.load(path)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    onnx.save(model, path)
+    return path
+
+
+def test_values_that_only_the_runtime_knows_get_their_rank_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = fused(tmp_path)
+    upto = gs.extract(path, "g")
+    assert upto.notes == ()
+    assert read_dtype(save(upto, tmp_path / "part.onnx").graph.output[0]) == (FLOAT, [0, 0])
+    assert read_dtype(save(gs.extract(path, "y", cuts="g"), tmp_path / "part.onnx").graph.input[0]) == (FLOAT, [0, 0])
+    stated = gs.extract(path, "g", types={"g": "float32[n, 4]"})
+    assert read_dtype(save(stated, tmp_path / "part.onnx").graph.output[0]) == (FLOAT, ["n", 4])
+    monkeypatch.setattr("graphshare.verification.measured_types.open_computation", refuse)
+    assert "outputs are written without a type" in gs.extract(path, "g").notes[0]
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise RefusedError(Fault("no runtime"))
+
+
+def test_types_that_are_wrong_are_refused(tmp_path: Path) -> None:
+    path = odd(tmp_path)
+    part = save(gs.extract(path, "y", cuts="odd", types={"odd": "float32[?,4]"}), tmp_path / "part.onnx")
+    assert read_dtype(part.graph.input[0]) == (FLOAT, [0, 4])
+    for name, text, message in (
+        ("odd", "float[2]", "which cannot be read"),
+        ("odd", "float32", "which cannot be read"),
+        ("y", "float32[2]", "is not a target or cut without a type"),
+    ):
+        with pytest.raises(gs.UsageError, match=message):
+            gs.extract(path, ["odd", "y"], types={name: text})
+    with pytest.raises(gs.UsageError, match="is for ONNX models"):
+        gs.extract("fixtures/lenet", "fc1", types={"fc1": "float32[2]"})
+
+
+def test_values_behind_other_domains_of_the_cases(cases: Path, tmp_path: Path) -> None:
+    for name, targets, cut in (("skl", "probt", "feat"), ("bert_opt", "y", "g")):
+        path = cases / "types" / f"{name}.onnx"
+        save(gs.extract(path, targets, cuts=cut), tmp_path / "part.onnx")
+        save(gs.extract(path, cut), tmp_path / "part.onnx")
 
 
 def odd(folder: Path, name: str = "odd.onnx") -> Path:

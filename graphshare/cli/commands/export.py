@@ -37,7 +37,7 @@ EXAMPLES = {
 @options.epoch
 @options.params
 @click.option("-o", "--out", metavar="OUT", required=True, help="Path of the ONNX file, or a directory.")
-@options.shapes
+@options.named_shapes
 @options.feeds
 @options.as_input
 @click.option("--upto", metavar="NAME", multiple=True, help="Export up to this node or output [the graph's heads].")
@@ -60,7 +60,7 @@ EXAMPLES = {
     help="Put the weights into the file or into one beside it, or leave them in their own [embed].",
 )
 @options.dynamic_batch
-@options.dynamic
+@options.refuse_old("--dynamic", "name the sizes in --shape, as in --shape data=n,3,h,w")
 @click.option("--custom-domain", default="", metavar="D", help="Write operators without a translation as nodes of this domain.")
 @options.no_verify("Skip ONNX's checker and the proof in onnxruntime.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, metavar="SEED", help="Seed of the inputs that are not fed [0].")
@@ -90,8 +90,9 @@ def command(
     1e-2, also where it is inside alone), and the branches of a siamese network must be equal bit for bit. This needs `pip
     install onnx onnxruntime`.
 
-    Shapes are fixed, unless --dynamic-batch or --dynamic leave some sizes open. A batch stays open only where no operator mixes
-    its samples, and other sizes where the graph's nodes allow it; such a model is proved at two sizes.
+    Shapes are fixed, unless --dynamic-batch, or names of sizes in --shape (data=n,3,h,w), leave some open. A batch stays open
+    only where no operator mixes its samples, and other sizes where the graph's nodes allow it; such a model is proved at
+    several sizes. A name is translated at 1 for a first axis and at 224 for others, or at a number of its own: h:480.
 
     --dtype float16 halves the model: the graph computes in the type of its parameters, and what BatchNorm takes in float32 only
     stays float32. --keep-io leaves inputs and outputs float32, with a Cast at both ends. Tokens and other indices are int64

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -42,6 +42,14 @@ _VALUES = {"true": True, "false": False}
     callback=lambda context, option, text: None if text is None else _parse_branch(text),
     help="Replace each If on this input by one of its branches.",
 )
+@click.option(
+    "--type",
+    "types",
+    metavar="NAME=float32[n,3]",
+    multiple=True,
+    callback=lambda context, option, texts: _parse_types(texts),
+    help="ONNX: type of a target or cut of which neither the file nor ONNX knows it [as onnxruntime computes it].",
+)
 @options.max_memory
 @options.time_limit
 def command(
@@ -49,6 +57,7 @@ def command(
     targets: tuple[str, ...],
     cuts: tuple[str, ...],
     branch: tuple[str, bool] | None,
+    types: dict[str, str],
     output: Mapping[str, Any],
 ) -> None:
     """Cut out the minimal subgraph for some outputs.
@@ -63,7 +72,7 @@ def command(
                 "nothing to extract: --target is missing", hint="name an output with --target; `graphshare inspect` lists them"
             )
         )
-    result = extract(source, targets, cuts=cuts, branch=branch)
+    result = extract(source, targets, cuts=cuts, branch=branch, types=types)
     outputs = write_result(result, output)
     if outputs is not None:
         arguments = format_name_list(NameLists(result.graph).arguments)
@@ -73,6 +82,11 @@ def command(
             counts = f"{result.graph.source.describe_parts(result.graph.nodes)} of the branch"
         say(f"kept {counts}; {'arguments' if len(whole) == 1 else 'inputs and initializers'} {arguments}")
         say_written(outputs)
+
+
+def _parse_types(texts: Sequence[str]) -> dict[str, str]:
+    """Parse ``gelu=float32[n,3]`` into types by name. Raises UsageError for texts that are not pairs; all are listed."""
+    return dict(options.parse_pairs(texts, "--type names no value and type", "write --type gelu=float32[n,3]"))
 
 
 def _parse_branch(text: str) -> tuple[str, bool]:

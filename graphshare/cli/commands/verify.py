@@ -44,12 +44,12 @@ _COMPARE = "compare two models with `graphshare compare MODEL OTHER`"
 @options.max_memory
 @options.time_limit
 @report_format()
-@proof_options.refuse_old("--against", _COMPARE)
-@proof_options.refuse_old("--against-params", f"{_COMPARE} --against-params FILE")
-@proof_options.refuse_old("--recorded", "compare with recorded outputs with `graphshare compare MODEL FILE`")
-@proof_options.refuse_old("--values-only", f"{_COMPARE}, which compares structure and values", is_flag=True)
-@proof_options.refuse_old("--across-dtypes", f"{_COMPARE}, which takes the tolerance of the less precise type", is_flag=True)
-@proof_options.refuse_old("--reduce", f"{_COMPARE} --reduce OUT")
+@options.refuse_old("--against", _COMPARE)
+@options.refuse_old("--against-params", f"{_COMPARE} --against-params FILE")
+@options.refuse_old("--recorded", "compare with recorded outputs with `graphshare compare MODEL FILE`")
+@options.refuse_old("--values-only", f"{_COMPARE}, which compares structure and values", is_flag=True)
+@options.refuse_old("--across-dtypes", f"{_COMPARE}, which takes the tolerance of the less precise type", is_flag=True)
+@options.refuse_old("--reduce", f"{_COMPARE} --reduce OUT")
 def command(
     graph: str,
     epoch: int | None,

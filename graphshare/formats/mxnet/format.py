@@ -36,7 +36,7 @@ class MxnetFormat(ModelFormat):
         Capability.FOLD_VALUES: "weights prove it for every input, and `graphshare compare FOLDED MODEL` compares values",
         Capability.SWITCH: "`graphshare export` writes it as ONNX",
         Capability.EXTERNAL_DATA: "its parameters are in a file of their own: see `save(params=...)`",
-        Capability.UNFIX: "its file fixes none; `graphshare export --dynamic-batch` leaves the batch open in ONNX",
+        Capability.RESHAPE: "its file fixes none; `graphshare export --shape data=n,3,h,w` leaves those with names open",
         Capability.POOL: "`graphshare export` writes it as ONNX; `graphshare group` puts models on one parameter file",
     }
 

@@ -6,8 +6,10 @@ An operator that mixes samples is refused, and so is one that takes a fixed size
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from graphshare.formats.onnx.free_axes import Axes, Axis, Call, Edit, SizeRefusal, fix, is_free, join, list_names, regroup
+from graphshare.formats.onnx.sample_rules import BY_SAMPLE, BY_SAMPLE_FUSED, find_by_sample, sample_grid
 
 Outputs = Sequence["Axes | None"]
 Rule = Callable[[Call], Outputs]
@@ -22,8 +24,8 @@ def find_axes(call: Call) -> Outputs:
         if node.op == "If":
             call.refuse_batch(call.data, "has a condition that depends on the samples")
         raise SizeRefusal("has a body, and free sizes are not followed into bodies")
-    rule = None if node.details.domain else _RULES.get(node.op)
-    if is_plain and node.op not in _SIZED:
+    rule = {"": _RULES, "com.microsoft": _FUSED}.get(node.details.domain, {}).get(node.op)
+    if is_plain and not (node.op in _SIZED or (node.op == "Slice" and any(call.depends[1:]))):
         return [tuple(map(fix, shape)) if shape is not None else None for shape in call.list_shapes()]
     if rule is None:
         raise SizeRefusal
@@ -91,6 +93,28 @@ def _pool(call: Call) -> Outputs:
     if len(call.shapes) > 1:
         call.refuse_batch(call.data, "returns indices that count through all samples")
     return _along(_inner_axes)(call)
+
+
+def _pad(call: Call) -> Outputs:
+    data = call.data
+    axes, pads = call.integers("", 3) or list(range(len(data))), call.integers("pads", 1)
+    # A sample would move where one is added before and one taken away behind: the shape stays.
+    padded = {axis % len(data) for axis, pad in zip(axes * 2, pads, strict=False) if pad} if pads else range(len(data))
+    call.refuse_batch([data[axis] for axis in padded], "changes the number of samples")
+    return _along(_no_axis)(call)
+
+
+def _skip(call: Call) -> Outputs:
+    """Return the axes of a normalization of a sum: mean and variance have one number for each of its rows."""
+    data = call.data
+    call.refuse_batch(data[-1:], "works along the samples")
+    total = tuple(map(call.table.merge, zip(data, call.get_axes(1), strict=True)))
+    return [total, (*total[:-1], ()), (*total[:-1], ()), total][: len(call.shapes)]
+
+
+def _multiply_packed(call: Call) -> Outputs:
+    call.refuse_batch(call.data[-1:], "sums over the samples of a batch")
+    return [(*call.data[:-1], fix(call.shape()[-1]))]
 
 
 def _quantize(call: Call) -> Outputs:
@@ -254,13 +278,14 @@ def _slice(call: Call) -> Outputs:
     steps = call.integers("steps", 4) or [1] * len(axes)
     if starts is None or ends is None:
         call.refuse_batch([data[axis] for axis in axes] or data, "has a start or end that is not stated")
-        return _along(_no_axis)(call)
+        return [_cut(call, axes)] if starts and not any(starts) and steps == [1] * len(axes) else _along(_no_axis)(call)
     moved = list(ends)
     for number, (start, end, place, step) in enumerate(zip(starts, ends, axes, steps, strict=False)):
         axis = data[place % len(data)]
-        if start or step != 1 or end < call.table.count(axis):
+        size = call.table.count(axis)
+        if start or step != 1 or end < size:
             call.refuse_batch([axis], "takes some of the samples")
-        elif is_free(axis) and end < _LARGEST["int32"]:
+        if is_free(axis) and size <= end < _LARGEST["int32"] and step > 0:
             # An end at the size in the file would cut off a larger axis; the largest number means its end.
             moved[number] = _LARGEST[call.dtypes[2]] if call.has(2) else end
             if not call.has(2):
@@ -268,6 +293,16 @@ def _slice(call: Call) -> Outputs:
     if moved != ends:
         call.edits[2] = Edit(tuple([(end,) for end in moved]), dtype=call.dtypes[2])
     return _along(_no_axis)(call)
+
+
+def _cut(call: Call, axes: Sequence[int]) -> Axes:
+    """Return the axes of the first part of a value, such as a table, as long as a row of sizes states."""
+    row = call.rows[2] if call.has(2) else None
+    cut = [call.table.derive(axis, size) for axis, size in zip(call.data, call.shape(), strict=True)]
+    for place, axis in zip(axes, row or (), strict=False):
+        if not is_free(call.data[place]) and is_free(axis) and call.table.count(axis) == call.shape()[place]:
+            cut[place] = axis
+    return tuple(cut)
 
 
 def _gather(call: Call) -> Outputs:
@@ -331,10 +366,25 @@ _WINDOWS = """AveragePool Conv ConvInteger ConvTranspose DepthToSpace GroupNorma
 QLinearConv SpaceToDepth Upsample"""
 _REDUCTIONS = """ArgMax ArgMin GlobalAveragePool GlobalLpPool GlobalMaxPool ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp
 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare"""
+_FUSED_ELEMENTWISE = "BiasGelu FastGelu Gelu QuickGelu"
 _SIZED = frozenset(("ConstantOfShape", "Expand", "Range", "Shape", "Tile"))
 """Operators that make free sizes of values without them."""
 _SIZES_AT = {"ConstantOfShape": 0, "Expand": 1, "Tile": 1}
 """Operands that are rows of sizes."""
+SIZE_OPERANDS = {
+    "ConstantOfShape": (0,),
+    "Expand": (1,),
+    "Pad": (1,),
+    "Range": (0, 1, 2),
+    "Reshape": (1,),
+    "Resize": (1, 2, 3),
+    "Slice": (1, 2),
+    "Split": (1,),
+    "Tile": (1,),
+    "TopK": (1,),
+    "Upsample": (1,),
+}
+"""Operands that are sizes, repeats or places, and no values."""
 _RULES: Mapping[str, Rule] = {
     **dict.fromkeys(_ELEMENTWISE.split(), _broadcast),
     **dict.fromkeys(_WINDOWS.split(), _along(_inner_axes)),
@@ -346,7 +396,8 @@ _RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _along(_softmax_axes)),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), _along(lambda call: range(call.axis(-1), len(call.data)))),
     **dict.fromkeys(("LpNormalization", "TopK"), _along(_one_axis(-1))),
-    **dict.fromkeys(("DequantizeLinear", "Pad", "QuantizeLinear"), _along(_no_axis)),
+    **dict.fromkeys(("DequantizeLinear", "QuantizeLinear"), _along(_no_axis)),
+    **{op: partial(find_by_sample, rule) for op, rule in BY_SAMPLE.items()},
     "BatchNormalization": _normalize,
     "Concat": _concat,
     "CumSum": _along(lambda call: [axis % len(call.data) for axis in call.integers("", 1) or range(len(call.data))]),
@@ -356,8 +407,10 @@ _RULES: Mapping[str, Rule] = {
     "Flatten": _flatten,
     "Gather": _gather,
     "Gemm": _multiply_matrices,
+    "GridSample": sample_grid,
     "MaxPool": _pool,
     "MeanVarianceNormalization": _along(lambda call: call.integers("axes") or (0, 2, 3)),
+    "Pad": _pad,
     "Reshape": _reshape,
     "Resize": _resize,
     "Shape": _shape,
@@ -366,5 +419,14 @@ _RULES: Mapping[str, Rule] = {
     "Squeeze": _squeeze,
     "Tile": _tile,
     "Transpose": _transpose,
+    "Trilu": _along(lambda call: range(len(call.data) - 2, len(call.data))),
     "Unsqueeze": _unsqueeze,
 }
+_FUSED: Mapping[str, Rule] = {
+    **dict.fromkeys(_FUSED_ELEMENTWISE.split(), _broadcast),
+    **dict.fromkeys(("FusedConv", "QLinearConv"), _along(_inner_axes)),
+    **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), _skip),
+    **{op: partial(find_by_sample, rule) for op, rule in BY_SAMPLE_FUSED.items()},
+    "MatMulNBits": _multiply_packed,
+}
+"""Those of onnxruntime's own operators that its optimizer and the common tools write most."""

@@ -365,6 +365,13 @@ def restate_shapes(node: Node, shapes: Mapping[int, Dimensions]) -> Node:
     return replace_stored(node, values=values, input=own or stored.input)
 
 
+def state_type(node: Node, index: int, dtype: str, shape: Dimensions) -> Node:
+    """Return a node of which the file states the type of an output."""
+    values = find_stored(node.details).values
+    info = _declare(node.details.outputs[index], describe_type(dtype, shape))
+    return replace_stored(node, values=replace(values, infos={**values.infos, index: info}))
+
+
 def find_switch(node: Node) -> tuple[Entry, tuple[Body, Body]] | None:
     """Return the condition of an If, and its bodies; None for other operators."""
     bodies = list_bodies(node)

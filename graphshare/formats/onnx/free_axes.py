@@ -63,7 +63,7 @@ class SizeTable:
     """
 
     def __init__(self, numbers: Mapping[str, int], batches: Collection[str], before: Collection[str]) -> None:
-        self.numbers, self.batches, self._before = dict(numbers), frozenset(batches), set(before)
+        self.numbers, self.batches, self.before = dict(numbers), frozenset(batches), set(before)
         self._derived: dict[tuple[Axis, int], str] = {}
 
     def count(self, axis: Axis) -> int:
@@ -72,7 +72,7 @@ class SizeTable:
 
     def is_new(self, axis: Axis) -> bool:
         """Return whether a size is free that the file fixes."""
-        return not self._before.issuperset(list_names(axis))
+        return not self.before.issuperset(list_names(axis))
 
     def has_batch(self, axes: Iterable[Axis]) -> bool:
         """Return whether the samples of a batch are on one of the axes."""
@@ -88,7 +88,7 @@ class SizeTable:
         self.numbers[name] = size
         if not self.is_new(axis):
             # A size derived from one that was free before was free before, too.
-            self._before.add(name)
+            self.before.add(name)
         return (name,)
 
     def _find_samples(self, axis: Axis) -> Axis | None:

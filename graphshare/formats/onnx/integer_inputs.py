@@ -128,7 +128,10 @@ def read_numbers(entry: Entry | None, outer: Mapping[Key, Entry] = EMPTY) -> lis
         return None
     text = entry.node.attrs.get("value_int") or entry.node.attrs.get("value_ints", "")
     if text and entry.node.op == "Constant":
-        return [int(number) for number in text.strip("[]").split(", ") if number != "..."]
+        try:
+            return [int(number) for number in text.strip("[]").split(", ") if number != "..."]
+        except ValueError:  # the attribute holds something else, which onnxruntime refuses
+            return None
     try:
         dtype, _, numbers = read_constant(entry.node, _LARGEST)
     except WireError:  # onnxruntime says what is wrong with it

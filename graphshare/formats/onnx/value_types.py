@@ -94,7 +94,8 @@ def make_inputs(graph: Graph, cuts: Mapping[Key, str]) -> dict[Key, Node]:
         RefusedError: the dtype or the rank of an output is not known; all are listed.
     """
     types = _find_type_bytes(graph, [Entry(*key) for key in cuts])
-    hint = "cut elsewhere" if is_installed() else f"{install_command('onnx')}, or cut elsewhere"
+    stating = "state it with `types={'gelu': 'float32[n,3]'}`, or cut elsewhere"
+    hint = stating if is_installed() else f"{install_command('onnx')}, or cut elsewhere"
     faults = []
     for key, name in cuts.items():
         data = types.get(key, b"")

@@ -72,13 +72,16 @@ def emit_survivors(t: Translation, candidates: RankedBoxes, rule: Suppression) -
     """Emit the ``Loop``; return which of ``candidates`` ``(B, K)`` remain."""
     shape, count = candidates.shape, candidates.shape[1]
     boxes = measure_sides(TERMS, Term(t, candidates.boxes, candidates.dtype), rule.pixels)
-    nothing = t.emit("Expand", t.number(False, "bool"), t.integers(shape))
+    no = t.number(False, "bool")
+    nothing = t.emit("And", candidates.alive, no) if t.is_open else t.emit("Expand", no, t.integers(shape))
+    total = t.emit("Gather", t.emit("Shape", candidates.alive), t.number(1, "int64")) if t.is_open else ""
+    places = t.emit("Range", t.number(0, "int64"), total, t.number(1, "int64")) if t.is_open else ""
 
     def build(inputs: Sequence[Value]) -> list[Value]:
         _, going, left, kept = inputs
         # ArgMax takes no booleans, and of equal numbers the first, which is the best box.
         best = t.emit("ArgMax", t.cast(left, "int32"), axis=1, keepdims=1)
-        here = t.emit("And", t.emit("Equal", t.integers(range(count)), best), left)
+        here = t.emit("And", t.emit("Equal", places or t.integers(range(count)), best), left)
         gone = t.emit("Or", here, _emit_hits(t, candidates, boxes, rule, best))
         rest = t.emit("And", left, t.emit("Not", gone))
         # ReduceMax takes booleans only from opset 20 on.
@@ -89,7 +92,10 @@ def emit_survivors(t: Translation, candidates: RankedBoxes, rule: Suppression) -
     states = [Value("left", shape, "bool"), Value("kept", shape, "bool")]
     body = t.body([Value("step", (), "int64"), Value("going", (), "bool"), *states], build)
     trips = count if rule.most is None else min(count, rule.most)
-    initial = t.number(trips, "int64"), t.number(True, "bool"), candidates.alive, nothing
+    ends = total or t.number(trips, "int64")  # it ends as soon as no box is left
+    if t.is_open and rule.most is not None:
+        ends = t.emit("Min", total, t.number(rule.most, "int64"))
+    initial = ends, t.number(True, "bool"), candidates.alive, nothing
     return t.emit_several("Loop", 2, *initial, body=body)[1]
 
 

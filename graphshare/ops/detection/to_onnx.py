@@ -5,6 +5,8 @@ Proposals with equal scores keep the order of the anchors, as in our kernel; MXN
 
 from __future__ import annotations
 
+from operator import mul, truediv
+
 import numpy as np
 
 from graphshare.ops.detection.boxes import decode_offsets, encode_offsets, to_centers
@@ -24,13 +26,41 @@ from graphshare.ops.detection.boxes_to_onnx import (
 from graphshare.ops.detection.kernel import PREFIXES, make_anchors, multi_box_prior, variances
 from graphshare.ops.kernel import Array, Context
 from graphshare.ops.onnx_terms import TERMS, Term, term
-from graphshare.ops.translation import Translation, Translator, Value, wide_dtype
+from graphshare.ops.translation import FAR, Translation, Translator, Value, wide_dtype
 
 
 def translate_multi_box_prior(t: Translation) -> str:
-    """Return the anchors as a constant: only the shape of the data counts."""
+    """Return the anchors as a constant: only the shape of the data counts, from which they are computed where it is open."""
     x = t.inputs[0]
+    if t.is_open:
+        return _emit_anchors(t, x)
     return t.constant(multi_box_prior(Context(), t.attrs, np.broadcast_to(np.zeros((), x.dtype), x.shape)), x.dtype)
+
+
+def _emit_anchors(t: Translation, x: Value) -> str:
+    """Return the anchors ``(1, H*W*n, 4)``, computed from the shape of the data as :func:`multi_box_prior` does."""
+    sizes, ratios = t.attrs["sizes"], t.attrs["ratios"]
+    pairs = [(size, ratios[0]) for size in sizes] + [(sizes[0], ratio) for ratio in ratios[1:]]
+    wide = "float64"  # as in the kernel: suppression compares anchors of equal overlap
+    shape = t.emit("Shape", x)
+    counts, middles = [], []
+    for axis, step, offset, spread in zip((2, 3), t.attrs["steps"], t.attrs["offsets"], ((-1, 1, 1), (1, -1, 1)), strict=True):
+        count = t.emit("Gather", shape, t.number(axis, "int64"))
+        places = t.cast(t.emit("Range", t.number(0, "int64"), count, t.number(1, "int64")), wide, "int64")
+        counts.append(t.cast(count, wide, "int64"))
+        scale = t.number(step, wide) if step > 0 else t.emit("Div", t.number(1, wide), counts[-1])
+        middles.append(t.reshape(t.emit("Mul", t.emit("Add", places, t.number(offset, wide)), scale), spread))
+    # Sizes are shares of the height; a relative width is scaled by the aspect of the image.
+    shares = [t.constant(np.array([f(size, ratio**0.5) / 2 for size, ratio in pairs]), wide) for f in (truediv, mul)]
+    half = shares[0], t.emit("Mul", shares[1], t.emit("Div", *counts))
+    grid = t.emit("Concat", t.emit("Slice", shape, t.integers([2]), t.integers([4])), t.integers([len(pairs)]), axis=0)
+    sides = [
+        t.emit("Unsqueeze", t.emit("Expand", t.emit(op, middles[axis], half[axis]), grid), t.integers([-1]))
+        for op in ("Sub", "Add")
+        for axis in (1, 0)
+    ]
+    anchors = t.cast(t.reshape(t.emit("Concat", *sides, axis=-1), (1, -1, 4)), x.dtype, wide)
+    return t.emit("Clip", anchors, t.number(0, x.dtype), t.number(1, x.dtype)) if t.attrs["clip"] else anchors
 
 
 def translate_multi_box_detection(t: Translation) -> str:
@@ -73,22 +103,35 @@ def _top(t: Translation) -> int:
 def _emit_falling_order(t: Translation, valid: str, score: str, order: str) -> str:
     """Return the order by falling score of the best ``nms_topk`` rows; after them, as in MXNet, rows stay in ``order``."""
     top, dtype = _top(t), t.inputs[0].dtype
-    key = t.emit("Where", valid, score, t.number(-np.inf, dtype))
-    _, falling = t.emit_several("TopK", 2, key, t.integers([top]), axis=1, largest=1, sorted=1)
     count = t.inputs[0].shape[2]
-    return falling if top == count else t.emit("Concat", falling, t.slice(order, [1], [top], [count]), axis=1)
+    key = t.emit("Where", valid, score, t.number(-np.inf, dtype))
+    is_open = t.is_open and t.attrs["nms_topk"] > 0
+    _, falling = t.emit_several("TopK", 2, key, t.integers([count if is_open else top]), axis=1, largest=1, sorted=1)
+    if is_open:  # as many as there are may be fewer at other sizes, where Slice takes what there is
+        top = t.attrs["nms_topk"]
+        falling = t.slice(falling, [1], [0], [top])
+    return (
+        falling
+        if top == count and not is_open
+        else t.emit("Concat", falling, t.slice(order, [1], [top], [FAR if is_open else count]), axis=1)
+    )
 
 
 def _emit_suppressed(t: Translation, classes: str, boxes: str, is_row: str) -> str:
     """Return the classes, -1 for rows that a better one suppresses and for those after the best ``nms_topk``."""
     dtype, (batch, _, count), top = t.inputs[0].dtype, t.inputs[0].shape, _top(t)
     alive, own, mine = is_row, "" if t.attrs["force_suppress"] else classes, boxes
-    if top < count:
-        alive, mine = t.slice(alive, [1], [0], [top]), t.slice(mine, [1], [0], [top])
-        own = own and t.slice(own, [1], [0], [top])
+    is_open = t.is_open and t.attrs["nms_topk"] > 0
+    if is_open or top < count:
+        end = t.attrs["nms_topk"]
+        alive, mine = t.slice(alive, [1], [0], [end]), t.slice(mine, [1], [0], [end])
+        own = own and t.slice(own, [1], [0], [end])
     rule = Suppression(t.attrs["nms_threshold"], inclusive=True)
     left = emit_survivors(t, RankedBoxes(mine, alive, (batch, top), dtype, own), rule)
-    if top < count:
+    if is_open:
+        others = t.slice(is_row, [1], [t.attrs["nms_topk"]], [FAR])
+        left = t.emit("Concat", left, t.emit("And", others, t.number(False, "bool")), axis=1)
+    elif top < count:
         left = t.emit("Concat", left, t.emit("Expand", t.number(False, "bool"), t.integers((batch, count - top))), axis=1)
     return t.emit("Where", left, classes, t.number(-1, dtype))
 

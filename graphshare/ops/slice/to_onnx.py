@@ -42,7 +42,8 @@ def translate_slice_axis(t: Translation) -> str:
 def translate_slice_like(t: Translation) -> str:
     """Emit ``Slice`` from the beginning along the axes that are cut."""
     x, shape = t.inputs[0], t.outputs[0].shape
-    cut = [axis for axis in range(x.rank) if x.shape[axis] != shape[axis]]
+    chosen = [axis % x.rank for axis in t.attrs["axes"] or range(x.rank)] if t.is_open else range(x.rank)
+    cut = [axis for axis in chosen if t.is_open or x.shape[axis] != shape[axis]]
     return t.slice(x, cut, [0] * len(cut), [shape[axis] for axis in cut])
 
 

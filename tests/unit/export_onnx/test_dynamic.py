@@ -130,6 +130,18 @@ def test_what_depends_on_sizes_otherwise_is_refused(variants: list[Variant], mes
         generalize(variants, [N])
 
 
+@pytest.mark.parametrize(("ops", "first"), [(("Neg", "Abs"), "n0"), (("Relu", "Abs"), "n1"), (("Relu", "Relu", "Abs"), "n2")])
+def test_different_nodes_are_refused_by_the_first(ops: tuple[str, ...], first: str) -> None:
+    def chain(size: int, row: tuple[str, ...]) -> Variant:
+        kind, names = ("float32", (size, 4)), ["x", *(f"v{number}" for number in range(len(row)))]
+        nodes = [Operator(op, (names[i],), (names[i + 1],), {}, f"n{i}") for i, op in enumerate(row)]
+        return Variant(model("g", nodes, {"x": kind}, {names[-1]: kind}, {}), {"n": size})
+
+    with pytest.raises(RefusedError, match="on the graph has different nodes for different sizes") as caught:
+        generalize([chain(2, ("Relu", "Relu")[: len(ops) - 1]), chain(3, ops), chain(5, ops)], [N], {first: "the MXNet node"})
+    assert [fault.node for fault in caught.value.faults] == ["the MXNet node"]
+
+
 def looped(size: int, values: list[int], op_type: str = "Reshape") -> Variant:
     """A loop whose body reshapes its state by a constant of the graph around it."""
     kind = ("float32", (size, 4))
@@ -166,7 +178,7 @@ def test_what_depends_on_sizes_otherwise_is_refused_in_bodies_too() -> None:
 def test_batch_and_length_of_a_text_can_stay_open(stem: str, corpus: Path) -> None:
     source, feeds = seeded_model(corpus, stem)
     sizes = {name: ("batch", "length")[: x.ndim] for name, x in feeds.items()}
-    report = export(source, feeds=feeds, as_input=tuple(feeds), dynamic=sizes).report
+    report = export(source, feeds=feeds, as_input=tuple(feeds), shapes=sizes).report
     assert report.proof
     assert report.inputs == sizes
     assert all(shape[0] == "batch" for shape in report.outputs.values())
@@ -179,5 +191,5 @@ def test_a_refusal_names_the_node_of_the_graph() -> None:
     same = {"op": "relu", "name": "same", "inputs": [[0, 0, 0]]}
     graph = json.dumps({"nodes": [data, like, chosen, same], "arg_nodes": [0], "heads": [[2, 0, 0], [3, 0, 0]]})
     with pytest.raises(RefusedError, match="Cast has a constant that depends on the sizes") as caught:
-        export(Checkpoint(read_symbol(graph.encode())), shapes={"data": (4,)}, dynamic={"data": ("n",)})
+        export(Checkpoint(read_symbol(graph.encode())), shapes={"data": ("n:4",)})
     assert [fault.node for fault in caught.value.faults] == ["chosen"]

@@ -1,4 +1,4 @@
-"""The proof of ``unfix``: what it computes and reports, and what each of its parts finds in a model that was freed wrongly."""
+"""The proof of ``reshape``: what it computes and reports, and what each part finds in a model that was freed wrongly."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import graphshare as gs
+from graphshare.analysis.free_sizes import choose_symbols
 from graphshare.errors import DisprovedError, Fault, MemoryLimitError, RefusedError
 from graphshare.ir.graph import Entry
 from graphshare.resources import resource_limits
-from graphshare.rewrite.unfix import unfix
+from graphshare.rewrite.free_sizes import find_batch, find_batch_axes, free_sizes, list_inputs
 from graphshare.verification.free_sizes import SizesProof, measure_shapes, prove_sizes
 
 onnx = pytest.importorskip("onnx")
@@ -32,13 +33,16 @@ def prove(folder: Path, fixed: str, free: str, sizes: Any = None, tolerance: flo
     ``like`` has its inputs and outputs, where it is refused itself.
     """
     source = load(folder, "fixed", fixed)
-    rewrite = unfix(load(folder, "like", like).graph if like else source.graph, sizes or {}, sizes is None, lambda *_: {})
-    return prove_sizes(load(folder, "free", free), rewrite, source, tolerance)
+    graph = load(folder, "like", like).graph if like else source.graph
+    inputs = list_inputs(graph)
+    symbols = choose_symbols(sizes or {}, sizes is None, inputs, lambda: find_batch(inputs, find_batch_axes(graph, inputs)))
+    rewrite = free_sizes(graph, symbols, lambda *_: {})
+    return prove_sizes(load(folder, "free", free), rewrite, source, tolerance=tolerance)
 
 
-@pytest.mark.parametrize(("size", "batches"), [(1, (2, 3)), (2, (1, 3, 4)), (3, (1, 2, 4, 6)), (4, (1, 2, 5, 8))])
+@pytest.mark.parametrize(("size", "batches"), [(1, (2, 3, 5)), (2, (1, 3, 6)), (3, (1, 2, 4, 6)), (4, (1, 2, 3, 5, 8))])
 def test_samples_of_at_least_two_runs_are_computed_in_batches(size: int, batches: tuple[int, ...], tmp_path: Path) -> None:
-    """Of one sample, of two, of one more than the file has, and of all of them: three or more."""
+    """Of one sample, of two, of three, of one more than the file has, and of all of them: five or more."""
     text = "(float[{0},4,2] x) => (float[{0},4,2] y) {{ y = Neg(x) }}"
     proof = prove(tmp_path, text.format(size), text.format("n"))
     assert proof == SizesProof(1, batches, (), 0.0, 0.0, optimized=True, tells_apart=True)
@@ -58,7 +62,7 @@ def test_samples_between_another_free_size_and_a_number(tmp_path: Path) -> None:
     text = """(float[{0},{1},2] x) => (float[{2}] y) <int64[1] t = {{-1}}> {{
         a = Transpose<perm = [1, 0, 2]>(x) y = Reshape(a, t) }}"""
     proof = prove(tmp_path, text.format(2, 3, 12), text.format("n", "w", "m"), {"x": ("n", "w", 2)})
-    assert (proof.batches, [each["w"] for each in proof.sizes], proof.max_abs) == ((1, 3, 4), [195, 36], 0.0)
+    assert (proof.batches, [each["w"] for each in proof.sizes], proof.max_abs) == ((1, 3, 6), [37, 73, 107], 0.0)
 
 
 def test_nan_is_equal_to_itself(tmp_path: Path) -> None:
@@ -74,14 +78,14 @@ _GROWS = """(float[n,4] x) => (float[n,4] y)
 
 
 def test_the_largest_error_of_a_sample_is_reported(tmp_path: Path) -> None:
-    """A batch of three is off by twice as much as one of two; relative to the largest of these samples, which are drawn."""
+    """A batch of five is off by four times as much as one of two; relative to the largest of these samples, which are drawn."""
     fixed = "(float[1,4] x) => (float[1,4] y) <float two = {2.0}> { p = Abs(x) y = Mul(p, two) }"
     free = _GROWS.format(factor=2.0)
     proof = prove(tmp_path, fixed, free, tolerance=0.01)
-    drawn = [gs.run(tmp_path / "fixed.onnx", seed=seed).outputs["y"] for seed in range(3)]
+    drawn = [gs.run(tmp_path / "fixed.onnx", seed=seed).outputs["y"] for seed in range(5)]
     largest = max(float(np.abs(each).max()) for each in drawn)
-    assert proof.max_abs == pytest.approx(0.002, rel=1e-3)
-    assert proof.of_largest == pytest.approx(0.002 / largest, rel=1e-3)
+    assert proof.max_abs == pytest.approx(0.004, rel=1e-3)
+    assert proof.of_largest == pytest.approx(0.004 / largest, rel=1e-3)
     with pytest.raises(DisprovedError, match=r"'y' of 2 samples differs from the original's: values differ, max abs 0\.001, "):
         prove(tmp_path, fixed, free)
 
@@ -90,7 +94,7 @@ def test_zeros_count_as_ones(tmp_path: Path) -> None:
     fixed = "(float[1,4] x) => (float[1,4] y) <float two = {0.0}> { p = Abs(x) y = Mul(p, two) }"
     free = _GROWS.format(factor=0.0)
     proof = prove(tmp_path, fixed, free, tolerance=0.01)
-    assert [proof.max_abs, proof.of_largest] == pytest.approx([0.002, 0.002])
+    assert [proof.max_abs, proof.of_largest] == pytest.approx([0.004, 0.004])
     assert not proof.tells_apart
 
 
@@ -137,15 +141,17 @@ def test_sizes_that_are_refused_are_named(tmp_path: Path) -> None:
               {"x": ("n", 4)})  # fmt: skip
 
 
-def test_one_size_is_tried_once_by_itself_and_an_odd_one_where_it_fits(tmp_path: Path) -> None:
+def test_sizes_that_are_no_multiples_are_tried_and_multiples_on_request(tmp_path: Path) -> None:
     text = "(float[2,8] x) => (float[2,{0}] y) {{ y = Neg(x) }}"
     proof = prove(tmp_path, text.format(8), text.format("w").replace("2,8", "2,w"), {"x": (2, "w")})
-    assert proof == SizesProof(1, (), ({"w": 200}, {"w": 41}), 0.0, 0.0, optimized=True, tells_apart=True)
-    # In pairs: 41 is odd, and no fault.
+    assert proof == SizesProof(1, (), ({"w": 41}, {"w": 77}, {"w": 109}), 0.0, 0.0, optimized=True, tells_apart=True)
     fixed = "(float[2,8] x) => (float[2,4,2] y) <int64[3] s = {2, -1, 2}> { y = Reshape(x, s) }"
     free = "(float[2,w] x) => (float[2,v,2] y) <int64[3] s = {2, -1, 2}> { y = Reshape(x, s) }"
-    proof = prove(tmp_path, fixed, free, {"x": (2, "w")}, like=text.format(8))
-    assert (proof.batches, proof.sizes) == ((), ({"w": 200},))
+    with pytest.raises(DisprovedError, match="cannot be computed with w 41") as caught:
+        prove(tmp_path, fixed, free, {"x": (2, "w")}, like=text.format(8))
+    assert caught.value.faults[0].hint == "name it 2*w in `shapes`: only multiples can be computed"
+    proof = prove(tmp_path, fixed, free, {"x": (2, "2*w")}, like=text.format(8))
+    assert (proof.batches, proof.sizes) == ((), ({"2*w": 14}, {"2*w": 18}, {"2*w": 26}))
 
 
 def test_samples_that_mix_at_other_sizes_alone_are_found(tmp_path: Path) -> None:

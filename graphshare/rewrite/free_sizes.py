@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 
 from graphshare.analysis.batch_axis import Coupling, follow
-from graphshare.analysis.free_sizes import BATCH, DynamicShapes, Symbol, choose_symbols, join_places
+from graphshare.analysis.free_sizes import BATCH, Symbol, join_places
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.formats.model_format import find_format
-from graphshare.formats.onnx.axis_rules import find_axes
+from graphshare.formats.onnx.axis_rules import SIZE_OPERANDS, find_axes
 from graphshare.formats.onnx.compose import ValueScope, restate_shapes
 from graphshare.formats.onnx.free_axes import (
     Axes,
@@ -32,6 +32,7 @@ from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild, relink_all
 from graphshare.ir.walk import list_operands, topological
 from graphshare.ops.batch_axis import UNKNOWN
+from graphshare.rewrite.fixed_constants import FixedConstants
 
 _ASSUMED = 224  # what a size is taken to be that the file leaves open already
 _RECURRENT = ("GRU", "LSTM", "RNN")
@@ -39,10 +40,11 @@ _PARTS = ("Cast", "Identity", "Slice", "Split")
 _STATES = (0, 5, 6)  # inputs of these that have samples on axis 1
 
 
-class UnfixedGraph(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
+class FreedGraph(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
     """A rewrite that frees sizes: the ``symbols``, which of them are ``batches``, and which operators were ``changed``.
 
-    ``outputs`` are the axes of the heads, ``numbers`` what free sizes are in the file.
+    ``outputs`` are the axes of the heads, ``numbers`` what free sizes are in the file; ``notes`` are on constants that may come
+    from these, and on outputs with samples inside an axis.
     """
 
     symbols: Sequence[Symbol]
@@ -58,34 +60,29 @@ Measure = Callable[[Sequence[Entry], Mapping[str, Sequence[int]]], Mapping[Place
 """Returns the shapes of values at shapes of inputs by name."""
 
 
-def unfix(graph: Graph, dynamic: DynamicShapes, dynamic_batch: bool, measure: Measure) -> UnfixedGraph:
-    """Return the rewrite in which the caller chooses the sizes that ``dynamic`` names, or the batch.
+def free_sizes(graph: Graph, symbols: Sequence[Symbol], measure: Measure) -> FreedGraph:
+    """Return the rewrite in which the caller chooses the sizes of ``symbols``.
 
     ``measure`` returns shapes that neither the file states nor ONNX infers.
 
     Raises:
-        UsageError: as :func:`choose_symbols`; no size would be free.
+        UsageError: a size is two numbers in the file, or 0.
         RefusedError: operators mix samples, or take a fixed size where there is a free one; all are listed.
     """
-    inputs = _list_inputs(graph)
-    axes = _find_batch_axes(graph, inputs)
-    symbols = choose_symbols(dynamic, dynamic_batch, inputs, lambda: _find_batch(inputs, axes))
-    if not symbols:
-        hint = "`dynamic_batch` frees the batch, `dynamic={'data': ('n', 3, 'h', 'w')}` sizes by name"
-        raise UsageError(Fault("no size is chosen to be free", hint=hint))
-    unfixing = _Unfixing(graph, inputs, symbols, axes)
-    unfixing.find_types(inputs, measure)
-    return unfixing.rewrite()
+    inputs = list_inputs(graph)
+    freeing = _Freeing(graph, inputs, symbols, find_batch_axes(graph, inputs))
+    freeing.find_types(inputs, measure)
+    return freeing.rewrite()
 
 
-def _list_inputs(graph: Graph) -> Shapes:
+def list_inputs(graph: Graph) -> Shapes:
     """Return the shapes that the file states of inputs, by name."""
     nodes = [node for node in graph.variables() if not node.details.holds_value]
     types = find_format(graph).find_types(graph, [Entry(node) for node in nodes])
     return {node.name: types[node, 0].parts[1] or () for node in nodes if (node, 0) in types}
 
 
-def _find_batch_axes(graph: Graph, inputs: Collection[str]) -> dict[str, int]:
+def find_batch_axes(graph: Graph, inputs: Collection[str]) -> dict[str, int]:
     """Return the axis of each input that has the samples: 1 of what goes into an RNN as it is or in part, else the first."""
     axes = dict.fromkeys(inputs, 0)
     for node in graph.nodes:
@@ -99,14 +96,20 @@ def _find_batch_axes(graph: Graph, inputs: Collection[str]) -> dict[str, int]:
     return axes
 
 
-def _find_batch(inputs: Shapes, axes: Mapping[str, int]) -> Symbol:
-    """Return the batch: that axis of each input which has the size of the first input's."""
-    batched = {name: axis for name, axis in axes.items() if axis < len(inputs[name])}
-    sizes = {name: inputs[name][axis] for name, axis in batched.items()}
-    first = next((size for size in sizes.values() if isinstance(size, int)), None)
-    if first is None:
-        raise RefusedError(Fault("no input has a fixed batch size", hint="free other sizes by name with `dynamic`"))
-    return join_places(BATCH, {name: axis for name, axis in batched.items() if sizes[name] == first})
+def find_batch(inputs: Shapes, axes: Mapping[str, int]) -> Symbol:
+    """Return the batch as a size to free. Raises RefusedError where there is none, or none that is fixed."""
+    places = find_batch_places(inputs, axes)
+    sizes = [inputs[name][axis] for name, axis in places]
+    if not places or not isinstance(sizes[0], int):
+        message = f"the batch is free already: {sizes[0] or '?'} of {places[0][0]!r}" if places else "no input has a batch"
+        raise RefusedError(Fault(message, hint="free other sizes by name with `shapes={'data': ('n', 3, 'h', 'w')}`"))
+    return join_places(BATCH, places)
+
+
+def find_batch_places(inputs: Shapes, axes: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Return the axes, as (input, axis), that have the batch: those of ``axes`` with the size that the first input has."""
+    sizes = {(name, axis): inputs[name][axis] for name, axis in axes.items() if axis < len(inputs[name])}
+    return [place for place, size in sizes.items() if size == next(iter(sizes.values()))]
 
 
 def list_shapes(graph: Graph) -> list[Mapping[str, tuple[int | str | None, ...] | None]]:
@@ -116,7 +119,7 @@ def list_shapes(graph: Graph) -> list[Mapping[str, tuple[int | str | None, ...] 
     return [{name: kind.shape for name, kind in types.items()} for types in (inputs, output_types(graph))]
 
 
-class _Unfixing:
+class _Freeing:
     def __init__(self, graph: Graph, inputs: Shapes, symbols: Sequence[Symbol], batch_axes: Mapping[str, int]) -> None:
         self.graph, self.symbols = graph, symbols
         self.nodes = topological(graph)
@@ -150,6 +153,7 @@ class _Unfixing:
         self.rows: dict[Place, Axes] = {}
         self.edits: dict[Node, dict[int, Edit]] = {}
         self.origins: dict[str, tuple[str, int]] = {}
+        self.counts: set[Place] = set()
 
     def find_types(self, inputs: Shapes, measure: Measure) -> None:
         """Find the shapes and dtypes of all values at the sizes of the file."""
@@ -166,7 +170,7 @@ class _Unfixing:
         if unknown:
             self.shapes.update(measure(unknown, shapes))
 
-    def rewrite(self) -> UnfixedGraph:
+    def rewrite(self) -> FreedGraph:
         """Follow the sizes, and return what becomes of the graph. Raises RefusedError."""
         for node in self.graph.variables():
             if any(map(is_free, self.inputs.get(node.name, ()))):
@@ -178,7 +182,7 @@ class _Unfixing:
             raise RefusedError(faults)
         graph, images = self._rebuild()
         outputs = [self.axes.get((head.node, head.index), ()) for head in self.graph.heads]
-        return UnfixedGraph(
+        return FreedGraph(
             graph,
             (Branch("", self.graph, images),),
             symbols=self.symbols,
@@ -186,7 +190,26 @@ class _Unfixing:
             numbers=self.table.numbers,
             outputs=outputs,
             changed=[*self.edits],
+            notes=(*self._describe_layouts(outputs), *self._find_constants()),
         )
+
+    def _describe_layouts(self, outputs: Sequence[Axes]) -> Iterator[str]:
+        """Yield a note on each output that has the samples of a batch inside an axis, between parts of each other."""
+        for head, axes in zip(self.graph.heads, outputs, strict=True):
+            for number, axis in enumerate(axes):
+                if len(axis) > 1 and self.table.has_batch([axis]):
+                    parts = ", ".join("?" if str(factor).startswith("size ") else str(factor) for factor in axis)
+                    name = list_output_names(head.node)[head.index]
+                    yield f"output {name!r}: axis {number} is {parts}: the samples are not an axis of their own"
+
+    def _find_constants(self) -> list[str]:
+        """Return notes on constants that may come from a size that the file fixes, other than that of a batch."""
+        free = {s.name for s in self.symbols} - set(self.batches)
+        places = {name for symbol in self.symbols if symbol.name in free for name, _ in symbol.places}
+        inputs = [node for node in self.graph.variables() if node.name in places]
+        derived = self.table.numbers.keys() - set(self.batches) - self.table.before
+        sizes = {name: number for name, number in self.table.numbers.items() if name in derived}
+        return FixedConstants(self.nodes, inputs, sizes, self.axes).list_notes() if free else []
 
     def _note(self, node: Node, index: int, axes: Axes) -> None:
         """Keep the axes of a value, and where it has a free size by itself."""
@@ -211,6 +234,7 @@ class _Unfixing:
         )
         try:
             outputs = find_axes(call)
+            self._follow_counts(call, places)
             for axis in (axis for edit in call.edits.values() for axis in edit.row):
                 # A row is computed from the shape of a value that has the free size on an axis by itself.
                 if len(list_names(axis)) > 1 or not self.origins.keys() >= set(list_names(axis)):
@@ -229,6 +253,18 @@ class _Unfixing:
                 self._note(node, index, axes)
         return outputs, None
 
+    def _follow_counts(self, call: Call, places: Sequence[Place | None]) -> None:
+        """Keep the outputs that hold the number of samples. Raises SizeRefusal where samples meet it as a value."""
+        row = find_row(call)
+        sized = SIZE_OPERANDS.get(call.node.op, ())
+        counting = [number for number, place in enumerate(places) if place in self.counts and number not in sized]
+        if row is not None and not self.table.has_batch(row):
+            return
+        if counting and any(axes is not None and self.table.has_batch(axes) for axes in call.axes):
+            raise SizeRefusal("computes with the number of samples")
+        if counting or (row is not None and call.node.op == "Shape"):
+            self.counts.update((call.node, index) for index in range(len(call.shapes)))
+
     def _find_axes(self, place: Place) -> Axes | None:
         shape = self.shapes.get(place)
         return self.axes.get(place) or (None if shape is None else tuple(map(fix, shape)))
@@ -246,12 +282,15 @@ class _Unfixing:
         return tuple(map(fix, shape))
 
     def _rebuild(self) -> tuple[Graph, dict[Node, Node]]:
-        """Return the graph with all edits, and the images of its nodes."""
+        """Return the graph with all edits, and the images of its nodes; a constant that an edit replaced is gone."""
         taken = TakenNames(name for node in self.nodes for name in (node.name, node.details.label, *list_output_names(node)))
         computed = SizeNodes(ValueScope(), self.origins, taken.take)
         images: dict[Node, Node] = {}
         nodes: list[Node] = []
+        unread = self._list_unread()
         for node in self.nodes:
+            if node in unread:
+                continue
             operands, replaced = list_operands(node), dict[Entry, Entry]()
             for place, edit in self.edits.get(node, {}).items():
                 entry = operands[place]
@@ -263,6 +302,19 @@ class _Unfixing:
         source = self.graph.source.after_rewrite(images)
         graph = Graph(tuple(nodes), relink_all(self.graph.heads, images), self.graph.attrs, source, self.graph.extra)
         return graph, images
+
+    def _list_unread(self) -> set[Node]:
+        """Return the constants that only operands had which edits replace."""
+        replaced, read = set[Node](), {head.node for head in self.graph.heads}
+        for node in self.nodes:
+            operands = list_operands(node)
+            gone = {place for place, edit in self.edits.get(node, {}).items() if not edit.expands}
+            for place, entry in enumerate(operands):
+                if entry is not None:
+                    (replaced if place in gone else read).add(entry.node)
+            # What the bodies of a node capture follows its operands.
+            read.update(entry.node for entry in node.inputs[len(operands) - operands.count(None) :])
+        return {node for node in replaced - read if node.op == "Constant" or (not node.op and node not in self.fed)}
 
     def _restate(self, node: Node) -> Node:
         """Return a node whose stated types have free sizes: by the user's name, and open where they follow from others."""

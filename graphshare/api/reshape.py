@@ -1,0 +1,171 @@
+"""``reshape``: sizes of an ONNX model's inputs become the caller's choice, or numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from graphshare.analysis.free_sizes import BATCH, NamedShapes, Symbol, choose_symbols, join_places
+from graphshare.arguments import Natural, NotNegative, Positive, Seconds
+from graphshare.checkpoint.load import Model, Names, StrPath, as_checkpoint, as_names
+from graphshare.checkpoint.model import Checkpoint, follow_rewrite
+from graphshare.checkpoint.parameters import notes_on
+from graphshare.errors import Fault, UsageError, locate_refusals
+from graphshare.formats.model_format import Capability, require
+from graphshare.ir.graph import Entry, Node
+from graphshare.resources import resource_limits
+from graphshare.rewrite.fix_sizes import fix_sizes
+from graphshare.rewrite.free_sizes import (
+    FreedGraph,
+    find_batch,
+    find_batch_axes,
+    find_batch_places,
+    free_sizes,
+    list_inputs,
+    list_shapes,
+)
+from graphshare.text.summary import ShortRepr
+
+if TYPE_CHECKING:
+    from graphshare.verification.flow import ProofOptions
+    from graphshare.verification.free_sizes import SizesProof
+
+Sizes = Mapping[str, tuple[int | str | None, ...] | None]
+
+
+class Reshaping(ShortRepr, msgspec.Struct, frozen=True):
+    """The result of ``reshape``: the shapes of ``inputs`` and ``outputs`` by name, and the operators that it ``changed``.
+
+    A size is a number, the name of a free size, or None where it follows from others; a shape is None where its rank does.
+    ``proof`` is None where none was wanted.
+    """
+
+    inputs: Sizes
+    outputs: Sizes
+    changed: tuple[str, ...]
+    proof: SizesProof | None = None
+
+
+def reshape(
+    model: Model,
+    *,
+    shapes: NamedShapes | None = None,
+    dynamic_batch: bool = False,
+    fix_batch: Positive | None = None,
+    witness: Names = (),
+    feeds: Mapping[str, Any] | None = None,
+    sets: StrPath | Sequence[Mapping[str, Any]] | None = None,
+    rounds: Positive = 1,
+    seed: Natural = 0,
+    verify: bool = True,
+    tolerance: NotNegative | None = None,
+    max_memory: int | str | None = None,
+    time_limit: Seconds | None = None,
+) -> Checkpoint:
+    """Leave sizes of an ONNX model's inputs to its caller, or fix them, and find out what is known of the result.
+
+    In ``shapes`` a name frees a size and a number fixes it (``{"data": ("n", 3, "h", "w")}``; ``"32*h"`` is a multiple of
+    32); None leaves it. ``dynamic_batch`` frees the batch of all inputs, ``fix_batch`` fixes it. The targets of reshapes,
+    initial states, constants that are joined and the like follow; ``report`` of the result is a :class:`Reshaping`.
+
+    With ``verify`` both models run in onnxruntime. At the sizes of the file, and at fixed sizes, outputs are equal bit for
+    bit. Each sample of a batch has the values that the original gives for it, up to ``tolerance`` of the output's largest
+    number (by default 1e-4, of float16 1e-2, of float64 1e-9), and bit for bit the same when other samples change. At other
+    sizes the model is computed; each model of ``witness``, the same network exported at other sizes, is compared with it.
+    Constants that may come from a size that the file fixes are listed in the notes. Inputs are drawn with ``seed``, those of
+    ``feeds`` and ``sets`` from these values where sizes differ; ``rounds`` above 1 adds as many sets.
+
+    Raises:
+        UsageError: no size would change, a name is not that of an input, or a size gets two numbers; onnxruntime is wanted
+            and not installed.
+        RefusedError: the format has no sizes of its own; operators mix samples or take a fixed size; all are listed.
+        DisprovedError: onnxruntime computes something else, or nothing.
+    """
+    source = as_checkpoint(model)
+    require(source.graph, Capability.RESHAPE, where=source.where)
+    with resource_limits(max_memory, time_limit):
+        with locate_refusals(source):
+            symbols, numbers = _choose_sizes(source, shapes or {}, dynamic_batch, fix_batch)
+            if witness and (not symbols or not verify):
+                message = "`witness` is compared with free sizes, and " + (
+                    "none is free" if verify else "`verify=False` compares nothing"
+                )
+                raise UsageError(Fault(message, hint="leave it out"))
+            rewrite = free_sizes(source.graph, symbols, partial(_measure, source)) if symbols else None
+        result = source if rewrite is None else follow_rewrite(source, rewrite)
+        freed = result
+        if numbers:
+            with locate_refusals(source):
+                result = follow_rewrite(freed, fix_sizes(freed.graph, list_inputs(freed.graph), numbers))
+        proof = None
+        if verify:
+            from graphshare.verification.flow import make_options  # start-up: --help must not import numpy
+            from graphshare.verification.inputs import Inputs  # start-up: as above
+
+            options = make_options(Inputs(sets=sets, rounds=rounds, seed=seed), None, ())
+            options = options.with_values(feeds, None, source.graph)
+            proof = _prove(source, rewrite, freed, result if numbers else None, as_names(witness), options, tolerance)
+    notes = [*notes_on(source.parameter_file, source.graph), *result.notes]
+    changed: Sequence[Node] = ()
+    if rewrite is not None:
+        changed = rewrite.changed
+        notes += rewrite.notes
+        if proof is not None and not proof.tells_apart:
+            notes.append("all drawn samples have the same outputs, so only the operators show that no sample depends on others")
+    inputs, outputs = list_shapes(result.graph)
+    report = Reshaping(inputs, outputs, tuple(node.details.label or node.name for node in changed), proof)
+    return msgspec.structs.replace(result, report=report, notes=tuple(notes))
+
+
+def _choose_sizes(
+    source: Checkpoint, shapes: NamedShapes, dynamic_batch: bool, fix_batch: int | None
+) -> tuple[list[Symbol], dict[tuple[str, int], int]]:
+    """Return the sizes that become free, and the numbers that others get, by (input, axis).
+
+    A fixed size that gets another number is both: it is freed first, by a name of its own.
+    """
+    inputs = list_inputs(source.graph)
+    axes = find_batch_axes(source.graph, inputs)
+    if dynamic_batch and fix_batch is not None:
+        raise UsageError(Fault("`dynamic_batch` and `fix_batch` cannot be combined", hint="leave one of them out"))
+    symbols = choose_symbols(shapes, dynamic_batch, inputs, lambda: find_batch(inputs, axes))
+    wanted = {(name, axis): size for name, shape in shapes.items() for axis, size in enumerate(shape) if isinstance(size, int)}
+    if fix_batch is not None:
+        wanted |= dict.fromkeys(find_batch_places(inputs, axes), fix_batch)
+    numbers = {(name, axis): size for (name, axis), size in wanted.items() if inputs[name][axis] != size}
+    moved: dict[tuple[int, int, bool], list[tuple[str, int]]] = {}
+    for (name, axis), size in numbers.items():
+        if isinstance(own := inputs[name][axis], int):
+            moved.setdefault((own, size, axis == axes[name]), []).append((name, axis))
+    for (_, _, is_batch), places in moved.items():
+        symbols.append(join_places(BATCH if is_batch else "{}.{}".format(*places[0]), places))
+    if not symbols and not numbers:
+        hint = "`dynamic_batch` frees the batch, `shapes={'data': ('n', 3, 'h', 'w')}` sizes by name; a number fixes one"
+        raise UsageError(Fault("no size changes", hint=hint))
+    return symbols, numbers
+
+
+def _prove(
+    source: Checkpoint,
+    rewrite: FreedGraph | None,
+    freed: Checkpoint,
+    fixed: Checkpoint | None,
+    witness: Sequence[str],
+    options: ProofOptions,
+    tolerance: float | None,
+) -> SizesProof:
+    from graphshare.verification.free_sizes import SizesProof, prove_fixed, prove_sizes  # start-up: as above
+
+    proof = SizesProof() if rewrite is None else prove_sizes(freed, rewrite, source, witness, options, tolerance)
+    return proof if fixed is None else msgspec.structs.replace(proof, fixed=prove_fixed(fixed, freed, options))
+
+
+def _measure(
+    model: Checkpoint, entries: Sequence[Entry], shapes: Mapping[str, Sequence[int]]
+) -> Mapping[tuple[Node, int], Sequence[int]]:
+    from graphshare.verification.free_sizes import measure_shapes  # start-up: --help must not import numpy
+
+    return measure_shapes(model, entries, shapes)

@@ -1,0 +1,101 @@
+"""``graphshare reshape``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from graphshare.api.reshape import Reshaping, reshape
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.cli import options, proof_options
+from graphshare.cli.command import Command
+from graphshare.cli.console import say
+from graphshare.cli.output import format_name_list, say_written, write_result
+from graphshare.text.format import escape_control, format_count, format_dims
+
+EXAMPLES = {
+    "reshape": [
+        ("a batch of any size", "graphshare reshape lenet.onnx --dynamic-batch -o batched.onnx"),
+        ("a batch of four", "graphshare reshape lenet.onnx --fix-batch 4 -o four.onnx"),
+    ],
+}
+
+
+@click.command("reshape", cls=Command, brief=1)
+@options.rewriting_onnx
+@options.named_shapes
+@options.feeds
+@proof_options.sets
+@proof_options.rounds
+@proof_options.seed
+@options.dynamic_batch
+@click.option("--fix-batch", type=click.IntRange(min=1), metavar="N", help="Fix the batch of all inputs at N.")
+@click.option("--witness", metavar="MODEL", multiple=True, help="Compare with the same network exported at other sizes.")
+@options.no_verify("Skip the proof in onnxruntime.")
+@options.tolerance
+@options.max_memory
+@options.time_limit
+def command(
+    source: Checkpoint,
+    output: Mapping[str, Any],
+    feeds: tuple[str, ...],
+    rounds: int | None,
+    seed: int | None,
+    **settings: Any,
+) -> None:
+    """Free or fix the sizes of an ONNX model's inputs.
+
+    In --shape a name leaves a size to the caller of the model, and a number fixes it. What depends on a free size follows: the
+    targets of reshapes, initial states, constants that are joined with samples, types. An operator that mixes samples, or takes
+    a fixed size where there would be a free one, is named, and nothing is written.
+
+    onnxruntime runs the original and the result. Outputs at the sizes of the file, and at fixed sizes, are equal bit for bit.
+    Three batches of other sizes are compared sample by sample with the original, up to --tolerance (1e-4 of the largest number,
+    of float16 1e-2), and a sample must not change when others do.
+
+    For other axes the file cannot be a witness: constants in it may come from the size that it had. The result is computed at
+    three sizes, none a multiple of it; a network that needs multiples is freed with --shape data=1,3,32*h,32*w. Constants that
+    may come from the fixed size are warnings, each with its node. With --witness the result is compared, as by `compare`, with
+    the same network exported at other sizes.
+
+    Inputs are drawn. A model that only accepts certain numbers is proved on those of --feed and --inputs; for other sizes
+    numbers are taken from among them.
+
+    Sizes of an MXNet graph are chosen by `graphshare export --shape`.
+    """
+    values = proof_options.load_values(feeds, None)
+    result = reshape(source, feeds=values, rounds=rounds or 1, seed=seed or 0, **settings)
+    outputs = write_result(result, output, report={"reshaping": result.report})
+    if outputs is not None:
+        for line in _describe(result.report):
+            say(line)
+        say_written(outputs)
+
+
+def _describe(report: Reshaping) -> Iterator[str]:
+    """Yield the shapes of inputs and outputs, what follows, and what is known of the result."""
+    for what, values in (("input", report.inputs), ("output", report.outputs)):
+        for name, shape in values.items():
+            yield f"{what} {escape_control(name)} {escape_control(format_dims(shape))}"
+    if report.changed:
+        yield f"changed: {format_name_list(list(report.changed))}"
+    proof = report.proof
+    if proof is None:
+        yield "NOT PROVED: it was not compared with the original"
+        return
+    equal = f"{format_count(proof.outputs or proof.fixed, 'output')} equal bit for bit at "
+    places = ["the sizes of the file" if proof.outputs else "", "the fixed sizes" if proof.fixed else ""]
+    # What was compared at the sizes of the file proves nothing of other ones.
+    text = ("" if proof.sizes and not proof.witnesses else "proved: ") + equal + " and ".join(filter(None, places))
+    text += "" if proof.optimized else " without optimizations"
+    if proof.batches:
+        sizes = ", ".join(map(str, proof.batches))
+        text += f"; samples in batches of {sizes} match those by themselves, up to {proof.of_largest:.3g} of the largest value"
+    yield text
+    if proof.sizes:
+        tried = "; ".join(", ".join(f"{name} {size}" for name, size in each.items()) for each in proof.sizes)
+        yield f"computed at {tried}" + ("" if proof.witnesses else "; nothing to compare with (--witness MODEL)")
+    for path, verdict in proof.witnesses:
+        yield f"compared with {escape_control(path)}: {verdict}"

@@ -1,0 +1,109 @@
+"""Rules for operators that compute each sample by itself from several operands, such as attention and sampling on a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from graphshare.formats.onnx.free_axes import Axes, Axis, Call, Edit, SizeRefusal, fix, is_free
+
+
+class BySample(msgspec.Struct, frozen=True):
+    """Where operands have the samples, by position: of ``operands`` all have them, of ``broadcast`` those that are not 1.
+
+    ``like`` lists for each output the operands whose axes it may have, the first that is there counts; ``at`` is the axis of
+    its samples, by the output, where that is not the first.
+    """
+
+    operands: Mapping[int, int]
+    like: Sequence[Sequence[int]]
+    broadcast: Mapping[int, int] = {}
+    at: Mapping[int, int] = {}
+
+
+def _first(*places: int) -> Mapping[int, int]:
+    return dict.fromkeys(places, 0)
+
+
+BY_SAMPLE = {
+    "Attention": BySample(_first(0, 1, 2, 4, 5, 6), ((0,), (4, 1), (5, 2), (0,)), {3: -4}),
+    "CausalConvWithState": BySample(_first(0, 3), ((0,), (3,))),
+    "Col2Im": BySample(_first(0), ((),)),
+    "DeformConv": BySample(_first(0, 2, 4), ((0,),)),
+    "LinearAttention": BySample(_first(0, 1, 2, 3, 4, 5), ((0,), (3,))),
+    "RotaryEmbedding": BySample(_first(0, 3), ((0,),), {1: -3, 2: -3}),
+    "TensorScatter": BySample(_first(0, 1, 2), ((0,),)),
+}
+BY_SAMPLE_FUSED = {
+    "Attention": BySample({0: 0, 3: 0, 4: 1}, ((0,), (4,)), {5: -4}, {1: 1}),
+    "EmbedLayerNormalization": BySample(_first(0, 1, 7, 8), ((0,), (0,), (0,))),
+    "GroupQueryAttention": BySample(_first(0, 1, 2, 3, 4, 5, 9), ((0,), (3, 1), (4, 2)), {10: -4}),
+    "MultiHeadAttention": BySample(_first(0, 1, 2, 4, 6, 7), ((0,), (6, 1), (7, 2)), {5: -4}),
+    "RotaryEmbedding": BySample(_first(0, 1), ((0,),)),
+}
+"""Those of onnxruntime's own operators."""
+
+
+def find_by_sample(rule: BySample, call: Call) -> list[Axes | None]:
+    """Return the axes of the outputs; an operand that has one sample for all is expanded. Raises SizeRefusal."""
+    batch = _find_batch(rule, call)
+    return [
+        None if shape is None else _follow(call, rule.like[index], shape, rule.at.get(index, 0), batch)
+        for index, shape in enumerate(call.list_shapes())
+    ]
+
+
+def sample_grid(call: Call) -> list[Axes | None]:
+    """Return the axes of GridSample: height and width are those of the grid. Raises SizeRefusal."""
+    batch = _find_batch(BySample(_first(0, 1), ()), call)
+    data, grid = call.data, call.get_axes(1)
+    return [(grid[0] if batch is None else batch, data[1], *grid[1:-1])]
+
+
+def _follow(call: Call, places: Sequence[int], shape: Sequence[int], at: int, batch: Axis | None) -> Axes:
+    """Return the axes of an output of this shape: those of the first operand in ``places``, with the samples at ``at``."""
+    place = next((place for place in places if call.has(place)), None)
+    like = () if place is None else call.get_axes(place)
+    if len(like) == len(shape):
+        axes = [
+            call.table.derive(axis, size) if number != at else axis
+            for number, (axis, size) in enumerate(zip(like, shape, strict=True))
+        ]
+    else:
+        others = [axis for operand in call.axes for axis in operand or () if axis != batch]
+        if any(map(call.table.is_new, filter(is_free, others))):
+            raise SizeRefusal("has an unknown effect on a size that is free")
+        axes = [*map(fix, shape)]
+    return tuple(batch if number == at and batch is not None else axis for number, axis in enumerate(axes))
+
+
+def _find_batch(rule: BySample, call: Call) -> Axis | None:
+    """Return the batch axis, None where no operand has any. Raises SizeRefusal where they are elsewhere."""
+    batches: dict[Axis, None] = {}
+    for place, axes in enumerate(call.axes):
+        at = _count_from_end(rule, place, axes or ())
+        for number, axis in enumerate(axes or ()):
+            if call.table.has_batch([axis]):
+                if number != at:
+                    raise SizeRefusal("works along the samples")
+                batches[axis] = None
+    if len(batches) > 1:
+        raise SizeRefusal("has different samples in its operands")
+    batch = next(iter(batches), None)
+    for place in (*rule.operands, *rule.broadcast) if batch is not None else ():
+        axes = call.get_axes(place) if call.has(place) else ()
+        at = _count_from_end(rule, place, axes)
+        if at is None or not 0 <= at < len(axes) or axes[at] == batch:
+            continue
+        if axes[at]:
+            raise SizeRefusal(f"has a fixed size of {call.table.count(axes[at])} on an axis whose size is free")
+        if place in rule.operands:
+            call.edits[place] = Edit(tuple([batch or () if number == at else () for number in range(len(axes))]), expands=True)
+    return batch
+
+
+def _count_from_end(rule: BySample, place: int, axes: Axes) -> int | None:
+    """Return the axis on which an operand may have the samples; from the end for one that is broadcast."""
+    at = rule.operands.get(place, rule.broadcast.get(place))
+    return at if at is None or at >= 0 else len(axes) + at

@@ -1,0 +1,46 @@
+"""Fixed sizes of a model whose inputs have free ones: types state the numbers, and no operator changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from graphshare.errors import Fault, UsageError
+from graphshare.formats.model_format import find_format
+from graphshare.formats.onnx.compose import restate_shapes
+from graphshare.formats.onnx.stored import list_output_names
+from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
+from graphshare.ir.rebuild import rebuild_graph
+
+Size = int | str | None
+
+
+def fix_sizes(graph: Graph, inputs: Mapping[str, Sequence[Size]], sizes: Mapping[tuple[str, int], int]) -> Rewrite:
+    """Return the rewrite in which ``inputs``, by name with their shapes, have ``sizes``, by (input, axis).
+
+    A size with a name is fixed wherever it stands.
+
+    Raises:
+        UsageError: a name gets two numbers; all are listed.
+    """
+    numbers: dict[str, int] = {}
+    faults = []
+    for (name, axis), number in sizes.items():
+        symbol = inputs[name][axis]
+        if isinstance(symbol, str) and numbers.setdefault(symbol, number) != number:
+            faults.append(Fault(f"the size {symbol!r} gets two numbers, {numbers[symbol]} and {number}", node=name))
+    if faults:
+        raise UsageError(faults)
+
+    def fix(shape: Sequence[Size]) -> list[Size]:
+        return [numbers.get(size, size) if isinstance(size, str) else size for size in shape]
+
+    fixed = {name: [sizes.get((name, axis), size) for axis, size in enumerate(fix(shape))] for name, shape in inputs.items()}
+    known = {name: [size if isinstance(size, int) else None for size in shape] for name, shape in fixed.items()}
+    names = [(node, list_output_names(node)) for node in graph.nodes if node.op]
+    entries = [Entry(node, index) for node, row in names for index, name in enumerate(row) if name]
+    shapes: dict[Node, dict[int, Sequence[Size]]] = {n: {0: fixed[n.name]} for n in graph.variables() if n.name in fixed}
+    for (node, index), kind in find_format(graph).find_types(graph, entries, shapes=known, independent=True).items():
+        if (shape := kind.parts[1]) is not None:
+            shapes.setdefault(node, {})[index] = fix(shape)
+    changed, images = rebuild_graph(graph, lambda node: restate_shapes(node, shapes[node]) if node in shapes else node)
+    return Rewrite(changed, (Branch("", graph, images),))

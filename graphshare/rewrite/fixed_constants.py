@@ -1,0 +1,171 @@
+"""Constants that may come from a size that a file fixes: an exporter folds what it computes from a size into a number.
+
+Nothing in the file tells such a number from one that means something else, so what is listed is a suspicion: a number that
+meets a value which depends on the free size, and is that size, the last place of it, a part or a product of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from math import isclose
+
+from graphshare.formats.onnx.facts import read_constant
+from graphshare.formats.onnx.free_axes import Axes, is_free
+from graphshare.formats.onnx.integer_inputs import read_numbers
+from graphshare.formats.onnx.protobuf import WireError
+from graphshare.ir.graph import Entry, Node
+from graphshare.ir.walk import list_operands
+
+_LARGEST = 1 << 16  # bytes of a constant that is read
+_LEAST = 3  # of smaller sizes the numbers are everywhere: 2, 1, a half
+_STRIDES = (2, 4, 8, 16, 32)
+_NUMBERS = frozenset("Add Clip Div Equal Greater GreaterOrEqual Less LessOrEqual Max Min Mod Mul Sub Where".split())
+"""Operators that compute with a number, or compare with it."""
+_PLACES = frozenset("Add Cast Expand Gather Mul Sub".split())
+"""Operators whose constant operand may be the places of a sequence; that of Expand is the first."""
+_PASSED_ON = frozenset("Cast Identity Reshape Squeeze Unsqueeze".split())
+_POOLS = frozenset("AveragePool LpPool MaxPool".split())
+
+_STATED = ("value_float", "value_floats", "value_int", "value_ints")
+Place = tuple[Node, int]
+
+
+class FixedConstants:
+    """Finds such constants. ``sizes`` are the numbers of free sizes in the file by name, ``axes`` those of values."""
+
+    def __init__(
+        self, nodes: Sequence[Node], inputs: Sequence[Node], sizes: Mapping[str, int], axes: Mapping[Place, Axes]
+    ) -> None:
+        self._nodes, self._axes = nodes, axes
+        self._sizes = {number: name for name, number in reversed([*sizes.items()]) if number >= _LEAST}
+        numbers = [number for number in sizes.values() if number >= _LEAST]
+        self._products = [a * b for place, a in enumerate(numbers) for b in numbers[place + 1 :]]
+        self._listed: set[Node] = set()
+        self._dependent = set(inputs)
+        for node in nodes:
+            if any(entry.node in self._dependent for entry in node.inputs):
+                self._dependent.add(node)
+
+    def list_notes(self) -> list[str]:
+        """Return a note on each constant, with its node."""
+        return [
+            f"{node.op} {node.details.label or node.name!r}: {text}: it may come from the fixed size, so check it or compare "
+            "with `witness`"
+            for node in self._nodes
+            for text in self._find(node)
+        ]
+
+    def _find(self, node: Node) -> Iterator[str]:
+        operands = list_operands(node)
+        if node in self._dependent:
+            if node.op in _POOLS:
+                yield from self._find_kernel(node, operands)
+            if node.op in ("Gather", "Slice", "TopK"):
+                yield from self._find_ends(node, operands)
+            elif node.op in _NUMBERS:
+                for entry in self._list_constants(operands):
+                    yield from self._match_scalar(entry)
+        if node.op in _PLACES:
+            for entry in self._list_constants(operands[:1] if node.op == "Expand" else operands):
+                yield from self._match_places(entry, is_index=node.op in ("Cast", "Gather"))
+
+    def _list_constants(self, operands: Sequence[Entry | None]) -> list[Entry]:
+        return [entry for entry in operands if entry is not None and entry.node not in self._dependent]
+
+    def _find_kernel(self, node: Node, operands: Sequence[Entry | None]) -> Iterator[str]:
+        """Yield a window as large as what it moves over: a mean over all places that was written for one size."""
+        assert operands[0] is not None
+        axes = self._axes.get((operands[0].node, operands[0].index), ())[2:]
+        kernel = _parse_numbers(node.attrs.get("kernel_shape", ""))
+        for axis, size in zip(axes, kernel, strict=False):
+            if is_free(axis) and size in self._sizes:
+                yield f"its window of {size:g} is {self._name(int(size))}"
+                return
+
+    def _find_ends(self, node: Node, operands: Sequence[Entry | None]) -> Iterator[str]:
+        """Yield an index, a start or end, or a count that is the size of its axis or the last place on it."""
+        data = operands[0]
+        axes = self._axes.get((data.node, data.index), ()) if data is not None else ()
+        if not any(map(is_free, axes)):
+            return
+        for place in (1, 2) if node.op == "Slice" else (1,):
+            numbers = read_numbers(operands[place]) if place < len(operands) else None
+            for number in dict.fromkeys(numbers or ()):
+                if number in self._sizes:
+                    yield f"{number} is {self._name(number)}"
+                elif number + 1 in self._sizes and node.op != "TopK":
+                    yield f"{number} is the last place of {self._name(number + 1)}"
+
+    def _match_scalar(self, entry: Entry) -> Iterator[str]:
+        """Yield a number that is a size, or follows from one."""
+        values = set(self._read(entry))
+        if len(values) != 1:
+            return
+        (value,) = values
+        for product in self._products:
+            if any(isclose(value, number, rel_tol=1e-6) for number in (product, 1 / product)):
+                yield f"{value:g} follows from {product}, the product of two sizes"
+                return
+        for size in self._sizes:
+            for text, number in _list_forms(size):
+                if isclose(value, number, rel_tol=1e-6):
+                    yield f"{value:g} is {text.format(self._name(size))}"
+                    return
+
+    def _match_places(self, entry: Entry, *, is_index: bool) -> Iterator[str]:
+        """Yield numbers that count on from a size: the places of what follows a past of that length; one alone is an index."""
+        values, origin = self._read(entry), _find_origin(entry)
+        counts_on = all(later - earlier == 1 for earlier, later in pairwise(values))
+        if values and counts_on and values[0] in self._sizes and (len(values) > 1 or is_index):
+            if origin in self._listed:  # by the operator before
+                return
+            self._listed.add(origin)
+            listed = ", ".join(f"{value:g}" for value in values[:3]) + ("..." if len(values) > 3 else "")
+            yield f"{listed} counts on from {self._name(int(values[0]))}"
+
+    def _read(self, entry: Entry) -> list[float]:
+        node = _find_origin(entry)
+        if node.op not in ("", "Constant"):
+            return []
+        stated = [node.attrs[name] for name in _STATED if node.op and name in node.attrs]
+        if stated:
+            return _parse_numbers(stated[0])
+        try:
+            _, _, numbers = read_constant(node, _LARGEST)
+        except WireError:  # onnxruntime says what is wrong with it
+            return []
+        return [float(number) for number in numbers or () if not isinstance(number, bytes)]
+
+    def _name(self, size: int) -> str:
+        return f"the size {self._sizes[size]}" if not self._sizes[size].startswith("size ") else f"a size, {size},"
+
+
+def _parse_numbers(text: str) -> list[float]:
+    """Return the numbers in the text of an attribute; none where it holds something else, as a faulty file may."""
+    try:
+        return [float(number) for number in text.strip("[]").split(", ") if number not in ("", "...")]
+    except ValueError:
+        return []
+
+
+def _find_origin(entry: Entry) -> Node:
+    """Return the node whose numbers a value has, perhaps in another shape or dtype."""
+    while entry.node.op in _PASSED_ON and entry.node.inputs:
+        entry = entry.node.inputs[0]
+    return entry.node
+
+
+def _list_forms(size: int) -> Iterator[tuple[str, float]]:
+    """Yield numbers that follow from a size, each with words for it."""
+    yield "{}", size
+    yield "{}", -size
+    yield "1 / {}", 1 / size
+    if size > _LEAST:
+        yield "1 less than {}", size - 1
+    if size > 4:  # the root of 4 is 2, which is everywhere
+        yield "the root of {}", size**0.5
+        yield "1 / the root of {}", size**-0.5
+    for stride in _STRIDES if size >= 2 * _STRIDES[-1] else ():
+        yield f"{stride} times {{}}", size * stride
+        yield f"1 / {stride} / {{}}", 1 / (size * stride)
