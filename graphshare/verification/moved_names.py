@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,12 +21,12 @@ from graphshare.verification.comparison import Tolerance, Tolerate, compare_valu
 from graphshare.verification.noise import find_operator
 from graphshare.verification.other_inputs import MASKS
 from graphshare.verification.parts import ModelValues, compute_part, is_array
-from graphshare.verification.region_plan import Cone, Pair, Planner, RegionPlan, get_place
+from graphshare.verification.region_plan import AnalyzedModel, Cone, Pair, Planner, RegionPlan, get_place
 
 _NEARER = 10.0
 """How many times nearer than its namesake a value must be to be the one that a name has moved to."""
-_LIKE = 1e-2
-"""How far apart, relative to themselves, the largest numbers of values may be that are compared."""
+_LIKE = 1e-3
+"""How far apart the largest numbers, and the means, of values may be that are compared, as a part of the largest."""
 _ROUNDED = 10.0
 """How many times the tolerance of a region the values of two whole models may be apart."""
 
@@ -70,40 +70,64 @@ def find_equal(planner: Planner, draw: Sequence[ModelValues], cones: Sequence[Co
 
     A value that a mask lets through unchanged is equal to the one before it, so both must be of masks, or neither.
     """
-    entries = []
-    for side in (0, 1):
-        ends = {end[side].node for cone in cones for end in cone.ends}
-        nodes = dict.fromkeys(node for cone in cones for node in cone.sides[side] if node not in ends)
-        entries.append([e for node in nodes for e in islice(visible_outputs(node), 1)])
+    entries = [_list_inner(cones, side) for side in (0, 1)]
     try:
-        values = [
-            compute_part(side.model, own, each.inputs) for side, own, each in zip(planner.sides, entries, draw, strict=True)
-        ]
+        left, right = (
+            [_Value(entry, value, _sum_up(value)) for entry, value in zip(own, values, strict=True) if _is_telling(value)]
+            for own, values in zip(entries, map(_compute_inner, planner.sides, entries, draw), strict=True)
+        )
     except MemoryLimitError:
         raise
     except GraphshareError:
         return {}
-    by_kind: dict[Any, list[tuple[Entry, Array, float]]] = {}
-    for entry, value in zip(entries[1], values[1], strict=True):
-        if _is_telling(value):
-            by_kind.setdefault((value.shape, find_operator(entry) in MASKS), []).append((entry, value, find_largest(value)))
     pairs: dict[Place, Entry] = {}
-    for entry, value in zip(entries[0], values[0], strict=True):
-        if not _is_telling(value):
-            continue
-        candidates, largest = by_kind.get((value.shape, find_operator(entry) in MASKS), []), find_largest(value)
-        near = [each for each in candidates if abs(each[2] - largest) <= _LIKE * largest]
-        equal = [each for each in near if compare_values(each[1], value, _loosen(tolerate(value, each[1])))]
-        chosen = min(equal, key=lambda each: each[0].node.op != entry.node.op, default=None)
+    for value in left:
+        equal = [other for other in right if _is_equal(value, other, tolerate)]
+        chosen = min(equal, key=lambda each: each.entry.node.op != value.entry.node.op, default=None)
         if chosen is not None:
-            pairs[get_place(entry)] = chosen[0]
-            candidates.remove(chosen)
+            pairs[get_place(value.entry)] = chosen.entry
+            right = [other for other in right if other is not chosen]
     return pairs
 
 
+class _Value(NamedTuple):
+    """A value that was computed, and what tells it from most others."""
+
+    entry: Entry
+    array: Array
+    summary: Array
+
+
+def _list_inner(cones: Sequence[Cone], side: int) -> list[Entry]:
+    """Return the values of a side of regions before their ends."""
+    ends = {end[side].node for cone in cones for end in cone.ends}
+    nodes = dict.fromkeys(node for cone in cones for node in cone.sides[side] if node not in ends)
+    return [entry for node in nodes for entry in islice(visible_outputs(node), 1)]
+
+
+def _compute_inner(side: AnalyzedModel, entries: Sequence[Entry], values: ModelValues) -> list[Any]:
+    return compute_part(side.model, entries, values.inputs) if entries else []
+
+
+def _is_equal(value: _Value, other: _Value, tolerate: Tolerate) -> bool:
+    """Whether two values are equal but for rounding, both of masks or neither."""
+    kinds = [(each.array.shape, find_operator(each.entry) in MASKS) for each in (value, other)]
+    # A comparison of all numbers takes long, and few values are near each other on average.
+    if kinds[0] != kinds[1] or not np.all(np.abs(other.summary - value.summary) <= _LIKE * value.summary[0]):
+        return False
+    return bool(compare_values(other.array, value.array, _loosen(tolerate(value.array, other.array))))
+
+
+def _sum_up(value: Array) -> Array:
+    """Return the largest number of an array, and the means of its numbers and of their magnitudes, none of them infinite."""
+    wide = value.astype(np.float64) / value.size
+    return np.array([find_largest(value), wide.sum(), np.abs(wide).sum()])
+
+
 def _is_telling(value: Any) -> bool:
-    """Whether a value is an array of floats that few others equal by chance."""
-    return is_array(value) and value.dtype.kind == "f" and value.size > 1 and bool(np.ptp(value))
+    """Whether a value is an array of finite floats that few others equal by chance."""
+    is_number = is_array(value) and value.dtype.kind == "f" and value.size > 1 and bool(np.isfinite(value).all())
+    return is_number and bool(value.min() != value.max())
 
 
 def _loosen(tolerance: Tolerance) -> Tolerance:
