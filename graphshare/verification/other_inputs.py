@@ -183,7 +183,7 @@ class Trial(Struct, frozen=True, eq=False):
         while True:
             left, right = (set(part.touched.values()) for part in parts)
             # A side that reads nothing but sizes computes from others what the other side reads.
-            unlike = left ^ right ^ (_list_values(parts[0]) ^ _list_values(parts[1]))
+            unlike = left ^ right | _list_values(parts[0]) ^ _list_values(parts[1])
             if not unlike:
                 return parts
             if known == (left | right) - unlike:
