@@ -107,7 +107,7 @@ def read_linear(step: AffineStep, kernel: Constant, rank: int | None) -> AffineV
     """Return the value of a linear operator with a kernel; None where its bias is not by channel."""
     shift = np.zeros(()) if step.shift is None else _read(step.shift) * step.shift_factor
     # A convolution states its bias by channel, in no shape that broadcasts.
-    bias = _split_channels(shift.reshape(-1, *[1] * (-step.axis - 1)) if shift.ndim == 1 else shift, step.axis)
+    bias = _split_channels(shift.reshape(-1, *[1] * (-step.axis - 1)) if shift.ndim == 1 else shift, step.axis, rank)
     constants = [kernel] if step.shift is None else [kernel, step.shift]
     if bias is None or not fits((kernel.shape[step.out_axis],), bias.shape):
         return None
@@ -162,9 +162,13 @@ def fits(*shapes: tuple[int, ...]) -> bool:
 
 def _split_change(before: AffineValue, axis: int, change: Change) -> list[Array]:
     """Return the numbers of a change by channel of a linear operator; none where it has others."""
-    split = [_split_channels(each, axis) for each in change.arrays]
+    split = [_split_channels(each, axis, before.rank) for each in change.arrays]
     known = [each for each in split if each is not None]
-    return known if len(known) == len(split) and fits(*before.shapes, *(each.shape for each in known)) else []
+    shapes = *before.shapes, *(each.shape for each in known)
+    if len(known) < len(split) or not fits(*shapes):
+        return []
+    # Several numbers make several channels of one, which the kernel does not have.
+    return known if np.broadcast_shapes(*shapes) == np.broadcast_shapes(*before.shapes) else []
 
 
 def _find_coarsest(constants: Sequence[Constant]) -> str:
@@ -181,10 +185,10 @@ def _trim(array: Array) -> Array:
     return array.reshape(array.shape[axes:])
 
 
-def _split_channels(array: Array, axis: int) -> Array | None:
+def _split_channels(array: Array, axis: int, rank: int | None) -> Array | None:
     """Return the number of each channel of an array that broadcasts, or the one number of all; None where it has others."""
-    # A product of matrices has two axes or more.
-    if array.ndim > max(1 - axis, 2):
+    # A product of matrices has two axes or more. An array with more of them than the value makes another rank.
+    if array.ndim > (max(1 - axis, 2) if rank is None else rank):
         return None
     trimmed = _trim(array)
     if not trimmed.ndim:

@@ -184,17 +184,19 @@ class _Expressions:
         self.steps = 0.0
 
     def number(self, affine: AffineValue, side: int) -> int:
-        """Return the number of an affine value: on the right that of a left one with the same numbers, but for rounding."""
+        """Return the number of an affine value: that of an earlier one with the same numbers, on the right but for rounding."""
         if affine.is_itself:
             return int(affine.core[1])  # type: ignore[index]
         same = self._numbers.get(affine.identity)
         if same is not None:
             return same
         known = self._by_core.setdefault(affine.core, [])
-        measured = [(measure(self._affine[number], affine, most=LIMIT)[0], number) for number in (known if side else [])]
+        # Adding 0 changes no number on the left either: the right would be near two, and only one of them is read.
+        limit = LIMIT if side else 0.0
+        measured = [(measure(self._affine[number], affine, most=limit)[0], number) for number in known]
         # Of several that are near, such as those of two branches, the nearest one is meant.
         steps, nearest = min(measured, default=(float("inf"), 0))
-        if steps <= LIMIT:
+        if steps <= limit:
             self.steps = max(self.steps, steps)
             return nearest
         number = self._numbers[affine.identity] = self._table.number("affine", len(self._table.keys))

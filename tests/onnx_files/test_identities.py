@@ -96,6 +96,20 @@ EXACT = {
         f"<{_ints('k', 2, -1)}> {{y = Reshape(x, k)}}",
         f"<{_ints('f', -1)}, {_ints('k', 2, -1)}> {{a = Reshape(x, f) y = Reshape(a, k)}}",
     ),
+    "a Reshape of samples by 0 and by -1": Pair(
+        "(float[N,3,4] x) => (float[A,B] y)",
+        f"<{_ints('k', 0, -1)}> {{y = Reshape(x, k)}}",
+        f"<{_ints('k', -1, 12)}> {{y = Reshape(x, k)}}",
+    ),
+    "a Flatten of samples": Pair(
+        "(float[N,3,4] x) => (float[A,B] y)", "y = Flatten(x)", f"<{_ints('k', -1, 12)}> {{y = Reshape(x, k)}}"
+    ),
+    "a Reshape of samples that changes nothing": Pair(
+        _X, "y = Relu(x)", f"<{_ints('k', -1, 4)}> {{a = Reshape(x, k) y = Relu(a)}}"
+    ),
+    "LayerNormalization's axis from the last": Pair(
+        _X, _V + " {y = LayerNormalization <axis = 1> (x, v)}", _V + " {y = LayerNormalization(x, v)}"
+    ),
     "Reshapes of static shapes": Pair(
         _FIXED,
         f"<{_ints('k', 4, 2)}> {{y = Reshape(x, k)}}",
@@ -523,6 +537,21 @@ UNLIKE = {
         _NORM + " {y, a, c = BatchNormalization <training_mode = 1> (x, s, b, m, v)}",
         _NORM + " {y, a, c = BatchNormalization <training_mode = 1, momentum = 0.5> (x, s, b, m, v)}",
         14,
+    ),
+    "a Reshape of two open sizes": Pair(
+        "(float[N,M] x) => (float[A,B] y)",
+        f"<{_ints('k', -1, 2)}> {{y = Reshape(x, k)}}",
+        f"<{_ints('k', 2, -1)}> {{y = Reshape(x, k)}}",
+    ),
+    "a Reshape of samples to other rows": Pair(
+        "(float[N,3,4] x) => (float[A,B] y)",
+        f"<{_ints('k', -1, 12)}> {{y = Reshape(x, k)}}",
+        f"<{_ints('k', -1, 6)}> {{y = Reshape(x, k)}}",
+    ),
+    "LpNormalization along another axis": Pair(
+        "(float[2,4,4] x) => (float[A,B,C] y)",
+        "y = LpNormalization <axis = 1> (x)",
+        "y = LpNormalization <axis = 2> (x)",
     ),
     "Concat of two": Pair(_X, "y = Concat <axis = 0> (x, x)", "y = Concat <axis = 0> (x)"),
 }

@@ -621,3 +621,47 @@ def test_odd_operands_and_attributes_end_nothing(op: str, tmp_path: Path) -> Non
         except GraphshareError:
             outcomes.add("refused")
     assert outcomes <= {"refused", "not equal", "not proved", "not judged"}
+
+
+@pytest.mark.parametrize("share", [1.0, 1.01])
+def test_one_channel_that_is_made_several_is_compared(share: float, tmp_path: Path) -> None:
+    """A convolution to one channel times five numbers has five channels, which its weights have not."""
+    kernel, scale = np.full((1, 2, 1, 1), 0.75, "f"), np.arange(1, 6, dtype="f").reshape(5, 1, 1)
+    one, other = (
+        build([("Conv", "x w", name, {}), ("Mul", f"{name} s", "y", {})], {"w": kernel * factor, "s": numbers}, [1, 2, 3, 3])
+        for name, factor, numbers in (("h", 1, scale), ("k", 3, scale / 3 * np.float32(share)))
+    )
+    assert compare(tmp_path, one, other).outcome == ("equal" if share == 1 else "not equal")
+
+
+def test_an_axis_more_is_another_rank(tmp_path: Path) -> None:
+    """A vector times a matrix is a vector, and a matrix of one row that is added makes one of it."""
+    constants = {"w": np.eye(3, dtype="f") * 2, "c": np.arange(3, dtype="f"), "d": np.arange(3, dtype="f").reshape(1, 3)}
+    vector, matrix = (build([("MatMul", "x w", "h", {}), ("Add", f"h {name}", "y", {})], constants, [3]) for name in ("c", "d"))
+    report = compare(tmp_path, vector, matrix)
+    assert report.outcome == "not equal"
+    assert not any(region.steps for each in report.branches[0].regions for region in each.regions)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 4), (4,)])
+def test_zeros_that_are_added_are_no_step(shape: Sequence[int], tmp_path: Path) -> None:
+    """The verdict was another one when the model with the zeros came first."""
+    rng = np.random.default_rng(0)
+    kernel, scale = rng.standard_normal((3, 4)).astype("f"), np.full(4, 4, "f")
+    plain = build([("MatMul", "x w", "h", {}), ("Div", "h s", "y", {})], {"w": kernel, "s": scale}, [2, 3])
+    nodes = [("MatMul", "x w", "h", {}), ("Mul", "h s", "m", {}), ("Add", "m z", "y", {})]
+    added = build(nodes, {"w": kernel, "s": 1 / scale, "z": np.zeros(shape, "f")}, [2, 3])
+    assert compare(tmp_path, plain, added).rung == "by weights"
+
+
+@pytest.mark.parametrize("shape", [(4,), (1, 4), (1, 1, 4), (1, 1, 1, 4)])
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_channels_of_the_last_axis_are_those_of_any_rank(shape: Sequence[int], is_moved: bool, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    kernel, scale, shift = (rng.standard_normal(sizes).astype("f") for sizes in ((3, 4), 4, 4))
+    nodes = [("MatMul", "x w", "h", {}), ("Mul", "h s", "m", {}), ("Add", "m c", "y", {})]
+    plain = build(nodes, {"w": kernel, "s": scale.reshape(shape), "c": shift.reshape(shape)}, ["N", 2, 5, 3])
+    joined = {"w": kernel * scale, "c": shift * np.float32(1 + 1e-5) if is_moved else shift}
+    folded = build([("MatMul", "x w", "k", {}), ("Add", "k c", "y", {})], joined, ["N", 2, 5, 3])
+    report = compare(tmp_path, plain, folded)
+    assert (report.outcome == "not equal") if is_moved else (report.rung == "by weights"), report.verdict

@@ -41,8 +41,8 @@ from graphshare.ir.terms import Facts, NormalForm, Place, ReadContent, TermTable
 from graphshare.ir.walk import list_operands
 
 _BY_AXIS = frozenset(
-    ("ArgMax", "ArgMin", "Concat", "Flatten", "Gather", "GatherElements", "Hardmax", "LogSoftmax", "ScatterElements", "Softmax",
-     "Split", "TopK")
+    ("ArgMax", "ArgMin", "Concat", "Flatten", "Gather", "GatherElements", "Hardmax", "LayerNormalization", "LogSoftmax",
+     "LpNormalization", "ScatterElements", "Softmax", "Split", "TopK")
 )  # fmt: skip
 _COUNTED = frozenset(("BatchNormalization", "Split"))
 """Operators whose number of outputs changes what they compute."""
@@ -454,9 +454,15 @@ def _join_reshapes(call: _Call) -> int | None:
         if before is not None:
             form._shapes.setdefault(base, before)
         return form.table.number("reshape", base, shape)
-    wanted = form.read_integers(call.operand(1)) if call.node.op == "Reshape" else None
-    # A 0 copies a size of the input of this Reshape, which the value before it need not have.
-    if wanted is not None and (0 not in wanted or call.read_integer("allowzero")):
+    wanted = None if call.node.op in _OTHER else _find_wanted(form.find_sizes((call.node, 0)))
+    if wanted is not None and wanted == _find_wanted(form.find_sizes(call.places[0])):
+        call.use("Reshapes that change nothing")
+        return term
+    if wanted is None and call.node.op == "Reshape":
+        wanted = form.read_integers(call.operand(1))
+        # A 0 copies a size of the input of this Reshape, which the value before it need not have.
+        wanted = None if wanted and 0 in wanted and not call.read_integer("allowzero") else wanted
+    if wanted is not None:
         base = key[1] if key[0] in ("reshape", "reshape to") else term
         if base != term:
             call.use("Reshapes joined")
@@ -469,6 +475,12 @@ def _join_reshapes(call: _Call) -> int | None:
         call.use("Squeeze of Unsqueeze")
         return int(key[2])
     return form.table.number("moved axes", call.node.op, term, call.operand(1))
+
+
+def _find_wanted(sizes: Sequence[int | str | None] | None) -> list[int] | None:
+    """Return sizes with -1 for the one that is open, which follows from the others; None where that is not so."""
+    wanted = [size if isinstance(size, int) else -1 for size in sizes or ()]
+    return wanted if wanted.count(-1) == 1 and 0 not in wanted else None
 
 
 _OTHER = {"Squeeze": "Unsqueeze", "Unsqueeze": "Squeeze"}
