@@ -28,7 +28,7 @@ from graphshare.formats.onnx.constants import (
     read_parts,
     read_stored,
 )
-from graphshare.formats.onnx.operators import encode_value, find_meaning
+from graphshare.formats.onnx.operators import CHANGED, MOVED, encode_value, find_meaning
 from graphshare.formats.onnx.random_operators import DRAWING
 from graphshare.formats.onnx.statements import key_of_call, list_functions
 from graphshare.formats.onnx.stored import find_stored, get_source
@@ -46,25 +46,8 @@ _BY_AXIS = frozenset(
 )  # fmt: skip
 _COUNTED = frozenset(("BatchNormalization", "Split"))
 """Operators whose number of outputs changes what they compute."""
-_CHANGED: Mapping[str, tuple[int, int, Sequence[str]]] = {"Resize": (11, 19, ("antialias", "axes", "keep_aspect_ratio_policy"))}
-"""A version that means the same as a later one, unless attributes, which the later one reads in another way, are stated."""
 _OF_FURTHER = {"BatchNormalization": "momentum", "MaxPool": "storage_order"}
 """Attributes on which no first output depends: the momentum of running statistics, and the order that indices count in."""
-_MOVED: Mapping[str, tuple[int, Mapping[str, int]]] = {
-    "Clip": (11, {"min": 1, "max": 2}),
-    "Pad": (11, {"pads": 1, "value": 2}),
-    "Slice": (10, {"starts": 1, "ends": 2, "axes": 3}),
-    "Split": (13, {"split": 1}),
-    "Squeeze": (13, {"axes": 1}),
-    "TopK": (10, {"k": 1}),
-    "Unsqueeze": (13, {"axes": 1}),
-    "Upsample": (9, {"scales": 1}),
-    "ReduceSum": (13, {"axes": 1}),
-} | {
-    f"Reduce{name}": (18, {"axes": 1})
-    for name in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
-}
-"""The version from which on attributes of an operator are inputs, and the places of these."""
 _DEFAULTED = frozenset(("DequantizeLinear", "Pad", "QuantizeLinear", "Slice"))
 """Operators with operands that may equal their defaults, beside those that reduce."""
 _FREE = frozenset(("Reshape", "Squeeze", "Unsqueeze", "Flatten"))
@@ -275,7 +258,7 @@ class _Call:
         return (*key, self.form.count_drawn(key)) if op in DRAWING else key
 
     def _find_version(self, attributes: Mapping[str, Content]) -> int:
-        first, later, changed = _CHANGED.get(self.node.op, (0, 0, ()))
+        first, later, changed = CHANGED.get(self.node.op, (0, 0, ()))
         return self.version if not first <= self.version < later or any(name in attributes for name in changed) else later
 
     def _settle_windows(self, attributes: dict[str, Content]) -> None:
@@ -339,7 +322,7 @@ class _Call:
 
     def _move_attributes(self) -> None:
         """Make operands of attributes that later versions of the operator have as inputs."""
-        least, places = _MOVED.get(self.node.op, (0, EMPTY))
+        least, places = MOVED.get(self.node.op, (0, EMPTY))
         if self.form.find_version(self.node.op)[0] >= least:
             return
         if self.node.op == "Clip" and len(self.attributes) < len(places):

@@ -1,16 +1,34 @@
-"""ONNX's operators by version: which versions mean the same, and the defaults of attributes in them."""
+"""ONNX's operators by version: which versions mean the same, the defaults of attributes in them, and what they moved."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from graphshare.formats.onnx.messages import encode_attribute, keep_message
 from graphshare.formats.onnx.values import Content, StoredValue, read_attribute
 from graphshare.ir.graph import EMPTY
+
+CHANGED: Mapping[str, tuple[int, int, Sequence[str]]] = {"Resize": (11, 19, ("antialias", "axes", "keep_aspect_ratio_policy"))}
+"""A version that means the same as a later one, unless attributes, which the later one reads in another way, are stated."""
+MOVED: Mapping[str, tuple[int, Mapping[str, int]]] = {
+    "Clip": (11, {"min": 1, "max": 2}),
+    "Pad": (11, {"pads": 1, "value": 2}),
+    "Slice": (10, {"starts": 1, "ends": 2, "axes": 3}),
+    "Split": (13, {"split": 1}),
+    "Squeeze": (13, {"axes": 1}),
+    "TopK": (10, {"k": 1}),
+    "Unsqueeze": (13, {"axes": 1}),
+    "Upsample": (9, {"scales": 1}),
+    "ReduceSum": (13, {"axes": 1}),
+} | {
+    f"Reduce{name}": (18, {"axes": 1})
+    for name in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
+}
+"""The version from which on attributes of an operator are inputs, and the places of these."""
 
 
 def find_meaning(op: str, version: int) -> tuple[int, Mapping[str, Any]]:
