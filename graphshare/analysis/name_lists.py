@@ -198,7 +198,8 @@ def resolve_targets(names: Sequence[str], nodes: Sequence[Node], *, option: str,
         owners = list(dict.fromkeys(entry.node for entry in entries))
         if len(owners) > 1:
             ops = ", ".join(node.operator_text for node in owners)
-            hint = _tell_apart(name, entries)
+            order = {node: place for place, node in enumerate(nodes)}
+            hint = _tell_apart(name, sorted(entries, key=lambda entry: order[entry.node]))
             faults.append(Fault(f"{option} {name!r} means {format_count(len(owners), 'node')} ({ops})", hint=hint))
         elif owners:
             targets.extend(entries)

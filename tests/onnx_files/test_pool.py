@@ -277,7 +277,7 @@ HARM: dict[str, tuple[Harm, str]] = {
         "are not those that the model was pooled with",
     ),
     "short": (lambda data: data.write_bytes(data.read_bytes()[:1500]), "that file has 1,500"),
-    "gone": (lambda data: data.unlink(), "No such file"),
+    "gone": (lambda data: data.unlink(), "does not exist"),
 }
 
 

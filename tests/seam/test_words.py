@@ -50,12 +50,16 @@ def test_an_option_of_onnx_is_refused_for_mxnet(command: str, option: tuple[str,
     assert "ONNX" in message or "No such option" in message
 
 
-@pytest.mark.parametrize("option", [("--no-verify",), ("--tolerance", "0.1")], ids=["no-verify", "tolerance"])
-def test_an_option_of_the_proof_of_a_fold_is_refused_for_mxnet(option: tuple[str, ...], lenet: Path) -> None:
-    run = in_process("fold", "lenet", "-o", "out", *option, cwd=lenet)
-    message = refused(run, option[0])
+def test_the_tolerance_of_the_values_of_a_fold_is_refused_for_mxnet(lenet: Path) -> None:
+    message = refused(in_process("fold", "lenet", "-o", "out", "--tolerance", "0.1", cwd=lenet), "--tolerance")
     assert "is for ONNX models" in message
     assert "graphshare compare" in message
+
+
+@pytest.mark.parametrize("option", [(), ("--no-verify",)])
+def test_a_fold_of_mxnet_is_proved_by_weights_unless_it_must_not_be(option: tuple[str, ...], lenet: Path) -> None:
+    text = done(in_process("fold", "lenet", "-o", "out", *option, cwd=lenet)).stderr.decode()
+    assert ("proved by weights, for every input" in text) == (not option)
 
 
 @pytest.mark.parametrize("command", ["upgrade"])
