@@ -48,6 +48,8 @@ _MOVING = frozenset(
     """.split()
 )
 """Operators whose results are elements of their operands, or sizes of these."""
+_SIZING = {"Range": 0, "Resize": 1, "Upsample": 1}
+"""Operators that read sizes out of floats, and the first operand that is one."""
 _MEASURING = ("Shape", "Size", "shape_array", "size_array")
 _DIGITS = {"bool": (0, 2), "float16": (1 << 10, 1 << 10), "float32": (1 << 20, 15 << 20), "float64": (1 << 20, 15 << 20)}
 """By dtype the first of the integers that are digits of labels, beyond what constants most often are, and their number."""
@@ -234,7 +236,10 @@ class Trial(Struct, frozen=True, eq=False):
             for part, own, like in zip(parts, places, self.inputs, strict=True)
         ]
         is_computed = False
-        for each in draw(values, self._find_sizes(values)):
+        fixed = _list_sizing(parts, places)
+        free = {key: array for key, array in values.items() if key not in fixed}
+        for drawn in draw(free, self._find_sizes(free)):
+            each = {**values, **drawn}
             ends = [self._compute(side, each) for side in sides]
             if all(ends) and (_get_shapes(each) == _get_shapes(values) or len({_get_shapes(own) for own in ends}) == 1):
                 is_computed = True
@@ -318,6 +323,17 @@ def _list_values(part: Part) -> set[int]:
     """Return the terms of which a side reads more than the sizes."""
     read = {(e.node, e.index) for node in part.nodes if node.op not in _MEASURING for e in node.inputs}
     return {term for place, term in part.touched.items() if place in read}
+
+
+def _list_sizing(parts: Sequence[Part], places: Sequence[Mapping[Place, Key]]) -> set[Key]:
+    """Return the floats that decide sizes: a thousand times the scales of a Resize would fill the memory."""
+    sizing: set[Key] = set()
+    for part, own in zip(parts, places, strict=True):
+        for node in part.nodes:
+            first = _SIZING.get(node.op)
+            read = [] if first is None else list_operands(node)[first:]
+            sizing.update(own[e.node, e.index] for e in read if e is not None and (e.node, e.index) in own)
+    return sizing
 
 
 def _are_sizes_read(parts: Sequence[Part], places: Sequence[Mapping[Place, Key]], key: Key) -> bool:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
 import pytest
 
+import graphshare as gs
 from graphshare.ops.kernel import Array
+from graphshare.verification.other_inputs import Trial
 from tests.onnx_files.test_weights import Node, build, compare
 
 pytest.importorskip("onnxruntime")
@@ -154,3 +156,25 @@ def test_a_rewrite_is_equal_in_both_orders(kind: str, seed: int | None, tmp_path
 def test_a_fault_is_not_equal(kind: str, seed: int | None, tmp_path: Path) -> None:
     report = compare(tmp_path, *KINDS[kind]().build(seed, is_faulty=True))
     assert report.outcome in ("not equal", "not proved"), report.verdict
+
+
+def test_floats_that_decide_sizes_are_not_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand times the scales of a Resize would fill the memory: with other ones it is another computation."""
+    text = (
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[N,2,H,W] x) => (float[A,B,C,D] y) '
+        "<float[4] k = {{1.0, 1.0, 2.0, 2.0}}> {{s = Shape(x) f = Cast <to = 1> (s) one = Div(f, f) scales = Mul(one, k) "
+        'y = Resize <mode = "nearest"{}> (x, , scales)}}'
+    )
+    paths = [tmp_path / f"{name}.onnx" for name in "ab"]
+    for path, more in zip(paths, ("", ", cubic_coeff_a = -0.5"), strict=True):
+        onnx.save(onnx.parser.parse_model(text.format(more)), path)
+    scales: set[bytes] = set()
+    compute = Trial._compute
+
+    def look(trial: Trial, side: Any, values: Mapping[Any, Any]) -> list[Any]:
+        scales.update(array.tobytes() for array in values.values() if array.shape == (4,))
+        return compute(trial, side, values)
+
+    monkeypatch.setattr(Trial, "_compute", look)
+    assert gs.compare(*paths).outcome == "equal"
+    assert scales == {np.array([1, 1, 2, 2], "f").tobytes()}
