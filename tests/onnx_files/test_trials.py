@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 import graphshare as gs
 from graphshare.ops.kernel import Array
-from graphshare.verification.other_inputs import Trial
+from graphshare.verification.other_inputs import _list_sizing
 from tests.onnx_files.test_weights import Node, build, compare
 
 pytest.importorskip("onnxruntime")
@@ -158,23 +159,21 @@ def test_a_fault_is_not_equal(kind: str, seed: int | None, tmp_path: Path) -> No
     assert report.outcome in ("not equal", "not proved"), report.verdict
 
 
-def test_floats_that_decide_sizes_are_not_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thousand times the scales of a Resize would fill the memory: with other ones it is another computation."""
-    text = (
-        '<ir_version: 8, opset_import: ["" : 17]> g (float[N,2,H,W] x) => (float[A,B,C,D] y) '
-        "<float[4] k = {{1.0, 1.0, 2.0, 2.0}}> {{s = Shape(x) f = Cast <to = 1> (s) one = Div(f, f) scales = Mul(one, k) "
-        'y = Resize <mode = "nearest"{}> (x, , scales)}}'
-    )
-    paths = [tmp_path / f"{name}.onnx" for name in "ab"]
-    for path, more in zip(paths, ("", ", cubic_coeff_a = -0.5"), strict=True):
-        onnx.save(onnx.parser.parse_model(text.format(more)), path)
-    scales: set[bytes] = set()
-    compute = Trial._compute
-
-    def look(trial: Trial, side: Any, values: Mapping[Any, Any]) -> list[Any]:
-        scales.update(array.tobytes() for array in values.values() if array.shape == (4,))
-        return compute(trial, side, values)
-
-    monkeypatch.setattr(Trial, "_compute", look)
-    assert gs.compare(*paths).outcome == "equal"
-    assert scales == {np.array([1, 1, 2, 2], "f").tobytes()}
+@pytest.mark.parametrize(
+    ("op", "inputs", "fixed"),
+    [
+        ("Resize", "x, , s", {"s"}),
+        ("Resize", "x, r, s", {"r", "s"}),
+        ("Range", "x, r, s", {"x", "r", "s"}),
+        ("Mul", "x, s", set()),
+    ],
+)
+def test_floats_that_decide_sizes_are_not_drawn(op: str, inputs: str, fixed: set[str], tmp_path: Path) -> None:
+    """A thousand times the scales of a Resize would fill the memory."""
+    signature = "(float[A] x, float[B] r, float[C] s) => (float[D] y)"
+    text = f'<ir_version: 8, opset_import: ["" : 17]> g {signature} {{y = {op}({inputs})}}'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "model.onnx")
+    graph = gs.load(tmp_path / "model.onnx").graph
+    parts: Any = [SimpleNamespace(nodes=graph.nodes)] * 2
+    places = [{(node, 0): node.name for node in graph.variables()}] * 2
+    assert _list_sizing(parts, places) == fixed
