@@ -177,10 +177,6 @@ def _hash_weights(form: NormalForm, weights: Sequence[Node], parameters: Paramet
     digest = sha256(b"graphshare fingerprint 1")
     with ArrayReader(parameters) as reader:
         for node in weights:
-            record = records.get(node.name)
-            if record is not None and record.origin is not None and record.origin.array is not None and not node.op:
-                _add(digest, _read_array(reader, record))
-                continue
             content = form.find_constant(node)
             is_unread = isinstance(content, tuple) and content[0] == "unread"
             _add(digest, _read_array(reader, records[node.name]) if is_unread else content)

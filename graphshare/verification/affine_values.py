@@ -76,7 +76,7 @@ class AffineValue(Struct, frozen=True, eq=False):
         )
 
 
-class Change(Struct, frozen=True, eq=False):
+class ScaleShift(Struct, frozen=True, eq=False):
     """What an operator does to each number: it multiplies it by ``scale`` and adds ``shift``.
 
     ``bulk`` is the sum of what is added without signs. The numbers are made of ``constants``.
@@ -116,25 +116,27 @@ def read_linear(step: AffineStep, kernel: Constant, rank: int | None) -> AffineV
     return AffineValue(step.core, factor, bias, abs(bias), coarsest, kernel, step.out_axis, step.axis, name, rank=rank)
 
 
-def read_change(step: AffineStep) -> Change:
+def read_change(step: AffineStep) -> ScaleShift:
     """Return what an operator does to each number by one constant."""
     scale = np.full((), step.factor) if step.scale is None else _read(step.scale) * step.factor
     shift = np.zeros(()) if step.shift is None else _read(step.shift) * step.shift_factor
     constants = tuple([each for each in (step.scale, step.shift) if each is not None])
-    return Change(1 / scale if step.divides else scale, shift, abs(shift), constants)
+    return ScaleShift(1 / scale if step.divides else scale, shift, abs(shift), constants)
 
 
-def read_norm(constants: tuple[Constant, Constant, Constant, Constant], step: AffineStep, rank: int | None) -> Change | None:
+def read_norm(
+    constants: tuple[Constant, Constant, Constant, Constant], step: AffineStep, rank: int | None
+) -> ScaleShift | None:
     """Return what a normalization by channel does to each number; None where the place of the channels is not known."""
     axis = step.norm_axis if step.norm_axis < 0 or rank is None else step.norm_axis - rank
     if axis >= 0 or len({each.shape for each in constants}) > 1:
         return None
     gamma, beta, mean, variance = (_read(each).reshape(-1, *[1] * (-axis - 1)) for each in constants)
     scale = gamma / np.sqrt(variance + step.epsilon)
-    return Change(scale, beta - mean * scale, abs(beta) + abs(mean * scale), constants)
+    return ScaleShift(scale, beta - mean * scale, abs(beta) + abs(mean * scale), constants)
 
 
-def join_change(before: AffineValue | None, source: int, change: Change, rank: int | None) -> AffineValue:
+def join_change(before: AffineValue | None, source: int, change: ScaleShift, rank: int | None) -> AffineValue:
     """Return the value that a change makes of one that is affine, or of any other, which ``source`` numbers."""
     dtype, name = _find_coarsest(change.constants), change.name
     if before is not None and before.axis is not None:
@@ -160,7 +162,7 @@ def fits(*shapes: tuple[int, ...]) -> bool:
         return False
 
 
-def _split_change(before: AffineValue, axis: int, change: Change) -> list[Array]:
+def _split_change(before: AffineValue, axis: int, change: ScaleShift) -> list[Array]:
     """Return the numbers of a change by channel of a linear operator; none where it has others."""
     split = [_split_channels(each, axis, before.rank) for each in change.arrays]
     known = [each for each in split if each is not None]

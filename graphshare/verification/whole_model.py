@@ -81,14 +81,15 @@ def prove_folding(
     """
     weighed = _weigh_folding(folded, source)
     unlike = [] if weighed is None else [f"{region.ends[0][0]}: {region.unlike}" for region in weighed.regions if region.unlike]
-    # A chosen tolerance allows weights that differ by more than rounding as well.
     if unlike and tolerance is None:
         _refuse_changed(source)
         hint = "nothing was written; please report it"
         raise DisprovedError([Fault(text, where=source.where, hint=hint) for text in unlike])
+    # A chosen tolerance allows weights that differ by more than rounding as well, but not in silence.
+    notes = [f"more than rounding, which `tolerance` allows: {text}" for text in unlike]
     if weighed is not None and not unlike:
         report = replace(report, by_weights=max((region.steps or 0.0 for region in weighed.regions), default=0.0))
-    folded = replace(folded, report=report)
+    folded = replace(folded, report=report, notes=(*folded.notes, *notes))
     if find_format(source.graph).supports(Capability.FOLD_VALUES):
         return _compare_folding(folded, source, dtypes, tolerance)
     if report.by_weights is None:

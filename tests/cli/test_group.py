@@ -409,4 +409,7 @@ def test_a_switch_takes_operator_sets_that_one_model_alone_uses(tmp_path: Path) 
     _write_model(tmp_path / "ml.onnx", text + " { y = ai.onnx.ml.Scaler <offset = [1.0], scale = [2.0]> (x) }")
     done(graphshare("group", "net.onnx", "ml.onnx", "--switch", "net", "-o", "both.onnx", cwd=tmp_path))
     done(graphshare("extract", "both.onnx", "--branch", "net=false", "-o", "again.onnx", cwd=tmp_path))
-    done(graphshare("run", "again.onnx", "--seed", "0", cwd=tmp_path))
+    done(graphshare("run", "again.onnx", "--seed", "0", "-o", "again.npz", cwd=tmp_path))
+    done(graphshare("run", "ml.onnx", "--seed", "0", "-o", "ml.npz", cwd=tmp_path))
+    with np.load(tmp_path / "again.npz") as again, np.load(tmp_path / "ml.npz") as alone:
+        assert [again[name].tobytes() for name in again] == [alone[name].tobytes() for name in alone]

@@ -390,7 +390,12 @@ def test_a_wrong_fold_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(DisprovedError, match=f"bn_out: (weight|bias) '{name}' is .* steps of float32"):
         gs.fold(tmp_path / "model.onnx")
     assert gs.fold(tmp_path / "model.onnx", verify=False).report.proof is None
-    assert gs.fold(tmp_path / "model.onnx", tolerance=0.01).report.proof.of_largest > 1e-5
+    allowed = gs.fold(tmp_path / "model.onnx", tolerance=0.01)
+    assert allowed.report.proof.of_largest > 1e-5
+    (note,) = allowed.notes
+    assert note.startswith("more than rounding, which `tolerance` allows: bn_out: ")
+    assert f"'{name}'" in note
+    assert allowed.report.by_weights is None
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ def test_what_reads_no_weight_works_with_one_note(what: str, folder: Path) -> No
 
 def test_a_picture_needs_no_weights(folder: Path) -> None:
     done(in_process("draw", "m.onnx", "-o", "m.mmd", cwd=folder))
+    picture = (folder / "m.mmd").read_text(encoding="utf-8")
+    assert all(node.op_type in picture for node in onnx.load(folder / "m.onnx", load_external_data=False).graph.node)
 
 
 def test_a_rename_and_back_gives_the_same_bytes(folder: Path) -> None:

@@ -171,10 +171,6 @@ def _define_layer_norm(fused: _Fused) -> list[Step] | None:
     return [*steps, Step("Add", ("scaled", 2))] if fused.has(2) else steps
 
 
-def _define_hard_swish(fused: _Fused) -> list[Step]:
-    return [Step("HardSigmoid", (0,), "share", {"alpha": 1 / 6, "beta": 0.5}), Step("Mul", (0, "share"))]
-
-
 def _make_number(name: str, value: float) -> Step:
     """Return a constant, a float32."""
     return Step("Constant", (), name, {"value": Tensor("float32", (), struct.pack("<f", value))})
@@ -189,5 +185,4 @@ _DEFINITIONS: Mapping[tuple[str, str], Callable[[_Fused], list[Step] | None]] = 
     (FUSED, "BiasGelu"): _define_bias_gelu,
     (FUSED, "SkipLayerNormalization"): _define_skip,
     ("", "LayerNormalization"): _define_layer_norm,
-    ("", "HardSwish"): _define_hard_swish,
 }
