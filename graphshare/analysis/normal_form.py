@@ -29,7 +29,7 @@ def make_form(graph: Graph, parameters: ParameterFile | None, table: TermTable, 
         is_replaced = record is not None and record.origin is not None and record.origin.file is None
         return read(node) if is_replaced else None
 
-    form = find_format(graph).make_normal_form(graph, table, facts, read_replaced)
+    form = find_format(graph).meaning.make_normal_form(graph, table, facts, read_replaced)
     if form is not None or any(node.op and node.details.domain != MXNET_DOMAIN for node in graph.nodes):
         return form
     return OperatorForm(graph, table, read)

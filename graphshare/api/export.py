@@ -32,7 +32,7 @@ from graphshare.export_onnx.opsets import DEFAULT, check_opset, refuse_versions
 from graphshare.export_onnx.translate import translate_graph
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.paths import UsedFile, base_name, extend, is_directory, is_stem, refuse_inputs_as_outputs
-from graphshare.formats.model_format import Capability, SaveOptions, WeightPlace, require
+from graphshare.formats.model_format import Operation, SaveOptions, WeightPlace, require
 from graphshare.formats.model_names import name_of_file
 from graphshare.formats.onnx.staging import ModelBytes, StagedOnnx, keep_in_memory, stage_onnx
 from graphshare.formats.onnx.types import TensorType, input_types, output_types
@@ -129,7 +129,7 @@ def export(
         OutputError: the file could not be written; what it held before is still there.
     """
     source = as_checkpoint(model)
-    require(source.graph, Capability.EXPORT, where=source.where)
+    require(source.graph, Operation.EXPORT, where=source.where)
     path = "" if out is None else place_model(os.fspath(out), source)
     if not path and weights != "embed":
         raise UsageError(

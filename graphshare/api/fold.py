@@ -7,7 +7,7 @@ from graphshare.checkpoint.load import Model, as_checkpoint
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
-from graphshare.formats.model_format import Capability, find_format
+from graphshare.formats.model_format import Operation, find_format, require
 from graphshare.resources import resource_limits
 from graphshare.rewrite.fold.fold import fold as fold_layers
 
@@ -45,8 +45,9 @@ def fold(
         DisprovedError: weights differ, or onnxruntime computes something else.
     """
     source = as_checkpoint(model)
+    require(source.graph, Operation.FOLD, where=source.where)
     chosen = ["`tolerance`"] if tolerance is not None else []
-    if lacks := find_format(source.graph).find_lacks(Capability.FOLD_VALUES, chosen, where=source.where):
+    if lacks := find_format(source.graph).find_lacks(Operation.FOLD_VALUES, chosen, where=source.where):
         raise RefusedError(lacks)
     if source.parameter_file is None:
         hint = "name the parameter file with `params`"

@@ -13,7 +13,7 @@ from graphshare.checkpoint.model import Checkpoint, follow_group
 from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.export_onnx.opsets import DEFAULT
-from graphshare.formats.model_format import Capability, find_format
+from graphshare.formats.model_format import Operation, find_format
 from graphshare.rewrite.group.connections import find_forgotten_inputs
 from graphshare.rewrite.group.join import Member
 from graphshare.rewrite.group.plan import Grouping, OnCollision, plan_group
@@ -123,7 +123,7 @@ def _as_one_format(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Sequ
 
 
 def _is_exportable(source: Checkpoint) -> bool:
-    return find_format(source.graph).supports(Capability.EXPORT)
+    return find_format(source.graph).supports(Operation.EXPORT)
 
 
 def _export_members(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Sequence[str]) -> list[Checkpoint]:

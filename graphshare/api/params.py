@@ -9,7 +9,7 @@ from graphshare.checkpoint.load import Names, StrPath, as_checkpoint, as_names, 
 from graphshare.errors import Fault, UsageError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.paths import UsedFile, base_name, place_output, refuse_inputs_as_outputs
-from graphshare.formats.model_format import Capability, require
+from graphshare.formats.model_format import Operation, require
 from graphshare.formats.model_names import PARAMETER_FORMATS, name_of_file
 from graphshare.formats.params.convert import Conversion, choose_cast, describe_conversion, plan_conversion, stage_params
 from graphshare.formats.params.diff import ParameterDiff, diff_parameters
@@ -69,7 +69,7 @@ def convert(
         from graphshare.api.block_names import name_for_blocks, name_for_graph  # shapes need numpy, other conversions do not
 
         nodes = as_checkpoint(graph).graph
-        require(nodes, Capability.PARAMETER_FILE, what="`graph`")
+        require(nodes, Operation.PARAMETER_FILE, what="`graph`")
         named = name_for_graph(nodes, file, plan) if blocks is None else name_for_blocks(nodes, file, plan, find_params(blocks))
         plan = list(named)
     elif blocks is not None:

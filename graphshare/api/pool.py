@@ -17,8 +17,8 @@ from graphshare.files.atomic import OutputTransaction, make_folder, refuse_links
 from graphshare.files.leftovers import TEMPORARY_START, hold_folder
 from graphshare.files.open_source import describe_file
 from graphshare.files.paths import UsedFile, base_name, exists, find_identity, is_folder, is_snapshot, refuse_inputs_as_outputs
-from graphshare.formats.model_format import Capability, find_format
-from graphshare.formats.model_names import MODEL_ENDINGS
+from graphshare.formats.model_format import Operation, find_format
+from graphshare.formats.model_names import list_model_endings
 from graphshare.formats.onnx.pool import (
     PoolMember,
     StagedMember,
@@ -144,7 +144,7 @@ def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
     faults = []
     for source in sources:
         where = source.where or "a graph"
-        faults += find_format(source.graph).find_lacks(Capability.POOL, [""], where=where)
+        faults += find_format(source.graph).find_lacks(Operation.POOL, [""], where=where)
         # A rewritten graph differs from its file, whose bytes would be compared and counted.
         if not source.where or source.where.startswith("<") or source.rewrite is not None or source.needs_params:
             faults.append(Fault("is not in a file", where=where, hint="save it first: a model is pooled from its file"))
@@ -165,7 +165,7 @@ def _place_data(data: str, targets: Sequence[str]) -> str:
         message = f"`data` is the name of a file in the folder of the models, not {data!r}"
         raise UsageError(Fault(message, hint=f"name the weights as in {DATA}"))
     name = data.lower()  # there are systems where letter case does not tell files apart
-    is_model = name.endswith(MODEL_ENDINGS) or name in [base_name(target).lower() for target in targets]
+    is_model = name.endswith(list_model_endings()) or name in [base_name(target).lower() for target in targets]
     # A command on the folder would take the file for a model, or remove it as what a killed run has left.
     if is_model or name.startswith(TEMPORARY_START):
         what = "a model" if is_model else "a temporary file"

@@ -14,7 +14,7 @@ from graphshare.checkpoint.load import Model, Names, StrPath, as_checkpoint, as_
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import notes_on
 from graphshare.errors import Fault, UsageError, locate_refusals
-from graphshare.formats.model_format import Capability, require
+from graphshare.formats.model_format import Operation, require
 from graphshare.ir.graph import Entry, Node
 from graphshare.resources import resource_limits
 from graphshare.rewrite.fix_sizes import fix_sizes
@@ -85,7 +85,7 @@ def reshape(
         DisprovedError: onnxruntime computes something else, or nothing.
     """
     source = as_checkpoint(model)
-    require(source.graph, Capability.RESHAPE, where=source.where)
+    require(source.graph, Operation.RESHAPE, where=source.where)
     with resource_limits(max_memory, time_limit):
         with locate_refusals(source):
             symbols, numbers = _choose_sizes(source, shapes or {}, dynamic_batch, fix_batch)

@@ -13,7 +13,7 @@ from graphshare.checkpoint.load import Model, Names, StrPath, as_checkpoint, as_
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
-from graphshare.formats.model_format import Capability, find_format
+from graphshare.formats.model_format import Operation, find_format
 from graphshare.rewrite.detect import Candidates
 from graphshare.rewrite.detect import detect as find_candidates
 from graphshare.rewrite.rules.load import make_ruleset
@@ -115,7 +115,7 @@ def _tie_transposed(source: Checkpoint) -> Checkpoint:
     """Return a model whose tables are tied to their transposes. Raises RefusedError where there is none; DisprovedError."""
     from graphshare.formats.onnx.transposed import find_tables, tie_transposed  # start-up: few models are ONNX models
 
-    find_format(source.graph).require(Capability.POOL, what="`transposed`", where=source.where)
+    find_format(source.graph).require(Operation.POOL, what="`transposed`", where=source.where)
     pairs = {} if source.parameter_file is None else dict(find_tables(source.graph, source.parameter_file))
     if not pairs:
         message = "no parameter would change: no table that Gathers read has its transpose beside it"

@@ -39,7 +39,7 @@ def state_types(source: Checkpoint, graph: Graph, names: Sequence[str], types: M
         entries = resolve_targets(names, topological(graph), option="`targets`")
     except GraphshareError:  # the caller refuses these names in its own words
         return None
-    known: Mapping[tuple[Node, int], Any] = find_format(graph).find_types(graph, entries)
+    known: Mapping[tuple[Node, int], Any] = find_format(graph).types.find_types(graph, entries)
     unknown = [e for e in entries if not e.node.is_variable and not is_complete(known.get((e.node, e.index)))]
     stated = _parse(types, {output_name(entry): entry for entry in unknown})
     measured = [entry for entry in unknown if (entry.node, entry.index) not in stated]

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import re
-
 from graphshare.arguments import Text
 from graphshare.checkpoint.load import Model, as_checkpoint
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
-from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
-from graphshare.formats.model_format import Capability, require
-from graphshare.formats.mxnet.source import restyle
-from graphshare.ir.graph import Branch, Graph, Kept, Rewrite
+from graphshare.errors import Fault, RefusedError, locate_refusals
+from graphshare.formats.model_format import Operation, find_format, require
+from graphshare.ir.graph import Branch, Kept, Rewrite
 from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
 from graphshare.rewrite.downgrade import OldVersion
 from graphshare.rewrite.upgrade import upgrade as upgrade_graph
 from graphshare.text.markup import quote_shell
 
 _RULE = RuleInfo("format-layout", "format-layout", Level.ERROR, "The file is not laid out as asked for", fixable=True)
-_INDENT = re.compile(r"indent:(\d{1,2})")
 
 
 def upgrade(model: Model, *, keep_amp_cast: bool = False) -> Checkpoint:
@@ -31,7 +27,7 @@ def upgrade(model: Model, *, keep_amp_cast: bool = False) -> Checkpoint:
         RefusedError: MXNet would refuse the file, or an operator is not known well enough; every such node is listed.
     """
     source = as_checkpoint(model)
-    require(source.graph, Capability.UPGRADE, where=source.where)
+    require(source.graph, Operation.UPGRADE, where=source.where)
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
         rewrite = upgrade_graph(source.graph, keep_amp_cast=keep_amp_cast)
@@ -49,7 +45,7 @@ def downgrade(model: Model, version: Text) -> Checkpoint:
         RefusedError: as :func:`upgrade`; the version lacks operators, attributes or dtypes; all are listed.
     """
     source = as_checkpoint(model)
-    require(source.graph, Capability.UPGRADE, where=source.where)
+    require(source.graph, Operation.DOWNGRADE, where=source.where)
     old = OldVersion(version)
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
@@ -73,28 +69,9 @@ def format(model: Model, layout: str | None = None) -> Checkpoint:
         RefusedError: the format of the model has no layouts.
     """
     source = as_checkpoint(model)
-    require(source.graph, Capability.LAYOUT, where=source.where)
-    graph = relayout(source.graph, layout)
+    format_ = find_format(source.graph)
+    graph = format_.demand(format_.layout, Operation.LAYOUT, where=source.where).relayout(source.graph, layout)
     return follow_rewrite(source, Rewrite(graph, (Branch("", source.graph, Kept(source.graph)),)))
-
-
-def relayout(graph: Graph, layout: str | None) -> Graph:
-    """Return ``graph`` to be written as ``mxnet``, ``compact`` or ``indent:N``; None keeps its layout.
-
-    A layout that is asked for starts from its own conventions: plain line ends, a final newline for ``indent:N`` only, and
-    strings that MXNet can read.
-
-    Raises:
-        UsageError: there is no such layout.
-    """
-    if layout is None:
-        return restyle(graph)
-    if indent := _INDENT.fullmatch(layout):
-        return restyle(graph, layout="indent", indent=int(indent[1]), newline="\n", tail="\n", escapes="mxnet")
-    if layout not in ("mxnet", "compact"):
-        hint = "layouts are mxnet, compact and indent:N, as in indent:2"
-        raise UsageError(Fault(f"there is no layout {layout!r}", hint=hint))
-    return restyle(graph, layout=layout, newline="\n", tail="", escapes="mxnet")
 
 
 def layout_report(where: str, layout: str, *, changes: bool) -> FindingsReport:

@@ -30,8 +30,17 @@ from graphshare.files.paths import (
 )
 from graphshare.files.paths import StrPath as StrPath
 from graphshare.formats.model_file import open_model_file
-from graphshare.formats.model_format import Capability, ModelFormat, load_format, recognize_format
-from graphshare.formats.model_names import FILE_ENDINGS, FORMAT_NAMES, STEM_END, params_path, split_params, suggest_graph
+from graphshare.formats.model_format import ModelFormat, Operation, recognize_format
+from graphshare.formats.model_names import (
+    DEFAULT_FORMAT,
+    FORMAT_NAMES,
+    STEM_END,
+    FormatNames,
+    find_names,
+    list_file_endings,
+    split_params,
+    suggest_graph,
+)
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.text.format import format_count
@@ -70,7 +79,7 @@ def load(source: StrPath, *, epoch: Natural | None = None, params: StrPath | Non
         if format_.holds_parameters:
             _refuse_parameters(format_, params, epoch, path)
         elif params is None and stem:
-            params = sibling_params(stem, epoch)
+            params = sibling_params(stem, epoch, format_.names)
         elif params is None and epoch is not None:
             raise UsageError(
                 Fault(f"`epoch={epoch}` needs a stem, but {source!r} is a file", hint="name the parameter file with `params`")
@@ -103,7 +112,7 @@ def _refuse_parameters(format_: ModelFormat, params: str | None, epoch: int | No
     """Refuse options that name a parameter file of a model that holds its parameters."""
     for option, value in (("`params`", params), ("`epoch`", epoch)):
         if value is not None:
-            format_.require(Capability.PARAMETER_FILE, what=option, where=path)
+            format_.require(Operation.PARAMETER_FILE, what=option, where=path)
 
 
 def read_graph(path: str) -> tuple[ModelFormat, Graph, bytes]:
@@ -130,7 +139,7 @@ def graph_path(source: str) -> tuple[str, str]:
         return source, ""
     if is_folder(source):
         raise InputError(Fault("is a directory", where=source, hint="give a symbol file or the stem of a checkpoint"))
-    hint = suggest_files(source, FILE_ENDINGS, stem_end=STEM_END) or suggest_graph(source)
+    hint = suggest_files(source, list_file_endings(), stem_end=STEM_END) or suggest_graph(source)
     raise InputError(refuse_missing(source, hint or f"neither this file nor {extend(source, STEM_END)} exists"))
 
 
@@ -139,16 +148,25 @@ def find_by_stem(stem: str) -> str:
     return next((path for names in FORMAT_NAMES.values() if exists(path := extend(stem, names.suffix))), "")
 
 
-def sibling_params(stem: str, epoch: int | None) -> str | None:
-    """Return the parameter file beside a stem's graph; None if there is none and ``epoch`` is None."""
+def sibling_params(stem: str, epoch: int | None, names: FormatNames) -> str | None:
+    """Return the parameter file beside a stem's graph, whose format has ``names``; None if there is none.
+
+    Raises:
+        InputError: there is none of ``epoch``.
+        UsageError: there are several, and ``epoch`` is None.
+    """
     if epoch is not None:
-        path = params_path(stem, epoch)
+        path = names.params_path(stem, epoch)
+        if not names.has_epochs:
+            message = f"`epoch={epoch}` chooses one of several parameter files, and this model has one"
+            raise UsageError(Fault(message, where=stem, hint=f"leave it out; the file is {path}"))
         if not exists(path):
-            raise InputError(Fault("does not exist", where=path, hint=_epochs_hint(stem)))
+            raise InputError(Fault("does not exist", where=path, hint=_epochs_hint(stem, names)))
         return path
-    paths = list_siblings(stem)
+    paths = list_siblings(stem, names)
     if len(paths) > 1:
-        raise UsageError(Fault(f"has {format_count(len(paths), 'parameter file')}", where=stem, hint=_epochs_hint(stem)))
+        message = f"has {format_count(len(paths), 'parameter file')}"
+        raise UsageError(Fault(message, where=stem, hint=_epochs_hint(stem, names)))
     return paths[0] if paths else None
 
 
@@ -163,7 +181,13 @@ def find_params(source: StrPath, *, epoch: int | None = None) -> str:
     is_named = _is_parameter_file(path)
     if is_named and epoch is not None:
         raise UsageError(Fault(f"`epoch={epoch}` needs a stem, but {path!r} is a file"))
-    return path if is_named else sibling_params(path, epoch) or _find_holder(path) or path
+    if is_named:
+        return path
+    model = find_by_stem(path)
+    names = find_names(model)
+    if names.parameters:
+        return sibling_params(path, epoch, names) or path
+    return sibling_params(path, epoch, FORMAT_NAMES[DEFAULT_FORMAT]) or model
 
 
 def find_both_params(left: StrPath, right: StrPath, *, epoch: int | None = None) -> tuple[str, str]:
@@ -181,34 +205,27 @@ def find_both_params(left: StrPath, right: StrPath, *, epoch: int | None = None)
     return one, other
 
 
-def _find_holder(stem: str) -> str:
-    """Return the model of a stem that holds its parameters itself; an empty text where there is none."""
-    for name, names in FORMAT_NAMES.items():
-        path = extend(stem, names.suffix)
-        if exists(path):
-            return path if load_format(name).holds_parameters else ""
-    return ""
-
-
 def _is_parameter_file(path: str) -> bool:
     return path == "-" or (is_url(path) and is_surely_file(path)) or is_file(path)
 
 
-def list_siblings(stem: str) -> list[str]:
+def list_siblings(stem: str, names: FormatNames) -> list[str]:
     """Return the parameter files of a stem, those that cannot be listed left out."""
+    if not names.has_epochs:
+        return [path for path in (names.params_path(stem, 0),) if exists(path)]
     folder, name = split(stem)
     try:
         entries = list_names(folder, prefix=f"{name}-")
     except OSError:
         return []
     except InputError:  # a web server that lists no folders: the first epoch is where MXNet puts it
-        entries = [name for path in (params_path(stem, 0),) if exists(path) for name in (base_name(path),)]
+        entries = [name for path in (names.params_path(stem, 0),) if exists(path) for name in (base_name(path),)]
     # The prefix of net also finds files of net-large.
     return [join(folder, entry) for entry in entries if (split_params(entry) or ("",))[0] == name]
 
 
-def _epochs_hint(stem: str) -> str:
-    paths = list_siblings(stem)
+def _epochs_hint(stem: str, names: FormatNames) -> str:
+    paths = list_siblings(stem, names)
     epochs = [str(parts[1]) for path in paths if (parts := split_params(path)) is not None]
     choice = f"choose with `epoch`, or name a file, such as {paths[0]}" if paths else ""
     return f"there are epochs {', '.join(epochs)}: {choice}" if epochs else f"there is no {extend(stem, '-NNNN.params')}"

@@ -226,8 +226,8 @@ def _note_untyped(graph: Graph) -> list[str]:
     if not graph.source.states_types:
         return []
     format_ = find_format(graph)
-    names = format_.list_untyped_outputs(graph)
-    return [f"outputs are written without a type: {format_.explain_unknown_types(names)}"] if names else []
+    names = format_.types.list_untyped_outputs(graph)
+    return [f"outputs are written without a type: {format_.types.explain_unknown_types(names)}"] if names else []
 
 
 def _join_removed(earlier: Sequence[RemovedMessage], later: Sequence[RemovedMessage]) -> tuple[RemovedMessage, ...]:

@@ -34,15 +34,15 @@ from graphshare.files.paths import (
 )
 from graphshare.files.staged_file import output_error
 from graphshare.formats.model_format import (
-    Capability,
     CopiedWeights,
     ModelFormat,
+    Operation,
     SaveOptions,
     find_format,
     load_format,
     require,
 )
-from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_FORMATS, STEM_END, find_stem, name_of_file, params_path
+from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_FORMATS, find_stem, name_of_file
 from graphshare.formats.mxnet.source import get_source
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph
@@ -99,7 +99,7 @@ def resolve_outputs(
         out = out or graph
     stem = join(out, _name(model, out)) if is_directory(out) else out if is_stem(out) else ""
     if stem:
-        params = params or (params_path(stem, model.epoch) if has_params and not format_.holds_parameters else "")
+        params = params or (format_.names.params_path(stem, model.epoch) if has_params and not format_.holds_parameters else "")
         out = extend(stem, format_.names.suffix)
     params, map = _place_params(params, model), place_result(map, model, "-map.json")
     _check_places(model, format_, out, params, map, dry_run=dry_run)
@@ -112,7 +112,7 @@ def _check_places(model: Checkpoint, format_: ModelFormat, out: str, params: str
     """Refuse a map on stdout, parameters without a place and a place without parameters. Raises UsageError; all are listed."""
     has_params = model.parameter_file is not None
     if params:
-        format_.require(Capability.PARAMETER_FILE, what="`save(params=...)`", where=model.where)
+        format_.require(Operation.PARAMETER_FILE, what="`save(params=...)`", where=model.where)
     faults = [] if out == "-" else _check_suffix(format_, out)
     if map == "-":
         faults.append(Fault("the map cannot go to stdout", hint="name a file with `save(map=...)`"))
@@ -130,7 +130,7 @@ def _check_suffix(format_: ModelFormat, out: str) -> list[Fault]:
     """Return the fault of an output whose suffix is that of another format of graphs."""
     suffix = os.path.splitext(out)[1].lower()
     for name, names in FORMAT_NAMES.items():
-        if suffix == names.extension and name != format_.name:
+        if suffix == names.extension != format_.names.extension:
             hint = f"let it end in {format_.names.extension}; `graphshare export` writes an MXNet model as ONNX"
             return [Fault(f"is the path of {load_format(name).file}, but {format_.file} is written", where=out, hint=hint)]
     return []
@@ -157,10 +157,10 @@ def resolve_run_outputs(
 
 def find_stale(outputs: Outputs, model: Checkpoint) -> Iterator[str]:
     """Yield a note on each parameter file beside the new symbol file that is not written with it and does not fit it."""
-    stem = find_stem(outputs.graph)
-    if is_url(stem) or find_format(model.graph).holds_parameters or extend(stem, STEM_END) != outputs.graph:
+    stem, format_ = find_stem(outputs.graph), find_format(model.graph)
+    if is_url(stem) or format_.holds_parameters or extend(stem, format_.names.suffix) != outputs.graph:
         return
-    others = [path for path in list_siblings(stem) if find_identity(path) != find_identity(outputs.params)]
+    others = [path for path in list_siblings(stem, format_.names) if find_identity(path) != find_identity(outputs.params)]
     for path in others:
         try:
             notes = notes_on(read_parameters(path), model.graph)
@@ -212,7 +212,8 @@ def _place_params(path: str, model: Checkpoint) -> str:
     if not path or not is_directory(path):
         return path
     source = model.parameter_file.path if model.parameter_file is not None else ""
-    return join(path, f"{_name(model, path)}-{model.epoch:04d}{os.path.splitext(base_name(source))[1] or '.params'}")
+    root, usual = os.path.splitext(find_format(model.graph).names.params_path(_name(model, path), model.epoch))
+    return join(path, root + (os.path.splitext(base_name(source))[1] or usual))
 
 
 def _is_own_graph(out: str, model: Checkpoint) -> bool:
@@ -280,7 +281,7 @@ def choose_options(
     """Return the options for writing a model. Raises RefusedError for options on external data that its format lacks."""
     for option, is_set in (("`external_data`", external_data is not None), ("`no_copy`", no_copy)):
         if is_set:
-            require(model.graph, Capability.EXTERNAL_DATA, what=option, where=model.where)
+            require(model.graph, Operation.EXTERNAL_DATA, what=option, where=model.where)
     return SaveOptions(external_data or "share", no_copy, verify_bytes)
 
 

@@ -22,7 +22,7 @@ from graphshare.checks.targets import Target, find_targets, read_context
 from graphshare.errors import Fault, GraphshareError, InputError, UsageError
 from graphshare.files.atomic import OutputTransaction, refuse_links, refusing_links
 from graphshare.files.paths import STDIN
-from graphshare.formats.model_format import find_format
+from graphshare.formats.model_format import ModelFormat, find_format
 from graphshare.progress import task
 from graphshare.reports.model import Finding, FindingsReport
 from graphshare.text.urls import redact
@@ -34,12 +34,16 @@ Checkable = Checkpoint | StrPath
 
 
 class TargetResult(msgspec.Struct, frozen=True):
-    """The findings of one target, and how many the file suppresses; ``faults`` where the graph file could not be read."""
+    """The findings of one target, and how many the file suppresses; ``faults`` where the graph file could not be read.
+
+    ``unchecked`` is why no rule looked at it.
+    """
 
     target: Target
     findings: tuple[Finding, ...] = ()
     suppressed: int = 0
     faults: tuple[Fault, ...] = ()
+    unchecked: str = ""
 
 
 def check_target(target: Target, options: CheckOptions) -> TargetResult:
@@ -48,6 +52,8 @@ def check_target(target: Target, options: CheckOptions) -> TargetResult:
         context = read_context(target, options)
     except GraphshareError as error:
         return TargetResult(target, faults=error.faults)
+    if unchecked := _explain_unchecked(context.format):
+        return TargetResult(target, unchecked=unchecked)
     codes = options.codes_for(context.where)
     findings, suppressed = run_rules(context, codes if target.graph else codes & _WITHOUT_GRAPH)
     vars(context).clear()  # it refers to itself, and garbage collection is off
@@ -57,6 +63,8 @@ def check_target(target: Target, options: CheckOptions) -> TargetResult:
 def check_model(model: Checkpoint, options: CheckOptions) -> TargetResult:
     """Run the rules on a model in memory: its graph as it would be written, and its parameters."""
     format_ = find_format(model.graph)
+    if unchecked := _explain_unchecked(format_):
+        return TargetResult(Target(model.where), unchecked=unchecked)
     data = model.data or (b"".join(format_.encode(model.graph)) if format_.is_text else b"")
     reading = None if format_.is_text else Reading(graph=model.graph)
     context = CheckContext(
@@ -65,6 +73,11 @@ def check_model(model: Checkpoint, options: CheckOptions) -> TargetResult:
     findings, suppressed = run_rules(context, options.codes_for(model.where))
     vars(context).clear()  # it refers to itself, and garbage collection is off
     return TargetResult(Target(model.where), tuple(findings), suppressed)
+
+
+def _explain_unchecked(format_: ModelFormat) -> str:
+    """Return that no rule looks at models of a format; an empty text where some do."""
+    return "" if any(rule.format == format_.name for rule in RULES.values()) else f"no rule looks at {format_.plural}"
 
 
 def check_targets(targets: Sequence[Target], options: CheckOptions, *, jobs: int = 1) -> list[TargetResult]:
@@ -174,15 +187,20 @@ def check_files(
         findings, known = drop_known(findings, read_baseline(baseline), baseline)
     return FindingsReport(
         command="check",
-        files=tuple(
-            dict.fromkeys(STDIN if r.target.graph == "-" else redact(r.target.graph or r.target.params) for r in results)
-        ),
+        files=tuple(dict.fromkeys(map(_name_target, results))),
         findings=tuple(findings),
         rules=tuple(rule.info for rule in RULES.values()),
         ignored=sum(result.suppressed for result in results),
         known=known,
         fixed=fixed,
+        unchecked={_name_target(result): result.unchecked for result in results if result.unchecked},
     )
+
+
+def _name_target(result: TargetResult) -> str:
+    """Return the name of the checked file in the report."""
+    target = result.target
+    return STDIN if target.graph == "-" else redact(target.graph or target.params)
 
 
 def check(
@@ -206,7 +224,7 @@ def check(
     nearest graphshare.toml or pyproject.toml unless ``isolated``. ``epoch`` and ``params`` are those of one model, as for
     :func:`load`. ``exclude`` are globs of what is left out of folders. ``fix`` first fixes in place what is safe to fix.
     Findings in the file ``baseline`` are not reported. ``jobs`` files are checked at a time. ``report.findings`` is empty, and
-    ``report.exit_code()`` 0, where nothing is wrong.
+    ``report.exit_code()`` 0, where nothing is wrong; ``report.unchecked`` has the files that no rule looks at, and why.
 
     Raises:
         InputError: files that cannot be read; all are listed.

@@ -16,8 +16,8 @@ from graphshare.errors import Fault, GraphshareError, InputError, UsageError
 from graphshare.files.path_matches import is_pattern, match_paths
 from graphshare.files.paths import STDIN, base_name, list_names, split
 from graphshare.formats.model_file import open_model_file
-from graphshare.formats.model_format import Capability, ModelFormat, load_format, recognize_format
-from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_ENDINGS, STEM_END
+from graphshare.formats.model_format import ModelFormat, Operation, load_format, recognize_format
+from graphshare.formats.model_names import DEFAULT_FORMAT, FORMAT_NAMES, PARAMETER_ENDINGS, STEM_END, find_names
 from graphshare.text.urls import is_url, local_path
 
 
@@ -92,7 +92,7 @@ def _find_targets(argument: str, params: str | None, epoch: int | None, sieve: S
     path, stem = graph_path(argument)
     if path == STDIN:
         return [Target("-", params or "", "`params`" if params else "")]
-    beside = sibling_params(stem, epoch) if stem and params is None else params
+    beside = sibling_params(stem, epoch, find_names(path)) if stem and params is None else params
     if not stem and epoch is not None and params is None:
         hint = "name the parameter file with `params`"
         raise UsageError(Fault(f"`epoch={epoch}` needs a stem, but {argument!r} is a file", hint=hint))
@@ -108,20 +108,20 @@ def _find_named_format(path: str) -> ModelFormat | None:
 def read_context(target: Target, options: CheckOptions) -> CheckContext:
     """Read the files of a target. Raises InputError where the graph file cannot be read."""
     if not target.graph:
-        # The rules on parameter files (GS4) belong to MXNet's format, which is the first.
-        alone = load_format(next(iter(FORMAT_NAMES)))
+        # The rules on parameter files (GS4) are those of MXNet's format.
+        alone = load_format(DEFAULT_FORMAT)
         return CheckContext(target.params, b"", params_path=target.params, format_=alone, reading=Reading())
     path = STDIN if target.graph == "-" else target.graph
     with open_model_file(path) as opened:
         format_, file = recognize_format(opened)
         named = _find_named_format(path) or format_
-        if named is not format_ and file.start and format_.fits(file.start):
+        if named is not format_ and file.start and format_.may_fit(file.start):
             hint = f"let its name end in {format_.names.suffix}, or put the right file in its place"
             fault = Fault(f"begins like {format_.file}, and its name is that of {named.file}", where=path, hint=hint)
             return CheckContext(path, b"", format_=named, reading=Reading(json_faults=[fault], model_faults=[fault]))
         if target.option:
-            format_.require(Capability.PARAMETER_FILE, what=target.option, where=path)
-        params = target.params if format_.supports(Capability.PARAMETER_FILE) else ""
+            format_.require(Operation.PARAMETER_FILE, what=target.option, where=path)
+        params = target.params if format_.supports(Operation.PARAMETER_FILE) else ""
         data, reading = b"", None
         try:
             data = format_.read_text(file) if format_.is_text else b""

@@ -95,13 +95,13 @@ _REPLACED = {"unfix": "reshape"}
 def _start_sessions(arguments: Sequence[str]) -> None:
     """Start the process that computes ONNX models if an argument is one: it takes as long to start as this one."""
     from graphshare.files.byte_source import SAMPLE  # start-up: other commands do not wait for these
-    from graphshare.formats.model_format import Capability, iter_formats
+    from graphshare.formats.model_format import find_fitting
 
     for path in filter(os.path.isfile, arguments):
         with suppress(OSError), open(path, "rb") as file:
             start = file.read(SAMPLE)
-            format_ = next((each for each in iter_formats() if each.fits(start)), None)
-            if format_ is not None and not format_.supports(Capability.KERNELS):
+            format_ = find_fitting(start)
+            if format_ is not None and format_.backends and not format_.knows_operators:
                 from graphshare.execute.backends.backend import warm_up  # start-up: as above
 
                 warm_up(format_.backends)

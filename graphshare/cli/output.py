@@ -15,7 +15,7 @@ from graphshare.checkpoint.save import Outputs, choose_options, find_stale, reso
 from graphshare.cli.console import is_terminal, put, put_json, say
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.files.paths import Content, UsedFile
-from graphshare.formats.model_format import Capability, find_format
+from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.model_names import find_stem, suggest_parameters
 from graphshare.rewrite.choices import Duplication
 from graphshare.text.format import escape_control, format_count, format_names
@@ -162,7 +162,7 @@ def say_branches(model: Checkpoint, outputs: Outputs) -> None:
     if outputs.graph != "-":
         file = model.sources[0].parameter_file
         params = outputs.params or (file.path if file is not None else "")
-        takes_params = find_format(model.graph).supports(Capability.PARAMETER_FILE)
+        takes_params = find_format(model.graph).supports(Operation.PARAMETER_FILE)
         values = [] if not takes_params else ["--params", params] if params else ["--random-params", "0"]
         words = ["graphshare", "verify", outputs.graph, *values]
         # With a = the prefix may begin with a dash.

@@ -23,7 +23,7 @@ from graphshare.drawing.svg import format_svg
 from graphshare.drawing.unfold import unfold
 from graphshare.errors import Fault, InputError, RefusedError, locate_refusals
 from graphshare.files.paths import base_name
-from graphshare.formats.model_format import Capability, find_format
+from graphshare.formats.model_format import find_format
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import EMPTY, Graph, Node
@@ -182,11 +182,11 @@ def _remark(graph: Graph, known: KnownShapes, picture: Picture, to: str, *, is_d
     if not is_depth_given and picture.depth is not None and to != "html":
         yield f"scopes are open to depth {picture.depth}; `depth=N` opens more or fewer"
     nodes = reachable(graph)
-    if not find_format(graph).supports(Capability.COSTS):
+    if find_format(graph).types.are_stated:
         entries = [entry for node in nodes for entry in visible_outputs(node)]
         unknown = [output_name(entry) for entry in entries if (entry.node, entry.index) not in known]
         if unknown:
-            yield find_format(graph).explain_unknown_types(unknown)
+            yield find_format(graph).types.explain_unknown_types(unknown)
     left_out = len(graph.nodes) - len(nodes)
     if left_out:
         yield f"left out: {format_count(left_out, 'node')} that no output needs"
@@ -230,14 +230,14 @@ def find_known_shapes(graph: Graph, input_shapes: Mapping[str, PartialShape], pa
     """Return the completely known shapes, by node and output."""
     declared = any("__shape__" in node.attrs for node in graph.variables())
     # Without a shape of an input nothing follows but the parameters' own shapes, and numpy stays out.
-    if not input_shapes and not declared and find_format(graph).supports(Capability.COSTS):
+    if not input_shapes and not declared and not find_format(graph).types.are_stated:
         return _read_stored_shapes(graph, params)
     from graphshare.execute.prepare.shape_report import infer_known_shapes  # start-up: inference needs numpy
 
     try:
         return infer_known_shapes(graph, input_shapes, params=params)
     except RefusedError:
-        if input_shapes or not find_format(graph).supports(Capability.COSTS):
+        if input_shapes or find_format(graph).types.are_stated:
             raise
         return _read_stored_shapes(graph, params)  # the declared shapes contradict each other; draw without them
 

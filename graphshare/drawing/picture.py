@@ -168,7 +168,7 @@ class _PictureBuilder:
         """Return the values of small constants, which are drawn inside the boxes that use them."""
         used = {entry.node for node in self.nodes for entry in node.inputs} | {entry.node for entry, _ in self.source.lost}
         # A constant that is an output has a box of its own.
-        texts = {n: self.format.describe_constant(n) for n in used - self.heads if n.op or not self.all_parameters}
+        texts = {n: self.format.description.describe_constant(n) for n in used - self.heads if n.op or not self.all_parameters}
         return {node: text for node, text in texts.items() if text}
 
     def _find_branch(self, node: Node) -> str:
@@ -224,7 +224,7 @@ class _PictureBuilder:
         if len(scopes) < len(name.scopes):
             # Scopes that are not open become a part of the title.
             title = "/".join((*name.scopes[len(scopes) :], title))
-        lines = [" ".join((node.op, *self.format.describe_operator(node))), *self._list_constants(node)]
+        lines = [" ".join((node.op, *self.format.description.describe_operator(node))), *self._list_constants(node)]
         lines += self._count_weights([entry.node for entry in node.inputs])
         lines += [self.source.labels[node]] if node in self.source.labels else []
         return Box("operator", title, lines, (self.branch_of[node], *scopes), node in self.heads, self._mark([node]), node.name,
@@ -235,7 +235,7 @@ class _PictureBuilder:
         if not any(entry.node in self.constants for entry in node.inputs):
             return []
         operands = [(i, entry) for i, entry in enumerate(list_operands(node)) if entry and entry.node in self.constants]
-        named = [(self.format.name_operand(node, i), self.constants[entry.node]) for i, entry in operands]
+        named = [(self.format.description.name_operand(node, i), self.constants[entry.node]) for i, entry in operands]
         lines: list[str] = []
         for text in (f"{name} = {value}" if name else value for name, value in named):
             if lines and len(lines[-1]) + len(text) < _LINE:

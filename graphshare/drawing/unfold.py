@@ -36,7 +36,7 @@ class OpenBody(msgspec.Struct, eq=False):
 
 def unfold(graph: Graph) -> UnfoldedGraph:
     """Return ``graph`` with its bodies unfolded; one without bodies is its own image."""
-    find_call = find_format(graph).find_calls(graph)
+    find_call = find_format(graph).bodies.find_calls(graph)
     if not any(node.subgraphs or find_call(node) is not None for node in graph.nodes):
         return UnfoldedGraph(graph)
     unfolder = _Unfolder(find_call)

@@ -19,10 +19,8 @@ from graphshare.files.byte_source import ListedFile
 from graphshare.files.path_matches import find_root, is_pattern, list_candidates, match_path
 from graphshare.files.paths import is_file, is_folder, list_remote, split
 from graphshare.fleet.records import FleetModel
-from graphshare.formats.model_names import FILE_ENDINGS, FORMAT_NAMES, MODEL_ENDINGS, STEM_END, find_stem
+from graphshare.formats.model_names import FORMAT_NAMES, STEM_END, find_stem, list_file_endings, list_model_endings
 from graphshare.text.urls import extend_url, is_url, local_path, split_url
-
-_SUFFIXES = tuple(names.suffix for names in FORMAT_NAMES.values())
 
 
 def list_models(patterns: Iterable[str], sieve: Sieve | None = None) -> list[FleetModel]:
@@ -80,18 +78,18 @@ def _match_graphs(pattern: str) -> set[str]:
     """Return the graph files of a glob: of what it matches those that have the name of a graph."""
     matches = {path for path in glob.iglob(pattern, recursive=True) if path.endswith(_find_suffixes(pattern))}
     if _may_be_stem(pattern):
-        matches.update(path for suffix in _SUFFIXES for path in glob.iglob(pattern + suffix, recursive=True))
+        matches.update(path for suffix in _list_suffixes() for path in glob.iglob(pattern + suffix, recursive=True))
     return {path for path in matches if os.path.isfile(path)}
 
 
 def _find_suffixes(pattern: str) -> tuple[str, ...]:
     """Return the suffixes of graphs that a glob matches: any suffix of a graph only if the glob has one itself."""
-    return FILE_ENDINGS if pattern.endswith(FILE_ENDINGS) else MODEL_ENDINGS
+    return list_file_endings() if pattern.endswith(list_file_endings()) else list_model_endings()
 
 
 def _may_be_stem(pattern: str) -> bool:
     # A glob that ends with a star matches whole names already.
-    return not pattern.endswith((*FILE_ENDINGS, "*"))
+    return not pattern.endswith((*list_file_endings(), "*"))
 
 
 def _list_names(folder: str) -> dict[str, None]:
@@ -107,7 +105,7 @@ def _list_remote(pattern: str, sieve: Sieve) -> list[FleetModel]:
     if is_pattern(pattern, stem_end=STEM_END):
         start = len(_without_tail(find_root(pattern)))
         wanted = _without_tail(pattern)[start:]
-        globs = [wanted, *(wanted + suffix for suffix in _SUFFIXES)] if _may_be_stem(wanted) else [wanted]
+        globs = [wanted, *(wanted + suffix for suffix in _list_suffixes())] if _may_be_stem(wanted) else [wanted]
         return _select(list_candidates(pattern), globs, _find_suffixes(wanted), start)
     folder, name = split(pattern)
     start = len(_without_tail(folder))
@@ -117,7 +115,7 @@ def _list_remote(pattern: str, sieve: Sieve) -> list[FleetModel]:
             files = list_remote(folder, prefix=find_stem(name))
         except InputError:  # a server without a list of its files
             files = [ListedFile(pattern, -1, "")] if is_file(pattern) else []
-        for graph in (pattern, *(extend_url(pattern, suffix) for suffix in _SUFFIXES)):
+        for graph in (pattern, *(extend_url(pattern, suffix) for suffix in _list_suffixes())):
             file = next((file for file in files if file.path == graph), None)
             if file is not None:
                 return [_make_model(_models_by_path(files).get(graph, ModelFiles(graph, {}, file)), start)]
@@ -158,3 +156,8 @@ def iter_sources(models: Iterable[FleetModel]) -> Iterator[str]:
         yield model.graph
         if model.params:
             yield model.params
+
+
+def _list_suffixes() -> list[str]:
+    """Return what formats add to a stem."""
+    return [names.suffix for names in FORMAT_NAMES.values()]

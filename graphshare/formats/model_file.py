@@ -14,7 +14,7 @@ from graphshare.errors import Fault, InputError, UsageError
 from graphshare.files.byte_source import SAMPLE, ByteSource, HeldBytes, read_whole
 from graphshare.files.open_source import GZIP, MAX_UNPACKED, open_source, unpack_gzip, unpack_gzip_start
 from graphshare.files.paths import STDIN
-from graphshare.formats.model_names import FILE_ENDINGS
+from graphshare.formats.model_names import list_file_endings
 from graphshare.text.format import format_bytes
 from graphshare.text.urls import is_url
 
@@ -140,7 +140,7 @@ class _PackedFile(ModelFile):
 def open_model_file(path: str) -> Iterator[ModelFile]:
     """Open the file of a model, one at a URL, or stdin. Raises InputError."""
     if is_url(path):
-        with open_source(path, endings=FILE_ENDINGS, first=_FIRST) as source:
+        with open_source(path, endings=list_file_endings(), first=_FIRST) as source:
             yield _RemoteFile(path, source)
         return
     if path == STDIN:

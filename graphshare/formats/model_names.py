@@ -34,11 +34,6 @@ _SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
 _PARAMS = re.compile(r"(.*)-(\d{4,})\.params", re.DOTALL)
 
 
-def params_path(stem: str, epoch: int) -> str:
-    """Return the path of a checkpoint's parameter file."""
-    return extend(stem, f"-{epoch:04d}.params")
-
-
 def split_params(path: str) -> tuple[str, int] | None:
     """Return the stem and the epoch of a checkpoint's parameter file; None for a path of another form."""
     match = _PARAMS.fullmatch(path)
@@ -51,12 +46,23 @@ PACKED = ".gz"
 class FormatNames(msgspec.Struct, frozen=True):
     """The names of one format's files: those of its models end in ``suffix``, those of other files of it in ``extension``.
 
-    ``module`` is where the format's object is (``FORMAT``).
+    ``module`` is where the format's object is (``FORMAT``). ``parameters`` is what follows a stem in the name of its parameter
+    file, with ``{epoch:04d}`` where there is one for each epoch; empty where a model's file holds its parameters.
     """
 
     module: str
     suffix: str
     extension: str
+    parameters: str = ""
+
+    @property
+    def has_epochs(self) -> bool:
+        """Return whether a stem may have several parameter files."""
+        return "{" in self.parameters
+
+    def params_path(self, stem: str, epoch: int) -> str:
+        """Return the path of a checkpoint's parameter file."""
+        return extend(stem, self.parameters.format(epoch=epoch))
 
     @property
     def model_endings(self) -> tuple[str, ...]:
@@ -69,13 +75,23 @@ class FormatNames(msgspec.Struct, frozen=True):
         return self.extension, self.extension + PACKED
 
 
-#: A new format is one class and one line. Content is compared with the formats in this order.
+#: A new format is one class and one line. The order decides nothing but which models lists name first.
 FORMAT_NAMES = {
-    "mxnet": FormatNames("graphshare.formats.mxnet.format", STEM_END, ".json"),
+    "mxnet": FormatNames("graphshare.formats.mxnet.format", STEM_END, ".json", "-{epoch:04d}.params"),
     "onnx": FormatNames("graphshare.formats.onnx.format", ".onnx", ".onnx"),
 }
-MODEL_ENDINGS = tuple(ending for names in FORMAT_NAMES.values() for ending in names.model_endings)
-FILE_ENDINGS = tuple(ending for names in FORMAT_NAMES.values() for ending in names.endings)
+DEFAULT_FORMAT = "mxnet"
+"""The format whose reader gets files of no known kind, and explains them; of several models of one stem, its file is meant."""
+
+
+def list_model_endings() -> tuple[str, ...]:
+    """Return the ends of names in a folder that mean a model of any format."""
+    return tuple(ending for names in FORMAT_NAMES.values() for ending in names.model_endings)
+
+
+def list_file_endings() -> tuple[str, ...]:
+    """Return the ends of names of all files of any format."""
+    return tuple(ending for names in FORMAT_NAMES.values() for ending in names.endings)
 
 
 def find_stem(path: str) -> str:
@@ -91,10 +107,15 @@ def find_stem(path: str) -> str:
     return plain
 
 
+def find_names(path: str) -> FormatNames:
+    """Return the names of the format that the name of a model's file promises, those of symbol files for any other path."""
+    fitting = (names for names in FORMAT_NAMES.values() if path.endswith(names.model_endings))
+    return next(fitting, FORMAT_NAMES[DEFAULT_FORMAT])
+
+
 def leads_stem(path: str) -> bool:
-    """Return whether a stem means this file, whatever other files have the same stem: it is of the first format."""
-    first = next(iter(FORMAT_NAMES.values()))
-    return path.endswith(first.endings)
+    """Return whether a stem means this file, whatever other files have the same stem."""
+    return path.endswith(FORMAT_NAMES[DEFAULT_FORMAT].endings)
 
 
 def find_stem_name(path: str) -> str:

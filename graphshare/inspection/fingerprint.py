@@ -60,9 +60,9 @@ def fingerprint(model: Model) -> Fingerprint:
     implied: dict[Node, list[Node]] = {}
     for variable in list_implied_variables(graph):
         implied.setdefault(variable.node, []).append(replace(variable.node, op="", name=variable.name, inputs=()))
-    walk = _Walk(form, find_format(graph).find_calls(graph), implied)
+    walk = _Walk(form, find_format(graph).bodies.find_calls(graph), implied)
     walk.add_functions(graph)
-    types = find_format(graph).list_types(graph)
+    types = find_format(graph).types.list_types(graph)
     inputs = [node for node in graph.variables() if node.details.holds_value is False]
     stated = tuple(_describe_type(types.get(node.name)) for node in inputs)
     part = walk.describe(graph, inputs, stated)

@@ -18,7 +18,7 @@ from graphshare.checkpoint.folder import ModelFiles, Sieve, find_models
 from graphshare.checkpoint.load import Names, StrPath, as_names, load
 from graphshare.checkpoint.parameters import notes_on
 from graphshare.errors import Fault, GraphshareError
-from graphshare.formats.model_format import Capability, find_format
+from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.params.format import read_index
 from graphshare.formats.params.records import ParameterFile
 from graphshare.inspection.graph import list_facts
@@ -151,7 +151,7 @@ def find_shared(models: list[ModelFiles]) -> SharedWeights:
         path = redact(files.graph)
         try:
             model = load(files.graph)
-            if not find_format(model.graph).supports(Capability.POOL):
+            if not find_format(model.graph).supports(Operation.POOL):
                 left.append(path)
                 continue
             member = PoolMember(model.graph, model.parameter_file, "")

@@ -13,7 +13,7 @@ from graphshare.analysis.roles import Role, assign_implied_role, assign_roles
 from graphshare.checkpoint.load import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles, find_roles
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError, locate_refusals
-from graphshare.formats.model_format import Capability, find_format
+from graphshare.formats.model_format import Operation, find_format, require
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
 from graphshare.text.format import format_names
@@ -93,7 +93,7 @@ def list_facts(graph: Graph, roles: Mapping[Node, Role]) -> Inspection:
         inputs=[name for name, role in named_roles if not role.is_parameter],
         parameters=[
             *(name for name, role in named_roles if role.is_parameter),
-            *(record.key or "" for record in find_format(graph).index_functions(graph)),
+            *(record.key or "" for record in find_format(graph).bodies.index_functions(graph)),
         ],
         implied=[name for name, _ in implied],
         ops=dict(Counter(node.op for node in graph.nodes if not node.is_variable).most_common()),
@@ -137,7 +137,7 @@ def inspect(model: Model, *, shapes: Shapes | None = None, as_input: Names = (),
     with locate_refusals(source):
         roles = find_roles(source, as_input, as_parameter)
     facts = list_facts(source.graph, roles)
-    if shapes or (shapes is not None and not find_format(source.graph).supports(Capability.COSTS)):
+    if shapes or (shapes is not None and find_format(source.graph).types.are_stated):
         return msgspec.structs.replace(facts, shaped=infer_shapes(source, shapes, as_input=as_input, as_parameter=as_parameter))
     declared = any("__shape__" in node.attrs for node in source.graph.variables())
     if shapes is None or not (declared or source.parameter_file is not None):
@@ -153,7 +153,7 @@ def infer_shapes(model: Model, shapes: Shapes, *, as_input: Names = (), as_param
     """Infer the shape and dtype of every output, and count parameters and multiply-adds by layer and operator.
 
     Raises:
-        RefusedError: a name is not a variable; shapes contradict each other.
+        RefusedError: a name is not a variable; shapes contradict each other; nothing is known of the model's operators.
     """
     return _infer_shapes(as_checkpoint(model), shapes, as_names(as_input), as_names(as_parameter))
 
@@ -163,6 +163,8 @@ def _infer_shapes(
 ) -> Shaped:
     from graphshare.execute.prepare.shape_report import shape_graph  # start-up: imports numpy
 
+    if shapes:
+        require(source.graph, Operation.SHAPES, what="`shapes`", where=source.where)
     with locate_refusals(source):
         check_roles(source.graph.variables(), as_input, as_parameter)
         return shape_graph(

@@ -43,6 +43,7 @@ def style_report(report: FindingsReport) -> Iterator[list[Piece]]:
     for i, finding in enumerate(report.findings):
         following = report.findings[i + 1] if i + 1 < len(report.findings) else None
         yield from _style_finding(finding, following)
+    yield from ([(file, "place"), (f": {reason}", "")] for file, reason in report.unchecked.items())
     yield [(report.summary(), "summary")]
 
 
@@ -69,7 +70,7 @@ def _render_json(report: FindingsReport) -> str:
 
 def _to_plain(report: FindingsReport) -> dict[str, object]:
     """Return the report as plain data; unknown places are null."""
-    return {
+    plain: dict[str, object] = {
         "version": 1,
         "command": report.command,
         "files": list(report.files),
@@ -93,11 +94,15 @@ def _to_plain(report: FindingsReport) -> dict[str, object]:
             for finding in report.findings
         ],
     }
+    if report.unchecked:
+        plain["unchecked"] = {escape_surrogates(file): reason for file, reason in report.unchecked.items()}
+    return plain
 
 
 def _render_github(report: FindingsReport) -> str:
     """Return a line for each finding, and one for the whole run."""
     lines = [_format_annotation(finding) for finding in report.findings]
+    lines += [f"::warning file={escape_property(file)}::{escape_message(reason)}" for file, reason in report.unchecked.items()]
     lines.append(f"graphshare {report.command}: {report.summary()}")
     return "".join(f"{line}\n" for line in lines)
 

@@ -1,5 +1,7 @@
 """Write a report as JUnit XML: a suite for each file, a failed case for each finding, one passed case for a clean file.
 
+A file that no rule looked at is a skipped case.
+
 Findings that do not make the exit code 1 are not failures: notes, and warnings unless the report is strict. They are in the
 suite's ``system-out``. File and line are in a case's class name and text, because the schema has no attributes for them.
 """
@@ -33,9 +35,14 @@ def _format_suite(report: FindingsReport, file: str, findings: Sequence[Finding]
     failed = [finding for finding in findings if report.is_failure(finding)]
     notes = [finding for finding in findings if not report.is_failure(finding)]
     cases = [_format_case(file, finding) for finding in failed]
-    if not failed:
+    skipped = report.unchecked.get(file, "")
+    if skipped:
+        case = f"    <testcase classname={_quote(file)} name={_quote(report.command)}>"
+        cases.append(f"{case}<skipped message={_quote(skipped)}/></testcase>")
+    elif not failed:
         cases = [f"    <testcase classname={_quote(file)} name={_quote(report.command)}/>"]
-    head = f'  <testsuite name={_quote(file)} tests="{len(cases)}" failures="{len(failed)}" errors="0" skipped="0">'
+    counts = f'tests="{len(cases)}" failures="{len(failed)}" errors="0" skipped="{int(bool(skipped))}"'
+    head = f"  <testsuite name={_quote(file)} {counts}>"
     lines = [head, *cases]
     if notes:
         lines.append(f"    <system-out>{_escape_content(chr(10).join(_format_finding(note) for note in notes))}</system-out>")

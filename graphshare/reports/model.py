@@ -7,7 +7,7 @@ decide the exit code.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 
 import msgspec
@@ -77,7 +77,8 @@ class FindingsReport(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
     """The findings of one run of ``command`` over ``files``, in order; ``rules`` are all rules that ran.
 
     ``ignored`` counts findings suppressed inside files, ``known`` those of a baseline. ``tool_version`` is the version of this
-    package, for formats that record it. ``strict`` makes warnings decide the exit code too.
+    package, for formats that record it. ``strict`` makes warnings decide the exit code too. ``unchecked`` are
+    files that no rule looked at, each with the reason.
     """
 
     command: str
@@ -89,6 +90,7 @@ class FindingsReport(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
     fixed: int = 0
     tool_version: str = ""
     strict: bool = False
+    unchecked: Mapping[str, str] = {}
 
     def _summary(self) -> str:
         return f"{self.command}: {self.summary()}"
@@ -103,8 +105,10 @@ class FindingsReport(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
         return sum(finding.level is level for finding in self.findings)
 
     def exit_code(self, *, strict: bool = False) -> int:
-        """Return 1 if there is an error (with ``strict`` also a warning), otherwise 0."""
-        return int(any(self.is_failure(finding, strict=strict) for finding in self.findings))
+        """Return 1 if there is an error (with ``strict`` also a warning), else 2 if a file was not checked, otherwise 0."""
+        if any(self.is_failure(finding, strict=strict) for finding in self.findings):
+            return 1
+        return 2 if self.unchecked else 0
 
     def is_failure(self, finding: Finding, *, strict: bool = False) -> bool:
         """Return whether a finding makes the exit code 1."""
@@ -113,12 +117,9 @@ class FindingsReport(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
     def summary(self) -> str:
         """Return the numbers of findings in one line."""
         counts = [format_count(n, level.value) for level in Level if (n := self.count(level))]
-        text = ", ".join(counts) or "no findings"
-        more = [
-            f"{n} {what}"
-            for n, what in ((self.fixed, "fixed"), (self.known, "in the baseline"), (self.ignored, "suppressed"))
-            if n
-        ]
+        text = ", ".join(counts) or ("no findings" if len(self.unchecked) < len(self.files) else "none was checked")
+        others = ((self.fixed, "fixed"), (self.known, "in the baseline"), (self.ignored, "suppressed"))
+        more = [f"{n} {what}" for n, what in (*others, (len(self.unchecked), "not checked")) if n]
         return f"{format_count(len(self.files), 'file')}: {text}" + (f" ({', '.join(more)})" if more else "")
 
 

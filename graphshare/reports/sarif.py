@@ -38,13 +38,26 @@ def make_document(report: FindingsReport) -> dict[str, object]:
     run = {
         "tool": {"driver": driver},
         # The run itself came to its end; findings do not make it fail.
-        "invocations": [{"executionSuccessful": True}],
+        "invocations": [{"executionSuccessful": not report.unchecked, **_describe_unchecked(report)}],
         "artifacts": [{"location": {"uri": _format_uri(file)}} for file in report.files],
         # Finding counts columns in characters, not in units of UTF-16.
         "columnKind": "unicodeCodePoints",
         "results": [_describe_result(finding, places[finding.code]) for finding in report.findings],
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _describe_unchecked(report: FindingsReport) -> dict[str, object]:
+    """Return the files that no rule looked at, as notifications; nothing where there are none."""
+    notifications = [
+        {
+            "level": "error",
+            "message": {"text": reason},
+            "locations": [{"physicalLocation": {"artifactLocation": {"uri": _format_uri(file)}}}],
+        }
+        for file, reason in report.unchecked.items()
+    ]
+    return {"toolExecutionNotifications": notifications} if notifications else {}
 
 
 def _describe_rule(rule: RuleInfo) -> dict[str, object]:

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from graphshare.analysis.roles import Kind
-from graphshare.formats.model_format import Capability, find_format
+from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ITEM_SIZES, ParameterFile, Record
 from graphshare.ir.graph import Graph, Node
@@ -67,7 +67,7 @@ def detect(
     relations = _list_relations(nodes)
     candidates: list[Candidates] = []
     done: set[frozenset[Node]] = set()
-    has_other_forms = params is not None and find_format(graph).supports(Capability.POOL)
+    has_other_forms = params is not None and find_format(graph).supports(Operation.POOL)
     alike: dict[str, list[list[Node]]] = {}
     for (form, digest, constant), group in _group_by_value(nodes, auxiliary, records, params, has_other_forms).items():
         # Arrays of one repeated number, such as zeros, are equal by chance.

@@ -20,7 +20,7 @@ from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names, fi
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
-from graphshare.formats.model_format import Capability, find_format, require
+from graphshare.formats.model_format import Operation, find_format, require
 from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import EMPTY, Branch, Entry, Graph, Kept, Node, Rename, Rewrite, freeze
 from graphshare.ir.rebuild import prefix_node, rebuild, relink
@@ -299,7 +299,7 @@ def duplicate(
         if mode == "batch":  # imported where it is asked for: starting is most of the time that a usual graph takes
             from graphshare.rewrite.batch import plan_batch
 
-            require(source.graph, Capability.BATCH, what="`mode='batch'`")
+            require(source.graph, Operation.BATCH, what="`mode='batch'`")
             report = plan_batch(source.graph, names, roles, axes=batch_axes, force=force, **common)
         else:
             report = plan_duplicate(
@@ -320,7 +320,7 @@ def _note_unmoved(graph: Graph, report: Duplication, mode: ModeOrBatch) -> list[
         RefusedError: the tie leaves out all weights.
     """
     calls = [node for node in report.branches[-1].images if node.op]
-    count = len(find_format(graph).index_functions(graph, calls))
+    count = len(find_format(graph).bodies.index_functions(graph, calls))
     weights = format_count(count, "weight")
     if mode == "tie" and not report.tied and not count:
         if report.copied:

@@ -63,7 +63,7 @@ def extract_entries(
         # Callers that bring variables may bring more than the targets need; users' cuts are refused for that.
         cuts, variables = reached, {key: inputs[key] for key in reached}
     else:
-        variables = dict(find_format(graph).make_inputs(graph, reached)) if reached else {}
+        variables = dict(find_format(graph).editing.make_inputs(graph, reached)) if reached else {}
 
     def redirect(entry: Entry, _: Node | None = None) -> Entry | None:
         variable = variables.get((entry.node, entry.index))

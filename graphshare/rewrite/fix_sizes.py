@@ -39,7 +39,7 @@ def fix_sizes(graph: Graph, inputs: Mapping[str, Sequence[Size]], sizes: Mapping
     names = [(node, list_output_names(node)) for node in graph.nodes if node.op]
     entries = [Entry(node, index) for node, row in names for index, name in enumerate(row) if name]
     shapes: dict[Node, dict[int, Sequence[Size]]] = {n: {0: fixed[n.name]} for n in graph.variables() if n.name in fixed}
-    for (node, index), kind in find_format(graph).find_types(graph, entries, shapes=known, independent=True).items():
+    for (node, index), kind in find_format(graph).types.find_types(graph, entries, shapes=known, independent=True).items():
         if (shape := kind.parts[1]) is not None:
             shapes.setdefault(node, {})[index] = fix(shape)
     changed, images = rebuild_graph(graph, lambda node: restate_shapes(node, shapes[node]) if node in shapes else node)

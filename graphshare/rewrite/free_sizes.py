@@ -78,7 +78,7 @@ def free_sizes(graph: Graph, symbols: Sequence[Symbol], measure: Measure) -> Fre
 def list_inputs(graph: Graph) -> Shapes:
     """Return the shapes that the file states of inputs, by name."""
     nodes = [node for node in graph.variables() if not node.details.holds_value]
-    types = find_format(graph).find_types(graph, [Entry(node) for node in nodes])
+    types = find_format(graph).types.find_types(graph, [Entry(node) for node in nodes])
     return {node.name: types[node, 0].parts[1] or () for node in nodes if (node, 0) in types}
 
 
@@ -161,7 +161,7 @@ class _Freeing:
         entries = [Entry(node, index) for node in self.nodes for index, name in enumerate(list_output_names(node)) if name]
         opened = {name: shape for name, shape in shapes.items() if shape != list(inputs[name])}
         # What the file states of inner values is not believed: a wrong shape would free a wrong axis.
-        types = find_format(self.graph).find_types(self.graph, entries, shapes=opened, independent=True)
+        types = find_format(self.graph).types.find_types(self.graph, entries, shapes=opened, independent=True)
         for place, (dtype, shape) in ((place, kind.parts) for place, kind in types.items()):
             self.dtypes[place] = dtype or ""
             if shape is not None and all(isinstance(size, int) for size in shape):

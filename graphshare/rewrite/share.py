@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from graphshare.analysis.roles import Kind, Role
 from graphshare.errors import Fault, RefusedError
-from graphshare.formats.model_format import Capability, find_format
+from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.compare import check_isomorphic
@@ -93,7 +93,7 @@ def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: 
 def _find_reshaped(graph: Graph, ties: Mapping[Node, Node], params: ParameterFile | None) -> set[Node]:
     """Return the parameters that are tied to one of another shape and equal bytes; only ONNX has a Reshape that is free."""
     # Before opset 9 no Constant holds the integers that a Reshape takes.
-    if params is None or not find_format(graph).supports(Capability.POOL) or (find_format(graph).operator_set(graph) or 0) < 9:
+    if params is None or not find_format(graph).supports(Operation.POOL) or (find_format(graph).operator_set(graph) or 0) < 9:
         return set()
     from graphshare.formats.onnx.transposed import LEAST  # start-up: few models are ONNX models
 

@@ -58,7 +58,7 @@ def assign_sharing_roles(
 ) -> dict[Node, Role]:
     """Return the role of every variable; an input with a default is a parameter only if the user says so."""
     roles = assign_roles(graph, held=list_parameter_names(params), as_input=as_input, as_parameter=as_parameter)
-    for node in find_format(graph).list_replaceable(graph):
+    for node in find_format(graph).types.list_replaceable(graph):
         if roles[node].is_parameter and node.name not in as_parameter:
             roles[node] = Role(Kind.UNKNOWN, "callers can replace it: it is an input with a default")
     return roles

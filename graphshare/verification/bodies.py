@@ -39,7 +39,7 @@ def find_decided(side: AnalyzedModel, terms: GraphTerms) -> dict[Node, Body]:
     """Return the Ifs of a constant, each with the body that it computes."""
     format_, decided = find_format(side.model.graph), dict[Node, Body]()
     for node in side.nodes:
-        switch = format_.find_switch(node)
+        switch = format_.bodies.find_switch(node)
         truth = None if switch is None else terms.form.find_truth(terms.of(switch[0]))
         if switch is not None and truth is not None:
             decided[node] = switch[1][0 if truth else 1]
@@ -133,7 +133,7 @@ def open_bodies(
 
     node = owners[0]
     operands = [None if entry is None else read(entry) for entry in list_operands(node)]
-    values = find_format(sides[0].model.graph).start_body(node, operands, _COUNTERS)
+    values = find_format(sides[0].model.graph).bodies.start_body(node, operands, _COUNTERS)
     if values is None or not all(isinstance(value, np.ndarray) for value in values):
         raise RefusedError(_UNKNOWN)
     scalars = len(_COUNTERS) if node.op == "Loop" else 0
@@ -175,7 +175,7 @@ def _open_body(
     images: dict[Node, Node] = {}
 
     def link_input(variable: Node, name: str, dtype: str, shape: Sequence[Any] | None) -> None:
-        node = find_format(side.model.graph).make_input(name, dtype, shape)
+        node = find_format(side.model.graph).editing.make_input(name, dtype, shape)
         links[variable, 0], images[node] = Entry(node), node
 
     for variable, entry in body.captured.items():

@@ -13,7 +13,7 @@ from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.execute.backends.backend import Computation, DrawOptions, open_computation
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.prepare.feeds import GivenShape
-from graphshare.formats.model_format import Capability, find_format
+from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.params.lookup import ParameterPair, compare_parameters
 from graphshare.ir.compare import Pairing
 from graphshare.ir.graph import Graph, Node
@@ -223,9 +223,9 @@ class _Branch:
         """Return how many parameters of both, and how much of a model that holds them, are tied; nothing for other models."""
         graph, records = self.side.model.graph, self.side.records
         format_ = find_format(graph)
-        if records is None or format_.supports(Capability.PARAMETER_FILE):
+        if records is None or format_.supports(Operation.PARAMETER_FILE):
             return ()
-        inside = format_.index_functions(graph, [node for node, _ in self.pairing.pairs])
+        inside = format_.bodies.index_functions(graph, [node for node, _ in self.pairing.pairs])
         tied = [*inside, *filter(None, (records.of(pair.left) for pair in self.parameters if pair.how == "tied"))]
         size, whole = sum(record.data_size for record in tied), records.file.whole_size
         sizes = f"{format_bytes(size)} of {format_bytes(max(size, whole))}"

@@ -29,7 +29,7 @@ class BodyCoverage:
         Returns what each of them is, by the name of the If.
         """
         graph = computation.graph
-        find_switch = find_format(graph).find_switch
+        find_switch = find_format(graph).bodies.find_switch
         entries = {node.name: switch[0] for node in graph.nodes if node.op and (switch := find_switch(node))}
         places = {(entry.node, entry.index): entry for entry in entries.values()}
         with suppress(InputError, RefusedError):  # the outputs are what was asked for

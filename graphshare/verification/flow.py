@@ -124,7 +124,8 @@ def find_obstacles(
     obstacles = [obstacle for graph, _ in parts if (obstacle := find_obstacle(graph))]
     if obstacles and is_needed and not is_allowed:
         message, _, hint = obstacles[0].partition(": ")
-        raise UsageError(Fault(message, hint=f"{hint}; --allow-unsupported accepts structure and parameters alone"))
+        way_out = "--allow-unsupported accepts structure and parameters alone"
+        raise UsageError(Fault(message, hint=f"{hint}; {way_out}" if hint else way_out))
     faults = [fault for graph, nodes in parts for fault in list_unsupported(graph, nodes)]
     if faults and not is_allowed:
         raise UnsupportedError(faults)
@@ -180,7 +181,7 @@ def join_rounds(rounds: Iterable[RoundComparisons]) -> tuple[tuple[Values, ...],
 def find_drawing(graph: Graph) -> dict[int, Node]:
     """Return the outputs, by their places, that depend on random numbers without a seed, each with an operator that draws."""
     format_ = find_format(graph)
-    drawing = [node for node in graph.nodes if node.op and any(map(format_.draws_numbers, _list_inside(node)))]
+    drawing = [node for node in graph.nodes if node.op and any(map(format_.meaning.draws_numbers, _list_inside(node)))]
     drawn: dict[int, Node] = {}
     for place, head in enumerate(graph.heads if drawing else ()):
         needed = set(post_order([head.node]))

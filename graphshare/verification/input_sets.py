@@ -38,7 +38,7 @@ def read_recorded(folder: str, graph: Graph) -> dict[str, Any]:
     Raises InputError as :func:`read_sets`, and where no output is there.
     """
     heads = list(graph.heads)
-    types = find_format(graph).find_types(graph, heads)
+    types = find_format(graph).types.find_types(graph, heads)
     names = unique_names([output_name(head) for head in heads])
     stated = [types[head.node, head.index].parts if (head.node, head.index) in types else _UNKNOWN for head in heads]
     outputs = dict(zip(names, stated, strict=True))

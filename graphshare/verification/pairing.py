@@ -15,7 +15,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, InputError, RefusedError, locate_refusals
 from graphshare.execute.prepare.prepare import describe_upgrade, unique_names, upgrade_part
-from graphshare.formats.model_format import Capability, find_format, find_statement_changes
+from graphshare.formats.model_format import Operation, find_format, find_statement_changes
 from graphshare.formats.params.lookup import RecordsByName, compare_parameters
 from graphshare.ir.compare import Pairing, compare_structure
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, Rewrite
@@ -182,7 +182,7 @@ def pair_models(
 
 def _cut(model: Checkpoint, heads: Sequence[Entry], notes: dict[str, None]) -> Checkpoint:
     """Return a model of these heads, upgraded where its format has older generations."""
-    if find_format(model.graph).supports(Capability.UPGRADE):
+    if find_format(model.graph).supports(Operation.UPGRADE):
         return upgrade_model(model, heads, notes)[0]
     return msgspec.structs.replace(model, graph=msgspec.structs.replace(model.graph, heads=tuple(heads)))
 

@@ -146,13 +146,13 @@ def cut_part(
     format_, inputs = find_format(model.graph), dict[str, Node]()
     for place, name in names.items():
         if not isinstance(values[place], np.ndarray):  # a sequence or an optional value, whose type only the model has
-            inputs.setdefault(name, format_.make_inputs(model.graph, {place: name})[place])
+            inputs.setdefault(name, format_.editing.make_inputs(model.graph, {place: name})[place])
             continue
         dtype, shape = name_dtype(values[place]), values[place].shape
         if name in constants:
-            node = format_.make_parameter(model.graph, name, dtype, shape)
+            node = format_.editing.make_parameter(model.graph, name, dtype, shape)
         else:
-            node = format_.make_input(name, dtype, shape if has_sizes else [None] * len(shape))
+            node = format_.editing.make_input(name, dtype, shape if has_sizes else [None] * len(shape))
         inputs.setdefault(name, node)
     variables = {place: inputs[name] for place, name in names.items()}
     return extract_entries(model.graph, targets, cuts=names, inputs=variables), variables

@@ -28,7 +28,7 @@ from graphshare.files.atomic import OutputTransaction, make_folder, refuse_links
 from graphshare.files.leftovers import list_temporaries
 from graphshare.files.paths import UsedFile, is_folder, join, list_names, refuse_inputs_as_outputs
 from graphshare.files.staged_file import output_error
-from graphshare.formats.model_format import Capability, find_format
+from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.params.array_files import write_arrays
 from graphshare.formats.params.format import find_format as find_parameter_format
 from graphshare.formats.params.narrow_dtypes import widen
@@ -324,7 +324,7 @@ def _write_part(model: Checkpoint, parts: Parts, side: int, folder: str) -> str:
         raise RefusedError(Fault("the smallest parts end in a sequence or in nothing, which is not written"))
     rewrite, _ = cut_part(model, [parts.end[side]], values, names, own)
     part = follow_rewrite(model, rewrite, drop_unused=True)
-    graph = find_format(part.graph).declare_output(part.graph, name_dtype(end), end.shape)
+    graph = find_format(part.graph).editing.declare_output(part.graph, name_dtype(end), end.shape)
     outputs = save(replace(part, graph=graph, epoch=0).with_params(own), os.path.join(folder, _STEMS[side]))
     return _STEMS[side] if outputs.params else os.path.basename(outputs.graph)
 
@@ -342,7 +342,7 @@ def _make_command(folder: str, names: Sequence[str], options: ProofOptions) -> s
 def _list_commands(models: Sequence[Checkpoint], names: Sequence[str], options: ProofOptions) -> Iterator[str]:
     """Yield the command lines that show the difference, in the folder of the files."""
     yield _make_command("", names, options)
-    if not any(find_format(model.graph).supports(Capability.PARAMETER_FILE) for model in models):
+    if not any(find_format(model.graph).supports(Operation.PARAMETER_FILE) for model in models):
         yield quote_shell("python", "-c", _RUN.format(", ".join(f'"{name}"' for name in names)))
 
 

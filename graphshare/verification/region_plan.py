@@ -25,7 +25,8 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import GraphshareError, RefusedError
 from graphshare.execute.prepare.declared_inputs import unify_sizes
 from graphshare.execute.prepare.feeds import GivenShape
-from graphshare.formats.model_format import Inlined, find_format
+from graphshare.formats.facets import Inlined
+from graphshare.formats.model_format import find_format
 from graphshare.formats.params.records import PRECISIONS
 from graphshare.ir.graph import EMPTY, Entry, Node
 from graphshare.ir.terms import Facts, GraphTerms, Place, TermTable
@@ -83,7 +84,7 @@ class AnalyzedModel:
         # A name that several values have identifies none of them.
         self.names = {name: e for e in outputs if counts[name := output_name(e)] == 1}
         inputs = [Entry(node, 0) for node in self.nodes if not node.op and not node.details.holds_value]
-        kinds = find_format(model.graph).find_types(model.graph, inputs)
+        kinds = find_format(model.graph).types.find_types(model.graph, inputs)
         self.dtypes = {node: kind.parts[0] for (node, _), kind in kinds.items()}
         self.facts = Facts()
         self.contents: dict[Node, Hashable | None] = {}
@@ -102,10 +103,10 @@ class AnalyzedModel:
         graph, format_ = self.model.graph, find_format(self.model.graph)
         entries = [entry for node in self.nodes for entry in visible_outputs(node)]
         # Types that a file states of inner values may be wrong, and identities that hold for every input must not rest on them.
-        types = format_.find_types(graph, entries, shapes=shapes, independent=True)
+        types = format_.types.find_types(graph, entries, shapes=shapes, independent=True)
         self.facts = Facts(types)
         part = msgspec.structs.replace(graph, nodes=tuple(self.nodes), heads=self.heads)
-        computable, sizes = format_.find_computable(part, types)
+        computable, sizes = format_.meaning.find_computable(part, types)
         fed = {place: np.array(value, np.int64) for place, value in sizes.items()}
         wanted = [entry for entry in computable if self._count_bytes(entry) <= _COMPUTED_BYTES]
         try:
@@ -281,7 +282,7 @@ class Planner:
         """Return both graphs without calls and ``fused`` operators; the standard's definitions have ``known`` ones alone."""
         graphs = [(side.model.graph, side.heads) for side in self.sides]
         return [
-            find_format(graph).inline_calls(graph, heads, own, others)
+            find_format(graph).meaning.inline_calls(graph, heads, own, others)
             for (graph, heads), own, others in zip(graphs, fused, known, strict=True)
         ]
 

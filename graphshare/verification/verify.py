@@ -8,7 +8,7 @@ from typing import Any
 from graphshare.checkpoint.load import Model, Names, Shapes, StrPath, as_checkpoint, as_names, as_path
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, RefusedError, UsageError
-from graphshare.formats.model_format import Capability, find_format
+from graphshare.formats.model_format import Operation, find_format
 from graphshare.resources import Resources
 from graphshare.rewrite.batched_graph import Batched, find_batch
 from graphshare.verification.batched import verify_batched
@@ -71,7 +71,7 @@ def verify(
     ).with_values(feeds, shapes, source.graph)
     refuse_options(check_options(options))
     faults = find_format(source.graph).find_lacks(
-        Capability.TRAINING, ["`train_step`"] if train_step else [], where=source.where
+        Operation.TRAINING, ["`train_step`"] if train_step else [], where=source.where
     )
     if faults:
         raise RefusedError(faults)

@@ -12,7 +12,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import DisprovedError, Fault, GraphshareError
 from graphshare.execute.backends.backend import Computation, open_computation
 from graphshare.files.open_source import reopen_source
-from graphshare.formats.model_format import Capability, find_format
+from graphshare.formats.model_format import Operation, find_format
 from graphshare.ir.graph import Entry
 from graphshare.resources import is_chosen_limit
 from graphshare.rewrite.fold.fold import Folding, FoldingProof
@@ -90,7 +90,7 @@ def prove_folding(
     if weighed is not None and not unlike:
         report = replace(report, by_weights=max((region.steps or 0.0 for region in weighed.regions), default=0.0))
     folded = replace(folded, report=report, notes=(*folded.notes, *notes))
-    if find_format(source.graph).supports(Capability.FOLD_VALUES):
+    if find_format(source.graph).supports(Operation.FOLD_VALUES):
         return _compare_folding(folded, source, dtypes, tolerance)
     if report.by_weights is None:
         note = "not proved by weights, which do not decide all that differs; `graphshare compare FOLDED MODEL` compares values"

@@ -18,6 +18,7 @@ from graphshare.checkpoint.load import sibling_params
 from graphshare.cli import main
 from graphshare.errors import InputError, OutputError
 from graphshare.files.path_matches import match_paths
+from graphshare.formats.model_names import FORMAT_NAMES
 from graphshare.formats.params.format import read_index
 from tests.processes import ROOT
 from tests.remote.s3_server import Request, S3Server, serve_s3
@@ -215,5 +216,5 @@ def test_a_listing_of_20_000_objects(bucket: Any, server: S3Server) -> None:
     assert paths[0] == "s3://models/many/00/net0-symbol.json"
     assert len(_own_requests(server)) == 20
     server.reset()
-    assert sibling_params("s3://models/many/07/net107", None) == "s3://models/many/07/net107-0000.params"
+    assert sibling_params("s3://models/many/07/net107", None, FORMAT_NAMES["mxnet"]) == "s3://models/many/07/net107-0000.params"
     assert len(_own_requests(server)) == 1  # only what begins with the stem is listed

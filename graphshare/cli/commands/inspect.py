@@ -17,7 +17,7 @@ from graphshare.cli.command import Command
 from graphshare.cli.console import align, name_options, put, put_json, put_table, say
 from graphshare.cli.output import warn
 from graphshare.errors import Fault, GraphshareError, UsageError
-from graphshare.formats.model_format import Capability, find_format
+from graphshare.formats.model_format import find_format
 from graphshare.formats.model_names import find_stem
 from graphshare.inspection.fingerprint import fingerprint
 from graphshare.inspection.folder import ModelFacts, find_shared, inspect_models
@@ -117,15 +117,15 @@ def command(
         put_json(found_names, lines=format_ == "jsonl") if format_ != "text" else put(lines)
         return 0
     # start-up: ONNX's inference is slow to import, and the summary of a model shows nothing of it
-    is_plain = format_ == "text" and not (shapes or names) and not find_format(model.graph).supports(Capability.COSTS)
+    is_plain = format_ == "text" and not (shapes or names) and find_format(model.graph).types.are_stated
     sizes = None if is_plain else shapes
     inspection = inspect(model, shapes=sizes, as_input=as_input, as_parameter=as_parameter)
     roles = [msgspec.structs.replace(role, reason=name_options(role.reason)) for role in inspection.roles]
     inspection = msgspec.structs.replace(inspection, roles=roles)
     shaped = inspection.shaped.outputs if inspection.shaped is not None else []
     unknown = [output.name for output in shaped if output.dtype is None]
-    if unknown and not find_format(model.graph).supports(Capability.COSTS):
-        warn([find_format(model.graph).explain_unknown_types(unknown)])
+    if unknown and find_format(model.graph).types.are_stated:
+        warn([find_format(model.graph).types.explain_unknown_types(unknown)])
     if format_ != "text":
         put_json(_list_fields(inspection), lines=format_ == "jsonl")
         return 0
@@ -234,7 +234,7 @@ def _put_inspection(inspection: Inspection, model: Checkpoint, *, with_layers: b
     """Print the summary, then the layers and the lists of names if they are wanted."""
     put(_format_summary(inspection, model, with_layers=with_layers))
     if inspection.shaped is not None and with_layers:
-        _put_layers(inspection.shaped, with_costs=find_format(model.graph).supports(Capability.COSTS))
+        _put_layers(inspection.shaped, with_costs=find_format(model.graph).knows_operators)
     if with_names:
         put(_format_name_lists(inspection))
 
@@ -246,11 +246,11 @@ def _format_summary(inspection: Inspection, model: Checkpoint, *, with_layers: b
     size = "" if file is None else f" ({format_bytes(file.size)})"
     yield _line("model", model.where + ("" if file is None or file.path == model.where else f", {file.shown_path}") + size)
     format_ = find_format(model.graph)
-    types = {name: f"{name} {type_}" for name, type_ in format_.list_types(model.graph).items()}
+    types = {name: f"{name} {type_}" for name, type_ in format_.types.list_types(model.graph).items()}
     yield _line("inputs", _name_with_shapes([types.get(name, name) for name in inspection.inputs], shapes))
     yield _line("outputs", _name_with_shapes([types.get(name, name) for name in inspection.outputs], shapes))
     yield _format_parameters(inspection)
-    if format_.supports(Capability.COSTS):
+    if format_.knows_operators:
         labels = list_module_names(model.graph, held=model.held).label_names
         yield _line("multiply-adds", _format_multiply_adds(inspection, labels, shapes))
     if inspection.contradiction:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
-from graphshare.errors import Fault
+from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.interpreter import Run
 from graphshare.execute.prepare.assignment import Assignment
 from graphshare.execute.prepare.feeds import GivenShape
-from graphshare.formats.model_format import Integers, find_format
+from graphshare.formats.facets import Integers
+from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import post_order
@@ -27,10 +28,6 @@ Encode = Callable[[Graph], tuple[bytes | Iterable[bytes | memoryview], str]]
 """Returns the bytes of the file of a graph, and the directory of its external data."""
 Attempt = Callable[[Mapping[Node, Array]], None]
 """Computes values; raises InputError where that fails."""
-_MODULES = {
-    "numpy": "graphshare.execute.backends.numpy_backend",
-    "onnxruntime": "graphshare.execute.backends.onnxruntime_backend",
-}
 REFERENCE = "numpy"
 """The backend with which others are compared; reports name others alone."""
 
@@ -142,6 +139,47 @@ class Computation(ABC):
         """Release the memory that the computation takes until its next run."""
 
 
+class Backend(ABC):
+    """What computes graphs. A format names the modules of its backends; each has an instance (``BACKEND``), without state.
+
+    ``name`` is that of the engine in options and reports.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def open(
+        self, graph: Graph, parameters: ParameterFile | None, where: str, executor: Executor | None, **options: Any
+    ) -> Computation:
+        """Return a computation of the heads of a graph; ``options`` are those of :func:`open_computation`.
+
+        Raises:
+            UsageError: the backend is not installed.
+            InputError: it refuses the graph.
+        """
+
+    def choose_executor(
+        self, graph: Graph, engine: str | None, others: Mapping[str, bool], where: str, *, strict: bool = False, **_: Any
+    ) -> Executor | None:
+        """Return None: graphs are computed as a whole. Raises RefusedError for options that only kernels have."""
+        chosen = {f"`engine={engine!r}`": engine not in (None, self.name, "auto"), "`strict_engine`": strict, **others}
+        options = [what for what, is_chosen in chosen.items() if is_chosen]
+        if faults := find_format(graph).find_lacks(Operation.NUMPY, options, where=where):
+            raise RefusedError(faults)
+        return None
+
+    def list_unsupported(self, nodes: Sequence[Node]) -> list[Fault]:
+        """Return a fault for each of ``nodes`` that is known not to be computed, before a graph is opened."""
+        return []
+
+    def find_obstacle(self) -> str:
+        """Return why the backend cannot be used here, with the way out; an empty text where it can."""
+        return ""
+
+    def warm_up(self) -> None:  # noqa: B027  (most have nothing to start)
+        """Start what computes, so that it gets ready while the caller goes on."""
+
+
 def open_computation(
     graph: Graph,
     parameters: ParameterFile | None,
@@ -163,14 +201,14 @@ def open_computation(
 
     Raises:
         UsageError: the backend is not installed.
+        RefusedError: the format has none.
         InputError: it refuses the graph.
     """
-    backend = import_module(_MODULES[find_format(graph).backends[0]])
+    backend = _require_backend(graph, where)
     nodes = graph.nodes if whole else tuple(post_order(entry.node for entry in graph.heads))
     part = msgspec.structs.replace(graph, nodes=nodes)
     options = {"exact": exact, "encode": encode, "own": own, "as_input": as_input}
-    computation: Computation = backend.open_graph(part, parameters, where, executor, **options)
-    return computation
+    return backend.open(part, parameters, where, executor, **options)
 
 
 def choose_executor(
@@ -190,32 +228,48 @@ def choose_executor(
     the arguments of :class:`~graphshare.execute.engines.executor.Executor`.
 
     Raises:
-        RefusedError: the backend has no choice of engines, or not one of ``others``.
+        RefusedError: the format has no backend, or it has no choice of engines, or not one of ``others``.
         UsageError: the engine is not known, or it or the backend is not installed.
     """
-    backend = import_module(_MODULES[find_format(graph).backends[0]])
-    options = {"strict": strict, "forwards": forwards, "alone": alone, "fixed": fixed}
-    executor: Executor | None = backend.choose_executor(graph, engine, others, where, **options)
-    return executor
+    if engine is None and not any(others.values()) and not find_format(graph).supports(Operation.RUN):
+        return None  # structure and parameters are compared without a run
+    options: dict[str, Any] = {"strict": strict, "forwards": forwards, "alone": alone, "fixed": fixed}
+    return _require_backend(graph, where).choose_executor(graph, engine, others, where, **options)
 
 
 def has_kernels(graph: Graph) -> bool:
     """Return whether the operators of a graph have kernels of ours."""
-    return find_format(graph).backends[0] == REFERENCE
+    return next(iter(find_format(graph).backends), "") == REFERENCE
 
 
 def list_unsupported(graph: Graph, nodes: Sequence[Node]) -> list[Fault]:
     """Return a fault for each of ``nodes`` that the backend of the graph is known not to compute."""
-    faults: list[Fault] = import_module(_MODULES[find_format(graph).backends[0]]).list_unsupported(nodes)
-    return faults
+    backend = _find_backend(find_format(graph).backends)
+    return [] if backend is None else backend.list_unsupported(nodes)
 
 
 def find_obstacle(graph: Graph) -> str:
-    """Return why the backend of a graph cannot be used here, with the way out; an empty text where it can."""
-    obstacle: str = import_module(_MODULES[find_format(graph).backends[0]]).find_obstacle()
-    return obstacle
+    """Return why no backend of a graph can be used here, with the way out; an empty text where one can."""
+    if lacks := find_format(graph).find_lacks(Operation.RUN, [""]):
+        return lacks[0].message
+    return _require_backend(graph).find_obstacle()
 
 
-def warm_up(backends: Sequence[str]) -> None:
-    """Start what the first of ``backends`` computes in, so that it gets ready while the caller goes on."""
-    import_module(_MODULES[backends[0]]).warm_up()
+def warm_up(backends: Mapping[str, str]) -> None:
+    """Start what the first of ``backends`` computes in, if there is one, so that it gets ready while the caller goes on."""
+    backend = _find_backend(backends)
+    if backend is not None:
+        backend.warm_up()
+
+
+def _find_backend(backends: Mapping[str, str]) -> Backend | None:
+    """Return the first of ``backends``, modules by name; None where there is none."""
+    module = next(iter(backends.values()), "")
+    backend: Backend | None = import_module(module).BACKEND if module else None
+    return backend
+
+
+def _require_backend(graph: Graph, where: str = "") -> Backend:
+    """Return the first backend of a graph. Raises RefusedError where its format has none."""
+    format_ = find_format(graph)
+    return format_.demand(_find_backend(format_.backends), Operation.RUN, where=where)

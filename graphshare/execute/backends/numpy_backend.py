@@ -11,7 +11,7 @@ import numpy as np
 from graphshare.analysis.roles import Kind, assign_roles
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError, locate_refusals
-from graphshare.execute.backends.backend import DEFAULT, REFERENCE, Computation, DrawOptions, Look
+from graphshare.execute.backends.backend import DEFAULT, REFERENCE, Backend, Computation, DrawOptions, Look
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import create_engine
 from graphshare.execute.interpreter import Run, run_plan
@@ -28,41 +28,6 @@ from graphshare.ops.registry import visible_outputs
 
 _KEPT = 16
 """The number of combinations of input shapes whose inference is cached."""
-
-
-def open_graph(
-    graph: Graph,
-    parameters: ParameterFile | None,
-    where: str,
-    executor: Executor | None,
-    *,
-    as_input: Collection[str],
-    **_: Any,
-) -> Computation:
-    """Open a graph. Kernels compute every node as it is written: other options make no difference."""
-    return KernelComputation(graph, parameters, where, executor or Executor(), as_input=as_input)
-
-
-def choose_executor(
-    graph: Graph, engine: str | None, others: Mapping[str, bool], where: str, **options: Any
-) -> Executor | None:
-    """Return the executor of an engine. Raises UsageError for an engine that is not known or not installed."""
-    name = REFERENCE if engine is None else engine
-    return Executor(create_engine(name), title=name, **options)
-
-
-def list_unsupported(nodes: Sequence[Node]) -> list[Fault]:
-    """Return a fault for each operator without a kernel, and for attributes that cannot be read."""
-    return find_unsupported_operators(nodes)
-
-
-def find_obstacle() -> str:
-    """Return an empty text: numpy is always there."""
-    return ""
-
-
-def warm_up() -> None:
-    """Do nothing: kernels compute in this process."""
 
 
 class KernelComputation(Computation):
@@ -220,3 +185,35 @@ class KernelComputation(Computation):
     def _make_key(self, values: Mapping[Node, Array]) -> Any:
         known = ((node, values[node]) for node in self._variables if node in values)
         return tuple((node, array.shape, array.dtype) for node, array in known)
+
+
+class NumpyBackend(Backend):
+    """Our kernels. They compute every node as it is written."""
+
+    name = REFERENCE
+
+    def open(
+        self,
+        graph: Graph,
+        parameters: ParameterFile | None,
+        where: str,
+        executor: Executor | None,
+        *,
+        as_input: Collection[str] = (),
+        **_: Any,
+    ) -> Computation:
+        return KernelComputation(graph, parameters, where, executor or Executor(), as_input=as_input)
+
+    def choose_executor(
+        self, graph: Graph, engine: str | None, others: Mapping[str, bool], where: str, **options: Any
+    ) -> Executor | None:
+        """Return the executor of an engine. Raises UsageError for an engine that is not known or not installed."""
+        name = REFERENCE if engine is None else engine
+        return Executor(create_engine(name), title=name, **options)
+
+    def list_unsupported(self, nodes: Sequence[Node]) -> list[Fault]:
+        """Return a fault for each operator without a kernel, and for attributes that cannot be read."""
+        return find_unsupported_operators(nodes)
+
+
+BACKEND = NumpyBackend()

@@ -12,8 +12,8 @@ import msgspec
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import assign_roles
-from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
-from graphshare.execute.backends.backend import DEFAULT, Computation, DrawOptions, Encode, Look
+from graphshare.errors import GraphshareError, InputError, RefusedError
+from graphshare.execute.backends.backend import DEFAULT, Backend, Computation, DrawOptions, Encode, Look
 from graphshare.execute.backends.onnx_session import EXTRA, OnnxSession, has_runtime
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.interpreter import Run
@@ -28,7 +28,8 @@ from graphshare.execute.prepare.declared_inputs import (
 from graphshare.execute.prepare.fed_values import find_dtypes
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.execute.prepare.memory import check_memory
-from graphshare.formats.model_format import Capability, Integers, find_format
+from graphshare.formats.facets import Integers
+from graphshare.formats.model_format import find_format
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import post_order
@@ -40,49 +41,6 @@ from graphshare.resources import can_limit_process
 # The forms in which onnxruntime names a node in its messages.
 _NODE = re.compile(r"Name:'([^']+)'|Node ?\(([^)]+)\)")
 _HINT = "give sizes that the model computes with `shapes={NAME: SIZES}`, or values with `feeds={NAME: FILE}`"
-
-
-def open_graph(
-    graph: Graph,
-    parameters: ParameterFile | None,
-    where: str,
-    executor: Executor | None,
-    *,
-    exact: bool,
-    encode: Encode | None,
-    own: bool,
-    **_: Any,
-) -> Computation:
-    """Open a graph in a session of its own."""
-    # Optimizations would sum in another order on one side only, as both sides of a comparison have other operators.
-    return SessionComputation(graph, parameters, where, encode=encode, own=own, optimize=not exact, prepack=not exact)
-
-
-def choose_executor(
-    graph: Graph, engine: str | None, others: Mapping[str, bool], where: str, *, strict: bool, **_: Any
-) -> None:
-    """Refuse what onnxruntime, which computes a graph as a whole, has no choice of. Raises RefusedError."""
-    chosen = {f"`engine={engine!r}`": engine not in (None, "onnxruntime", "auto"), "`strict_engine`": strict, **others}
-    options = [what for what, is_chosen in chosen.items() if is_chosen]
-    if faults := find_format(graph).find_lacks(Capability.KERNELS, options, where=where):
-        raise RefusedError(faults)
-
-
-def list_unsupported(nodes: Sequence[Node]) -> list[Fault]:
-    """Return nothing: onnxruntime says what it refuses when it opens a graph."""
-    return []
-
-
-def find_obstacle() -> str:
-    """Return why onnxruntime cannot be used, with the way out; an empty text where it is installed."""
-    return "" if has_runtime() else f"onnxruntime, which computes ONNX models, is not installed: {EXTRA.format('it')}"
-
-
-def warm_up() -> None:
-    """Start the process of sessions, if onnxruntime is installed."""
-    from graphshare.execute.backends.confined_session import start_process  # start-up: runs of graphs with kernels
-
-    start_process()
 
 
 class SessionComputation(Computation):
@@ -228,7 +186,7 @@ class SessionComputation(Computation):
         return {self._variables[name]: array for name, array in converted.items()}, Inference([], {}, {})
 
     def find_integers(self) -> Mapping[str, Sequence[Integers]]:
-        return find_format(self.graph).find_integers(self.graph)
+        return find_format(self.graph).types.find_integers(self.graph)
 
     def list_defaults(self) -> Collection[str]:
         return self.session.defaults
@@ -288,3 +246,35 @@ class SessionComputation(Computation):
 
 def _keep_numbers(shape: Sequence[int | str | None] | None) -> Shape:
     return None if shape is None else tuple(size if isinstance(size, int) else None for size in shape)
+
+
+class OnnxruntimeBackend(Backend):
+    """onnxruntime, which computes a graph as a whole."""
+
+    name = "onnxruntime"
+
+    def open(
+        self,
+        graph: Graph,
+        parameters: ParameterFile | None,
+        where: str,
+        executor: Executor | None,
+        *,
+        exact: bool = False,
+        encode: Encode | None = None,
+        own: bool = False,
+        **_: Any,
+    ) -> Computation:
+        # Optimizations would sum in another order on one side only, as both sides of a comparison have other operators.
+        return SessionComputation(graph, parameters, where, encode=encode, own=own, optimize=not exact, prepack=not exact)
+
+    def find_obstacle(self) -> str:
+        return "" if has_runtime() else f"onnxruntime, which computes ONNX models, is not installed: {EXTRA.format('it')}"
+
+    def warm_up(self) -> None:
+        from graphshare.execute.backends.confined_session import start_process  # start-up: runs of graphs with kernels
+
+        start_process()
+
+
+BACKEND = OnnxruntimeBackend()

@@ -12,7 +12,8 @@ from graphshare.errors import Fault, MemoryLimitError, RefusedError
 from graphshare.execute.backends.onnx_session import NO_ARRAY, OnnxSession
 from graphshare.execute.prepare.fed_values import convert_value, split_type
 from graphshare.execute.prepare.feeds import GivenShape
-from graphshare.formats.model_format import Integers, find_format
+from graphshare.formats.facets import Integers
+from graphshare.formats.model_format import find_format
 from graphshare.formats.params.narrow_dtypes import INSTALL, NARROW, find_numpy_dtype, is_floating, is_installed, is_narrow
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ops.inference import Inference
@@ -38,7 +39,7 @@ Declared = dict[str, tuple[str | None, Sequence[object] | None]]
 def list_declared(graph: Graph) -> Declared:
     """Return the dtypes and shapes that a model states of its inputs, as far as it does."""
     nodes = [node for node in graph.variables() if not node.details.holds_value]
-    types = find_format(graph).find_types(graph, [Entry(node) for node in nodes])
+    types = find_format(graph).types.find_types(graph, [Entry(node) for node in nodes])
     return {node.name: types[node, 0].parts for node in nodes if (node, 0) in types}
 
 
@@ -50,7 +51,7 @@ def infer_by_format(
     A size may be a name. With ``independent`` shapes that the file states for the values of operators are not trusted.
     """
     entries = [entry for node in nodes for entry in visible_outputs(node)]
-    types = find_format(part).find_types(part, entries, shapes=shapes, independent=independent)
+    types = find_format(part).types.find_types(part, entries, shapes=shapes, independent=independent)
     known = {
         node: [types[node, i].parts if (node, i) in types else (None, None) for i in range(node.num_outputs or 1)]
         for node in nodes
@@ -244,7 +245,7 @@ class InputDrawer:
     def _find_element_sizes(self, name: str) -> list[int | None]:
         """Return the sizes of the tensors in a sequence, as the file states them; one open size where it does not."""
         node = None if self._graph is None else next((n for n in self._graph.variables() if n.name == name), None)
-        stated = find_format(self._graph).find_types(self._graph, [Entry(node)]) if self._graph and node else {}
+        stated = find_format(self._graph).types.find_types(self._graph, [Entry(node)]) if self._graph and node else {}
         inner: Any = next(iter(stated.values()), None)
         while hasattr(inner, "inner"):
             inner = inner.inner

@@ -36,7 +36,7 @@ def as_values(feeds: Mapping[str, Any] | None, *graphs: Graph) -> dict[str, Any]
 def _list_texts(graph: Graph) -> dict[str, str]:
     """Return the types that a model states of its inputs as texts; an empty one where the dtype is not known."""
     nodes = list(graph.variables())
-    types = find_format(graph).find_types(graph, [Entry(node) for node in nodes])
+    types = find_format(graph).types.find_types(graph, [Entry(node) for node in nodes])
     return {node.name: types[node, 0].parts[0] or "" if (node, 0) in types else "" for node in nodes}
 
 

@@ -20,7 +20,7 @@ from graphshare.execute.plan import UnsupportedError, find_unsupported_operators
 from graphshare.execute.prepare.assignment import Assignment
 from graphshare.execute.prepare.fed_values import describe_size, find_dtypes, list_arrays
 from graphshare.execute.prepare.feeds import GivenShape, for_variables
-from graphshare.formats.model_format import Capability, find_format
+from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.params.narrow_dtypes import name_dtype
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node
@@ -145,7 +145,7 @@ def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[
     """
     nodes = post_order(entry.node for entry in wanted)
     part = Graph(tuple(nodes), tuple(wanted), graph.attrs, graph.source.after_rewrite())
-    if not find_format(graph).supports(Capability.UPGRADE):
+    if not find_format(graph).supports(Operation.UPGRADE):
         return part, {}, 0
     implied = sum(1 for _ in list_implied_variables(part))
     if missing_kernels(nodes) or (

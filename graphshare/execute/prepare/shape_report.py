@@ -18,7 +18,7 @@ from graphshare.execute.prepare.declared_inputs import infer_by_format
 from graphshare.execute.prepare.feeds import GivenShape, for_variables, read_recorded_shapes
 from graphshare.execute.prepare.prepare import describe_sizes, runnable_part, upgrade_part
 from graphshare.execute.prepare.variable_values import find_idle_labels, infer_given, unknown_shapes
-from graphshare.formats.model_format import Capability, find_format
+from graphshare.formats.model_format import find_format
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import VARIABLE_OP, Graph, Node
 from graphshare.ir.walk import post_order
@@ -91,7 +91,7 @@ def shape_graph(
         # A batch of 1 contradicts sizes inside: then the shapes stay unknown.
         except RefusedError:
             samples = {}
-    faults = missing_kernels(inference.nodes) if find_format(graph).supports(Capability.COSTS) else ()
+    faults = missing_kernels(inference.nodes) if not find_format(graph).types.are_stated else ()
     # The second word of `operator X cannot be run`.
     missing = list(dict.fromkeys(fault.message.split()[1] for fault in faults))
     return Shaped(_outputs(inference), totals(inference, roles), missing, list(samples))
@@ -122,7 +122,7 @@ def infer_known_shapes(
     """
     part, images, _ = upgrade_part(graph, graph.heads)
     inference = _infer(part, assign_roles(part, held=list_parameter_names(params)), shapes, params)
-    wants_sizes = find_format(graph).supports(Capability.COSTS)
+    wants_sizes = not find_format(graph).types.are_stated
     rows: dict[Node, list[Any]] = {node: inference.shapes.get(images.get(node, node), []) for node in graph.nodes}
     known = ((node, i, shape) for node, row in rows.items() for i, shape in enumerate(row) if shape is not None)
     return {(node, i): shape for node, i, shape in known if not (wants_sizes and None in shape)}
@@ -136,7 +136,7 @@ def _infer(
     Formats with types of their own have their own inference.
     """
     nodes = post_order(entry.node for entry in part.heads)
-    if not find_format(part).supports(Capability.COSTS):
+    if find_format(part).types.are_stated:
         return infer_by_format(part, nodes, shapes)
     variables = [node for node in nodes if node.is_variable]
     by_node = for_variables(shapes, variables, option="`shapes`")

@@ -22,7 +22,7 @@ from graphshare.execute.train.sgd import Sgd
 from graphshare.execute.train.tape import needs_head_gradient
 from graphshare.execute.train.trainer import Trainer, batch_rescale, check_heads, first_data, list_last
 from graphshare.formats.images.images import describe_images, suggest_preparation
-from graphshare.formats.model_format import Capability, require
+from graphshare.formats.model_format import Operation, require
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Node
@@ -133,7 +133,7 @@ def train(
         RefusedError: an operator has no gradient, there is nothing to train, or what :func:`run` refuses.
     """
     source = as_checkpoint(model)
-    require(source.graph, Capability.TRAINING, where=source.where)
+    require(source.graph, Operation.TRAINING, where=source.where)
     fed, names = feeds or {}, as_names(targets)
     with locate_refusals(source), suggest_preparation(fed), resource_limits(max_memory, time_limit):
         input_shapes = as_shapes(shapes, source.graph)

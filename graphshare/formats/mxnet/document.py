@@ -48,6 +48,8 @@ _CHUNK = 1 << 18  # bytes
 
 _AFTER_NODE = rb"[ \t\n\r]*(?:,[ \t\n\r]*(?=\{)|(?=\]))"
 # A number, a word or a string is JSON too, and is refused as that, not as a file of an unknown kind.
+# The keys of a graph object, and those of files from 2015.
+_GRAPH_KEY = rb"(?:\xef\xbb\xbf)?\s*\{\s*\"(?:nodes|arg_nodes|node_row_ptr|heads|attrs)\"\s*:"
 _SCALAR = rb"\s*(?:[-+.0-9eE]+|true|false|null|\"[^\"]*\")\s*\Z"
 
 Records = Iterable[dict[str, Any]]
@@ -59,6 +61,11 @@ def begins_like_json(start: bytes) -> bool:
     if b"\0" in start[:4]:  # UTF-16
         return False
     return not first or first in b"{[" or re.match(_SCALAR, start) is not None
+
+
+def begins_like_graph(start: bytes) -> bool:
+    """Return whether a text begins with an object whose first key is a graph's; other formats have other keys first."""
+    return re.match(_GRAPH_KEY, start) is not None
 
 
 def nodes_span(data: Buffer) -> tuple[int, int] | None:

@@ -3,24 +3,65 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from graphshare.errors import Fault
+from graphshare.errors import Fault, UsageError
 from graphshare.files.atomic import OutputTransaction
+from graphshare.formats.facets import Description, Layout
 from graphshare.formats.model_file import ModelFile
-from graphshare.formats.model_format import Capability, ModelFormat, NamedModel, Origins, RemovedMessage, SaveOptions
+from graphshare.formats.model_format import ModelFormat, NamedModel, Operation, Origins, RemovedMessage, SaveOptions
 from graphshare.formats.model_names import PACKED, PARAMETER_ENDINGS, split_params
-from graphshare.formats.mxnet.document import begins_like_json
+from graphshare.formats.mxnet.document import begins_like_graph, begins_like_json
 from graphshare.formats.mxnet.source import get_source, restyle
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
 
+_INDENT = re.compile(r"indent:(\d{1,2})")
 _UPGRADED = "an upgrade keeps what MXNet reads"
 _UPGRADE = "add `gs.upgrade(model)`, or bring them to one version with `graphshare upgrade` first"
+
+
+class MxnetDescription(Description):
+    """What pictures say of MXNet's operators."""
+
+    def describe_operator(self, node: Node) -> list[str]:
+        attrs = node.attrs
+        parts = []
+        if "kernel" in attrs and attrs.get("global_pool") not in ("True", "1"):
+            # Python 2 wrote sizes as (3L, 3L).
+            parts.append("×".join(map(str.strip, attrs["kernel"].strip("()[] ").replace("L", "").rstrip(",").split(","))))
+        parts += [attrs[key] for key in ("num_filter", "num_hidden", "act_type", "pool_type", "mode") if key in attrs]
+        strides = {part.strip().rstrip("L") for part in attrs.get("stride", "").strip("()[] ").split(",") if part.strip()}
+        if len(strides) == 1 and strides != {"1"}:
+            parts.append(f"/{strides.pop()}")
+        return [part for part in parts if part and len(part) <= 20]
+
+
+class MxnetLayout(Layout):
+    """The layouts of symbol files."""
+
+    def relayout(self, graph: Graph, layout: str | None) -> Graph:
+        """Return ``graph`` to be written as ``mxnet``, ``compact`` or ``indent:N``; None keeps its layout.
+
+        A layout that is asked for starts from its own conventions: plain line ends, a final newline for ``indent:N`` only, and
+        strings that MXNet can read.
+
+        Raises:
+            UsageError: there is no such layout.
+        """
+        if layout is None:
+            return restyle(graph)
+        if indent := _INDENT.fullmatch(layout):
+            return restyle(graph, layout="indent", indent=int(indent[1]), newline="\n", tail="\n", escapes="mxnet")
+        if layout not in ("mxnet", "compact"):
+            hint = "layouts are mxnet, compact and indent:N, as in indent:2"
+            raise UsageError(Fault(f"there is no layout {layout!r}", hint=hint))
+        return restyle(graph, layout=layout, newline="\n", tail="", escapes="mxnet")
 
 
 class MxnetFormat(ModelFormat):
@@ -30,17 +71,23 @@ class MxnetFormat(ModelFormat):
     title = "an MXNet graph"
     plural = "MXNet graphs"
     file = "a symbol file"
-    backends = ("numpy",)
+    backends: ClassVar[Mapping[str, str]] = {"numpy": "graphshare.execute.backends.numpy_backend"}
     is_text = True
-    missing: ClassVar[Mapping[Capability, str]] = {
-        Capability.FOLD_VALUES: "weights prove it for every input, and `graphshare compare FOLDED MODEL` compares values",
-        Capability.SWITCH: "`graphshare export` writes it as ONNX",
-        Capability.EXTERNAL_DATA: "its parameters are in a file of their own: see `save(params=...)`",
-        Capability.RESHAPE: "its file fixes none; `graphshare export --shape data=n,3,h,w` leaves those with names open",
-        Capability.POOL: "`graphshare export` writes it as ONNX; `graphshare group` puts models on one parameter file",
+    knows_operators = True
+    description = MxnetDescription()
+    layout = MxnetLayout()
+    alternatives: ClassVar[Mapping[Operation, str]] = {
+        Operation.FOLD_VALUES: "weights prove it for every input, and `graphshare compare FOLDED MODEL` compares values",
+        Operation.SWITCH: "`graphshare export` writes it as ONNX",
+        Operation.EXTERNAL_DATA: "its parameters are in a file of their own: see `save(params=...)`",
+        Operation.RESHAPE: "its file fixes none; `graphshare export --shape data=n,3,h,w` leaves those with names open",
+        Operation.POOL: "`graphshare export` writes it as ONNX; `graphshare group` puts models on one parameter file",
     }
 
     def fits(self, start: bytes) -> bool:
+        return begins_like_graph(start)
+
+    def may_fit(self, start: bytes) -> bool:
         return begins_like_json(start)
 
     def read(self, file: ModelFile, *, complete: bool = True) -> Graph:
@@ -107,18 +154,6 @@ class MxnetFormat(ModelFormat):
                     yield RemovedMessage("key", key, f"{node.op} {node.name!r} was folded into {image.op}", "")
                 else:
                     yield Fault(f"the key {key!r} is lost", node=node.name)
-
-    def describe_operator(self, node: Node) -> list[str]:
-        attrs = node.attrs
-        parts = []
-        if "kernel" in attrs and attrs.get("global_pool") not in ("True", "1"):
-            # Python 2 wrote sizes as (3L, 3L).
-            parts.append("×".join(map(str.strip, attrs["kernel"].strip("()[] ").replace("L", "").rstrip(",").split(","))))
-        parts += [attrs[key] for key in ("num_filter", "num_hidden", "act_type", "pool_type", "mode") if key in attrs]
-        strides = {part.strip().rstrip("L") for part in attrs.get("stride", "").strip("()[] ").split(",") if part.strip()}
-        if len(strides) == 1 and strides != {"1"}:
-            parts.append(f"/{strides.pop()}")
-        return [part for part in parts if part and len(part) <= 20]
 
     def describe_version(self, graph: Graph) -> str:
         version = graph.version

@@ -15,12 +15,12 @@ from typing import Any
 from graphshare.errors import Fault
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.paths import STDOUT
-from graphshare.formats.model_format import refuse_differences
 from graphshare.formats.mxnet import document
 from graphshare.formats.mxnet.document import Buffer
 from graphshare.formats.mxnet.layout import reuse_text, write_symbol
 from graphshare.formats.mxnet.source import CHUNK, NodesText, get_source
 from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.formats.read_back import refuse_differences
 from graphshare.ir.graph import EMPTY, VARIABLE_OP, Entry, Graph, Node
 from graphshare.ir.walk import node_ids
 from graphshare.progress import task

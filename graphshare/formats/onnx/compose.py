@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from graphshare.formats.model_format import StaticType
+from graphshare.formats.facets import StaticType
 from graphshare.formats.onnx.attributes import AttributeReader
 from graphshare.formats.onnx.attributes import Attributes as ReadAttributes
 from graphshare.formats.onnx.graph_fields import TENSOR_NAME
@@ -381,7 +381,7 @@ def find_switch(node: Node) -> tuple[Entry, tuple[Body, Body]] | None:
 
 
 def start_body(node: Node, operands: Sequence[Any], counters: Sequence[Any]) -> list[Any] | None:
-    """Return the arguments of the first pass of a body, see :meth:`ModelFormat.start_body`."""
+    """Return the arguments of the first pass of a body, see :meth:`graphshare.formats.facets.Bodies.start_body`."""
     if node.op == "If":
         return []
     if node.op == "Loop":

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TypeVar
 
-from graphshare.formats.model_format import StaticType
+from graphshare.formats.facets import StaticType
 from graphshare.formats.onnx.integer_inputs import read_numbers
 from graphshare.formats.onnx.random_operators import DRAWING
 from graphshare.formats.onnx.statements import key_of_call, list_functions

@@ -13,16 +13,9 @@ from msgspec.structs import replace
 from graphshare.errors import Fault, InputError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.content_tests import is_onnx
+from graphshare.formats.facets import Bodies, Description, Editing, Inlined, Meaning, StaticType, Switches, Types
 from graphshare.formats.model_file import ModelFile
-from graphshare.formats.model_format import (
-    Capability,
-    Inlined,
-    ModelFormat,
-    Origins,
-    RemovedMessage,
-    SaveOptions,
-    StaticType,
-)
+from graphshare.formats.model_format import ModelFormat, Operation, Origins, RemovedMessage, SaveOptions
 from graphshare.formats.onnx.compose import (
     declare_outputs,
     find_switch,
@@ -49,6 +42,96 @@ from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.terms import Facts, NormalForm, Place, ReadContent, TermTable
 
 
+class OnnxTypes(Types):
+    """The types that ONNX files state, and those that ONNX infers."""
+
+    are_stated = True
+    can_change = True
+    list_replaceable = staticmethod(list_replaceable)
+    list_types = staticmethod(list_types)
+    list_untyped_outputs = staticmethod(list_untyped_outputs)
+    explain_unknown_types = staticmethod(explain_unknown)
+    find_integers = staticmethod(find_integers)
+
+    def find_types(
+        self,
+        graph: Graph,
+        entries: Iterable[Entry],
+        *,
+        shapes: Mapping[str, Sequence[int | None]] = EMPTY,
+        independent: bool = False,
+    ) -> Mapping[tuple[Node, int], StaticType]:
+        return find_types(graph, list(entries), shapes=shapes, independent=independent)
+
+
+class OnnxEditing(Editing):
+    """Nodes with the types that ONNX wants stated."""
+
+    make_inputs = staticmethod(make_inputs)
+    make_input = staticmethod(make_input)
+    make_parameter = staticmethod(make_parameter)
+    take_outputs = staticmethod(take_outputs)
+    open_input = staticmethod(open_input)
+
+    def declare_output(self, graph: Graph, dtype: str, shape: tuple[int, ...]) -> Graph:
+        nodes, heads = declare_outputs(graph.nodes, [(graph.heads[0], dtype, shape)])
+        return replace(graph, nodes=nodes, heads=heads)
+
+
+class OnnxBodies(Bodies):
+    """Ifs, Loops, Scans and functions."""
+
+    find_calls = staticmethod(find_calls)
+    index_functions = staticmethod(index_functions)
+    find_switch = staticmethod(find_switch)
+    start_body = staticmethod(start_body)
+
+
+class OnnxSwitches(Switches):
+    """Ifs that choose between models."""
+
+    make_switch = staticmethod(make_switch)
+    find_switch_version = staticmethod(find_switch_version)
+
+
+class OnnxMeaning(Meaning):
+    """What ONNX's operators mean, loaded when models are compared."""
+
+    is_known = True
+
+    def make_normal_form(self, graph: Graph, table: TermTable, facts: Facts, read: ReadContent) -> NormalForm:
+        from graphshare.formats.onnx.identities import OnnxForm  # start-up: only models that are not alike need it
+
+        return OnnxForm(graph, table, facts, read)
+
+    def draws_numbers(self, node: Node) -> bool:
+        from graphshare.formats.onnx.random_operators import draws_numbers  # start-up: as above
+
+        return draws_numbers(node)
+
+    def inline_calls(
+        self, graph: Graph, heads: Sequence[Entry], fused: Collection[str] = (), known: Collection[str] = ()
+    ) -> Inlined:
+        from graphshare.formats.onnx.inline import inline_calls  # start-up: as above
+
+        return inline_calls(graph, heads, fused, known)
+
+    def find_computable(
+        self, graph: Graph, types: Mapping[Place, StaticType]
+    ) -> tuple[list[Entry], dict[Place, int | tuple[int, ...]]]:
+        from graphshare.formats.onnx.computable import find_computable  # start-up: as above
+
+        return find_computable(graph, types)
+
+
+class OnnxDescription(Description):
+    """What pictures say of ONNX's operators."""
+
+    describe_operator = staticmethod(describe_operator)
+    describe_constant = staticmethod(describe_constant)
+    name_operand = staticmethod(name_operand)
+
+
 class OnnxFormat(ModelFormat):
     """ONNX models."""
 
@@ -56,44 +139,31 @@ class OnnxFormat(ModelFormat):
     title = "an ONNX model"
     plural = "ONNX models"
     file = "an ONNX model"
-    backends = ("onnxruntime",)
-    holds_parameters = True
-    missing: ClassVar[Mapping[Capability, str]] = {
-        Capability.COSTS: "`graphshare inspect --shape` shows the shapes of its values",
-        Capability.KERNELS: "leave it out: onnxruntime computes an ONNX model, as a whole",
-        Capability.TRAINING: "train the MXNet model that it was exported from",
-        Capability.BATCH: "`mode='tie'` runs every branch by itself, on the same weights",
-        Capability.UPGRADE: "onnx.version_converter changes the operator set of an ONNX model",
-        Capability.LAYOUT: "an ONNX model is not a text",
-        Capability.EXPORT: "it is an ONNX model already",
-        Capability.PARAMETER_FILE: "it holds its parameters itself; `graphshare params convert` copies them to a file",
+    backends: ClassVar[Mapping[str, str]] = {"onnxruntime": "graphshare.execute.backends.onnxruntime_backend"}
+    shares_data = True
+    types = OnnxTypes()
+    editing = OnnxEditing()
+    bodies = OnnxBodies()
+    switches = OnnxSwitches()
+    meaning = OnnxMeaning()
+    description = OnnxDescription()
+    alternatives: ClassVar[Mapping[Operation, str]] = {
+        Operation.NUMPY: "leave it out: onnxruntime computes an ONNX model, as a whole",
+        Operation.TRAINING: "train the MXNet model that it was exported from",
+        Operation.BATCH: "`mode='tie'` runs every branch by itself, on the same weights",
+        Operation.DOWNGRADE: "onnx.version_converter changes the operator set of an ONNX model",
+        Operation.UPGRADE: "onnx.version_converter changes the operator set of an ONNX model",
+        Operation.LAYOUT: "an ONNX model is not a text",
+        Operation.EXPORT: "it is an ONNX model already",
+        Operation.PARAMETER_FILE: "it holds its parameters itself; `graphshare params convert` copies them to a file",
     }
 
     def fits(self, start: bytes) -> bool:
         return is_onnx(start)
 
     # What other modules do for a graph of this format
-    index_functions = staticmethod(index_functions)
     list_as_read = staticmethod(list_as_read)
-    make_inputs = staticmethod(make_inputs)
-    make_input = staticmethod(make_input)
-    make_parameter = staticmethod(make_parameter)
-    take_outputs = staticmethod(take_outputs)
-    make_switch = staticmethod(make_switch)
-    find_switch_version = staticmethod(find_switch_version)
-    open_input = staticmethod(open_input)
-    find_switch = staticmethod(find_switch)
-    start_body = staticmethod(start_body)
-    list_replaceable = staticmethod(list_replaceable)
-    list_types = staticmethod(list_types)
-    list_untyped_outputs = staticmethod(list_untyped_outputs)
-    explain_unknown_types = staticmethod(explain_unknown)
-    describe_operator = staticmethod(describe_operator)
-    describe_constant = staticmethod(describe_constant)
-    name_operand = staticmethod(name_operand)
-    find_calls = staticmethod(find_calls)
     separate = staticmethod(separate_functions)
-    find_integers = staticmethod(find_integers)
     find_changes = staticmethod(find_changes)
 
     def read(self, file: ModelFile, *, complete: bool = True) -> Graph:
@@ -128,10 +198,6 @@ class OnnxFormat(ModelFormat):
 
         return account(graph, origins)
 
-    def declare_output(self, graph: Graph, dtype: str, shape: tuple[int, ...]) -> Graph:
-        nodes, heads = declare_outputs(graph.nodes, [(graph.heads[0], dtype, shape)])
-        return replace(graph, nodes=nodes, heads=heads)
-
     def list_nodes(self, graph: Graph) -> Sequence[Node]:
         return [node for node in graph.nodes if not node.op]
 
@@ -140,40 +206,6 @@ class OnnxFormat(ModelFormat):
 
     def operator_set(self, graph: Graph) -> int | None:
         return get_source(graph).opsets.get("")
-
-    def find_types(
-        self,
-        graph: Graph,
-        entries: Iterable[Entry],
-        *,
-        shapes: Mapping[str, Sequence[int | None]] = EMPTY,
-        independent: bool = False,
-    ) -> Mapping[tuple[Node, int], StaticType]:
-        return find_types(graph, list(entries), shapes=shapes, independent=independent)
-
-    def make_normal_form(self, graph: Graph, table: TermTable, facts: Facts, read: ReadContent) -> NormalForm:
-        from graphshare.formats.onnx.identities import OnnxForm  # start-up: only models that are not alike need it
-
-        return OnnxForm(graph, table, facts, read)
-
-    def draws_numbers(self, node: Node) -> bool:
-        from graphshare.formats.onnx.random_operators import draws_numbers  # start-up: as above
-
-        return draws_numbers(node)
-
-    def inline_calls(
-        self, graph: Graph, heads: Sequence[Entry], fused: Collection[str] = (), known: Collection[str] = ()
-    ) -> Inlined:
-        from graphshare.formats.onnx.inline import inline_calls  # start-up: as above
-
-        return inline_calls(graph, heads, fused, known)
-
-    def find_computable(
-        self, graph: Graph, types: Mapping[Place, StaticType]
-    ) -> tuple[list[Entry], dict[Place, int | tuple[int, ...]]]:
-        from graphshare.formats.onnx.computable import find_computable  # start-up: as above
-
-        return find_computable(graph, types)
 
 
 FORMAT = OnnxFormat()

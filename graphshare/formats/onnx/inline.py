@@ -12,7 +12,7 @@ from itertools import zip_longest
 from msgspec.structs import replace
 
 from graphshare.errors import InputError
-from graphshare.formats.model_format import Inlined
+from graphshare.formats.facets import Inlined
 from graphshare.formats.onnx.compose import import_opsets, make_operator
 from graphshare.formats.onnx.decode import Function, read_function
 from graphshare.formats.onnx.definitions import STANDARD, Step, find_definition

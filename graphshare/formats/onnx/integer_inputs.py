@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from graphshare.formats.model_format import Integers
+from graphshare.formats.facets import Integers
 from graphshare.formats.onnx.facts import read_constant
 from graphshare.formats.onnx.protobuf import WireError
 from graphshare.formats.onnx.stored import find_stored

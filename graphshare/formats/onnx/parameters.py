@@ -78,7 +78,7 @@ def index_parameters(graph: Graph, *, functions: bool = False) -> ParameterFile:
 
 
 def index_functions(graph: Graph, nodes: Iterable[Node] | None = None) -> list[Record]:
-    """Return the records of weights in functions; see :meth:`ModelFormat.index_functions`."""
+    """Return the records of weights in functions; see :meth:`graphshare.formats.facets.Bodies.index_functions`."""
     records = [_make_record(name, node) for name, node in list_function_weights(graph, nodes).items()]
     return [record for record in records if record is not None]
 

@@ -13,7 +13,6 @@ from operator import itemgetter
 from graphshare.errors import Fault, InputError
 from graphshare.files.byte_source import ByteSource
 from graphshare.files.open_source import open_source
-from graphshare.formats.model_format import refuse_differences
 from graphshare.formats.onnx.accounts import list_slots
 from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, SPARSE_TENSOR, TENSOR
 from graphshare.formats.onnx.decode import decode_model, scan_model
@@ -50,6 +49,7 @@ from graphshare.formats.onnx.stored import (
     list_results,
 )
 from graphshare.formats.onnx.tensors import DATA_FIELDS, TENSOR_METADATA, data_size, has_own_key, locate_tensor
+from graphshare.formats.read_back import refuse_differences
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import own_inputs
 

@@ -166,7 +166,7 @@ def key_of_call(node: Node) -> FunctionKey:
 
 
 def find_calls(graph: Graph) -> Callable[[Node], Body | None]:
-    """Return a function that finds the body that an operator calls; see :meth:`ModelFormat.find_calls`."""
+    """Return a function that finds the body that an operator calls; see :meth:`graphshare.formats.facets.Bodies.find_calls`."""
     functions = list_functions(graph)
 
     def find(node: Node) -> Body | None:

@@ -62,7 +62,7 @@ def fold(model: Checkpoint) -> FoldedGraph:
     order = dict.fromkeys(node for node in (*model.graph.nodes, *left) if node in left)  # those in bodies last
     reasons = tuple(Unfolded(node.name, left[node]) for node in order)
     new = {first.weight: bias for (first, *_), _, bias in results if first.bias is None}
-    make = find_format(model.graph).make_parameter
+    make = find_format(model.graph).editing.make_parameter
     variables = {weight: make(model.graph, biases[weight], str(bias.dtype), bias.shape) for weight, bias in new.items()}
     rewrite = _fold_graph(model.graph, groups, variables)
     return FoldedGraph(rewrite.graph, rewrite.branches, arrays=arrays, report=Folding(tuple(folded), reasons))
@@ -135,7 +135,7 @@ def _find_unused(graph: Graph, norms: Collection[Node]) -> set[Node]:
 
 def _layer_in_place(pair: Pair, variables: Mapping[Node, Node], format_: ModelFormat) -> Node:
     """Return the layer with BatchNorm's outputs and a bias; its inputs are still those of the source, but for a new bias."""
-    layer, norm = format_.take_outputs(pair.layer, pair.norm), pair.norm
+    layer, norm = format_.editing.take_outputs(pair.layer, pair.norm), pair.norm
     deps = tuple(dict.fromkeys((*layer.control_deps, *norm.control_deps)))
     if pair.bias is not None:
         return replace(layer, control_deps=deps)

@@ -103,7 +103,7 @@ class _Surroundings:
         self.implies = implies_variables(graph)
         format_ = find_format(graph)
         self.operator_set = format_.operator_set(graph)
-        self.replaceable = set(format_.list_replaceable(graph))
+        self.replaceable = set(format_.types.list_replaceable(graph))
 
     def list_consumers(self, node: Node) -> list[tuple[Node, int]]:
         return self.uses.get(node, [])

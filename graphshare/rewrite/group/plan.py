@@ -92,7 +92,7 @@ def plan_group(
     _check_result(rewrite, wired)
     branches = [follow_member(branch, member) for branch, member in zip(rewrite.branches, members, strict=True)]
     notes = list_renamed_functions(members, separated)
-    unknown = find_format(rewrite.graph).explain_unknown_types(untyped) if untyped else ""
+    unknown = find_format(rewrite.graph).types.explain_unknown_types(untyped) if untyped else ""
     notes += [f"connected without a comparison of types: {unknown}"] if unknown else []
     return Grouping(
         *(rewrite.graph, tuple(branches), rewrite.renames, tuple(notes)),
@@ -165,7 +165,9 @@ def _compare_types(
     for (number, node), (other, entry) in pairs.items():
         wanted.setdefault(number, []).append(Entry(node))
         wanted.setdefault(other, []).append(entry)
-    types = {number: find_format(parts[number].graph).find_types(parts[number].graph, wanted[number]) for number in wanted}
+    types = {
+        number: find_format(parts[number].graph).types.find_types(parts[number].graph, wanted[number]) for number in wanted
+    }
     faults: list[Fault] = []
     unknown: dict[str, None] = {}
     for (number, node), (other, entry) in pairs.items():
@@ -262,7 +264,7 @@ def _equal_parameters(
     the name in the result. Arrays are compared piece by piece.
     """
     params = [part.params for part in parts]
-    inputs = {node for part in parts for node in find_format(part.graph).list_replaceable(part.graph)}
+    inputs = {node for part in parts for node in find_format(part.graph).types.list_replaceable(part.graph)}
     outputs = {head.node for part in parts if part.prefix for head in part.graph.heads}
     records = [RecordsByName(file) if file is not None else None for file in params]
     first: dict[str, Place] = {}

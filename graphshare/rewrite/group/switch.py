@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.errors import BUG, Fault, RefusedError, SelfCheckError
-from graphshare.formats.model_format import Capability, StaticType, find_format
+from graphshare.formats.facets import StaticType, Switches
+from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import RecordsByName, compare_parameters, hash_array
 from graphshare.formats.params.records import Record
@@ -44,7 +45,7 @@ def plan_switch(members: Sequence[Member], name: str) -> Switching:
         RefusedError: the graphs do not fit together; all that is found is listed.
     """
     format_ = find_format(members[0].graph)
-    format_.require(Capability.SWITCH, what=OPTION, where=members[0].label)
+    switches = format_.demand(format_.switches, Operation.SWITCH, what=OPTION, where=members[0].label)
     separated = list(format_.separate([member.graph for member in members]))
     faults = find_incompatibilities([replace(m, graph=graph) for m, (graph, _) in zip(members, separated, strict=True)])
     if len(members) != 2:
@@ -57,11 +58,11 @@ def plan_switch(members: Sequence[Member], name: str) -> Switching:
     roles = (assign_sharing_roles(graph, member.params, (), ()) for member, graph in zip(members, graphs, strict=True))
     variables = [{node: not role.is_parameter for node, role in own.items()} for own in roles]
     types = [
-        format_.find_types(graph, [*graph.heads, *(Entry(node) for node, is_input in own.items() if is_input)])
+        format_.types.find_types(graph, [*graph.heads, *(Entry(node) for node, is_input in own.items() if is_input)])
         for graph, own in zip(graphs, variables, strict=True)
     ]
     heads = [] if unpaired else list(zip(graphs[0].heads, graphs[1].heads, strict=True))
-    faults = [*unpaired, *_find_faults(members, graphs, variables, types, name, heads)]
+    faults = [*unpaired, *_find_faults(members, graphs, variables, types, name, heads, switches)]
     if faults:
         raise RefusedError(faults)
     shared = _find_equal(members, variables)
@@ -69,7 +70,7 @@ def plan_switch(members: Sequence[Member], name: str) -> Switching:
     enclosed = [_enclose(graph, own) for graph, own in zip(graphs, images, strict=True)]
     bodies = [body for body, _ in enclosed]
     outputs = [(output_name(a), [types[0].get((a.node, a.index)), types[1].get((b.node, b.index))]) for a, b in heads]
-    condition, operator = format_.make_switch(name, (bodies[0], bodies[1]), outputs)
+    condition, operator = switches.make_switch(name, (bodies[0], bodies[1]), outputs)
     captured = [Entry(node) for _, placed in enclosed for node in placed]
     operator = replace(operator, inputs=(Entry(condition), *captured))
     top = dict.fromkeys([*images[0].values(), *images[1].values(), condition])
@@ -112,14 +113,14 @@ def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
         RefusedError: no If switches on an input of that name.
     """
     format_ = find_format(graph)
-    format_.require(Capability.SWITCH, what="`branch`")
+    format_.require(Operation.SWITCH, what="`branch`")
     chosen: dict[Node, Body] = {}
     for node in graph.nodes:
-        switch = format_.find_switch(node)
+        switch = format_.bodies.find_switch(node)
         if switch is not None and switch[0].node.is_variable and switch[0].node.name == name:
             chosen[node] = switch[1][0 if value else 1]
     if not chosen:
-        switches = [switch for node in graph.nodes if (switch := format_.find_switch(node)) is not None]
+        switches = [switch for node in graph.nodes if (switch := format_.bodies.find_switch(node)) is not None]
         known = format_names(dict.fromkeys(entry.node.name for entry, _ in switches if entry.node.is_variable))
         hint = f"inputs that an If switches on: {known}" if known else "the graph has no If on an input"
         raise RefusedError(Fault(f"`branch` {name!r} is not an input that an If switches on", hint=hint))
@@ -167,6 +168,7 @@ def _find_faults(
     types: Sequence[Mapping[tuple[Node, int], StaticType]],
     name: str,
     heads: Sequence[tuple[Entry, Entry]],
+    switches: Switches,
 ) -> list[Fault]:
     """Return every reason why two graphs, of which ``heads`` are the pairs of outputs, cannot be bodies of one If."""
     faults = []
@@ -195,14 +197,13 @@ def _find_faults(
     faults += _compare_defaults(
         members, [(inputs[0][each].node, inputs[1][each].node) for each in inputs[0] if each in inputs[1]]
     )
-    format_ = find_format(graphs[0])
-    version = format_.operator_set(graphs[0])
+    version = find_format(graphs[0]).operator_set(graphs[0])
     if version is None:
         hint = "add one with onnx: model.opset_import.add(version=17)"
         faults.append(Fault("the models import no version of ONNX's own operators, to which If belongs", hint=hint))
     for number, head in ((number, pair[number]) for pair in heads for number in (0, 1)):
         label, kind = members[number].label, types[number].get((head.node, head.index))
-        first = 1 if kind is None else format_.find_switch_version(kind)
+        first = 1 if kind is None else switches.find_switch_version(kind)
         if first is None or (version or first) < first:
             message = f"output {output_name(head)!r} of {label} is {kind}, which no If of opset {version} returns"
             hint = "extract the other outputs first" if first is None else f"convert both models to opset {first} or later"
@@ -292,7 +293,7 @@ def _place_variables(
     for node, is_input in variables[0].items():
         twin = inputs.get(node.name) if is_input else None
         both = [types[0].get((node, 0)), types[1].get((twin, 0))] if twin is not None else []
-        first[node] = format_.open_input(node, both) if both else node
+        first[node] = format_.editing.open_input(node, both) if both else node
     by_name = {node.name: image for node, image in first.items()}
     second: dict[Node, Node] = {}
     for node, is_input in variables[1].items():
@@ -334,7 +335,7 @@ def _check_result(switching: Switching, graphs: Sequence[Graph]) -> None:
         SelfCheckError: it is not what it should be.
     """
     graph = switching.graph
-    switch = find_format(graph).find_switch(graph.heads[0].node)
+    switch = find_format(graph).bodies.find_switch(graph.heads[0].node)
     assert switch is not None
     for whole, body, branch in zip(graphs, switch[1], switching.branches, strict=True):
         operators = [node for node in whole.nodes if node.op]

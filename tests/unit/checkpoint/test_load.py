@@ -20,9 +20,11 @@ from graphshare.checkpoint.load import (
     sibling_params,
 )
 from graphshare.errors import Fault, InputError, RefusedError, UsageError
+from graphshare.formats.model_names import FORMAT_NAMES
 from graphshare.ir.graph import Node
 from tests.surroundings import ROOT
 
+MXNET = FORMAT_NAMES["mxnet"]
 LENET = ROOT / "fixtures" / "lenet"
 
 
@@ -59,22 +61,22 @@ def test_a_graph_is_a_file_or_a_stem() -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_a_stem_has_the_parameters_of_one_epoch() -> None:
-    assert list_siblings("net") == ["net-0000.params", "net-0012.params"]
-    assert [sibling_params(stem, epoch) for stem, epoch in (("net", 12), ("net-large", None), ("small", None))] == [
+    assert list_siblings("net", MXNET) == ["net-0000.params", "net-0012.params"]
+    assert [sibling_params(stem, epoch, MXNET) for stem, epoch in (("net", 12), ("net-large", None), ("small", None))] == [
         "net-0012.params", "net-large-0000.params", None
     ]  # fmt: skip
     with pytest.raises(UsageError) as usage:
-        sibling_params("net", None)
+        sibling_params("net", None, MXNET)
     (fault,) = usage.value.faults
     assert (fault.message, fault.where) == ("has 2 parameter files", "net")
     assert fault.hint == "there are epochs 0, 12: choose with `epoch`, or name a file, such as net-0000.params"
     with pytest.raises(InputError) as caught:
-        sibling_params("net-large", 3)
+        sibling_params("net-large", 3, MXNET)
     assert caught.value.faults[0].where == "net-large-0003.params"
     with pytest.raises(InputError) as caught:
-        sibling_params("small", 3)
+        sibling_params("small", 3, MXNET)
     assert caught.value.faults[0].hint == "there is no small-NNNN.params"
-    assert list_siblings("gone/net") == []
+    assert list_siblings("gone/net", MXNET) == []
 
 
 def test_a_web_server_without_listings_has_the_first_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,8 +86,8 @@ def test_a_web_server_without_listings_has_the_first_epoch(monkeypatch: pytest.M
     asked: list[str] = []
     monkeypatch.setattr(load, "list_names", refuse)
     monkeypatch.setattr(load, "exists", lambda path: asked.append(path) or "net" in path)
-    assert list_siblings("http://h/a/net?b=c") == ["http://h/a/net-0000.params?b=c"]
-    assert list_siblings("http://h/a/gone") == []
+    assert list_siblings("http://h/a/net?b=c", MXNET) == ["http://h/a/net-0000.params?b=c"]
+    assert list_siblings("http://h/a/gone", MXNET) == []
     assert asked == ["http://h/a/net-0000.params?b=c", "http://h/a/gone-0000.params"]
 
 

@@ -25,7 +25,7 @@ from graphshare.checkpoint.save import (
 )
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.paths import UsedFile, is_stem
-from graphshare.formats.model_format import refuse_differences
+from graphshare.formats.read_back import refuse_differences
 from graphshare.resources import time_limit
 from tests.processes import files_in, write_json, write_params
 from tests.processes import graphshare as command

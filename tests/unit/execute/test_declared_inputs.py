@@ -12,7 +12,7 @@ import pytest
 from graphshare.errors import MemoryLimitError, RefusedError
 from graphshare.execute.prepare import declared_inputs
 from graphshare.execute.prepare.declared_inputs import InputDrawer, draw_as, fits_sizes, format_declared
-from graphshare.formats.model_format import Integers
+from graphshare.formats.facets import Integers
 from graphshare.formats.params.narrow_dtypes import find_numpy_dtype
 
 Sizes = Sequence[Any]

@@ -9,11 +9,11 @@ import pytest
 from graphshare.errors import InputError
 from graphshare.formats import model_names
 from graphshare.formats.model_names import (
+    FORMAT_NAMES,
     find_stem,
     find_stem_name,
     leads_stem,
     name_of_file,
-    params_path,
     split_params,
     suggest_graph,
     suggest_parameters,
@@ -62,8 +62,8 @@ def test_the_last_name_of_a_stem() -> None:
 def test_the_epoch_of_a_parameter_file(path: str, parts: tuple[str, int] | None) -> None:
     assert split_params(path) == parts
     if parts is not None:
-        assert params_path(*parts) == path
-    assert params_path("http://h/net?a=b", 3) == "http://h/net-0003.params?a=b"
+        assert FORMAT_NAMES["mxnet"].params_path(*parts) == path
+    assert FORMAT_NAMES["mxnet"].params_path("http://h/net?a=b", 3) == "http://h/net-0003.params?a=b"
 
 
 @pytest.mark.parametrize(

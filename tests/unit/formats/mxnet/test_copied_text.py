@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from benchmarks import sources
-from graphshare.api.upgrade import relayout
 from graphshare.errors import InputError
 from graphshare.formats.mxnet import document, staging
+from graphshare.formats.mxnet.format import MxnetLayout
 from graphshare.formats.mxnet.layout import NodeTexts, reuse_text, write_symbol
 from graphshare.formats.mxnet.source import get_source, restyle
 from graphshare.formats.mxnet.staging import find_differences
@@ -125,8 +125,8 @@ def test_subgraphs_and_control_dependencies_need_more_than_plain_records(large: 
 
 def test_text_is_not_copied_where_the_layout_or_a_name_changes(large: bytes) -> None:
     graph = read_symbol(large)
-    assert get_source(relayout(graph, None)).nodes_text is None
-    assert get_source(relayout(graph, "compact")).nodes_text is None
+    assert get_source(MxnetLayout().relayout(graph, None)).nodes_text is None
+    assert get_source(MxnetLayout().relayout(graph, "compact")).nodes_text is None
     assert get_source(duplicate(graph, ["a-", "b-"], drop_original=True).graph).nodes_text is None
 
 
@@ -135,7 +135,7 @@ def test_escapes_that_mxnet_cannot_read_stay_until_the_file_is_formatted(large: 
     graph = read_symbol(escaped)
     assert get_source(graph).nodes_text is None
     assert written(graph) == escaped
-    assert written(relayout(graph, None)) == large
+    assert written(MxnetLayout().relayout(graph, None)) == large
     there = read_symbol(written(plan_rename(graph, prefix="sha-").graph))
     assert there.nodes[escaped[: escaped.index(b"f\\u00637")].count(b'"name"') - 1].name == "sha-fc7"
     assert written(plan_rename(there, strip_prefix="sha-").graph) == escaped

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from graphshare.errors import BUG, Fault, InputError, OutputError, RefusedError, SelfCheckError
-from graphshare.formats.model_format import Capability, list_mismatches, load_format, refuse_differences
+from graphshare.formats.model_format import Operation, list_mismatches, load_format
 from graphshare.formats.mxnet.format import FORMAT
 from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.formats.read_back import refuse_differences
 from graphshare.ir.graph import Graph, Node
 from tests.symbols import document, operator, siamese, variable
 
@@ -48,7 +49,7 @@ def test_parameter_files_belong_to_the_stem_of_their_name() -> None:
     ],
 )
 def test_the_most_telling_attributes_describe_an_operator(attrs: dict[str, str], words: list[str]) -> None:
-    assert FORMAT.describe_operator(Node("Convolution", "a", attrs)) == words
+    assert FORMAT.description.describe_operator(Node("Convolution", "a", attrs)) == words
 
 
 def test_the_version_is_described_with_the_generation() -> None:
@@ -99,27 +100,31 @@ def test_graphs_of_one_file_are_of_one_generation() -> None:
 def test_new_variables_have_one_output() -> None:
     graph = read(siamese())
     node = graph.nodes[2]
-    made = FORMAT.make_inputs(graph, {(node, 0): "y"})
+    made = FORMAT.editing.make_inputs(graph, {(node, 0): "y"})
     assert list(made) == [(node, 0)]
-    variables = [*made.values(), FORMAT.make_input("y", "float32", (1,)), FORMAT.make_parameter(graph, "y", "int8", ())]
+    variables = [
+        *made.values(),
+        FORMAT.editing.make_input("y", "float32", (1,)),
+        FORMAT.editing.make_parameter(graph, "y", "int8", ()),
+    ]
     assert [(each.op, each.name, each.num_outputs) for each in variables] == [("", "y", 1)] * 3
-    assert FORMAT.take_outputs(node, graph.nodes[3]).name == "loss"
+    assert FORMAT.editing.take_outputs(node, graph.nodes[3]).name == "loss"
 
 
 def test_a_format_names_those_that_have_what_it_lacks() -> None:
-    faults = FORMAT.find_lacks(Capability.POOL, ["", "`pool`"], where="w")
-    hint = FORMAT.missing[Capability.POOL]
+    faults = FORMAT.find_lacks(Operation.POOL, ["", "`pool`"], where="w")
+    hint = FORMAT.alternatives[Operation.POOL]
     assert [(fault.message, fault.where, fault.hint) for fault in faults] == [
         ("a pool of weights is for ONNX models, and this is an MXNet graph", "w", hint),
         ("`pool` is for ONNX models, and this is an MXNet graph", "w", hint),
     ]
-    assert not FORMAT.find_lacks(Capability.KERNELS, [""])
-    FORMAT.require(Capability.KERNELS)
+    assert not FORMAT.find_lacks(Operation.NUMPY, [""])
+    FORMAT.require(Operation.NUMPY)
     with pytest.raises(RefusedError, match=r"a switch between graphs is for ONNX models"):
-        FORMAT.require(Capability.SWITCH)
+        FORMAT.require(Operation.SWITCH)
     onnx = load_format("onnx")
     with pytest.raises(RefusedError, match="training is for MXNet graphs, and this is an ONNX model"):
-        onnx.require(Capability.TRAINING)
+        onnx.require(Operation.TRAINING)
 
 
 @pytest.mark.parametrize(("count", "reported"), [(1, 1), (20, 20), (21, 20)])

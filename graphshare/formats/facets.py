@@ -1,0 +1,235 @@
+"""What a model format may have beyond its core: one class for each facet, whose own answers are those of a format without it.
+
+A format that has a facet derives a class and sets an instance as its attribute
+(:class:`graphshare.formats.model_format.ModelFormat`). Facets without a useful answer of their own are None by default.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import msgspec
+
+from graphshare.formats.params.records import Record
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.walk import Body
+
+if TYPE_CHECKING:  # start-up: few commands make terms
+    from graphshare.ir.terms import Facts, NormalForm, Place, ReadContent, TermTable
+
+
+class StaticType(Protocol):
+    """The type of a value, shown as a text. The size of an axis is a number, a text that is its name, or None."""
+
+    @property
+    def parts(self) -> tuple[str | None, Any]:
+        """Return the dtype and the shape, each None where it is not known; of a sequence or map the whole type as a text."""
+
+    def contradicts(self, other: Any) -> bool:
+        """Return whether no value is of both types."""
+
+
+class Integers(msgspec.Struct, frozen=True):
+    """The integers that an input of a graph needs, and ``why``: one of ``values``, or from ``low`` to below ``high``.
+
+    A mask is 0 and 1, with a 1 in every row, unless the same input needs something else.
+    """
+
+    why: str
+    values: tuple[int, ...] = ()
+    low: int = 0
+    high: int = 0
+    is_mask: bool = False
+
+
+class Types:
+    """The types of values: those that a file states, and those that follow from them.
+
+    With ``are_stated`` files state the types of inputs and outputs, so that the format can infer others; with ``can_change``
+    sizes that a file fixes can become others.
+    """
+
+    are_stated: ClassVar[bool] = False
+    can_change: ClassVar[bool] = False
+
+    def list_replaceable(self, graph: Graph) -> Iterator[Node]:
+        """Yield the variables, also some with a value, that the file declares to be inputs; none where it declares none."""
+        return iter(())
+
+    def list_types(self, graph: Graph) -> Mapping[str, object]:
+        """Return the types that the file states of inputs and outputs, by name."""
+        return {}
+
+    def find_types(
+        self,
+        graph: Graph,
+        entries: Iterable[Entry],
+        *,
+        shapes: Mapping[str, Sequence[int | None]] = EMPTY,
+        independent: bool = False,
+    ) -> Mapping[tuple[Node, int], StaticType]:
+        """Return the types of values by node and index, as far as the format has types and they are known.
+
+        ``shapes`` are those of inputs by name. With ``independent`` inferred types come before those that the file states.
+
+        Raises:
+            RefusedError: a name of ``shapes`` is not that of an input, or the file states another shape of it; all are listed.
+        """
+        return {}
+
+    def list_untyped_outputs(self, graph: Graph) -> Sequence[str]:
+        """Return the outputs without a stated or known type, where the format needs one."""
+        return ()
+
+    def explain_unknown_types(self, names: Collection[str]) -> str:
+        """Return a note on values whose types :meth:`find_types` does not find."""
+        return ""
+
+    def find_integers(self, graph: Graph) -> Mapping[str, Sequence[Integers]]:
+        """Return the integers that the inputs of a graph need, by name; the file itself states dtypes only."""
+        return {}
+
+
+class Editing:
+    """The nodes that rewrites add to a graph."""
+
+    def make_inputs(self, graph: Graph, cuts: Mapping[tuple[Node, int], str]) -> Mapping[tuple[Node, int], Node]:
+        """Return a variable for each output in ``cuts``, by node and index, with the name that ``cuts`` gives it.
+
+        Raises:
+            RefusedError: the format needs the type of an output, and it is not known; all are listed.
+        """
+        return {key: Node("", name, num_outputs=1) for key, name in cuts.items()}
+
+    def make_input(self, name: str, dtype: str, shape: Sequence[int | str | None] | None) -> Node:
+        """Return a new variable that takes values of this type; of any rank, if ``shape`` is None."""
+        return Node("", name, num_outputs=1)
+
+    def make_parameter(self, graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
+        """Return a new variable for ``graph``, whose value a model's parameters have under its name."""
+        return Node("", name, num_outputs=1)
+
+    def declare_output(self, graph: Graph, dtype: str, shape: tuple[int, ...]) -> Graph:
+        """Return a graph whose file states the type of its only output."""
+        return graph
+
+    def take_outputs(self, node: Node, other: Node) -> Node:
+        """Return ``node`` with the outputs of ``other`` in place of its own: their names and stated types."""
+        return msgspec.structs.replace(node, name=other.name)
+
+    def open_input(self, node: Node, types: Sequence[StaticType | None]) -> Node:
+        """Return an input that takes the values of all ``types``: sizes that are not the same are open."""
+        return node
+
+
+class Bodies:
+    """Graphs inside graphs: the bodies of switches and loops, and the functions that operators call."""
+
+    def find_calls(self, graph: Graph) -> Callable[[Node], Body | None]:
+        """Return a function that finds the body that an operator calls; inputs of the body capture those of the operator."""
+        return lambda node: None
+
+    def index_functions(self, graph: Graph, nodes: Iterable[Node] | None = None) -> Sequence[Record]:
+        """Return the records of weights in functions that a model defines, or in those that ``nodes`` call.
+
+        No rewrite moves or copies them: all calls of a function share them.
+        """
+        return ()
+
+    def find_switch(self, node: Node) -> tuple[Entry, tuple[Body, Body]] | None:
+        """Return the condition of a switch, and its bodies for true and for false; None for other operators."""
+        return None
+
+    def start_body(self, node: Node, operands: Sequence[Any], counters: Sequence[Any]) -> list[Any] | None:
+        """Return the values that the bodies of an operator are given in their first pass; None where that is not known.
+
+        ``operands`` are the values of its own inputs by position, None for those that are absent, ``counters`` are the number
+        of the first pass and that there is one.
+        """
+        return None
+
+
+class Switches(ABC):
+    """Operators that compute one of two graphs, for models that are grouped behind a switch."""
+
+    @abstractmethod
+    def make_switch(
+        self, name: str, bodies: tuple[Graph, Graph], outputs: Sequence[tuple[str, Sequence[StaticType | None]]]
+    ) -> tuple[Node, Node]:
+        """Return a boolean input, and an operator that computes the first body where it is true, and else the second.
+
+        The operator has no inputs yet. ``outputs`` has the name of each output, and its types in the bodies.
+        """
+
+    @abstractmethod
+    def find_switch_version(self, kind: StaticType) -> int | None:
+        """Return the first version of the operator set in which a switch returns values of a type; None where none does."""
+
+
+class Inlined(msgspec.Struct, frozen=True):
+    """A graph with nodes in place of ``count`` calls, of which ``defined`` were fused operators."""
+
+    graph: Graph
+    count: int = 0
+    defined: int = 0
+
+
+class Meaning:
+    """What operators mean, as far as two graphs that are written differently can be shown to compute the same.
+
+    With ``is_known`` rewrites may replace operators by others that compute the same.
+    """
+
+    is_known: ClassVar[bool] = False
+
+    def make_normal_form(self, graph: Graph, table: TermTable, facts: Facts, read: ReadContent) -> NormalForm | None:
+        """Return the terms of the nodes of a graph; None for a format without a normal form.
+
+        ``read`` returns the content of a variable whose array is another one than that of its file.
+        """
+        return None
+
+    def draws_numbers(self, node: Node) -> bool:
+        """Return whether an operator draws random numbers that no seed of ours determines."""
+        return False
+
+    def inline_calls(
+        self, graph: Graph, heads: Sequence[Entry], fused: Collection[str] = (), known: Collection[str] = ()
+    ) -> Inlined:
+        """Return the graph of ``heads`` with nodes in place of calls, and of ``fused`` operators that have definitions.
+
+        Those of the format's standard are used where they have ``known`` operators alone. Raises RefusedError.
+        """
+        return Inlined(graph)
+
+    def find_computable(
+        self, graph: Graph, types: Mapping[Place, StaticType]
+    ) -> tuple[list[Entry], dict[Place, int | tuple[int, ...]]]:
+        """Return the outputs that depend on constants alone and are read by other operators, and the sizes that are known."""
+        return [], {}
+
+
+class Description:
+    """What pictures and reports say of a node."""
+
+    def describe_operator(self, node: Node) -> list[str]:
+        """Return the most telling attributes of an operator, abbreviated."""
+        return []
+
+    def describe_constant(self, node: Node) -> str:
+        """Return the value of a small constant in a few characters; empty for any other node."""
+        return ""
+
+    def name_operand(self, node: Node, position: int) -> str:
+        """Return the name of an input of an operator in a picture."""
+        return f"input {position}"
+
+
+class Layout(ABC):
+    """The layout of a file that is a text."""
+
+    @abstractmethod
+    def relayout(self, graph: Graph, layout: str | None) -> Graph:
+        """Return ``graph`` to be written in a layout; None keeps its own. Raises UsageError: there is no such layout."""
