@@ -113,7 +113,7 @@ def refuse_unused(options: Mapping[str, object], where: str) -> None:
 
 def _tie_transposed(source: Checkpoint) -> Checkpoint:
     """Return a model whose tables are tied to their transposes. Raises RefusedError where there is none; DisprovedError."""
-    from graphshare.formats.onnx.transposed import find_tables, tie_transposed  # start-up: few models are ONNX models
+    from graphshare.onnx_ops.transposed import find_tables, tie_transposed  # start-up: few models are ONNX models
 
     find_format(source.graph).require(Operation.POOL, what="`transposed`", where=source.where)
     pairs = {} if source.parameter_file is None else dict(find_tables(source.graph, source.parameter_file))

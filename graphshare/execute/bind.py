@@ -21,7 +21,7 @@ from graphshare.arguments import Natural
 from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names
 from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError, locate_refusals
-from graphshare.execute.backends.backend import Computation, choose_executor, has_kernels, open_computation
+from graphshare.execute.backends.backend import Computation, choose_executor, open_computation
 from graphshare.execute.engines.executor import Executor, Program
 from graphshare.execute.interpreter import SMALL, Memo, Pool, run_plan
 from graphshare.execute.plan import ExecutionPlan, PlanStep, make_plan
@@ -29,6 +29,7 @@ from graphshare.execute.prepare.assignment import assign_values, refuse_missing
 from graphshare.execute.prepare.feeds import for_variables, parameter_values
 from graphshare.execute.prepare.prepare import runnable_part
 from graphshare.execute.prepare.variable_values import as_array, convert_feed, random_stream
+from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.convolution.fused import Chain
@@ -79,7 +80,7 @@ def bind(
         wanted = resolve_targets(names, graph.nodes, option="`targets`", heads=graph.heads) if names else list(graph.heads)
         part, _ = runnable_part(graph, wanted)
         outputs = name_outputs(graph, wanted)
-        if not has_kernels(graph):
+        if not find_format(graph).knows_operators:
             with memory_limit(size):
                 return _BoundWhole(open_computation(part, params, source.where), outputs, again, size)
         roles = assign_roles(part, held=list_parameter_names(params))

@@ -113,7 +113,7 @@ class ModelFormat(ABC):
 
     ``name`` is that of :attr:`graphshare.ir.graph.Source.format`, ``title`` the name of one model in messages, with its
     article, ``plural`` that of several, and ``file`` that of the file that is written. ``backends`` are the modules of what
-    computes its graphs, by name (:mod:`graphshare.execute.backends`), the default first. With ``is_text`` its file is a JSON
+    computes its graphs (:mod:`graphshare.execute.backends`), the default first. With ``is_text`` its file is a JSON
     text, in which rules find places. With ``knows_operators`` its operators are those of :mod:`graphshare.ops`; with
     ``shares_data`` copies of a parameter may be one range of a file. ``alternatives`` are hints for operations that the format
     lacks. The other attributes are its facets (:mod:`graphshare.formats.facets`).
@@ -123,7 +123,7 @@ class ModelFormat(ABC):
     title: ClassVar[str]
     plural: ClassVar[str]
     file: ClassVar[str]
-    backends: ClassVar[Mapping[str, str]] = {}
+    backends: ClassVar[Sequence[str]] = ()
     is_text: ClassVar[bool] = False
     knows_operators: ClassVar[bool] = False
     shares_data: ClassVar[bool] = False

@@ -113,7 +113,7 @@ def _list_other_forms(
     relations: Mapping[Node, list[str]],
 ) -> Iterator[Candidates]:
     """Yield parameters of an ONNX model with equal bytes and other shapes, and tables with their transposes."""
-    from graphshare.formats.onnx.transposed import LEAST, find_tables  # start-up: few models are ONNX models
+    from graphshare.onnx_ops.transposed import LEAST, find_tables  # start-up: few models are ONNX models
 
     records = params.by_key()
     for groups in alike:

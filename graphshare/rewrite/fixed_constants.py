@@ -11,11 +11,11 @@ from itertools import pairwise
 from math import isclose
 
 from graphshare.formats.onnx.facts import read_constant
-from graphshare.formats.onnx.free_axes import Axes, is_free
-from graphshare.formats.onnx.integer_inputs import read_numbers
 from graphshare.formats.onnx.protobuf import WireError
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.walk import list_operands
+from graphshare.onnx_ops.free_axes import Axes, is_free
+from graphshare.onnx_ops.integer_inputs import read_numbers
 
 _LARGEST = 1 << 16  # bytes of a constant that is read
 _LEAST = 3  # of smaller sizes the numbers are everywhere: 2, 1, a half

@@ -9,9 +9,14 @@ from graphshare.analysis.batch_axis import Coupling, follow
 from graphshare.analysis.free_sizes import BATCH, Symbol, join_places
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.formats.model_format import find_format
-from graphshare.formats.onnx.axis_rules import SIZE_OPERANDS, find_axes
 from graphshare.formats.onnx.compose import ValueScope, restate_shapes
-from graphshare.formats.onnx.free_axes import (
+from graphshare.formats.onnx.stored import TakenNames, get_source, list_output_names
+from graphshare.formats.onnx.types import input_types, output_types
+from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
+from graphshare.ir.rebuild import rebuild, relink_all
+from graphshare.ir.walk import list_operands, topological
+from graphshare.onnx_ops.axis_rules import SIZE_OPERANDS, find_axes
+from graphshare.onnx_ops.free_axes import (
     Axes,
     Axis,
     Call,
@@ -24,13 +29,8 @@ from graphshare.formats.onnx.free_axes import (
     list_names,
     multiply_numbers,
 )
-from graphshare.formats.onnx.integer_inputs import read_numbers
-from graphshare.formats.onnx.size_nodes import SizeNodes
-from graphshare.formats.onnx.stored import TakenNames, get_source, list_output_names
-from graphshare.formats.onnx.types import input_types, output_types
-from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
-from graphshare.ir.rebuild import rebuild, relink_all
-from graphshare.ir.walk import list_operands, topological
+from graphshare.onnx_ops.integer_inputs import read_numbers
+from graphshare.onnx_ops.size_nodes import SizeNodes
 from graphshare.ops.batch_axis import UNKNOWN
 from graphshare.rewrite.fixed_constants import FixedConstants
 

@@ -71,7 +71,7 @@ def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: 
     check_isomorphic(rewrite, tied=ties.keys())
     reshaping = None
     if reshaped:
-        from graphshare.formats.onnx.transposed import tie_reshaped  # start-up: few ties are of two shapes
+        from graphshare.onnx_ops.transposed import tie_reshaped  # start-up: few ties are of two shapes
 
         images = rewrite.branches[0].images
         # A second rewrite, after the ties of equal shapes, because it adds operators that a run has to prove.
@@ -95,7 +95,7 @@ def _find_reshaped(graph: Graph, ties: Mapping[Node, Node], params: ParameterFil
     # Before opset 9 no Constant holds the integers that a Reshape takes.
     if params is None or not find_format(graph).supports(Operation.POOL) or (find_format(graph).operator_set(graph) or 0) < 9:
         return set()
-    from graphshare.formats.onnx.transposed import LEAST  # start-up: few models are ONNX models
+    from graphshare.onnx_ops.transposed import LEAST  # start-up: few models are ONNX models
 
     records = params.by_key()
     reshaped = set()

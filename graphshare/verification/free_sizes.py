@@ -17,8 +17,8 @@ from graphshare.errors import DisprovedError, Fault, GraphshareError, InputError
 from graphshare.execute.backends.backend import Computation, DrawOptions, open_computation
 from graphshare.execute.prepare.declared_inputs import list_declared
 from graphshare.formats.onnx.compose import make_operator
-from graphshare.formats.onnx.free_axes import list_names, multiply_numbers
 from graphshare.ir.graph import Entry, Node
+from graphshare.onnx_ops.free_axes import list_names, multiply_numbers
 from graphshare.ops.kernel import Array
 from graphshare.resources import is_chosen_limit
 from graphshare.rewrite.free_sizes import FreedGraph

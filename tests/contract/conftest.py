@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphshare.formats.model_names import FORMAT_NAMES
-from tests.contract.toy_format import NAMES
+from graphshare.formats.model_names import FORMAT_NAMES, FormatNames
+
+NAMES = FormatNames("tests.contract.toy_format", ".toy", ".toy", ".npz")
 
 
 def write_model(stem: Path, *prefixes: str, weight: float = 0.5) -> None:

@@ -143,7 +143,7 @@ COMPUTED = [
 def test_a_backend_is_all_that_runs_and_proofs_need(
     line: str, code: int, part: str, folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ToyFormat, "backends", {"toy": "tests.contract.toy_backend"})
+    monkeypatch.setattr(ToyFormat, "backends", ["tests.contract.toy_backend"])
     done, said = run(line, capfd)
     assert done == code, said
     assert part in said

@@ -13,7 +13,6 @@ from typing import Any
 from graphshare.errors import Fault, InputError
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_format import ModelFormat
-from graphshare.formats.model_names import FormatNames
 from graphshare.ir.graph import Entry, Graph, Node, Source, freeze
 from graphshare.ir.walk import node_ids
 
@@ -71,4 +70,3 @@ def _write_entries(entries: Iterable[Entry], ids: dict[Node, int]) -> list[list[
 
 
 FORMAT = ToyFormat()
-NAMES = FormatNames("tests.contract.toy_format", ".toy", ".toy", ".npz")

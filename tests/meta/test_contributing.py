@@ -16,13 +16,16 @@ import pytest
 from tests.surroundings import ROOT
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-RECIPES = PAGE + (ROOT / "docs" / "translating.md").read_text(encoding="utf-8")
+RECIPES = PAGE + "".join(
+    (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("translating", "model-formats")
+)
 FILES = {
     "Add an operator": 2,
     "Translate an operator to ONNX": 3,
     "Add a check rule": 2,
     "Add a command": 8,
     "Add a parameter format": 3,
+    "Add a model format": 3,
 }
 """How many files each recipe may touch, besides tests and what a command generates."""
 GENERATED = {"graphshare/ops/index.py"}

@@ -13,7 +13,7 @@ from typing import Any
 import onnx
 from onnx import defs
 
-TABLE = Path(__file__).parents[2] / "graphshare/formats/onnx/operators.json"
+TABLE = Path(__file__).parents[2] / "graphshare/onnx_ops/operators.json"
 # Versions that mean something else though their signatures fit: PRelu broadcasts in another way, RoiAlign's new attribute has
 # another default than what was done before, GroupNormalization scales each channel instead of each group, AveragePool counts
 # the last window in another way.

@@ -14,8 +14,8 @@ import pytest
 import graphshare as gs
 from graphshare.execute.backends.backend import DrawOptions, open_computation
 from graphshare.execute.backends.confined_session import ConfinedSession
-from graphshare.formats.onnx.identities import OnnxForm
 from graphshare.ir.graph import Node
+from graphshare.onnx_ops.identities import OnnxForm
 from graphshare.verification.region_plan import Planner
 from graphshare.verification.report import Report
 from tests.onnx_files.faults import Fault, Rewrite, make_rewrite, plant

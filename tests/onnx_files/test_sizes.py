@@ -15,9 +15,9 @@ from onnx import helper, numpy_helper, parser
 
 import graphshare as gs
 from graphshare.errors import DisprovedError, RefusedError, UsageError
-from graphshare.formats.onnx import axis_rules, size_nodes
-from graphshare.formats.onnx.free_axes import Axes, Call, Edit, regroup
 from graphshare.ir.graph import EMPTY
+from graphshare.onnx_ops import axis_rules, size_nodes
+from graphshare.onnx_ops.free_axes import Axes, Call, Edit, regroup
 from graphshare.rewrite import free_sizes as rewrite
 from tests.onnx_files.sources import WHEEL
 from tests.processes import done, graphshare, refused

@@ -17,7 +17,7 @@ from onnx import helper, numpy_helper
 
 import graphshare as gs
 from graphshare.errors import BugError, GraphshareError, UsageError
-from graphshare.formats.onnx import definitions
+from graphshare.onnx_ops import definitions
 from graphshare.ops.kernel import Array
 from graphshare.verification import affine_values
 from graphshare.verification.affine_values import LIMIT

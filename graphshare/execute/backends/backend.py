@@ -237,11 +237,6 @@ def choose_executor(
     return _require_backend(graph, where).choose_executor(graph, engine, others, where, **options)
 
 
-def has_kernels(graph: Graph) -> bool:
-    """Return whether the operators of a graph have kernels of ours."""
-    return next(iter(find_format(graph).backends), "") == REFERENCE
-
-
 def list_unsupported(graph: Graph, nodes: Sequence[Node]) -> list[Fault]:
     """Return a fault for each of ``nodes`` that the backend of the graph is known not to compute."""
     backend = _find_backend(find_format(graph).backends)
@@ -255,17 +250,16 @@ def find_obstacle(graph: Graph) -> str:
     return _require_backend(graph).find_obstacle()
 
 
-def warm_up(backends: Mapping[str, str]) -> None:
+def warm_up(backends: Sequence[str]) -> None:
     """Start what the first of ``backends`` computes in, if there is one, so that it gets ready while the caller goes on."""
     backend = _find_backend(backends)
     if backend is not None:
         backend.warm_up()
 
 
-def _find_backend(backends: Mapping[str, str]) -> Backend | None:
-    """Return the first of ``backends``, modules by name; None where there is none."""
-    module = next(iter(backends.values()), "")
-    backend: Backend | None = import_module(module).BACKEND if module else None
+def _find_backend(backends: Sequence[str]) -> Backend | None:
+    """Return the first of the backends in these modules; None where there is none."""
+    backend: Backend | None = import_module(backends[0]).BACKEND if backends else None
     return backend
 
 

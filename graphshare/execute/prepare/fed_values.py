@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.backends.backend import has_kernels
 from graphshare.execute.prepare.variable_values import as_array, convert_feed
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params.array_files import ValueFile
@@ -28,8 +27,8 @@ def as_values(feeds: Mapping[str, Any] | None, *graphs: Graph) -> dict[str, Any]
     """
     declared: dict[str, str] = {}
     for graph in graphs if feeds else ():
-        declared = {**({} if has_kernels(graph) else _list_texts(graph)), **declared}
-    other = None if all(map(has_kernels, graphs)) else ""
+        declared = {**({} if find_format(graph).knows_operators else _list_texts(graph)), **declared}
+    other = None if all(find_format(graph).knows_operators for graph in graphs) else ""
     return {name: _as_value(name, value, declared.get(name, other)) for name, value in (feeds or {}).items()}
 
 

@@ -14,7 +14,7 @@ from graphshare.analysis.name_lists import list_implied_variables, name_outputs,
 from graphshare.analysis.roles import Role, assign_roles
 from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.backends.backend import Computation, DrawOptions, has_kernels, open_computation
+from graphshare.execute.backends.backend import Computation, DrawOptions, open_computation
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.plan import UnsupportedError, find_unsupported_operators, missing_kernels
 from graphshare.execute.prepare.assignment import Assignment
@@ -122,7 +122,7 @@ def runnable_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, list[st
     if not wanted:
         hint = "list the outputs in the heads of the graph, or name what to compute"
         raise RefusedError(Fault("the graph has no outputs, so there is nothing to compute", hint=hint))
-    faults = missing_kernels(post_order(entry.node for entry in wanted)) if has_kernels(graph) else ()
+    faults = missing_kernels(post_order(entry.node for entry in wanted)) if find_format(graph).knows_operators else ()
     if faults:
         raise UnsupportedError(faults)
     part, _, implied = upgrade_part(graph, wanted)

@@ -71,7 +71,7 @@ class MxnetFormat(ModelFormat):
     title = "an MXNet graph"
     plural = "MXNet graphs"
     file = "a symbol file"
-    backends: ClassVar[Mapping[str, str]] = {"numpy": "graphshare.execute.backends.numpy_backend"}
+    backends = ("graphshare.execute.backends.numpy_backend",)
     is_text = True
     knows_operators = True
     description = MxnetDescription()

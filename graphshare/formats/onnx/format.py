@@ -30,7 +30,6 @@ from graphshare.formats.onnx.compose import (
 from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.external import find_missing_data
 from graphshare.formats.onnx.facts import describe_constant, describe_operator, name_operand
-from graphshare.formats.onnx.integer_inputs import find_integers
 from graphshare.formats.onnx.parameters import index_functions, index_parameters
 from graphshare.formats.onnx.statements import find_calls, find_changes, separate_functions
 from graphshare.formats.onnx.stored import OnnxFile, OnnxSource, get_source
@@ -40,6 +39,7 @@ from graphshare.formats.onnx.write import encode_graph_file, list_as_read
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.terms import Facts, NormalForm, Place, ReadContent, TermTable
+from graphshare.onnx_ops.integer_inputs import find_integers
 
 
 class OnnxTypes(Types):
@@ -100,12 +100,12 @@ class OnnxMeaning(Meaning):
     is_known = True
 
     def make_normal_form(self, graph: Graph, table: TermTable, facts: Facts, read: ReadContent) -> NormalForm:
-        from graphshare.formats.onnx.identities import OnnxForm  # start-up: only models that are not alike need it
+        from graphshare.onnx_ops.identities import OnnxForm  # start-up: only models that are not alike need it
 
         return OnnxForm(graph, table, facts, read)
 
     def draws_numbers(self, node: Node) -> bool:
-        from graphshare.formats.onnx.random_operators import draws_numbers  # start-up: as above
+        from graphshare.onnx_ops.random_operators import draws_numbers  # start-up: as above
 
         return draws_numbers(node)
 
@@ -119,7 +119,7 @@ class OnnxMeaning(Meaning):
     def find_computable(
         self, graph: Graph, types: Mapping[Place, StaticType]
     ) -> tuple[list[Entry], dict[Place, int | tuple[int, ...]]]:
-        from graphshare.formats.onnx.computable import find_computable  # start-up: as above
+        from graphshare.onnx_ops.computable import find_computable  # start-up: as above
 
         return find_computable(graph, types)
 
@@ -139,7 +139,7 @@ class OnnxFormat(ModelFormat):
     title = "an ONNX model"
     plural = "ONNX models"
     file = "an ONNX model"
-    backends: ClassVar[Mapping[str, str]] = {"onnxruntime": "graphshare.execute.backends.onnxruntime_backend"}
+    backends = ("graphshare.execute.backends.onnxruntime_backend",)
     shares_data = True
     types = OnnxTypes()
     editing = OnnxEditing()

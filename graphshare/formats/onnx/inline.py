@@ -15,9 +15,7 @@ from graphshare.errors import InputError
 from graphshare.formats.facets import Inlined
 from graphshare.formats.onnx.compose import import_opsets, make_operator
 from graphshare.formats.onnx.decode import Function, read_function
-from graphshare.formats.onnx.definitions import STANDARD, Step, find_definition
 from graphshare.formats.onnx.messages import keep_message, rewrite_message
-from graphshare.formats.onnx.operators import find_meaning
 from graphshare.formats.onnx.protobuf import Message, WireError, encode_text, scan, text_at
 from graphshare.formats.onnx.statements import (
     FunctionKey,
@@ -35,6 +33,8 @@ from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.rebuild import StoredNames, rename_node
 from graphshare.ir.terms import Place
 from graphshare.ir.walk import count_inputs, iter_graphs, list_operands, topological
+from graphshare.onnx_ops.definitions import STANDARD, Step, find_definition
+from graphshare.onnx_ops.operators import find_meaning
 
 _MOST = 1 << 17  # nodes of a model with those of functions: functions that call each other twice double them
 _OTHER_FLOATS = (10, 11, 16)  # ONNX's numbers of float16, float64 and bfloat16

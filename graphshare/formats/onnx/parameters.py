@@ -16,7 +16,6 @@ from graphshare.files.byte_source import ByteSource
 from graphshare.files.open_source import open_source, reopen_source
 from graphshare.formats.content_tests import is_onnx
 from graphshare.formats.onnx.decode import decode_model
-from graphshare.formats.onnx.integer_inputs import walk_operands
 from graphshare.formats.onnx.protobuf import BYTES, WireError, scan
 from graphshare.formats.onnx.statements import list_function_weights
 from graphshare.formats.onnx.stored import MemoryFile, OnnxFile, Span, TensorPlace, find_stored, get_source
@@ -34,6 +33,7 @@ from graphshare.formats.onnx.tensors import (
 from graphshare.formats.params.format import Chunks, ParameterFormat, Plan, WriteOptions
 from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, format_record
 from graphshare.ir.graph import Graph, Node
+from graphshare.onnx_ops.integer_inputs import walk_operands
 from graphshare.text.format import format_shape
 
 _NAME = "onnx"

@@ -12,9 +12,9 @@ from math import prod
 
 import msgspec
 
-from graphshare.formats.onnx.integer_inputs import read_numbers
 from graphshare.ir.graph import Node
 from graphshare.ir.walk import list_operands
+from graphshare.onnx_ops.integer_inputs import read_numbers
 
 Axis = tuple[int | str, ...]
 Axes = tuple[Axis, ...]

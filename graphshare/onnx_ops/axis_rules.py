@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from graphshare.formats.onnx.free_axes import Axes, Axis, Call, Edit, SizeRefusal, fix, is_free, join, list_names, regroup
-from graphshare.formats.onnx.sample_rules import BY_SAMPLE, BY_SAMPLE_FUSED, find_by_sample, sample_grid
+from graphshare.onnx_ops.free_axes import Axes, Axis, Call, Edit, SizeRefusal, fix, is_free, join, list_names, regroup
+from graphshare.onnx_ops.sample_rules import BY_SAMPLE, BY_SAMPLE_FUSED, find_by_sample, sample_grid
 
 Outputs = Sequence["Axes | None"]
 Rule = Callable[[Call], Outputs]

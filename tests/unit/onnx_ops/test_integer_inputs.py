@@ -8,9 +8,9 @@ import pytest
 from onnx import helper, numpy_helper, parser
 
 from graphshare.formats.onnx.decode import decode_model
-from graphshare.formats.onnx.integer_inputs import find_integers, read_numbers
 from graphshare.formats.onnx.stored import MemoryFile
 from graphshare.ir.graph import Graph
+from graphshare.onnx_ops.integer_inputs import find_integers, read_numbers
 
 
 def read(text: str, opset: int = 17) -> Graph:

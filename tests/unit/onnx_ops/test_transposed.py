@@ -9,10 +9,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from graphshare.files.open_source import open_source
-from graphshare.formats.onnx import transposed
 from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.parameters import index_parameters
 from graphshare.formats.onnx.stored import OnnxFile
+from graphshare.onnx_ops import transposed
 
 TABLE = np.arange(12, dtype="f4").reshape(3, 4)
 

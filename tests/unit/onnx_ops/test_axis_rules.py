@@ -21,10 +21,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser, shape_inference
 
-from graphshare.formats.onnx import axis_rules, free_axes
 from graphshare.formats.onnx.decode import decode_model
-from graphshare.formats.onnx.free_axes import Axes, Axis, Call, SizeRefusal, SizeTable, fix, regroup
 from graphshare.formats.onnx.stored import MemoryFile
+from graphshare.onnx_ops import axis_rules, free_axes
+from graphshare.onnx_ops.free_axes import Axes, Axis, Call, SizeRefusal, SizeTable, fix, regroup
 
 NUMBERS = {"n": 2, "t": 5, "u": 1, "T": 7}
 

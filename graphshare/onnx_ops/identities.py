@@ -10,7 +10,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from graphshare.formats.onnx.computable import static_shape
 from graphshare.formats.onnx.constants import (
     BOOL,
     FLOAT,
@@ -28,17 +27,18 @@ from graphshare.formats.onnx.constants import (
     read_parts,
     read_stored,
 )
-from graphshare.formats.onnx.operators import CHANGED, MOVED, encode_value, find_meaning
-from graphshare.formats.onnx.random_operators import DRAWING
 from graphshare.formats.onnx.statements import key_of_call, list_functions
 from graphshare.formats.onnx.stored import find_stored, get_source
 from graphshare.formats.onnx.tensors import dtype_code, dtype_name
 from graphshare.formats.onnx.values import Content, StoredValue, shorten
-from graphshare.formats.onnx.windows import WEIGHTS, WINDOWS, read_integers, settle_windows
 from graphshare.ir.affine import AffineStep, FindConstant
 from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.terms import Facts, NormalForm, Place, ReadContent, TermTable
 from graphshare.ir.walk import list_operands
+from graphshare.onnx_ops.computable import static_shape
+from graphshare.onnx_ops.operators import CHANGED, MOVED, encode_value, find_meaning
+from graphshare.onnx_ops.random_operators import DRAWING
+from graphshare.onnx_ops.windows import WEIGHTS, WINDOWS, read_integers, settle_windows
 
 _BY_AXIS = frozenset(
     ("ArgMax", "ArgMin", "Concat", "Flatten", "Gather", "GatherElements", "Hardmax", "LayerNormalization", "LogSoftmax",
@@ -143,7 +143,7 @@ class OnnxForm(NormalForm):
         return (dtype_name(key[1][0]), key[1][1], key[1][2][0]) if is_short else None
 
     def read_step(self, node: Node, operands: Sequence[int | None], find: FindConstant) -> AffineStep | None:
-        from graphshare.formats.onnx.affine import read_step  # start-up: terms alone often do
+        from graphshare.onnx_ops.affine import read_step  # start-up: terms alone often do
 
         return read_step(self, self._opsets.get("", 1), node, operands, find)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from graphshare.formats.onnx.free_axes import Axes, Axis, Call, Edit, SizeRefusal, fix, is_free
+from graphshare.onnx_ops.free_axes import Axes, Axis, Call, Edit, SizeRefusal, fix, is_free
 
 
 class BySample(msgspec.Struct, frozen=True):

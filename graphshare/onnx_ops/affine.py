@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from graphshare.formats.onnx.constants import read_value
-from graphshare.formats.onnx.operators import find_meaning
 from graphshare.formats.onnx.values import StoredValue
 from graphshare.ir.affine import AffineStep, FindConstant, read_arithmetic
 from graphshare.ir.graph import Node
 from graphshare.ir.terms import NormalForm
+from graphshare.onnx_ops.operators import find_meaning
 
 _LEAST_AXES = 3
 """The axes of the weights of a convolution: channels on both sides, and one of the window."""

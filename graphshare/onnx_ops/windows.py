@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphshare.formats.onnx.constants import INTS, read_parts
-from graphshare.formats.onnx.operators import encode_value
 from graphshare.formats.onnx.values import Content
+from graphshare.onnx_ops.operators import encode_value
 
 WEIGHTS = {"Conv": 1, "ConvInteger": 1, "ConvTranspose": 1, "QLinearConv": 3}
 """The operators on windows whose weights have the sizes of the window, and the places of these operands."""

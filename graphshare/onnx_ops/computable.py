@@ -7,12 +7,12 @@ from math import prod
 from typing import TypeVar
 
 from graphshare.formats.facets import StaticType
-from graphshare.formats.onnx.integer_inputs import read_numbers
-from graphshare.formats.onnx.random_operators import DRAWING
 from graphshare.formats.onnx.statements import key_of_call, list_functions
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.terms import Place
 from graphshare.ir.walk import list_operands, post_order
+from graphshare.onnx_ops.integer_inputs import read_numbers
+from graphshare.onnx_ops.random_operators import DRAWING
 
 _Size = TypeVar("_Size")
 _SIZES = frozenset(("Gather", "Shape", "Size", "Slice"))
