@@ -86,7 +86,7 @@ def command(
     GRAPH may be a model, a stem (its parameter file is checked too), a parameter file (with its graph), a folder (every model
     with all parameter files beside it) or a glob. Every finding has a code; --explain CODE describes it. The node attribute
     __graphshare_ignore__ = "GS104" suppresses findings. The exit code is 1 if there is an error, with --strict also for a
-    warning.
+    warning, and else 2 if no rule looks at the format of a file.
     """
     if list_ or explain:
         return _list_rules(format_) if list_ else _explain_rule(explain or "", format_)
