@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from graphshare.formats.model_format import find_format
-from graphshare.formats.onnx.values import shorten
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import MXNET_DOMAIN, Graph, Node
-from graphshare.ir.terms import Content, Facts, NormalForm, TermTable
+from graphshare.ir.terms import Content, Facts, NormalForm, TermTable, shorten
 from graphshare.ops.identities import OperatorForm
 
 

@@ -212,7 +212,11 @@ class Meaning:
 
 
 class Description:
-    """What pictures and reports say of a node."""
+    """What pictures and reports say of a file and of its nodes."""
+
+    def print_file(self, data: bytes) -> str:
+        """Return a file for people to read: a text as it is."""
+        return data.decode("utf-8", "backslashreplace")
 
     def describe_operator(self, node: Node) -> list[str]:
         """Return the most telling attributes of an operator, abbreviated."""

@@ -17,11 +17,10 @@ from graphshare.checkpoint.load import Model, as_checkpoint
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.model_format import find_format
 from graphshare.formats.onnx.tensors import dtype_code
-from graphshare.formats.onnx.values import shorten
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ir.terms import Facts, NormalForm, TermTable
+from graphshare.ir.terms import Facts, NormalForm, TermTable, shorten
 from graphshare.ir.walk import Body, format_cycle, list_bodies, list_operands, order_by_references
 
 VERSION = 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -27,6 +27,24 @@ Content = tuple[str, tuple[int, ...], Hashable]
 """What an array holds: its dtype, its shape, and its bytes or a hash of them."""
 ReadContent = Callable[[Node], Content | None]
 """Returns the content of a variable that has a value; None for any other."""
+_SHORT = 64  # bytes up to which a value is kept; of a longer one its length and a cryptographic hash
+
+
+def shorten(pieces: Iterable[bytes]) -> tuple[Hashable, ...]:
+    """Return bytes as they are where they are few, otherwise their number and a cryptographic hash."""
+    head, size = b"", 0
+    digest = None
+    for piece in pieces:
+        if digest is None and size + len(piece) > _SHORT:
+            from hashlib import sha256  # start-up: it loads OpenSSL, and few values are long
+
+            digest = sha256(head)
+        if digest is None:
+            head += piece
+        else:
+            digest.update(piece)
+        size += len(piece)
+    return (head,) if digest is None else (size, digest.digest())
 
 
 class TermTable:

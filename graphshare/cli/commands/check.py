@@ -25,6 +25,7 @@ from graphshare.cli.report import put_report, report_format
 from graphshare.errors import Fault, UsageError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.paths import UsedFile
+from graphshare.formats.model_format import load_format
 from graphshare.reports.model import Finding
 from graphshare.text.format import format_count, format_dims
 from graphshare.text.names import did_you_mean
@@ -191,11 +192,7 @@ def _explain(rule: CheckRule) -> Iterator[str]:
 def _decode(rule: CheckRule, example: Example) -> str:
     if isinstance(example.graph, str):
         return example.graph
-    if rule.format == "onnx":
-        from graphshare.formats.onnx.inference import print_model  # start-up: symbol files need no other format
-
-        return print_model(example.graph)
-    return example.graph.decode("utf-8", "backslashreplace")
+    return load_format(rule.format).description.print_file(example.graph)
 
 
 def _describe_damage(example: Example) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 from graphshare.formats.onnx.protobuf import Field, integers_at, scan
 from graphshare.formats.onnx.stored import Span, Stored, TensorPlace
 from graphshare.formats.onnx.tensors import data_size, locate_tensor, read_elements
-from graphshare.formats.onnx.values import Content, StoredValue, read_sparse_tensor, read_tensor, shorten
+from graphshare.formats.onnx.values import Content, StoredValue, read_sparse_tensor, read_tensor
+from graphshare.ir.terms import shorten
 
 FLOAT, INT, TENSOR, FLOATS, INTS = 2, 3, 5, 7, 8
 """Fields of an AttributeProto."""

@@ -125,7 +125,12 @@ class OnnxMeaning(Meaning):
 
 
 class OnnxDescription(Description):
-    """What pictures say of ONNX's operators."""
+    """What pictures say of ONNX's operators, and ONNX's own text of a file."""
+
+    def print_file(self, data: bytes) -> str:
+        from graphshare.formats.onnx.inference import print_model  # start-up: as above
+
+        return print_model(data)
 
     describe_operator = staticmethod(describe_operator)
     describe_constant = staticmethod(describe_constant)

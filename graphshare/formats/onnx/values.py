@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 
 from graphshare.formats.onnx.protobuf import BYTES, FIXED32, Field, WireError, enum_at, expect, integer_at, integers_at, scan
 from graphshare.formats.onnx.stored import OnnxFile, Span, Stored, TensorPlace
 from graphshare.formats.onnx.tensors import dtype_name, locate_tensor, pack_integers, read_elements
 from graphshare.formats.onnx.types import decode_type
 from graphshare.ir.graph import freeze
+from graphshare.ir.terms import shorten
 
 Content = tuple[Hashable, ...]
 
@@ -16,7 +17,6 @@ _NAME, _FLOAT, _INT, _STRING, _TENSOR, _FLOATS, _INTS, _STRINGS, _TENSORS, _DOCU
 _TYPE, _TYPES, _KIND, _REFERENCE, _SPARSE, _SPARSE_TENSORS = 14, 15, 20, 21, 22, 23
 _KINDS = {2: 1, 3: 2, 4: 3, 5: 4, 6: 5, 7: 6, 8: 7, 9: 8, 10: 9, 11: 10, 14: 13, 15: 14, 22: 11, 23: 12}
 """ONNX's number of the type of an attribute by the field of its value: files of 2017 do not state it."""
-_SHORT = 64  # bytes up to which a value is kept; of a longer one its length and a cryptographic hash
 
 
 class StoredValue:
@@ -177,23 +177,6 @@ _READERS: dict[int, Callable[[Span], Content]] = {
 def _read_bytes(file: OnnxFile, field: Field) -> Content:
     expect(field, BYTES, "a text")
     return shorten(file.pieces(field[3], field[4]))
-
-
-def shorten(pieces: Iterable[bytes]) -> Content:
-    """Return bytes as they are where they are few, otherwise their number and a cryptographic hash."""
-    head, size = b"", 0
-    digest = None
-    for piece in pieces:
-        if digest is None and size + len(piece) > _SHORT:
-            from hashlib import sha256  # start-up: it loads OpenSSL, and few values are long
-
-            digest = sha256(head)
-        if digest is None:
-            head += piece
-        else:
-            digest.update(piece)
-        size += len(piece)
-    return (head,) if digest is None else (size, digest.digest())
 
 
 _DEFAULTS = (b"\0\0\0\0", 0, (b"",))
