@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from graphshare.cli import main
 from graphshare.formats.wrong_file import FILE_KINDS, JSON_KINDS
 from tests.golden.wrong_inputs import GOLDEN, INPUTS, ONNX_TEXT, make_files, transcribe
-from tests.processes import done, files_in, graphshare, refused
+from tests.processes import done, environment, files_in, graphshare, refused
 
 
 def test_messages_of_wrong_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
@@ -50,7 +52,8 @@ def test_the_line_of_a_hint_converts_a_model(name: str, tmp_path: Path) -> None:
     }
     (tmp_path / name).write_text(texts.get(name, onnx.printer.to_text(model)))
     said = refused(graphshare("inspect", name, cwd=tmp_path), "is an ONNX model as")
-    subprocess.run(said.split("`")[1], shell=True, check=True, cwd=tmp_path)
+    python = f"python() {{ {shlex.quote(sys.executable)} \"$@\"; }}"  # the one of these tests, whatever PATH has
+    subprocess.run(["sh", "-c", f"{python}; {said.split('`')[1]}"], check=True, cwd=tmp_path, env=environment())
     (converted,) = {path.name for path in tmp_path.iterdir()} - {name}
     assert converted.endswith(".onnx")
     assert b"Relu 1" in done(graphshare("inspect", converted, cwd=tmp_path)).stdout
