@@ -16,6 +16,7 @@ from graphshare.checkpoint.parameters import notes_on
 from graphshare.errors import Fault, UsageError, locate_refusals
 from graphshare.formats.model_format import Capability, require
 from graphshare.ir.graph import Entry, Node
+from graphshare.ir.onnx import Tensor
 from graphshare.resources import resource_limits
 from graphshare.rewrite.fix_sizes import fix_sizes
 from graphshare.rewrite.fold_constants import find_constants, fold_constants
@@ -100,7 +101,9 @@ def reshape(
                 raise UsageError(Fault(message, hint="leave it out"))
             if fold and not numbers:
                 raise UsageError(Fault("`fold` folds what fixed sizes decide, and none gets fixed", hint="leave it out"))
-            rewrite = free_sizes(source.graph, symbols, partial(_measure, source)) if symbols else None
+            rewrite = None
+            if symbols:
+                rewrite = free_sizes(source.graph, symbols, partial(_measure, source), partial(_evaluate, source))
         result = source if rewrite is None else follow_rewrite(source, rewrite)
         freed, folded = result, 0
         if numbers:
@@ -157,13 +160,17 @@ def _choose_sizes(
 
 def _fold(model: Checkpoint) -> tuple[Checkpoint, int]:
     """Return a model in which constants stand for operators of known value, and for how many."""
-    from graphshare.verification.measured_types import measure_constants  # start-up: --help must not import numpy
-
     entries = find_constants(model.graph)
-    values = measure_constants(model, entries) if entries else {}
+    values = _evaluate(model, entries) if entries else {}
     rewrite = fold_constants(model.graph, values)
     counts = [sum(node.op not in ("", "Constant") for node in graph.nodes) for graph in (model.graph, rewrite.graph)]
     return (follow_rewrite(model, rewrite, drop_unused=True), counts[0] - counts[1]) if values else (model, 0)
+
+
+def _evaluate(model: Checkpoint, entries: Sequence[Entry]) -> Mapping[Node, Tensor]:
+    from graphshare.verification.measured_types import measure_constants  # start-up: --help must not import numpy
+
+    return measure_constants(model, entries)
 
 
 def _prove(

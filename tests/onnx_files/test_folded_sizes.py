@@ -1,4 +1,4 @@
-"""``reshape --fold``: what fixed sizes decide is a constant, and every bit stays."""
+"""``reshape`` and values that operators compute from constants: folded on request, and known where sizes are freed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper
 
 import graphshare as gs
-from graphshare.errors import DisprovedError, UsageError
+from graphshare.errors import DisprovedError, RefusedError, UsageError
 from graphshare.ir.onnx import Tensor
 from graphshare.verification import measured_types
 from tests.onnx_files.test_sizes import write
@@ -81,3 +81,21 @@ def test_the_command_counts_what_is_folded_and_refuses_to_fold_nothing(tmp_path:
     with pytest.raises(UsageError, match="`fold` folds what fixed sizes decide, and none gets fixed"):
         gs.reshape(tmp_path / "out.onnx", shapes={"x": ("k", 10, 6)}, fold=True)
     assert gs.reshape(path, shapes={"x": (2, "s", 6)}, fold=True, verify=False).report.folded >= 0
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_integers_that_a_file_computes_from_constants_are_known_when_sizes_are_freed(side: int, tmp_path: Path) -> None:
+    """The pads of a layer that PyTorch exports: of the last axis, put in ONNX's order by operators; a batch that is padded."""
+    pads = "0, 4" if side else "4, 0"
+    text = f"""g (float[1,12] x) => (float[u,v] y)
+    <int64[2] pads = {{{pads}}}, int64[1] two = {{2}}, int64[2] pairs = {{-1, 2}}, int64[1] minus = {{-1}},
+     int64[1] start = {{-1}}, int64[1] end = {{-9223372036854775807}}, int64[1] axis = {{0}}> {{
+        rest = ConstantOfShape<value = int64[1] {{0}}>(two) all = Concat<axis = 0>(pads, rest)
+        rows = Reshape(all, pairs) turned = Slice(rows, start, end, axis, minus)
+        order = Transpose<perm = [1, 0]>(turned) flat = Reshape(order, minus) y = Pad<mode = "edge">(x, flat) }}"""
+    model = gs.reshape(write(tmp_path, text), dynamic_batch=True)
+    assert model.report.inputs == {"x": ("batch", 12)}
+    assert (model.report.proof.batches, model.report.proof.of_largest) == ((2, 3, 5), 0.0)
+    wrong = text.replace("all = Concat<axis = 0>(pads, rest)", "all = Concat<axis = 0>(rest, pads)")
+    with pytest.raises(RefusedError, match="Pad changes the number of samples"):
+        gs.reshape(write(tmp_path, wrong), dynamic_batch=True)
