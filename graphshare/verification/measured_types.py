@@ -40,7 +40,7 @@ def measure_constants(model: Checkpoint, entries: Sequence[Entry]) -> dict[Node,
 
 
 def measure_values(model: Checkpoint, entries: Sequence[Entry]) -> dict[Place, Any]:
-    """Return what ``entries`` are for drawn inputs, node by node as written; nothing where the model is not computed."""
+    """Return what ``entries`` are for drawn inputs, node by node as written, without those that are not computed."""
     try:
         graph = msgspec.structs.replace(model.graph, heads=tuple(entries))
         computation = open_computation(graph, model.parameter_file, model.where, exact=True)
@@ -48,5 +48,7 @@ def measure_values(model: Checkpoint, entries: Sequence[Entry]) -> dict[Place, A
     except GraphshareError as error:
         if is_chosen_limit(error):
             raise
-        return {}
+        # One operator that onnxruntime does not know must not hide the others.
+        parts = [measure_values(model, [entry]) for entry in entries] if len(entries) > 1 else []
+        return {place: value for part in parts for place, value in part.items()}
     return {(entry.node, entry.index): value for entry, value in zip(entries, outputs, strict=True)}

@@ -201,6 +201,19 @@ def test_connected_values_have_the_rank_of_the_runtime_or_the_type_that_is_state
         gs.group(["fixtures/lenet", "fixtures/lenet"], prefixes=["a", "b"], types={"in": "float32[2]"})
 
 
+def test_a_value_that_nothing_computes_does_not_hide_others(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Gelu", ["x"], ["g"], domain="com.microsoft"),
+        helper.make_node("Odd", ["x"], ["y"], domain="own"),
+    ]
+    path = write(tmp_path / "both.onnx", nodes, [helper.make_empty_tensor_value_info("y")])
+    model = onnx.load(path)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    onnx.save(model, path)
+    with pytest.raises(RefusedError, match=r"'g' of .*both.onnx is float32 \(\?, \?\), and input 'in'"):
+        gs.group([path, ends(tmp_path, "deep.onnx", ("n", 4, 1))], connect={"g": "in"})
+
+
 def test_outputs_of_a_group_have_types(tmp_path: Path) -> None:
     """An input that is an output too gives way to the value that feeds it; a part may state no type of its own output."""
     through = ends(tmp_path, "through.onnx", ("n", 4))
