@@ -162,9 +162,14 @@ def _fold(model: Checkpoint) -> tuple[Checkpoint, int]:
     """Return a model in which constants stand for operators of known value, and for how many."""
     entries = find_constants(model.graph)
     values = _evaluate(model, entries) if entries else {}
-    rewrite = fold_constants(model.graph, values)
+    if not values:
+        return model, 0
+    from graphshare.export_onnx.dynamic import read_array  # start-up: --help must not import numpy
+
+    rewrite, weights = fold_constants(model.graph, values)
     counts = [sum(node.op not in ("", "Constant") for node in graph.nodes) for graph in (model.graph, rewrite.graph)]
-    return (follow_rewrite(model, rewrite, drop_unused=True), counts[0] - counts[1]) if values else (model, 0)
+    arrays = {name: read_array(tensor) for name, tensor in weights.items()}
+    return follow_rewrite(model, rewrite, drop_unused=True).with_params(arrays), counts[0] - counts[1]
 
 
 def _evaluate(model: Checkpoint, entries: Sequence[Entry]) -> Mapping[Node, Tensor]:

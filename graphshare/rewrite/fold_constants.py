@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from graphshare.formats.model_format import find_format
-from graphshare.formats.onnx.compose import make_initializer, make_operator, take_outputs
-from graphshare.formats.onnx.stored import FIRST_CONSTANTS, get_source, list_output_names
+from graphshare.formats.onnx.compose import make_operator, make_parameter, take_outputs
+from graphshare.formats.onnx.stored import list_output_names
 from graphshare.formats.onnx.tensors import is_weight
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.onnx import DTYPE_CODES, Tensor
@@ -25,17 +25,20 @@ def find_constants(graph: Graph) -> list[Entry]:
     return [entry for entry in entries if len(entry.node.details.outputs) == 1 and entry.node not in heads]
 
 
-def fold_constants(graph: Graph, values: Mapping[Node, Tensor]) -> Rewrite:
-    """Return the rewrite in which Constants stand for operators, by their ``values``; what nothing needs then is left out."""
+def fold_constants(graph: Graph, values: Mapping[Node, Tensor]) -> tuple[Rewrite, Mapping[str, Tensor]]:
+    """Return the rewrite in which constants stand for operators, by their ``values``; what nothing needs then is left out.
+
+    The values of those that are parameters are returned by name: their data is in the model's parameter file.
+    """
+    weights: dict[str, Tensor] = {}
 
     def change(node: Node) -> Node:
         if node not in values:
             return node
         value = values[node]
         if is_weight(value.shape, DTYPE_CODES[value.dtype]):  # and so a parameter, even as a Constant
-            if get_source(graph).ir_version < FIRST_CONSTANTS:  # an initializer would be an input
-                return node
-            return make_initializer(node.details.outputs[0], value, len(graph.nodes))
+            weights[node.details.outputs[0]] = value
+            return make_parameter(graph, node.details.outputs[0], value.dtype, value.shape)
         return take_outputs(make_operator("Constant", node.details.outputs, {"value": value}, label=node.details.label), node)
 
     images = rebuild(topological(graph), change)
@@ -47,4 +50,5 @@ def fold_constants(graph: Graph, values: Mapping[Node, Tensor]) -> Rewrite:
     # An operator is gone where an initializer stands for it.
     kept = {node: image for node, image in images.items() if image in present and bool(node.op) == bool(image.op)}
     folded = Graph(tuple(nodes), heads, graph.attrs, graph.source.after_rewrite(kept), graph.extra)
-    return Rewrite(folded, (Branch("", graph, kept),))
+    own = {node.name for node in nodes}
+    return Rewrite(folded, (Branch("", graph, kept),)), {name: value for name, value in weights.items() if name in own}
