@@ -32,7 +32,8 @@ def extract(
 
     Raises:
         UsageError: a type is malformed, or of a value whose type is known; all are listed.
-        RefusedError: a name is not in the graph, or no target needs a cut; all are listed.
+        RefusedError: a name is not in the graph, no target needs a cut, or the type of a target or cut is not known; all of a
+            kind are listed.
     """
     source = as_checkpoint(model)
     with locate_refusals(source):
@@ -46,4 +47,4 @@ def extract(
             minimal = cut_out(graph, as_names(targets), cuts=as_names(cuts))
             rewrite = minimal if rewrite is None else rewrite.then(minimal)
     notes = notes_on(source.parameter_file, rewrite.graph, unused=False)
-    return follow_rewrite(source, rewrite, notes=notes, drop_unused=True)
+    return follow_rewrite(source, rewrite, notes=notes, drop_unused=True, needs_types=True)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 
+from graphshare.analysis.name_lists import output_name, resolve_targets
 from graphshare.api.share import refuse_unused
+from graphshare.api.stated_types import find_untyped, parse_types, refuse_types, state_untyped
 from graphshare.arguments import Text
 from graphshare.checkpoint.load import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles
-from graphshare.checkpoint.model import Checkpoint, follow_group
+from graphshare.checkpoint.model import Checkpoint, follow_group, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
-from graphshare.errors import Fault, GraphshareError, UsageError
+from graphshare.errors import Fault, GraphshareError, RefusedError, UsageError
 from graphshare.export_onnx.opsets import DEFAULT
 from graphshare.formats.model_format import Operation, find_format
+from graphshare.ir.graph import Entry, Graph
+from graphshare.ir.walk import topological
 from graphshare.rewrite.group.connections import find_forgotten_inputs
 from graphshare.rewrite.group.join import Member
 from graphshare.rewrite.group.plan import Grouping, OnCollision, plan_group
@@ -35,6 +40,7 @@ def group(
     shapes: Shapes | None = None,
     as_input: Names = (),
     as_parameter: Names = (),
+    types: Mapping[str, str] | None = None,
 ) -> Checkpoint:
     """Join ``models`` in one, with the heads of all of them.
 
@@ -49,8 +55,12 @@ def group(
     name are one output, others are paired by position. Parameters of equal bytes are one initializer whatever their names; of
     others that have one name the one of the second model gets a number. :func:`extract` takes one of the models out again.
 
+    Outputs of ONNX models and values that feed an input need a type. Where neither the file states it nor ONNX infers it, it is
+    the one in ``types`` (``{"gelu": "float32[n,3]"}``), else the dtype and the rank that onnxruntime computes for drawn inputs.
+
     Raises:
-        UsageError: there are fewer than two models, or more or fewer prefixes than models.
+        UsageError: there are fewer than two models, or more or fewer prefixes than models; a type is malformed, or of a value
+            whose type is known.
         RefusedError: models do not fit together, names match nothing or too much, an input is fed twice, or names collide; all
             are listed.
     """
@@ -60,6 +70,8 @@ def group(
     variables = (node for source in sources for node in source.graph.variables())
     check_roles(variables, as_input, as_parameter)
     sources = _as_one_format(sources, shapes or {}, as_names(as_input))
+    connect = list(connect.items() if isinstance(connect, Mapping) else connect)
+    sources = _state_types(sources, prefixes, [out for out, _ in connect], types or {})
     if switch is not None:
         exported = {"`as_input`": as_input} if not shapes else {}  # an export has looked at it
         options = {"`prefixes`": prefixes, "`connect`": connect, "`share_inputs`": share_inputs, "`as_parameter`": as_parameter}
@@ -72,7 +84,7 @@ def group(
         return _switch(sources, members, switch)
     report = plan_group(
         members,
-        connect=list(connect.items() if isinstance(connect, Mapping) else connect),
+        connect=connect,
         share_inputs=as_names(share_inputs),
         on_collision=on_collision,
         as_input=as_names(as_input),
@@ -120,6 +132,38 @@ def _as_one_format(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Sequ
     for source in sources:
         check_belongs(source.parameter_file, source.graph)
     return sources
+
+
+def _state_types(
+    sources: Sequence[Checkpoint], prefixes: Sequence[str], connected: Sequence[str], types: Mapping[str, str]
+) -> Sequence[Checkpoint]:
+    """Return the models, which state the types of their outputs and of ``connected`` values where nothing else tells them.
+
+    Raises:
+        UsageError: a type is malformed, or of a value that has one already; all are listed.
+    """
+    refuse_types(sources[0].graph, types)
+    names: list[tuple[str, Entry]] = []
+    untyped = []
+    for number, source in enumerate(sources):
+        prefix = prefixes[number] if prefixes else ""
+        fed = [entry for name in connected for entry in _find_named(source.graph, name, prefix)]
+        untyped.append(find_untyped(source.graph, [*source.graph.heads, *fed]))
+        for entry in untyped[-1]:
+            names += [(name, entry) for name in dict.fromkeys((output_name(entry), prefix + output_name(entry)))]
+    stated = parse_types(types, names, "an output or a connected value")
+    rewrites = [state_untyped(source, source.graph, own, stated) for source, own in zip(sources, untyped, strict=True)]
+    pairs = zip(sources, rewrites, strict=True)
+    return [source if rewrite is None else follow_rewrite(source, rewrite) for source, rewrite in pairs]
+
+
+def _find_named(graph: Graph, name: str, prefix: str) -> Sequence[Entry]:
+    """Return the outputs that ``name`` may mean, as in the result or as in the graph's own file; none of another graph."""
+    nodes, entries = topological(graph), list[Entry]()
+    for own in dict.fromkeys((name, name.removeprefix(prefix))):
+        with suppress(RefusedError):
+            entries += resolve_targets([f"={own}"], nodes, option="`connect`", heads=graph.heads)
+    return entries
 
 
 def _is_exportable(source: Checkpoint) -> bool:

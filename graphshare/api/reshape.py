@@ -16,8 +16,10 @@ from graphshare.checkpoint.parameters import notes_on
 from graphshare.errors import Fault, UsageError, locate_refusals
 from graphshare.formats.model_format import Operation, require
 from graphshare.ir.graph import Entry, Node
+from graphshare.ir.onnx import Tensor
 from graphshare.resources import resource_limits
 from graphshare.rewrite.fix_sizes import fix_sizes
+from graphshare.rewrite.fold_constants import find_constants, fold_constants
 from graphshare.rewrite.free_sizes import (
     FreedGraph,
     find_batch,
@@ -40,13 +42,14 @@ class Reshaping(ShortRepr, msgspec.Struct, frozen=True):
     """The result of ``reshape``: the shapes of ``inputs`` and ``outputs`` by name, and the operators that it ``changed``.
 
     A size is a number, the name of a free size, or None where it follows from others; a shape is None where its rank does.
-    ``proof`` is None where none was wanted.
+    ``proof`` is None where none was wanted, and ``folded`` counts operators that constants stand for.
     """
 
     inputs: Sizes
     outputs: Sizes
     changed: tuple[str, ...]
     proof: SizesProof | None = None
+    folded: int = 0
 
 
 def reshape(
@@ -60,6 +63,7 @@ def reshape(
     sets: StrPath | Sequence[Mapping[str, Any]] | None = None,
     rounds: Positive = 1,
     seed: Natural = 0,
+    fold: bool = False,
     verify: bool = True,
     tolerance: NotNegative | None = None,
     max_memory: int | str | None = None,
@@ -69,7 +73,8 @@ def reshape(
 
     In ``shapes`` a name frees a size and a number fixes it (``{"data": ("n", 3, "h", "w")}``; ``"32*h"`` is a multiple of
     32); None leaves it. ``dynamic_batch`` frees the batch of all inputs, ``fix_batch`` fixes it. The targets of reshapes,
-    initial states, constants that are joined and the like follow; ``report`` of the result is a :class:`Reshaping`.
+    initial states, constants that are joined and the like follow; ``report`` of the result is a :class:`Reshaping`. With
+    ``fold`` constants stand for operators whose values fixed sizes decide, up to 64 KiB each.
 
     With ``verify`` both models run in onnxruntime. At the sizes of the file, and at fixed sizes, outputs are equal bit for
     bit. Each sample of a batch has the values that the original gives for it, up to ``tolerance`` of the output's largest
@@ -94,12 +99,17 @@ def reshape(
                     "none is free" if verify else "`verify=False` compares nothing"
                 )
                 raise UsageError(Fault(message, hint="leave it out"))
-            rewrite = free_sizes(source.graph, symbols, partial(_measure, source)) if symbols else None
+            if fold and not numbers:
+                raise UsageError(Fault("`fold` folds what fixed sizes decide, and none gets fixed", hint="leave it out"))
+            rewrite = None
+            if symbols:
+                rewrite = free_sizes(source.graph, symbols, partial(_measure, source), partial(_evaluate, source))
         result = source if rewrite is None else follow_rewrite(source, rewrite)
-        freed = result
+        freed, folded = result, 0
         if numbers:
             with locate_refusals(source):
                 result = follow_rewrite(freed, fix_sizes(freed.graph, list_inputs(freed.graph), numbers))
+                result, folded = _fold(result) if fold else (result, 0)
         proof = None
         if verify:
             from graphshare.verification.flow import make_options  # start-up: --help must not import numpy
@@ -116,7 +126,7 @@ def reshape(
         if proof is not None and not proof.tells_apart:
             notes.append("all drawn samples have the same outputs, so only the operators show that no sample depends on others")
     inputs, outputs = list_shapes(result.graph)
-    report = Reshaping(inputs, outputs, tuple(node.details.label or node.name for node in changed), proof)
+    report = Reshaping(inputs, outputs, tuple(node.details.label or node.name for node in changed), proof, folded)
     return msgspec.structs.replace(result, report=report, notes=tuple(notes))
 
 
@@ -146,6 +156,26 @@ def _choose_sizes(
         hint = "`dynamic_batch` frees the batch, `shapes={'data': ('n', 3, 'h', 'w')}` sizes by name; a number fixes one"
         raise UsageError(Fault("no size changes", hint=hint))
     return symbols, numbers
+
+
+def _fold(model: Checkpoint) -> tuple[Checkpoint, int]:
+    """Return a model in which constants stand for operators of known value, and for how many."""
+    entries = find_constants(model.graph)
+    values = _evaluate(model, entries) if entries else {}
+    if not values:
+        return model, 0
+    from graphshare.export_onnx.dynamic import read_array  # start-up: --help must not import numpy
+
+    rewrite, weights = fold_constants(model.graph, values)
+    counts = [sum(node.op not in ("", "Constant") for node in graph.nodes) for graph in (model.graph, rewrite.graph)]
+    arrays = {name: read_array(tensor) for name, tensor in weights.items()}
+    return follow_rewrite(model, rewrite, drop_unused=True).with_params(arrays), counts[0] - counts[1]
+
+
+def _evaluate(model: Checkpoint, entries: Sequence[Entry]) -> Mapping[Node, Tensor]:
+    from graphshare.verification.measured_types import measure_constants  # start-up: --help must not import numpy
+
+    return measure_constants(model, entries)
 
 
 def _prove(

@@ -8,6 +8,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from graphshare.analysis.name_lists import output_name
+from graphshare.api.stated_types import find_untyped, parse_types, state_untyped
 from graphshare.arguments import Text
 from graphshare.checkpoint.load import Model, Names, StrPath, as_checkpoint, as_names, check_roles
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
@@ -40,6 +42,7 @@ def share(
     equal: bool = False,
     as_input: Names = (),
     as_parameter: Names = (),
+    types: Mapping[str, str] = MappingProxyType({}),
 ) -> Checkpoint:
     """Tie parameters inside one graph: those that have one name after all rules become one node, with one record.
 
@@ -53,11 +56,12 @@ def share(
     parameters that are their transposes, as the embedding and the last layer of a language model are: the Gather takes columns,
     and a Transpose of its output follows. A rule may tie parameters of an ONNX model that have equal bytes and other shapes:
     the one becomes a Reshape of the other. In both cases onnxruntime computes the same bits before and after; where it cannot,
-    a note says why.
+    a note says why. The index of a table needs a rank. Where neither the file states its type nor ONNX infers it, it is the one
+    in ``types`` (``{"ids": "int64[n,s]"}``), else the one that onnxruntime computes for drawn inputs.
 
     Raises:
         InputError: the rules file cannot be read or has faults; all are listed.
-        UsageError: there are no rules, or rules and another purpose.
+        UsageError: there are no rules, or rules and another purpose; a type is malformed, or of a value whose type is known.
         RefusedError: nothing would change, the rules do not fit the graph, or parameters of different kinds, shapes or dtypes
             would be one; all are listed.
         DisprovedError: onnxruntime computes something else.
@@ -71,6 +75,7 @@ def share(
     unused: dict[str, object] = {} if has_rules else {"`separator`": separator, "`reuse`": reuse}
     unused |= {"`as_input`": as_names(as_input), "`as_parameter`": as_names(as_parameter)} if transposed else {}
     refuse_unused(unused, "without rules" if not transposed else "with `transposed`")
+    refuse_unused({} if transposed else {"`types`": types}, "without `transposed`")
     source = as_checkpoint(model)
     extra = [Rule("scope", old, new, place=f"`overrides={{{old!r}: {new!r}}}`", option=True) for old, new in overrides.items()]
     extra += [Rule("alias", old, new, place=f"`aliases={{{old!r}: {new!r}}}`", option=True) for old, new in aliases.items()]
@@ -79,7 +84,7 @@ def share(
         extra = [Rule("alias", f"={name}", names[0], place="`equal`") for names in groups for name in names[1:]]
     if transposed:
         with locate_refusals(source):
-            return _tie_transposed(source)
+            return _tie_transposed(source, types)
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
         check_roles(source.graph.variables(), as_input, as_parameter)
@@ -111,9 +116,10 @@ def refuse_unused(options: Mapping[str, object], where: str) -> None:
         raise UsageError(faults)
 
 
-def _tie_transposed(source: Checkpoint) -> Checkpoint:
+def _tie_transposed(source: Checkpoint, types: Mapping[str, str]) -> Checkpoint:
     """Return a model whose tables are tied to their transposes. Raises RefusedError where there is none; DisprovedError."""
-    from graphshare.onnx_ops.transposed import find_tables, tie_transposed  # start-up: few models are ONNX models
+    # start-up: few models are ONNX models
+    from graphshare.onnx_ops.transposed import find_tables, list_gathers, tie_transposed
 
     find_format(source.graph).require(Operation.POOL, what="`transposed`", where=source.where)
     pairs = {} if source.parameter_file is None else dict(find_tables(source.graph, source.parameter_file))
@@ -121,6 +127,10 @@ def _tie_transposed(source: Checkpoint) -> Checkpoint:
         message = "no parameter would change: no table that Gathers read has its transpose beside it"
         hint = "Gathers in bodies stay: tie models before they are merged; `graphshare share GRAPH --detect` lists other ties"
         raise RefusedError(Fault(message, hint=hint))
+    untyped = find_untyped(source.graph, [gather.inputs[1] for gather in list_gathers(source.graph, pairs)])
+    stated = parse_types(types, [(output_name(entry), entry) for entry in untyped], "the index of a table")
+    stating = state_untyped(source, source.graph, untyped, stated)
+    source = source if stating is None else follow_rewrite(source, stating)
     rewrite = tie_transposed(source.graph, pairs)
     tied = [Tied(table.name, twin.name, "") for table, twin in pairs.items()]
     own = {node.to for node in tied}

@@ -22,7 +22,8 @@ from graphshare.text.names import did_you_mean
 
 _TYPE = re.compile(r"(?P<dtype>\w+)\[(?P<sizes>[\w?]+(?:,[\w?]+)*)?\]")
 _HINT = "write `types={'gelu': 'float32[n,3]'}`"
-_Types = dict[tuple[Node, int], tuple[str, Sequence[int | str | None]]]
+Place = tuple[Node, int]
+Types = dict[Place, tuple[str, Sequence[int | str | None]]]
 
 
 def state_types(source: Checkpoint, graph: Graph, names: Sequence[str], types: Mapping[str, str]) -> Rewrite | None:
@@ -31,54 +32,73 @@ def state_types(source: Checkpoint, graph: Graph, names: Sequence[str], types: M
     Raises:
         UsageError: a type is malformed, or of a value that has one already; all are listed.
     """
-    if not graph.source.states_types:
-        if types:
-            raise UsageError(Fault("`types` is for ONNX models, and MXNet infers the types of a graph", hint="leave it out"))
-        return None
+    refuse_types(graph, types)
     try:
-        entries = resolve_targets(names, topological(graph), option="`targets`")
+        untyped = find_untyped(graph, resolve_targets(names, topological(graph), option="`targets`"))
     except GraphshareError:  # the caller refuses these names in its own words
         return None
-    known: Mapping[tuple[Node, int], Any] = find_format(graph).types.find_types(graph, entries)
-    unknown = [e for e in entries if not e.node.is_variable and not is_complete(known.get((e.node, e.index)))]
-    stated = _parse(types, {output_name(entry): entry for entry in unknown})
-    measured = [entry for entry in unknown if (entry.node, entry.index) not in stated]
+    stated = parse_types(types, [(output_name(entry), entry) for entry in untyped], "a target or cut")
+    return state_untyped(source, graph, untyped, stated)
+
+
+def refuse_types(graph: Graph, types: Mapping[str, str]) -> None:
+    """Refuse types for a graph of a format that states none. Raises UsageError."""
+    if types and not graph.source.states_types:
+        raise UsageError(Fault("`types` is for ONNX models, and MXNet infers the types of a graph", hint="leave it out"))
+
+
+def find_untyped(graph: Graph, entries: Sequence[Entry]) -> list[Entry]:
+    """Return the outputs of operators whose types neither the file states nor ONNX infers; none of another format."""
+    if not graph.source.states_types:
+        return []
+    known: Mapping[Place, Any] = find_format(graph).types.find_types(graph, entries)
+    return [e for e in entries if not e.node.is_variable and not is_complete(known.get((e.node, e.index)))]
+
+
+def state_untyped(source: Checkpoint, graph: Graph, untyped: Sequence[Entry], stated: Types) -> Rewrite | None:
+    """Return the rewrite that states types of the values ``untyped``: those in ``stated``, else those that onnxruntime has."""
+    places = {(entry.node, entry.index): entry for entry in untyped}
+    kinds = {place: stated[place] for place in places if place in stated}
+    measured = [entry for place, entry in places.items() if place not in kinds]
     if measured:
         from graphshare.verification.measured_types import measure_types  # start-up: few values have no type
 
-        stated |= measure_types(msgspec.structs.replace(source, graph=graph), measured)
-    if not stated:
+        kinds |= measure_types(msgspec.structs.replace(source, graph=graph), measured)
+    if not kinds:
         return None
     by_node: dict[Node, list[int]] = {}
-    for node, index in stated:
+    for node, index in kinds:
         by_node.setdefault(node, []).append(index)
 
     def change(node: Node) -> Node:
         image = node
         for index in by_node.get(node, ()):
-            image = state_type(image, index, *stated[node, index])
+            image = state_type(image, index, *kinds[node, index])
         return image
 
     changed, images = rebuild_graph(graph, change)
     return Rewrite(changed, (Branch("", graph, images),))
 
 
-def _parse(types: Mapping[str, str], unknown: Mapping[str, Entry]) -> _Types:
-    """Return types by value. Raises UsageError."""
-    stated: _Types = {}
+def parse_types(types: Mapping[str, str], untyped: Sequence[tuple[str, Entry]], what: str) -> Types:
+    """Return the types of the values ``untyped``, by name; ``what`` they are in words.
+
+    Raises:
+        UsageError: a type is malformed, or of another value; all are listed.
+    """
+    stated: Types = {}
     faults = []
+    known = {name for name, _ in untyped}
     for name, text in types.items():
         match = _TYPE.fullmatch(text.replace(" ", ""))
         if match is None or match["dtype"] not in DTYPE_CODES:
             faults.append(Fault(f"`types` gives {name!r} the type {text!r}, which cannot be read", hint=_HINT))
-        elif name not in unknown:
-            faults.append(Fault(f"`types` {name!r} is not a target or cut without a type", hint=did_you_mean(name, unknown)))
+        elif name not in known:
+            faults.append(Fault(f"`types` {name!r} is not {what} without a type", hint=did_you_mean(name, known)))
         else:
-            sizes = [
-                None if size == "?" else int(size) if size.isdecimal() else size for size in (match["sizes"] or "").split(",")
-            ]
-            entry = unknown[name]
-            stated[entry.node, entry.index] = match["dtype"], sizes if match["sizes"] else []
+            texts = match["sizes"].split(",") if match["sizes"] else []
+            sizes = [None if size == "?" else int(size) if size.isdecimal() else size for size in texts]
+            stated |= {(entry.node, entry.index): (match["dtype"], sizes) for own, entry in untyped if own == name}
     if faults:
         raise UsageError(faults)
     return stated

@@ -146,14 +146,15 @@ def follow_rewrite(
     notes: Iterable[str] = (),
     needs_params: bool = False,
     drop_unused: bool = False,
+    needs_types: bool = False,
 ) -> Checkpoint:
     """Return ``model`` after a rewrite of its graph.
 
     With ``needs_params`` the new graph uses names that the old parameter file does not hold. With ``drop_unused`` records
-    that no variable of the new graph needs are left out.
+    that no variable of the new graph needs are left out. With ``needs_types`` new outputs without a type are refused.
 
     Raises:
-        RefusedError: two records would get one name; all such names are listed.
+        RefusedError: two records would get one name, or a type is missing; all such names are listed.
     """
     rewrite = _settle_names(rewrite)
     removed, more = _account(rewrite)
@@ -168,7 +169,7 @@ def follow_rewrite(
         rewrite=rewrite if model.rewrite is None else model.rewrite.then(rewrite),
         sources=model.sources or (model,),
         report=report,
-        notes=(*notes, *_note_untyped(rewrite.graph), *more),
+        notes=(*notes, *_note_untyped(rewrite.graph, needs_types), *more),
         needs_params=model.needs_params or needs_params,
         removed=_join_removed(model.removed, removed),
     )
@@ -180,7 +181,7 @@ def follow_group(
     """Return the one model that a rewrite made of several, a branch of each, with the records that its variables need.
 
     Raises:
-        RefusedError: two records of a model would get one name; all such names are listed.
+        RefusedError: two records of a model would get one name, or an output has no type; all such names are listed.
     """
     # Before labels are settled: records have the names of variables, which that does not change.
     lists = [list_under(file, plan) for file, plan in _plan_records(models, rewrite)]
@@ -200,7 +201,7 @@ def follow_group(
         rewrite=rewrite,
         sources=tuple(source for model in models for source in model.sources or (model,)),
         report=report,
-        notes=(*notes, *_note_untyped(rewrite.graph), *more),
+        notes=(*notes, *_note_untyped(rewrite.graph, needs_types=True), *more),
         needs_params=True,
         removed=_join_removed([part for model in models for part in model.removed], removed),
     )
@@ -221,13 +222,19 @@ def _plan_records(models: Sequence[Checkpoint], rewrite: Rewrite) -> Iterator[tu
         placed.update(branch.images.values())
 
 
-def _note_untyped(graph: Graph) -> list[str]:
-    """Return a note on outputs that are written without a type, if there are some."""
+def _note_untyped(graph: Graph, needs_types: bool) -> list[str]:
+    """Return a note on outputs that are written without a type, if there are some; with ``needs_types`` RefusedError."""
     if not graph.source.states_types:
         return []
     format_ = find_format(graph)
     names = format_.types.list_untyped_outputs(graph)
-    return [f"outputs are written without a type: {format_.types.explain_unknown_types(names)}"] if names else []
+    if not names:
+        return []
+    what = format_.types.explain_unknown_types(names)
+    if needs_types:
+        hint = "state them with `types={'gelu': 'float32[n,3]'}`"
+        raise RefusedError(Fault(f"outputs would be written without a type: {what}", hint=hint))
+    return [f"outputs are written without a type: {what}"]
 
 
 def _join_removed(earlier: Sequence[RemovedMessage], later: Sequence[RemovedMessage]) -> tuple[RemovedMessage, ...]:

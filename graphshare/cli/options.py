@@ -160,6 +160,20 @@ branch_prefixes = _option(
 )
 
 
+def types(what: str) -> Callable[[F], F]:
+    """Return the option that states types of values, such as ``a target``."""
+    return _option(
+        "--type",
+        "types",
+        metavar="NAME=float32[n,3]",
+        multiple=True,
+        callback=lambda context, option, texts: dict(
+            parse_pairs(texts, "--type names no value and type", "write --type gelu=float32[n,3]")
+        ),
+        help=f"ONNX: type of {what} of which neither the file nor ONNX knows it [as onnxruntime computes it].",
+    )
+
+
 _REWRITING = (GRAPH, epoch, params, out, params_out, map_out, in_place, dry_run, format_, verify_bytes)
 _OUTPUT = (
     "out",

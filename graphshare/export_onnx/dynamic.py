@@ -152,7 +152,7 @@ class _Generalization:
             return names[0]
         if len({(tensor.dtype, tensor.shape, tensor.content) for tensor in constants}) == 1:
             return names[0]
-        arrays = [_read_array(tensor) for tensor in constants]
+        arrays = [read_array(tensor) for tensor in constants]
         kinds = {(tensor.dtype, len(tensor.shape)) for tensor in constants}
         rows = [array.reshape(-1) for array in arrays] if kinds in ({(_SIZE, 1)}, {(_SIZE, 0)}) else []
         if node.op == "Reshape" and len({row.shape for row in rows}) == 1:
@@ -376,7 +376,7 @@ def _list_constants(graph: Graph) -> Iterator[tuple[Node, Tensor]]:
             yield node, Tensor(dtype_name(stored.place.code), stored.place.shape, content)
 
 
-def _read_array(tensor: Tensor) -> Array:
+def read_array(tensor: Tensor) -> Array:
     """Return the array of a constant; bfloat16 as its bits, which count nothing."""
     dtype = np.dtype("uint16" if tensor.dtype == "bfloat16" else tensor.dtype).newbyteorder("<")
     array: Array = np.frombuffer(tensor.content or b"", dtype).reshape(tensor.shape)

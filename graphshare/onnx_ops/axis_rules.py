@@ -371,19 +371,8 @@ _SIZED = frozenset(("ConstantOfShape", "Expand", "Range", "Shape", "Tile"))
 """Operators that make free sizes of values without them."""
 _SIZES_AT = {"ConstantOfShape": 0, "Expand": 1, "Tile": 1}
 """Operands that are rows of sizes."""
-SIZE_OPERANDS = {
-    "ConstantOfShape": (0,),
-    "Expand": (1,),
-    "Pad": (1,),
-    "Range": (0, 1, 2),
-    "Reshape": (1,),
-    "Resize": (1, 2, 3),
-    "Slice": (1, 2),
-    "Split": (1,),
-    "Tile": (1,),
-    "TopK": (1,),
-    "Upsample": (1,),
-}
+SIZE_OPERANDS: dict[str, Sequence[int]] = {"ConstantOfShape": (0,), "Range": (0, 1, 2), "Resize": (1, 2, 3), "Slice": (1, 2)}
+SIZE_OPERANDS |= dict.fromkeys("Expand Pad Reshape Split Tile TopK Upsample".split(), (1,))
 """Operands that are sizes, repeats or places, and no values."""
 _RULES: Mapping[str, Rule] = {
     **dict.fromkeys(_ELEMENTWISE.split(), _broadcast),

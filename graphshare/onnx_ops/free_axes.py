@@ -14,7 +14,6 @@ import msgspec
 
 from graphshare.ir.graph import Node
 from graphshare.ir.walk import list_operands
-from graphshare.onnx_ops.integer_inputs import read_numbers
 
 Axis = tuple[int | str, ...]
 Axes = tuple[Axis, ...]
@@ -166,9 +165,10 @@ class Call(msgspec.Struct, eq=False):
         return int(self.node.attrs.get(name, default))
 
     def integers(self, name: str, place: int = 0) -> list[int] | None:
-        """Return integers that an operand states, or an attribute; None where they are neither, or computed."""
+        """Return integers that an operand states, or an attribute; None where they are neither, or depend on free sizes."""
         if place and self.has(place):
-            return read_numbers(list_operands(self.node)[place])
+            row = self.rows[place]
+            return None if row is None or any(map(is_free, row)) else list(map(multiply_numbers, row))
         text = self.node.attrs.get(name)
         return None if text is None else [int(number) for number in text.strip("[]").split(", ") if number]
 

@@ -11,6 +11,7 @@ from graphshare.formats.onnx.stored import find_stored
 from graphshare.formats.onnx.types import read_type
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import list_operands
+from graphshare.text.format import format_names
 
 _PASSED_ON = frozenset(("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Expand", "Tile"))
 _SELECTED = _PASSED_ON | {"Gather", "GatherElements", "Slice"}
@@ -25,7 +26,8 @@ _SIZES = {"ConstantOfShape": ((0, _MANY),), "Expand": ((1, 2),), "Loop": ((0, _M
 _CONDITIONS = {"And": 2, "If": 1, "Not": 1, "Or": 2, "Where": 1}
 """The number of operands of an operator, from the first, that are conditions."""
 _BOOL, _FLOATS = "9", ("1", "10", "11", "16")  # what a Cast is to
-_LARGEST = 640  # bytes of a constant that is read
+_LARGEST = 4096  # bytes of a constant that is read, such as all bytes that a one-hot encoding compares an input with
+_LISTED = 8
 
 Key = tuple[Node, int]
 
@@ -94,7 +96,7 @@ def _list_wishes(node: Node, operands: Sequence[Entry | None], outer: Mapping[Ke
             values = read_numbers(operands[1 - place], outer)
             if values:
                 both = tuple(dict.fromkeys(value + step for value in values for step in near))
-                yield place, Integers(f"{start} compares it with {', '.join(map(str, values))}", both)
+                yield place, Integers(f"{start} compares it with {format_names(map(str, values), _LISTED)}", both)
     elif node.op in _GATHERS and len(operands) == 2:
         size = _find_size(operands[0], int(node.attrs.get("axis") or 0))
         if size:

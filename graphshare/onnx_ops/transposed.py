@@ -7,7 +7,7 @@ becomes a ``Reshape`` of the one that stays.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -67,6 +67,11 @@ def _takes_rows(node: Node, slot: int) -> bool:
     return node.op == "Gather" and not details.domain and slot == 0 and node.attrs.get("axis", "0") in ("0", "-2")
 
 
+def list_gathers(graph: Graph, tables: Collection[Node]) -> list[Node]:
+    """Return the Gathers that take rows of ``tables``."""
+    return [node for node in graph.nodes if node.op and node.inputs and node.inputs[0].node in tables and _takes_rows(node, 0)]
+
+
 def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
     """Return the graph in which Gathers take columns of the second of each pair in place of rows of the first.
 
@@ -75,9 +80,7 @@ def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
     Raises:
         RefusedError: the rank of the indices is not known; all are listed.
     """
-    gathers = [
-        node for node in graph.nodes if node.op and node.inputs and node.inputs[0].node in pairs and _takes_rows(node, 0)
-    ]
+    gathers = list_gathers(graph, pairs)
     types = find_types(graph, [node.inputs[1] for node in gathers])
     ranks: dict[Node, int] = {}
     faults = []
@@ -89,7 +92,8 @@ def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
         else:
             faults.append(Fault(f"the rank of {list_output_names(indices.node)[indices.index]!r} is not known", node=node.name))
     if faults:
-        raise RefusedError([replace(fault, hint="state the shapes of inputs in the model") for fault in faults])
+        hint = "state it with `types={'ids': 'int64[n,s]'}`"
+        raise RefusedError([replace(fault, hint=hint) for fault in faults])
     taken = TakenNames(name for node in graph.nodes for name in list_output_names(node))
     images: dict[Node, Node] = {twin: twin for twin in pairs.values()}
     ends: dict[Node, Node] = {}

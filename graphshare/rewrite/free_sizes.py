@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from math import prod
 
 from graphshare.analysis.batch_axis import Coupling, follow
 from graphshare.analysis.free_sizes import BATCH, Symbol, join_places
@@ -13,6 +15,7 @@ from graphshare.formats.onnx.compose import ValueScope, restate_shapes
 from graphshare.formats.onnx.stored import TakenNames, get_source, list_output_names
 from graphshare.formats.onnx.types import input_types, output_types
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
+from graphshare.ir.onnx import Tensor
 from graphshare.ir.rebuild import rebuild, relink_all
 from graphshare.ir.walk import list_operands, topological
 from graphshare.onnx_ops.axis_rules import SIZE_OPERANDS, find_axes
@@ -35,6 +38,7 @@ from graphshare.ops.batch_axis import UNKNOWN
 from graphshare.rewrite.fixed_constants import FixedConstants
 
 _ASSUMED = 224  # what a size is taken to be that the file leaves open already
+_MANY = 64  # integers of a value that is evaluated are fewer
 _RECURRENT = ("GRU", "LSTM", "RNN")
 _PARTS = ("Cast", "Identity", "Slice", "Split")
 _STATES = (0, 5, 6)  # inputs of these that have samples on axis 1
@@ -58,12 +62,14 @@ Shapes = Mapping[str, Sequence[int | str | None]]
 Place = tuple[Node, int]
 Measure = Callable[[Sequence[Entry], Mapping[str, Sequence[int]]], Mapping[Place, Sequence[int]]]
 """Returns the shapes of values at shapes of inputs by name."""
+Evaluate = Callable[[Sequence[Entry]], Mapping[Node, Tensor]]
+"""Returns the values of operators on constants alone."""
 
 
-def free_sizes(graph: Graph, symbols: Sequence[Symbol], measure: Measure) -> FreedGraph:
+def free_sizes(graph: Graph, symbols: Sequence[Symbol], measure: Measure, evaluate: Evaluate) -> FreedGraph:
     """Return the rewrite in which the caller chooses the sizes of ``symbols``.
 
-    ``measure`` returns shapes that neither the file states nor ONNX infers.
+    ``measure`` returns shapes that neither the file states nor ONNX infers, ``evaluate`` integers that the file computes.
 
     Raises:
         UsageError: a size is two numbers in the file, or 0.
@@ -72,6 +78,7 @@ def free_sizes(graph: Graph, symbols: Sequence[Symbol], measure: Measure) -> Fre
     inputs = list_inputs(graph)
     freeing = _Freeing(graph, inputs, symbols, find_batch_axes(graph, inputs))
     freeing.find_types(inputs, measure)
+    freeing.find_constants(evaluate)
     return freeing.rewrite()
 
 
@@ -151,6 +158,7 @@ class _Freeing:
         self.dtypes: dict[Place, str] = {}
         self.axes: dict[Place, Axes] = {}
         self.rows: dict[Place, Axes] = {}
+        self.constants: dict[Place, Sequence[int]] = {}
         self.edits: dict[Node, dict[int, Edit]] = {}
         self.origins: dict[str, tuple[str, int]] = {}
         self.counts: set[Place] = set()
@@ -169,6 +177,14 @@ class _Freeing:
         unknown = [entry for entry in entries if entry.node.op and (entry.node, entry.index) not in self.shapes]
         if unknown:
             self.shapes.update(measure(unknown, shapes))
+
+    def find_constants(self, evaluate: Evaluate) -> None:
+        """Find the integers that operators compute from constants alone, such as the pads of a padding layer."""
+        computable, _ = find_format(self.graph).meaning.find_computable(self.graph, {})
+        wanted = [e for e in computable if self.dtypes.get((e.node, e.index)) == "int64" and len(e.node.details.outputs) == 1]
+        small = [e for e in wanted if prod(self.shapes.get((e.node, e.index), (_MANY,))) < _MANY]
+        for node, tensor in (evaluate(small) if small else {}).items():
+            self.constants[node, 0] = struct.unpack(f"<{prod(tensor.shape)}q", tensor.content or b"")
 
     def rewrite(self) -> FreedGraph:
         """Follow the sizes, and return what becomes of the graph. Raises RefusedError."""
@@ -271,7 +287,7 @@ class _Freeing:
 
     def _find_row(self, place: Place) -> Axes | None:
         """Return the sizes in a row of integers, as far as they are known."""
-        numbers = None if place in self.axes else read_numbers(Entry(*place))
+        numbers = None if place in self.axes else self.constants.get(place, read_numbers(Entry(*place)))
         return self.rows.get(place) if numbers is None else tuple(map(fix, numbers))
 
     def _assume(self, shape: Sequence[int]) -> Axes:

@@ -98,15 +98,15 @@ def prove_fixed(fixed: Checkpoint, free: Checkpoint, options: ProofOptions) -> i
             fed = {node: feeds[node.name] for node in parts[0].graph.variables() if node.name in feeds}
             drawn = parts[0].draw(fed, options=DrawOptions(options.inputs.seed + number)).values
             by_name = {node.name: value for node, value in drawn.items()}
-            outputs = [
-                part.run({node: by_name[node.name] for node in part.graph.variables() if node.name in by_name}).outputs
-                for part in parts
-            ]
-            changed += list_changed(names, *outputs)
+            changed += list_changed(names, *(_compute(part, by_name) for part in parts))
         # With optimizations, some of which need fixed sizes, sums may be taken in another order.
         if not changed:
             return len(names)
     raise DisprovedError(Fault(f"computes different bits at the fixed sizes: {format_names(changed)}", hint=_HINT))
+
+
+def _compute(part: Computation, values: Mapping[str, Array]) -> list[Array]:
+    return part.run({node: values[node.name] for node in part.graph.variables() if node.name in values}).outputs
 
 
 def measure_shapes(
@@ -157,9 +157,9 @@ class _Trial:
         # At least two sets, so that samples of different runs meet in one batch, and at least _SAMPLES samples in all.
         least = max(2, -(-_SAMPLES // self.per_run), len(self.sets))
         drawn = self._draw(self.original, {}, least + self.inputs.rounds - 1)
-        runs = [self._compute(self.original, values) for values in drawn]
+        runs = [_compute(self.original, values) for values in drawn]
         # A model that draws numbers differs from itself, and then a difference would show nothing.
-        if list_changed(self.names, self._compute(self.original, drawn[0]), runs[0]):
+        if list_changed(self.names, _compute(self.original, drawn[0]), runs[0]):
             hint = "write it without a proof with `verify=False`"
             raise RefusedError(Fault("two runs of the model itself differ, so nothing can be proved", hint=hint))
         is_optimized = self._prove_fixed(drawn[0], runs[0])
@@ -181,9 +181,6 @@ class _Trial:
             if not hint:
                 raise
             raise DisprovedError([msgspec.structs.replace(fault, hint=hint) for fault in error.faults]) from None
-
-    def _compute(self, part: Computation, values: Mapping[str, Array]) -> list[Array]:
-        return part.run({node: values[node.name] for node in part.graph.variables() if node.name in values}).outputs
 
     def _draw(self, part: Computation, sizes: Mapping[str, int], count: int) -> list[dict[str, Array]]:
         """Return ``count`` sets of inputs, with free ``sizes``, or at those of the file. Only samples differ between them."""
@@ -218,7 +215,7 @@ class _Trial:
 
     def _run(self, feeds: Mapping[str, Array], sizes: Mapping[str, int]) -> list[Array]:
         try:
-            return self._compute(self.changed, feeds)
+            return _compute(self.changed, feeds)
         except (InputError, RefusedError) as error:
             at = ", ".join(f"{name} {size}" for name, size in sizes.items())
             first = error.faults[0]
@@ -233,7 +230,7 @@ class _Trial:
         if not list_changed(self.names, self._run(feeds, self.base), wanted):
             return True
         # Some optimizations need fixed sizes and sum in another order, which is not the fault of the rewrite.
-        plain = [self._compute(self._open(model, exact=True), feeds) for model in (self.freed, self.source)]
+        plain = [_compute(self._open(model, exact=True), feeds) for model in (self.freed, self.source)]
         if names := list_changed(self.names, *plain):
             raise self._disprove(f"computes different bits at the sizes of the file: {format_names(names)}")
         return False

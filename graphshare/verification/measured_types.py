@@ -1,8 +1,9 @@
-"""The types of values that neither the file states nor ONNX infers, as onnxruntime computes them."""
+"""What onnxruntime computes of inner values: types that neither the file states nor ONNX infers, and constants."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -12,22 +13,42 @@ from graphshare.errors import GraphshareError
 from graphshare.execute.backends.backend import open_computation
 from graphshare.formats.onnx.messages import Dimensions
 from graphshare.ir.graph import Entry, Node
-from graphshare.ir.onnx import DTYPE_CODES
+from graphshare.ir.onnx import DTYPE_CODES, Tensor
+from graphshare.ir.terms import Place
 from graphshare.resources import is_chosen_limit
 
+_LARGEST = 1 << 16  # bytes of a value that becomes a constant
 
-def measure_types(model: Checkpoint, entries: Sequence[Entry]) -> dict[tuple[Node, int], tuple[str, Dimensions]]:
+
+def measure_types(model: Checkpoint, entries: Sequence[Entry]) -> dict[Place, tuple[str, Dimensions]]:
     """Return the dtypes and open shapes that tensors have for drawn inputs; none where the model is not computed."""
+    tensors = ((place, value) for place, value in measure_values(model, entries).items() if isinstance(value, np.ndarray))
+    named = ((place, "string" if value.dtype.kind in "OU" else value.dtype.name, value.ndim) for place, value in tensors)
+    # Sizes may be others for other inputs.
+    return {place: (dtype, [None] * rank) for place, dtype, rank in named if dtype in DTYPE_CODES}
+
+
+def measure_constants(model: Checkpoint, entries: Sequence[Entry]) -> dict[Node, Tensor]:
+    """Return the values of operators that depend on no input, if they are numbers and not large."""
+    values = measure_values(model, entries)
+    arrays = {node: np.asarray(value) for (node, _), value in values.items() if isinstance(value, (np.ndarray, np.generic))}
+    return {
+        node: Tensor(array.dtype.name, array.shape, array.astype(array.dtype.newbyteorder("<")).tobytes())
+        for node, array in arrays.items()
+        if array.dtype.kind in "biuf" and array.nbytes <= _LARGEST
+    }
+
+
+def measure_values(model: Checkpoint, entries: Sequence[Entry]) -> dict[Place, Any]:
+    """Return what ``entries`` are for drawn inputs, node by node as written, without those that are not computed."""
     try:
-        computation = open_computation(
-            msgspec.structs.replace(model.graph, heads=tuple(entries)), model.parameter_file, model.where
-        )
+        graph = msgspec.structs.replace(model.graph, heads=tuple(entries))
+        computation = open_computation(graph, model.parameter_file, model.where, exact=True)
         outputs = computation.run(computation.draw().values).outputs
     except GraphshareError as error:
         if is_chosen_limit(error):
             raise
-        return {}
-    tensors = ((entry, value) for entry, value in zip(entries, outputs, strict=True) if isinstance(value, np.ndarray))
-    named = ((entry, "string" if value.dtype.kind in "OU" else value.dtype.name, value.ndim) for entry, value in tensors)
-    # Sizes may be others for other inputs.
-    return {(entry.node, entry.index): (dtype, [None] * rank) for entry, dtype, rank in named if dtype in DTYPE_CODES}
+        # One operator that onnxruntime does not know must not hide the others.
+        parts = [measure_values(model, [entry]) for entry in entries] if len(entries) > 1 else []
+        return {place: value for part in parts for place, value in part.items()}
+    return {(entry.node, entry.index): value for entry, value in zip(entries, outputs, strict=True)}

@@ -30,6 +30,7 @@ from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.text.format import format_count, format_names
 from graphshare.verification.comparison import EXACT, OutputComparison, Tolerance, Values, compare_runs
 from graphshare.verification.onnx_checker import check_model
+from graphshare.verification.ordering import judge_by_inputs
 from graphshare.verification.report import BranchReport, Report, value_stage
 from graphshare.verification.runners import ComputationRunner, PartRunner, Runner
 
@@ -40,11 +41,13 @@ Names = Mapping[tuple[Node, int], str]
 class ExportReport(Report, frozen=True, kw_only=True):
     """The proof of an export: ``model`` beside the graph, at each size that was tried, and its ``branches`` beside each other.
 
-    ``runtime`` is the version of onnxruntime.
+    ``runtime`` is the version of onnxruntime. ``by_inputs`` are operators that put scores in order and were judged by what the
+    model gives them, because nearly equal scores have another order in it.
     """
 
     model: BranchReport
     runtime: str
+    by_inputs: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.model) and all(self.branches)
@@ -75,7 +78,8 @@ class ExportReport(Report, frozen=True, kw_only=True):
         count = format_count(len(rounds[0].outputs), "output") + (f" at {len(rounds)} sizes" if len(rounds) > 1 else "")
         text = f"EQUAL in onnxruntime: {count}, max abs {largest:.3g}, {worst:.3g} of the largest value"
         branches = ", ".join(branch.branch for branch in self.branches)
-        return f"{text}; bit for bit in the branches {branches}" if branches else text
+        text += f"; bit for bit in the branches {branches}" if branches else ""
+        return f"{text}; {format_names(self.by_inputs)} on the model's own inputs" if self.by_inputs else text
 
     def describe(self) -> dict[str, Any]:
         """Return the report as an object for the JSON of ``export``."""
@@ -104,6 +108,7 @@ class ExportReport(Report, frozen=True, kw_only=True):
                 for branch in self.branches
             ],
             "first": self.first,
+            "by_inputs": list(self.by_inputs),
         }
 
 
@@ -131,6 +136,7 @@ def prove_export(
         BugError: ONNX's checker refuses the model.
     """
     rounds: list[Values] = []
+    by_inputs: dict[str, None] = {}
     branches: tuple[BranchReport, ...] = ()
     data = staged.read()
     operators = {node.name for node in parts[0][0].part.nodes if not node.is_variable}
@@ -145,11 +151,16 @@ def prove_export(
         # Feeds have the sizes of the first part, so at others all inputs are drawn.
         ready = _prepare(source, part, {} if rounds else feeds, as_input, seed)
         inputs = {node: value for node, value in ready.values.items() if not static.roles[node].is_parameter}
-        rounds.append(_compare_with_graph(static, ready, part.open(inputs), tolerance))
+        runner = part.open(inputs)
+        values = _compare_with_graph(static, ready, runner, tolerance)
+        if not values:
+            values, ordering = judge_by_inputs(source, ready, runner, values, tolerance, as_input)
+            by_inputs |= dict.fromkeys(ordering)
+        rounds.append(values)
         if len(rounds) == 1 and rounds[0]:
             branches = tuple(_prove_branches(list(_find_branches(source, static, inputs)), part, inputs))
     report = BranchReport("the graph", "the model", (value_stage(rounds),), tuple(rounds), tolerance=tolerance)
-    return ExportReport(branches, model=report, runtime=model.version)
+    return ExportReport(branches, model=report, runtime=model.version, by_inputs=tuple(by_inputs))
 
 
 def _prepare(

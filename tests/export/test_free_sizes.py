@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import graphshare as gs
+from graphshare.builder import Session, placeholder, save
+from graphshare.builder import operators as op
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError, UsageError
 from graphshare.formats.mxnet.symbol import read_symbol
@@ -124,3 +126,49 @@ def test_a_face_detector_is_free_in_height_and_width(corpus: Path) -> None:
     report = gs.export(model, shapes={"data": ("n", 3, "h:48", "w:80")}).report
     assert (report.inputs, len(report.outputs)) == ({"data": ("n", 3, "h", "w")}, 9)
     assert "at 8 sizes" in report.proof.verdict
+
+
+@pytest.mark.large
+@pytest.mark.corpus
+def test_a_network_of_three_scales_is_free_in_height_and_width(corpus: Path) -> None:
+    """YOLOv3: grids are cut from tables to the size, and box_nms puts all boxes of a class in order."""
+    model, feeds = seeded_model(corpus, "cv_yolo3_darknet53_voc")
+    model = model.with_params({name: array for name, array in feeds.items() if name != "data"})
+    # Seeded weights give sizes of boxes that are exp(1000).
+    last = [name for name in model.params if "yolooutput" in name and name.endswith("weight")]
+    model = model.with_params({name: model.params[name] * 0.01 for name in last})
+    report = gs.export(model, shapes={"data": (1, 3, "h:32", "w:64")}).report
+    assert (report.inputs, len(report.outputs)) == ({"data": (1, 3, "h", "w")}, 3)
+    assert "at 7 sizes" in report.proof.verdict
+
+
+def decode_centers(x: Any, count: int = 5) -> list[Any]:
+    """Return the decoder of CenterNet on two small layers: classes, scores and offsets of the best places of a picture."""
+    layer = {"kernel": (3, 3), "pad": (1, 1), "stride": (2, 2)}
+    heat = op.sigmoid(op.Convolution(x, num_filter=3, name="heat", **layer))
+    offset = op.Convolution(x, num_filter=2, name="offset", **layer)
+    _, _, height, width = op.SliceChannel(op.shape_array(heat), num_outputs=4, axis=0)
+    area = op.broadcast_mul(height, width)
+    peaks = op.broadcast_equal(op.Pooling(heat, kernel=(3, 3), pad=(1, 1), pool_type="max"), heat) * heat
+    scores, indices = op.topk(op.Reshape(peaks, shape=(0, -1)), k=count, ret_typ="both")
+    indices = op.Cast(indices, dtype="int64")
+    rows = op.Reshape(op.transpose(offset, axes=(0, 2, 3, 1)), shape=(0, -1, 2))
+    numbers = op.expand_dims(op.slice_like(op._arange(start=0, stop=64), rows, axes=(0,)), axis=-1)
+    images = op.Cast(op.tile(numbers, reps=(1, count)), dtype="int64")
+    where = op.Reshape(op.Concat(images, op.broadcast_mod(indices, area), dim=0), shape=(2, -1))
+    classes = op.Cast(op.broadcast_div(indices, area), dtype="float32", name="classes")
+    return [classes, scores, op.Reshape(op.gather_nd(rows, where), shape=(-1, count, 2))]
+
+
+def test_a_detector_of_centers_is_free_in_all_sizes(tmp_path: Path) -> None:
+    with Session(seed=0) as session:
+        save(session, decode_centers(placeholder("data", (None, 3, None, None))), str(tmp_path / "centers"))
+    path = tmp_path / "centers"
+    report = gs.export(path, tmp_path / "free.onnx", shapes={"data": ("n", 3, "h:32", "w:48")}).report
+    assert report.inputs == {"data": ("n", 3, "h", "w")}
+    assert "at 8 sizes" in report.proof.verdict
+    for sizes in ((1, 3, 16, 16), (3, 3, 33, 50)):
+        feeds = {"data": np.random.default_rng(1).normal(size=sizes).astype("f4")}
+        got, _ = run_onnx((tmp_path / "free.onnx").read_bytes(), feeds)
+        for value, wanted in zip(got, gs.run(path, feeds=feeds).outputs.values(), strict=True):
+            np.testing.assert_allclose(value, wanted, rtol=1e-4, atol=1e-5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -126,7 +127,8 @@ def test_values_that_only_the_runtime_knows_get_their_rank_from_it(tmp_path: Pat
     stated = gs.extract(path, "g", types={"g": "float32[n, 4]"})
     assert read_dtype(save(stated, tmp_path / "part.onnx").graph.output[0]) == (FLOAT, ["n", 4])
     monkeypatch.setattr("graphshare.verification.measured_types.open_computation", refuse)
-    assert "outputs are written without a type" in gs.extract(path, "g").notes[0]
+    with pytest.raises(RefusedError, match="outputs would be written without a type"):
+        gs.extract(path, "g")
 
 
 def refuse(*_: object, **__: object) -> None:
@@ -164,16 +166,16 @@ def odd(folder: Path, name: str = "odd.onnx") -> Path:
 UNKNOWN = "unknown dtype or rank of 1 value (odd): the file does not state them, and ONNX's inference does not reach them"
 
 
-def test_outputs_that_are_written_without_a_type_are_noted(tmp_path: Path) -> None:
+def test_outputs_without_a_type_are_refused_or_noted(tmp_path: Path) -> None:
     """Once, with all of them; outputs of known type have no note, and neither does what the file itself states nothing of."""
     path = odd(tmp_path)
-    note = f"outputs are written without a type: {UNKNOWN}"
-    assert gs.extract(path, ["odd", "y"]).notes == (note,)
+    with pytest.raises(RefusedError, match=re.escape(f"outputs would be written without a type: {UNKNOWN}")):
+        gs.extract(path, ["odd", "y"])
     assert gs.extract(path, "y").notes == ()
-    part = gs.duplicate(path, "b_", upto="odd")
-    assert part.notes[-1] == note.replace("(odd)", "(b_odd)")
-    gs.save(gs.extract(path, ["odd", "y"]), tmp_path / "part.onnx")
-    assert [output.HasField("type") for output in onnx.load(tmp_path / "part.onnx").graph.output] == [False, True]
+    part = gs.duplicate(path, "b_", upto="odd")  # has no option to state a type
+    assert part.notes[-1] == f"outputs are written without a type: {UNKNOWN}".replace("(odd)", "(b_odd)")
+    gs.save(part, tmp_path / "part.onnx")
+    assert [output.HasField("type") for output in onnx.load(tmp_path / "part.onnx").graph.output] == [True, False]
     assert gs.rename(tmp_path / "part.onnx", prefix="p_").notes == ()
     assert gs.extract(inner(tmp_path), ["column", "size"]).notes == ()
 
@@ -182,6 +184,86 @@ def test_connections_of_unknown_types_are_noted(tmp_path: Path) -> None:
     path, head = odd(tmp_path), ends(tmp_path, "head.onnx", (2, 3))
     assert gs.group([path, head], connect={"odd": "in"}).notes == (f"connected without a comparison of types: {UNKNOWN}",)
     assert gs.group([path, ends(tmp_path, "fits.onnx", ("n", 4))], connect={"y": "in"}).notes == ()
+
+
+def test_connected_values_have_the_rank_of_the_runtime_or_the_type_that_is_stated(tmp_path: Path) -> None:
+    flat, deep = ends(tmp_path, "flat.onnx", ("n", 4)), ends(tmp_path, "deep.onnx", ("n", 4, 1))
+    whole = ends(tmp_path, "whole.onnx", ("n", 4, 1), TensorProto.INT64)
+    assert gs.group([fused(tmp_path), flat], connect={"g": "in"}).notes == ()
+    assert gs.group([odd(tmp_path), flat], connect={"odd": "in"}, types={"odd": "float32[n,4]"}).notes == ()
+    for source, out, types in ((fused(tmp_path), "b_g", {}), (odd(tmp_path), "b_odd", {"b_odd": "float32[n,4]"})):
+        for head in (deep, whole):
+            with pytest.raises(RefusedError, match=f"'{out}' of .* is float32 .*, and input 'a_in'"):
+                gs.group([head, source], prefixes=["a_", "b_"], connect={out: "a_in"}, types=types)
+    with pytest.raises(gs.UsageError, match="'in' is not an output or a connected value without a type"):
+        gs.group([fused(tmp_path), flat], connect={"g": "in"}, types={"in": "float32[2]"})
+    with pytest.raises(gs.UsageError, match="is for ONNX models"):
+        gs.group(["fixtures/lenet", "fixtures/lenet"], prefixes=["a", "b"], types={"in": "float32[2]"})
+
+
+def test_a_value_that_nothing_computes_does_not_hide_others(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Gelu", ["x"], ["g"], domain="com.microsoft"),
+        helper.make_node("Odd", ["x"], ["y"], domain="own"),
+    ]
+    path = write(tmp_path / "both.onnx", nodes, [helper.make_empty_tensor_value_info("y")])
+    model = onnx.load(path)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    onnx.save(model, path)
+    with pytest.raises(RefusedError, match=r"'g' of .*both.onnx is float32 \(\?, \?\), and input 'in'"):
+        gs.group([path, ends(tmp_path, "deep.onnx", ("n", 4, 1))], connect={"g": "in"})
+
+
+def test_outputs_of_a_group_have_types(tmp_path: Path) -> None:
+    """An input that is an output too gives way to the value that feeds it; a part may state no type of its own output."""
+    through = ends(tmp_path, "through.onnx", ("n", 4))
+    model = onnx.load(through)
+    model.graph.output.append(model.graph.input[0])
+    onnx.save(model, through)
+    for source, out, types in ((fused(tmp_path), "g", None), (odd(tmp_path), "odd", {"odd": "float32[n,4]"})):
+        whole = save(gs.group([source, through], connect={out: "in"}, types=types), tmp_path / "whole.onnx")
+        assert [read_dtype(output) for output in whole.graph.output][-1] == (FLOAT, ["n", 4] if types else [0, 0])
+    with pytest.raises(RefusedError, match=re.escape(f"outputs would be written without a type: {UNKNOWN}")) as caught:
+        gs.group([odd(tmp_path), through], connect={"odd": "in"})
+    assert caught.value.faults[0].hint == "state them with `types={'gelu': 'float32[n,3]'}`"
+    for number, info in enumerate((helper.make_empty_tensor_value_info("y"), value("y", None))):
+        model = onnx.load(fused(tmp_path))
+        model.graph.node[1].domain, model.graph.node[1].op_type = "com.microsoft", "QuickGelu"
+        model.graph.output[0].CopyFrom(info)
+        onnx.save(model, tmp_path / f"open{number}.onnx")
+    opened = [tmp_path / "open0.onnx", tmp_path / "open1.onnx"]
+    for group in (gs.group(opened, prefixes=["a_", "b_"]), gs.group(opened, switch="first")):
+        whole = save(group, tmp_path / "whole.onnx")
+        assert [read_dtype(output) for output in whole.graph.output] == [(FLOAT, [0, 0])] * len(whole.graph.output)
+
+
+@pytest.mark.parametrize("op", ["GatherND", "Odd"])
+def test_an_index_of_a_tied_table_has_the_rank_of_the_runtime_or_the_one_that_is_stated(op: str, tmp_path: Path) -> None:
+    table = np.random.default_rng(0).standard_normal((50, 8)).astype(np.float32)
+    domain = "own" if op == "Odd" else "com.microsoft"
+    nodes = [
+        helper.make_node(op, ["x", "places"] if op == "GatherND" else ["x"], ["ids"], domain=domain),
+        helper.make_node("Gather", ["table", "ids"], ["rows"]),
+        helper.make_node("MatMul", ["rows", "head"], ["y"]),
+    ]
+    tensors = [numpy_helper.from_array(table, "table"), numpy_helper.from_array(np.ascontiguousarray(table.T), "head")]
+    tensors += [numbers("places", 0)] if op == "GatherND" else []
+    whole = value("x", (3, 2), TensorProto.INT64)
+    path = write(tmp_path / "index.onnx", nodes, [value("y", (2, 50))], [whole], tensors)
+    model = onnx.load(path)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    onnx.save(model, path)
+    if op == "Odd":
+        with pytest.raises(RefusedError, match="the rank of 'ids' is not known") as caught:
+            gs.share(path, transposed=True)
+        assert caught.value.faults[0].hint == "state it with `types={'ids': 'int64[n,s]'}`"
+    tied = gs.share(path, transposed=True, types={"ids": "int64[2]"} if op == "Odd" else {})
+    assert [node.op_type for node in save(tied, tmp_path / "tied.onnx").graph.node][1:] == ["Gather", "Transpose", "MatMul"]
+    assert [note for note in tied.notes if "not proved" in note or op == "GatherND"] == list(tied.notes)
+    with pytest.raises(gs.UsageError, match="is not the index of a table without a type"):
+        gs.share(path, transposed=True, types={"y": "int64[2]"})
+    with pytest.raises(gs.UsageError, match="`types` has no effect without `transposed`"):
+        gs.share(path, equal=True, types={"ids": "int64[2]"})
 
 
 def test_a_size_without_a_name_gets_none(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -42,14 +42,7 @@ _VALUES = {"true": True, "false": False}
     callback=lambda context, option, text: None if text is None else _parse_branch(text),
     help="Replace each If on this input by one of its branches.",
 )
-@click.option(
-    "--type",
-    "types",
-    metavar="NAME=float32[n,3]",
-    multiple=True,
-    callback=lambda context, option, texts: _parse_types(texts),
-    help="ONNX: type of a target or cut of which neither the file nor ONNX knows it [as onnxruntime computes it].",
-)
+@options.types("a target or cut")
 @options.max_memory
 @options.time_limit
 def command(
@@ -82,11 +75,6 @@ def command(
             counts = f"{result.graph.source.describe_parts(result.graph.nodes)} of the branch"
         say(f"kept {counts}; {'arguments' if len(whole) == 1 else 'inputs and initializers'} {arguments}")
         say_written(outputs)
-
-
-def _parse_types(texts: Sequence[str]) -> dict[str, str]:
-    """Parse ``gelu=float32[n,3]`` into types by name. Raises UsageError for texts that are not pairs; all are listed."""
-    return dict(options.parse_pairs(texts, "--type names no value and type", "write --type gelu=float32[n,3]"))
 
 
 def _parse_branch(text: str) -> tuple[str, bool]:

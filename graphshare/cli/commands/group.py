@@ -65,6 +65,7 @@ EXAMPLES = {
     metavar="NAME",
     help="Make two models the branches of one If; the boolean input NAME chooses the first.",
 )
+@options.types("an output")
 @options.shapes
 @options.upgrade_first
 @options.as_input

@@ -32,6 +32,7 @@ EXAMPLES = {
 @proof_options.seed
 @options.dynamic_batch
 @click.option("--fix-batch", type=click.IntRange(min=1), metavar="N", help="Fix the batch of all inputs at N.")
+@click.option("--fold", is_flag=True, help="Make constants of operators whose values fixed sizes decide.")
 @click.option("--witness", metavar="MODEL", multiple=True, help="Compare with the same network exported at other sizes.")
 @options.no_verify("Skip the proof in onnxruntime.")
 @options.tolerance
@@ -81,6 +82,8 @@ def _describe(report: Reshaping) -> Iterator[str]:
             yield f"{what} {escape_control(name)} {escape_control(format_dims(shape))}"
     if report.changed:
         yield f"changed: {format_name_list(list(report.changed))}"
+    if report.folded:
+        yield f"folded: {format_count(report.folded, 'operator')} whose values the fixed sizes decide"
     proof = report.proof
     if proof is None:
         yield "NOT PROVED: it was not compared with the original"

@@ -57,6 +57,7 @@ EXAMPLES = {
 )
 @click.option("--transposed", is_flag=True, help="ONNX: tie tables to their transposes (embedding and output layer).")
 @click.option("--equal", is_flag=True, help="Tie all parameters that have equal bytes, whatever their names are.")
+@options.types("the index of a table")
 @options.upgrade_first
 @options.max_memory
 @options.time_limit
@@ -74,6 +75,7 @@ def command(
     doctor: Repair | None,
     transposed: bool,
     equal: bool,
+    types: dict[str, str],
     output: Mapping[str, Any],
     **roles: Any,
 ) -> None:
@@ -91,11 +93,11 @@ def command(
     rules = make_ruleset(rules_file, option_rules, separator=separator, reuse=reuse) if option_rules or rules_file else None
     if detect_only:
         refuse_unused({"`separator`": separator, "`reuse`": reuse}, "without rules")
+        refuse_unused({"`types`": types}, "without `transposed`")
         _print_candidates(detect(source, **roles), output["format_"])
         return
-    result = share(
-        source, rules, untie=untie, doctor=doctor, transposed=transposed, equal=equal, separator=separator, reuse=reuse, **roles
-    )
+    purpose: dict[str, Any] = {"untie": untie, "doctor": doctor, "transposed": transposed, "equal": equal, "types": types}
+    result = share(source, rules, separator=separator, reuse=reuse, **purpose, **roles)
     outputs = write_result(result, output, inputs=list_inputs("rules", rules_file), report={"ties": result.report.ties})
     if outputs is not None:
         _say_ties(result.report)

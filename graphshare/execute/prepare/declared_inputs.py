@@ -20,7 +20,7 @@ from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array
 from graphshare.ops.registry import visible_outputs
 from graphshare.resources import MORE_MEMORY, describe_excess
-from graphshare.text.format import format_bytes, format_shape
+from graphshare.text.format import format_bytes, format_names, format_shape
 
 OPEN_SIZES = (8, 64, 224)
 """The sizes to try in turn where a model leaves them open; that of a batch is 1."""
@@ -323,7 +323,7 @@ def _draw_integers(
         drawn, choice = rng.integers(low, high, shape), f"drawn from {low} to {high - 1}"
     else:
         values = sorted({0, 1, *values})
-        drawn, choice = rng.choice(values, shape), f"drawn from {', '.join(map(str, values))}"
+        drawn, choice = rng.choice(values, shape), f"drawn from {format_names(map(str, values))}"
         if values == [0, 1] and shape and any(wish.is_mask for wish in wishes):
             # A row of a mask without a 1 gives NaN.
             drawn[..., :1] = 1

@@ -368,8 +368,10 @@ def restate_shapes(node: Node, shapes: Mapping[int, Dimensions]) -> Node:
 def state_type(node: Node, index: int, dtype: str, shape: Dimensions) -> Node:
     """Return a node of which the file states the type of an output."""
     values = find_stored(node.details).values
-    info = _declare(node.details.outputs[index], describe_type(dtype, shape))
-    return replace_stored(node, values=replace(values, infos={**values.infos, index: info}))
+    message = {index: _declare(node.details.outputs[index], describe_type(dtype, shape))}
+    if index in values.results:
+        return replace_stored(node, values=replace(values, results={**values.results, **message}))
+    return replace_stored(node, values=replace(values, infos={**values.infos, **message}))
 
 
 def find_switch(node: Node) -> tuple[Entry, tuple[Body, Body]] | None:

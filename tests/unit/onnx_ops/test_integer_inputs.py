@@ -180,11 +180,12 @@ def test_numbers_of_small_constants(operators: str, numbers: list[int] | None) -
 def test_a_constant_of_more_bytes_is_not_read_nor_a_damaged_one() -> None:
     model = helper.make_model(parser.parse_graph("g (int64[2] x) => (bool[?] y) { y = Equal(x, b) }"))
     tensor = model.graph.initializer.add()
-    for count in (78, 79):
+    for count in (510, 511):
         tensor.CopyFrom(numpy_helper.from_array(np.arange(count), "b"))
-        assert (tensor.ByteSize() <= 640) == (count == 78)
+        assert (tensor.ByteSize() <= 4096) == (count == 510)
         wishes = find_integers(decode_model(MemoryFile(model.SerializeToString()))).get("x", [])
-        assert [len(each.values) for each in wishes] == [78] * (count == 78)
+        assert [len(each.values) for each in wishes] == [510] * (count == 510)
+        assert all(each.why == "Equal 'y' compares it with 0, 1, 2, 3, 4, 5, 6, 7 and 502 more" for each in wishes)
     tensor.CopyFrom(helper.make_tensor("b", onnx.TensorProto.INT64, [2], [3, 4]))
     tensor.int64_data.append(5)
     assert not find_integers(decode_model(MemoryFile(model.SerializeToString())))

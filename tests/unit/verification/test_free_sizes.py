@@ -36,7 +36,7 @@ def prove(folder: Path, fixed: str, free: str, sizes: Any = None, tolerance: flo
     graph = load(folder, "like", like).graph if like else source.graph
     inputs = list_inputs(graph)
     symbols = choose_symbols(sizes or {}, sizes is None, inputs, lambda: find_batch(inputs, find_batch_axes(graph, inputs)))
-    rewrite = free_sizes(graph, symbols, lambda *_: {})
+    rewrite = free_sizes(graph, symbols, lambda *_: {}, lambda _: {})
     return prove_sizes(load(folder, "free", free), rewrite, source, tolerance=tolerance)
 
 

@@ -1,0 +1,54 @@
+"""Operators that compute one value at the sizes of a model's file, replaced by that value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from graphshare.formats.model_format import find_format
+from graphshare.formats.onnx.compose import make_operator, make_parameter, take_outputs
+from graphshare.formats.onnx.stored import list_output_names
+from graphshare.formats.onnx.tensors import is_weight
+from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
+from graphshare.ir.onnx import DTYPE_CODES, Tensor
+from graphshare.ir.rebuild import rebuild, relink_all
+from graphshare.ir.walk import post_order, topological
+
+
+def find_constants(graph: Graph) -> list[Entry]:
+    """Return what operators read that only depends on constants and on sizes that are known; no output of the graph."""
+    names = [(node, list_output_names(node)) for node in graph.nodes]
+    types = find_format(graph).types.find_types(
+        graph, [Entry(n, i) for n, row in names for i, name in enumerate(row) if name], independent=True
+    )
+    computable, sizes = find_format(graph).meaning.find_computable(graph, types)
+    entries, heads = [*computable, *(Entry(*place) for place in sizes)], {head.node for head in graph.heads}
+    return [entry for entry in entries if len(entry.node.details.outputs) == 1 and entry.node not in heads]
+
+
+def fold_constants(graph: Graph, values: Mapping[Node, Tensor]) -> tuple[Rewrite, Mapping[str, Tensor]]:
+    """Return the rewrite in which constants stand for operators, by their ``values``; what nothing needs then is left out.
+
+    The values of those that are parameters are returned by name: their data is in the model's parameter file.
+    """
+    weights: dict[str, Tensor] = {}
+
+    def change(node: Node) -> Node:
+        if node not in values:
+            return node
+        value = values[node]
+        if is_weight(value.shape, DTYPE_CODES[value.dtype]):  # and so a parameter, even as a Constant
+            weights[node.details.outputs[0]] = value
+            return make_parameter(graph, node.details.outputs[0], value.dtype, value.shape)
+        return take_outputs(make_operator("Constant", node.details.outputs, {"value": value}, label=node.details.label), node)
+
+    images = rebuild(topological(graph), change)
+    heads = relink_all(graph.heads, images)
+    needed = set(post_order(head.node for head in heads))
+    nodes = [images[node] for node in graph.nodes]
+    nodes = [node for node in nodes if node in needed or (not node.op and not node.details.holds_value)]
+    present = set(nodes)
+    # An operator is gone where an initializer stands for it.
+    kept = {node: image for node, image in images.items() if image in present and bool(node.op) == bool(image.op)}
+    folded = Graph(tuple(nodes), heads, graph.attrs, graph.source.after_rewrite(kept), graph.extra)
+    own = {node.name for node in nodes}
+    return Rewrite(folded, (Branch("", graph, kept),)), {name: value for name, value in weights.items() if name in own}
