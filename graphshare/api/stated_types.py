@@ -11,7 +11,7 @@ import msgspec
 from graphshare.analysis.name_lists import output_name, resolve_targets
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, GraphshareError, UsageError
-from graphshare.formats.model_format import find_format
+from graphshare.formats.model_format import Operation, find_format, require
 from graphshare.formats.onnx.compose import state_type
 from graphshare.formats.onnx.types import is_complete
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
@@ -42,16 +42,17 @@ def state_types(source: Checkpoint, graph: Graph, names: Sequence[str], types: M
 
 
 def refuse_types(graph: Graph, types: Mapping[str, str]) -> None:
-    """Refuse types for a graph of a format that states none. Raises UsageError."""
-    if types and not graph.source.states_types:
-        raise UsageError(Fault("`types` is for ONNX models, and MXNet infers the types of a graph", hint="leave it out"))
+    """Refuse types for a graph of a format that states none. Raises RefusedError."""
+    if types:
+        require(graph, Operation.STATED_TYPES, what="`types`")
 
 
 def find_untyped(graph: Graph, entries: Sequence[Entry]) -> list[Entry]:
     """Return the outputs of operators whose types neither the file states nor ONNX infers; none of another format."""
-    if not graph.source.states_types:
+    types = find_format(graph).types
+    if not types.are_stated:
         return []
-    known: Mapping[Place, Any] = find_format(graph).types.find_types(graph, entries)
+    known: Mapping[Place, Any] = types.find_types(graph, entries)
     return [e for e in entries if not e.node.is_variable and not is_complete(known.get((e.node, e.index)))]
 
 

@@ -224,9 +224,9 @@ def _plan_records(models: Sequence[Checkpoint], rewrite: Rewrite) -> Iterator[tu
 
 def _note_untyped(graph: Graph, needs_types: bool) -> list[str]:
     """Return a note on outputs that are written without a type, if there are some; with ``needs_types`` RefusedError."""
-    if not graph.source.states_types:
-        return []
     format_ = find_format(graph)
+    if not format_.types.are_stated:
+        return []
     names = format_.types.list_untyped_outputs(graph)
     if not names:
         return []

@@ -47,6 +47,7 @@ class Operation(Enum):
     SWITCH = "a switch between graphs"
     RESHAPE = "a choice of sizes that a file fixes"
     SHAPES = "the sizes of values"
+    STATED_TYPES = "the types of values"
 
 
 _SUPPORTS: Mapping[Operation, Callable[[ModelFormat], bool]] = {
@@ -65,6 +66,7 @@ _SUPPORTS: Mapping[Operation, Callable[[ModelFormat], bool]] = {
     Operation.POOL: lambda format_: format_.shares_data,
     Operation.SWITCH: lambda format_: format_.switches is not None,
     Operation.RESHAPE: lambda format_: format_.types.can_change,
+    Operation.STATED_TYPES: lambda format_: format_.types.are_stated,
     Operation.SHAPES: lambda format_: format_.knows_operators or format_.types.are_stated,
 }
 """What an operation needs of a format, by its facets."""

@@ -149,13 +149,11 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
 
     This is the source of a graph that no file had; formats have their own. ``format`` is the name of the format, whose object
     has what all of its graphs have in common (:mod:`graphshare.formats.model_format`). ``version_key`` is the attribute of a
-    graph that states what wrote it, as ``["int", version]``; empty where none does. With ``states_types`` files state the types
-    of inputs and outputs.
+    graph that states what wrote it, as ``["int", version]``; empty where none does.
     """
 
     format: ClassVar[str] = "mxnet"
     version_key: ClassVar[str] = ""
-    states_types: ClassVar[bool] = False
 
     def after_rename(self, images: Mapping[Node, Node] | None = None) -> Source:
         """Return the source of the same graph with other names and attributes; ``images`` says which node became which."""

@@ -60,6 +60,7 @@ REFUSED = [
     ("inspect a --shape x=1,2", "--shape", _BOTH),
     ("share a --transposed -o t", "--transposed", _ONNX),
     ("duplicate a --prefix sha- -o p --external-data copy", "--external-data", _ONNX),
+    ("extract a --target fc --type fc=float32[n,3] -o e", "--type", _ONNX),
     ("check a", "", ""),
 ]
 """A command line, what is refused, and the formats that it is for."""

@@ -146,7 +146,7 @@ def test_types_that_are_wrong_are_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(gs.UsageError, match=message):
             gs.extract(path, ["odd", "y"], types={name: text})
-    with pytest.raises(gs.UsageError, match="is for ONNX models"):
+    with pytest.raises(gs.RefusedError, match="is for ONNX models"):
         gs.extract("fixtures/lenet", "fc1", types={"fc1": "float32[2]"})
 
 
@@ -197,7 +197,7 @@ def test_connected_values_have_the_rank_of_the_runtime_or_the_type_that_is_state
                 gs.group([head, source], prefixes=["a_", "b_"], connect={out: "a_in"}, types=types)
     with pytest.raises(gs.UsageError, match="'in' is not an output or a connected value without a type"):
         gs.group([fused(tmp_path), flat], connect={"g": "in"}, types={"in": "float32[2]"})
-    with pytest.raises(gs.UsageError, match="is for ONNX models"):
+    with pytest.raises(gs.RefusedError, match="is for ONNX models"):
         gs.group(["fixtures/lenet", "fixtures/lenet"], prefixes=["a", "b"], types={"in": "float32[2]"})
 
 

@@ -78,6 +78,7 @@ class MxnetFormat(ModelFormat):
     layout = MxnetLayout()
     alternatives: ClassVar[Mapping[Operation, str]] = {
         Operation.FOLD_VALUES: "weights prove it for every input, and `graphshare compare FOLDED MODEL` compares values",
+        Operation.STATED_TYPES: "leave it out: MXNet infers the types of a graph",
         Operation.SWITCH: "`graphshare export` writes it as ONNX",
         Operation.EXTERNAL_DATA: "its parameters are in a file of their own: see `save(params=...)`",
         Operation.RESHAPE: "its file fixes none; `graphshare export --shape data=n,3,h,w` leaves those with names open",

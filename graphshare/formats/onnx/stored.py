@@ -284,7 +284,6 @@ class OnnxSource(Source, frozen=True, eq=False):
     """
 
     format: ClassVar[str] = "onnx"
-    states_types: ClassVar[bool] = True
 
     file: OnnxFile
     span: Span
