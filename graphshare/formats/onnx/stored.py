@@ -340,7 +340,8 @@ class OnnxSource(Source, frozen=True, eq=False):
             for domain, version in self.opsets.items():
                 theirs = other.opsets.get(domain, version)
                 if theirs != version:
-                    hint = "bring them to one version with onnx.version_converter first"
+                    align = "`align=True` brings the older model up, with a proof"
+                    hint = "export both models with one version of it" if domain else align
                     yield f"operator set {domain or 'ai.onnx'} is {version} in one and {theirs} in the other", hint
 
     def count_parts(self, nodes: Collection[Node]) -> Mapping[str, int]:
