@@ -34,13 +34,13 @@ MODELS: dict[str, dict[str, str]] = {
         "tables": "models/lenet", "outside": "models/lenet", "untyped": "models/lenet", "many": "models/many-symbols",
         "inputs": "models/lenet-inputs", "shape": "data=1,1,28,28", "input": "data", "inner": "pool1_output", "last": "fc2",
         "head": "softmax_output", "tie": "--alias=bn1_gamma=bn1_beta", "params_out": "--params-out=made/new.params",
-        "siam": "models/siam", "copies": "models/siam", "folded_inputs": "models/lenet-inputs",
+        "siam": "models/siam", "copies": "models/siam", "folded_inputs": "models/lenet-inputs", "older": "models/lenet",
     },
     "onnx": {
         "model": "models/small.onnx", "file": "models/small.onnx", "params": "models/small.onnx",
         "other": "models/folded.onnx", "changed": "models/changed.onnx", "faulty": "models/small.onnx",
         "folded": "models/folded.onnx", "siam": "models/siam.onnx", "copies": "models/copies.onnx",
-        "folded_inputs": "models/folded-inputs",
+        "folded_inputs": "models/folded-inputs", "older": "models/older.onnx",
         "tables": "models/tables.onnx", "outside": "models/outside.onnx",
         "untyped": "models/untyped.onnx", "many": "models/many-onnx", "inputs": "models/small-inputs", "shape": "x=2",
         "input": "x", "inner": "h", "last": "y", "head": "y", "tie": "--untie=*", "params_out": "",
@@ -170,9 +170,11 @@ def _make_onnx_models(folder: Path) -> None:
     from tests.onnx_files.mutable import BOOL, INT64, body, build, declare, node, weight
 
     nodes = [node("Conv", "x w", "conv"), node("BatchNormalization", "conv c c c c", "y")]
-    for name, start in (("folded", 2), ("changed", 3)):
+    for name, start, opset in (("folded", 2, 18), ("changed", 3, 18), ("older", 2, 11)):
         weights = [weight("w", 1, 1, 1, 1, start=start), weight("c", 1)]
-        onnx.save(build(nodes, [declare("x", (1, 1, 2, 2))], [declare("y", (1, 1, 2, 2))], weights), folder / f"{name}.onnx")
+        model = build(nodes, [declare("x", (1, 1, 2, 2))], [declare("y", (1, 1, 2, 2))], weights)
+        model.opset_import[0].version = opset
+        onnx.save(model, folder / f"{name}.onnx")
     table = np.arange(8, dtype="float32").reshape(4, 2)
     weights = [onnx.numpy_helper.from_array(np.ascontiguousarray(a), name) for a, name in ((table, "table"), (table.T, "head"))]
     nodes = [node("Gather", "table x", "h"), node("MatMul", "h head", "y")]

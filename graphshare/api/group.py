@@ -37,6 +37,7 @@ def group(
     share_inputs: Names = (),
     on_collision: OnCollision = "error",
     switch: Text | None = None,
+    align: bool = False,
     shapes: Shapes | None = None,
     as_input: Names = (),
     as_parameter: Names = (),
@@ -48,7 +49,8 @@ def group(
     input is gone from the result. ``share_inputs`` are patterns of inputs and labels that all models use together. What becomes
     of a name that two models have is ``on_collision``: ``error`` refuses it; ``prefix`` gives the later model the name of its
     file as a prefix; ``tie-if-equal`` makes parameters of one name and equal value one node. An MXNet model beside an ONNX
-    model is exported first, for which ``shapes`` are those of its inputs; values then have the names of its outputs.
+    model is exported first, for which ``shapes`` are those of its inputs; values then have the names of its outputs. With
+    ``align`` ONNX's converter brings models up to the newest operator set, and each is compared with its original.
 
     With ``switch`` two ONNX models become the bodies of one If instead: the result computes the first model where its boolean
     input of that name is true, and else the second. Inputs of one name, with one default or none, are one input; outputs of one
@@ -59,10 +61,11 @@ def group(
     the one in ``types`` (``{"gelu": "float32[n,3]"}``), else the dtype and the rank that onnxruntime computes for drawn inputs.
 
     Raises:
-        UsageError: there are fewer than two models, or more or fewer prefixes than models; a type is malformed, or of a value
-            whose type is known.
+        UsageError: there are fewer than two models, or more or fewer prefixes than models; ``align`` has nothing to do; a type
+            is malformed, or of a value whose type is known.
         RefusedError: models do not fit together, names match nothing or too much, an input is fed twice, or names collide; all
             are listed.
+        DisprovedError: a model with another operator set does not compute the same.
     """
     sources: Sequence[Checkpoint] = [as_checkpoint(model) for model in models]
     if faults := find_count_faults(len(sources), {"`prefixes`": prefixes}):
@@ -72,12 +75,17 @@ def group(
     sources = _as_one_format(sources, shapes or {}, as_names(as_input))
     connect = list(connect.items() if isinstance(connect, Mapping) else connect)
     sources = _state_types(sources, prefixes, [out for out, _ in connect], types or {})
+    alignments: Sequence[str] = [""] * len(sources)
+    if align:
+        from graphshare.api.align import align as align_models  # start-up: few groups need it
+
+        sources, alignments = zip(*align_models(sources), strict=True)
     if switch is not None:
         exported = {"`as_input`": as_input} if not shapes else {}  # an export has looked at it
         options = {"`prefixes`": prefixes, "`connect`": connect, "`share_inputs`": share_inputs, "`as_parameter`": as_parameter}
         refuse_unused({**options, "`on_collision`": on_collision != "error", **exported}, "with `switch`")
     members = [
-        Member(s.graph, prefixes[i] if prefixes else "", s.where or f"graph {i + 1}", s.parameter_file)
+        Member(s.graph, prefixes[i] if prefixes else "", s.where or f"graph {i + 1}", s.parameter_file, alignments[i])
         for i, s in enumerate(sources)
     ]
     if switch is not None:

@@ -19,6 +19,7 @@ from graphshare.files.open_source import describe_file
 from graphshare.files.paths import UsedFile, base_name, exists, find_identity, is_folder, is_snapshot, refuse_inputs_as_outputs
 from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.model_names import list_model_endings
+from graphshare.formats.onnx.external import refuse_missing_data
 from graphshare.formats.onnx.pool import (
     PoolMember,
     StagedMember,
@@ -110,6 +111,8 @@ def pool(
     refuse_links(folder, [*targets, os.path.join(folder, location)])
     outputs = [UsedFile(target, "graph") for target in targets]
     refuse_inputs_as_outputs(outputs, [file for source in sources for file in input_files(source)], in_place=in_place)
+    for source in sources:
+        refuse_missing_data(source.graph, source.parameter_file)
     if faults := [fault for source in sources for fault in find_changed_pools(source.graph)]:
         raise InputError(faults)
     before = _count_bytes(sources)

@@ -20,8 +20,8 @@ from graphshare.rewrite.detect import Candidates
 from graphshare.rewrite.detect import detect as find_candidates
 from graphshare.rewrite.rules.load import make_ruleset
 from graphshare.rewrite.rules.model import Reuse, Rule, Ruleset
-from graphshare.rewrite.share import Repair, find_repeated_names, plan_doctor, plan_share
-from graphshare.rewrite.tie import Sharing, Tied, Ties, plan_untie
+from graphshare.rewrite.share import EQUAL, Repair, find_repeated_names, plan_doctor, plan_share
+from graphshare.rewrite.tie import Sharing, Tied, Ties, note_copied_attributes, plan_untie
 from graphshare.text.format import format_count
 
 PURPOSES = "give rules (`overrides`, `aliases`, `rules`), or one of `detect`, `equal`, `untie`, `doctor`, `transposed`"
@@ -81,7 +81,7 @@ def share(
     extra += [Rule("alias", old, new, place=f"`aliases={{{old!r}: {new!r}}}`", option=True) for old, new in aliases.items()]
     if equal:
         groups = [each.names for each in detect(source, as_input=as_input, as_parameter=as_parameter) if each.why in _EQUAL]
-        extra = [Rule("alias", f"={name}", names[0], place="`equal`") for names in groups for name in names[1:]]
+        extra = [Rule("alias", f"={name}", names[0], place=EQUAL) for names in groups for name in names[1:]]
     if transposed:
         with locate_refusals(source):
             return _tie_transposed(source, types)
@@ -101,6 +101,7 @@ def share(
             ruleset = make_ruleset(rules, extra, separator=separator, reuse=reuse)
             report = plan_share(source.graph, ruleset, **roles)
     notes = [*notes_on(source.parameter_file, source.graph, report.roles), *_note_repeated_names(source, doctor), *report.notes]
+    notes += [] if untie else note_copied_attributes(source.graph)
     ties = report.ties
     needs_params = bool(ties.tied or ties.renamed or ties.copied or report.renames)
     tied = follow_rewrite(source, report, report=report, notes=notes, needs_params=needs_params)

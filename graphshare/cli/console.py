@@ -25,7 +25,7 @@ _PREFIXES = {"error": "error: ", "warning": "warning: ", "hint": "  hint: ", "no
 
 
 _KEYWORDS = """
-    allow_unsupported as_input as_parameter at batch blocks branch by_weights connect crop data densify depth detect
+    align allow_unsupported as_input as_parameter at batch blocks branch by_weights connect crop data densify depth detect
     doctor dtype dynamic dynamic_batch embed engine epoch equal exact exclude external_data extra_prefix fix fix_batch
     fold force graph ignore in_place inputs into inverse keep keep_io layers layout manifest map match max_memory mode
     no_copy np_shape on_collision only opset params prefix preset profile reduce resize retry reuse rounds rules scale
@@ -34,6 +34,7 @@ _KEYWORDS = """
 """
 _QUOTES = "'\""
 _OTHERS = """
+    align=True: --align;
     aliases: --alias; all_outputs: --all; batch_axes: --batch-axis; cuts: --cut; feeds: --feed; input_dtypes: --input-dtype;
     head_gradients: --head-gradient; name_scopes: --name-scope; out: -o; overrides: --override;
     params_seed: --random-params; prefixes: --prefix; seed: --seed; shapes: --shape; share_inputs: --share-input;

@@ -88,7 +88,10 @@ def format_parameter_diff(difference: ParameterDiff) -> Iterator[Line]:
         yield style, f"{change.how:8} {_names(change)}  {_what(change)}"
     yield "", f"parameters: {difference.equal} equal, {len(difference.changes)} different"
     if difference.missing:
-        yield "", f"{format_names(difference.missing)}: not compared, their values are in a file that does not exist"
+        yield (
+            "",
+            f"{format_names(difference.missing)}: not compared, their file does not exist or is too short",
+        )
     for dtype, count in difference.across.items():
         yield (
             "",

@@ -29,7 +29,7 @@ from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.walk import reachable
 from graphshare.ops.registry import visible_outputs
-from graphshare.text.format import format_count
+from graphshare.text.format import format_count, format_names
 from graphshare.text.names import KnownPrefixes, suggest
 from graphshare.text.summary import ShortRepr
 
@@ -102,12 +102,14 @@ def draw(
         annotated = annotate(graph, params, known, branches, former=_find_former_names(graph, map_file) if map_file else {})
         make = make_foldable_picture if to == "html" else make_picture
         picture = make(annotated, depth=depth, all_parameters=all_parameters, separator=separator)
-        notes = tuple(_remark(graph, known, picture, to, is_depth_given=depth is not None))
+        missing = [] if params is None else params.list_missing()
+        notes = [f"drawn without the values of weights: {format_names(missing)}"] if missing else []
+        notes += _remark(graph, known, picture, to, is_depth_given=depth is not None)
         form = _Form(to, theme, direction, base_name(source.stem or source.where) or "graph")
         text = _format_page(annotated, picture, [params], form) if to == "html" else _format_picture(picture, form)
         if to in IMAGES:
-            return Drawing("", picture, notes, render_image(text, to))
-        return Drawing(text, picture, notes)
+            return Drawing("", picture, tuple(notes), render_image(text, to))
+        return Drawing(text, picture, tuple(notes))
 
 
 def annotate(

@@ -30,6 +30,9 @@ MOVED: Mapping[str, tuple[int, Mapping[str, int]]] = {
 }
 """The version from which on attributes of an operator are inputs, and the places of these."""
 
+DEPRECATED: Mapping[str, int] = {"Upsample": 10, "Scatter": 11}
+"""The version that removes an operator, which others replace."""
+
 
 def find_meaning(op: str, version: int) -> tuple[int, Mapping[str, Any]]:
     """Return the first version that means the same as a version of an operator, and the defaults of attributes there."""

@@ -36,6 +36,7 @@ from graphshare.rewrite.choices import (
     match_shared_inputs,
     note_unknown_roles,
 )
+from graphshare.rewrite.tie import note_copied_attributes
 from graphshare.text.format import format_count
 from graphshare.text.names import suggest
 from graphshare.text.patterns import compile_pattern
@@ -309,6 +310,7 @@ def duplicate(
     if mode != "batch":
         with locate_refusals(source):
             notes += _note_unmoved(source.graph, report, mode)
+        notes += note_copied_attributes(report.graph) if mode == "tie" else []
     needs_params = bool(report.copied or report.renames)
     return follow_rewrite(source, report, report=report, notes=notes, needs_params=needs_params)
 

@@ -32,6 +32,8 @@ _NUMBER = re.compile(r"-?\d+")
 
 _Uses = Mapping[Node, list[tuple[Node, int]]]
 Repair = Literal["tie", "separate"]
+EQUAL = "`equal`"
+"""The place of the rules that tie everything equal."""
 
 
 def plan_share(
@@ -77,7 +79,7 @@ def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: 
         # A second rewrite, after the ties of equal shapes, because it adds operators that a run has to prove.
         reshaping = tie_reshaped(rewrite.graph, {images[node]: images[plan.ties[node]] for node in reshaped})
     report = _report(plan, roles, rewrite)
-    warnings = (*plan.notes, *notes, *_forgotten_partners(graph, plan.ties, roles))
+    warnings = (*plan.notes, *notes, *_forgotten_partners(graph, plan, roles, params))
     rules = {plan.why[node] for node in plan.ties if node in plan.why}
     if len(rules) == 1 and not report.separate and all(rule.kind == "alias" and rule.literal is None for rule in rules):
         count, kept = len(plan.ties), len(set(plan.ties.values()))
@@ -157,7 +159,7 @@ def _differences(
     faults: list[Fault] = []
     notes: list[str] = []
     uses = consumers(graph.nodes)
-    records = {split_key(r.key)[1]: r for r in params.records if r.key is not None} if params is not None else {}
+    records = _index_records(params)
     unequal: list[tuple[Node, Node, Record, Record]] = []
     for tied, kept in plan.ties.items():
         pair = f"{tied.name!r} and {kept.name!r}"
@@ -263,25 +265,43 @@ def _values(params: ParameterFile, pairs: list[tuple[Node, Node, Record, Record]
                 yield f"{tied.name!r} and {kept.name!r} have different values in {params.path}; those of {kept.name!r} are kept"
 
 
-def _forgotten_partners(graph: Graph, ties: Mapping[Node, Node], roles: Mapping[Node, Role]) -> list[str]:
-    """Return parameters beside tied ones that stay two: a bias where the weight is tied, moving statistics where gamma is."""
-    uses = consumers(graph.nodes) if ties else {}
+def _forgotten_partners(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: ParameterFile | None) -> list[str]:
+    """Return parameters beside tied ones that stay two: a bias where the weight is tied, moving statistics where gamma is.
+
+    Those that cannot be one are not forgotten, nor is what a search for everything equal has left.
+    """
+    uses = consumers(graph.nodes) if plan.ties else {}
+    records = _index_records(params)
     notes: dict[str, None] = {}
-    for tied, kept in ties.items():
-        group = ties.get(kept, kept)
+    for tied, kept in plan.ties.items():
+        if tied in plan.why and plan.why[tied].place == EQUAL:
+            continue
         for user, slot in uses.get(tied, ()):
-            twin = next((u for u, place in uses.get(kept, ()) if u.op == user.op and place == slot), None)
-            if twin is None or len(twin.inputs) != len(user.inputs):
-                continue
-            for place, (a, b) in enumerate(zip(user.inputs, twin.inputs, strict=True)):
-                one, other = ties.get(a.node, a.node), ties.get(b.node, b.node)
-                both = one in roles and other in roles and roles[one].is_parameter and roles[other].is_parameter
-                if both and one is not other and group not in (one, other) and place != slot:
-                    text = (
-                        f"{tied.name!r} is tied to {kept.name!r}, but {a.node.name!r} and {b.node.name!r} beside them are not"
-                    )
-                    notes.setdefault(text)
+            form = (user.op, slot, len(user.inputs))
+            twins = [twin for twin, place in uses.get(kept, ()) if (twin.op, place, len(twin.inputs)) == form]
+            apart = [list(_list_apart(user, twin, slot, plan.ties, roles)) for twin in twins]
+            for one, other in apart[0] if apart and all(apart) else ():
+                if not any(_compare_forms(one, other, records, uses, has_np_shape(graph.attrs))):
+                    notes[
+                        f"{tied.name!r} is tied to {kept.name!r}, but {one.name!r} and {other.name!r} beside them are not"
+                    ] = None
     return list(notes)
+
+
+def _list_apart(
+    user: Node, twin: Node, slot: int, ties: Mapping[Node, Node], roles: Mapping[Node, Role]
+) -> Iterator[tuple[Node, Node]]:
+    """Yield the pairs of parameters that two operators read beside the input ``slot``, and that are not one."""
+    shared = ties.get(user.inputs[slot].node, user.inputs[slot].node)
+    for place, (a, b) in enumerate(zip(user.inputs, twin.inputs, strict=True)):
+        one, other = ties.get(a.node, a.node), ties.get(b.node, b.node)
+        both = all(node in roles and roles[node].is_parameter for node in (one, other))
+        if both and one is not other and shared not in (one, other) and place != slot:
+            yield a.node, b.node
+
+
+def _index_records(params: ParameterFile | None) -> dict[str, Record]:
+    return {split_key(r.key)[1]: r for r in params.records if r.key is not None} if params is not None else {}
 
 
 def find_repeated_names(graph: Graph) -> dict[str, list[Node]]:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from graphshare.analysis.name_lists import list_implied_variables, name_implied
+from graphshare.analysis.name_lists import list_implied_variables, name_implied, output_name
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
@@ -20,9 +20,12 @@ from graphshare.ir.graph import Branch, Entry, Graph, Node, Rename, Rewrite
 from graphshare.ir.rebuild import rebuild, relink, relink_all, rename_node
 from graphshare.ir.walk import consumers, topological
 from graphshare.ops.registry import name_inputs
+from graphshare.text.format import format_names
 from graphshare.text.names import did_you_mean
 from graphshare.text.patterns import compile_pattern
 from graphshare.text.summary import ShortRepr
+
+_LEAST_ATTRIBUTES = 128  # bytes of an operator's attributes that may hold weights
 
 
 class Tied(msgspec.Struct, frozen=True):
@@ -222,3 +225,16 @@ def _copy_for(variable: Node, user: Node, slot: int, taken: set[str]) -> Node:
 def _enter_copy(entry: Entry, copy: Node | None) -> Entry | None:
     """Return the entry to the user's own ``copy``, which only this user mutates."""
     return None if copy is None else Entry(copy, entry.index, 1 if entry.version else entry.version)
+
+
+def note_copied_attributes(graph: Graph) -> list[str]:
+    """Return notes on weights in attributes, such as those of ai.onnx.ml, that several operators have, each for itself."""
+    from graphshare.formats.onnx.values import StoredValue  # start-up: an MXNet graph has none
+
+    alike: dict[object, list[Node]] = {}
+    for node in graph.nodes:
+        values = [(name, each) for name, each in node.details.values.items() if isinstance(each, StoredValue)]
+        if node.op and sum(each.span.size for _, each in values) >= _LEAST_ATTRIBUTES:
+            alike.setdefault((node.details.domain, node.op, frozenset(values)), []).append(node)
+    groups = [(nodes[0].op, format_names(output_name(Entry(n)) for n in nodes)) for nodes in alike.values() if len(nodes) > 1]
+    return [f"weights in attributes are copied, not shared: {op} of {names} are equal" for op, names in groups]

@@ -9,7 +9,7 @@ import msgspec
 from graphshare.analysis.branches import Counterparts, HeadPairs, NodePair
 from graphshare.analysis.name_lists import list_implied_variables, output_name
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.errors import Fault, InputError, MemoryLimitError, RefusedError
 from graphshare.execute.backends.backend import Computation, DrawOptions, open_computation
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.prepare.feeds import GivenShape
@@ -193,9 +193,10 @@ class _Branch:
                 compare_round(each, names, self._tolerance, nodes=self.pairing.pairs, heads=heads, layers=options.layers)
                 for each in self._plan_rounds()
             )
-        # Where no values are needed, a run that fails must not hide the answer.
+        # Where no values are needed, a run that fails must not hide the answer; nor must one of numbers that were drawn.
         except (RefusedError, InputError) as error:
-            if is_needed and not (options.allow_unsupported and isinstance(error, InputError)):
+            is_of_drawn = bool(self._firsts) and options.draws_all and not isinstance(error, MemoryLimitError)
+            if is_needed and not (is_of_drawn or (options.allow_unsupported and isinstance(error, InputError))):
                 raise
             return (), (), tuple(str(fault) for fault in error.faults)
         left, right = self._computations[0]

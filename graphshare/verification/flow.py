@@ -56,6 +56,11 @@ class ProofOptions(msgspec.Struct, frozen=True):
     engines: tuple[str | None, ...] = (None,)
     strict_engine: bool = False
 
+    @property
+    def draws_all(self) -> bool:
+        """Return whether all inputs are drawn, at sizes that are drawn, which need not be numbers that a model computes."""
+        return not (self.feeds or self.shapes or self.train_step) and self.inputs.sets is None
+
     def with_values(self, feeds: Mapping[str, Any] | None, shapes: Shapes | None, *graphs: Graph) -> ProofOptions:
         """Return the options with values and shapes of the inputs of graphs. Raises as :func:`as_values`."""
         return msgspec.structs.replace(self, feeds=as_values(feeds, *graphs), shapes=as_shapes(shapes, *graphs))

@@ -138,9 +138,7 @@ class ModelComparison:
 
     def _is_answer_without_values(self, error: GraphshareError) -> bool:
         """Whether the models are equal for every input, and both refuse numbers that are drawn for them."""
-        options = self._options
-        is_drawn = not options.feeds and not options.shapes and options.inputs.sets is None
-        return self._is_exact and is_drawn and not isinstance(error, MemoryLimitError)
+        return self._is_exact and self._options.draws_all and not isinstance(error, MemoryLimitError)
 
     def _report(self, rounds: tuple[Values, ...]) -> Report:
         """Return the report of both structures and of all sets of inputs."""

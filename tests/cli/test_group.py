@@ -389,6 +389,9 @@ def test_operator_sets_are_compared_only_where_both_models_use_them(tmp_path: Pa
         assert sorted((each.domain, each.version) for each in model.opset_import) == [("", 17), ("ai.onnx.ml", 2)]
     said = refused(graphshare("group", "net.onnx", "old.onnx", "--connect", "h=h", "-o", "x.onnx", cwd=tmp_path))
     assert "operator set ai.onnx is 17 in one and 9 in the other" in said
+    assert "hint: --align brings the older model up, with a proof" in said
+    run = done(graphshare("group", "net.onnx", "old.onnx", "--connect", "h=h", "-o", "x.onnx", "--align", cwd=tmp_path))
+    assert "old.onnx: operator set 9 became 17, and the results are equal, exact" in run.stderr.decode()
 
 
 def test_a_prefix_comes_from_the_stem_of_a_file(tmp_path: Path) -> None:

@@ -507,3 +507,47 @@ def test_everything_equal_is_tied_by_one_option(tmp_path: Path) -> None:
     refused(graphshare("share", "one.onnx", "--equal", "-o", "two.onnx", cwd=tmp_path), "no parameter would change")
     refused(graphshare("share", "m.onnx", "--equal", "--alias", "c=e", "-o", "x.onnx", cwd=tmp_path), "several purposes")
     refused(graphshare("share", "m.onnx", "--equal", "--detect", cwd=tmp_path), "several purposes")
+
+
+def _write_onnx(path: Path, text: str) -> None:
+    onnx = pytest.importorskip("onnx")
+    onnx.save(onnx.parser.parse_model(text), path)
+
+
+def test_weights_in_attributes_are_said_to_be_copied(tmp_path: Path) -> None:
+    numbers = ", ".join(map(str, range(40)))
+    scaler = f"ai.onnx.ml.Scaler <offset = [{numbers}], scale = [{numbers}]>"
+    text = f"""<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]> g (float[n,40] x) => (float[n,40] z)
+        <float[2] a = {{1, 2}}, float[2] b = {{1, 2}}, float[2] c = {{2, 2}}>
+        {{ y = {scaler} (x) p = {{}}(y) s = Add (a, b) q = Mul (s, c) t = ReduceSum <keepdims = 0> (q) z = Mul (p, t) }}"""
+    note = "weights in attributes are copied, not shared: Scaler of y, p are equal"
+    _write_onnx(tmp_path / "twice.onnx", text.replace("{}", scaler))
+    _write_onnx(tmp_path / "once.onnx", text.replace("{}", scaler.replace("39]", "38]")))
+    share = ("share", "--equal", "-o", "one.onnx")
+    assert note in done(graphshare(*share, "twice.onnx", cwd=tmp_path)).stderr.decode()
+    assert "attributes" not in done(graphshare(*share, "--overwrite", "once.onnx", cwd=tmp_path)).stderr.decode()
+    duplicate = ("duplicate", "once.onnx", "--prefix", "b_")
+    said = done(graphshare(*duplicate, "--mode", "tie", "-o", "tied.onnx", cwd=tmp_path)).stderr.decode()
+    assert "Scaler of y, b_y are equal" in said
+    assert "attributes" not in done(graphshare(*duplicate, "-o", "copied.onnx", cwd=tmp_path)).stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("third", "bias", "notes"),
+    [
+        ("float[2] c = {1, 5}", "c", 1),
+        ("float[2] c = {1, 5}", "d", 0),  # another use of the weight has this bias
+        ("float[1] c = {1}", "c", 0),  # no tie of two shapes
+    ],
+)
+def test_parameters_beside_tied_ones_are_forgotten_only_if_they_could_be_tied(
+    third: str, bias: str, notes: int, tmp_path: Path
+) -> None:
+    weights = "float[2,2] v = {1, 2, 3, 4}, float[2,2] w = {1, 2, 3, 4}, float[2] b = {1, 2}, float[2] d = {3, 4}"
+    nodes = f"p = Gemm (x, v, d) q = Gemm (p, v, b) r = Gemm (q, w, {bias}) y = Add (r, c)"
+    text = f'<ir_version: 8, opset_import: ["" : 17]> g (float[2,2] x) => (float[2,2] y) <{weights}, {third}> {{ {nodes} }}'
+    _write_onnx(tmp_path / "m.onnx", text)
+    run = done(graphshare("share", "m.onnx", "--alias", "w=v", "-o", "tied.onnx", cwd=tmp_path))
+    assert run.stderr.decode().count("beside them are not") == notes
+    run = done(graphshare("share", "m.onnx", "--equal", "-o", "equal.onnx", cwd=tmp_path))
+    assert "beside them" not in run.stderr.decode()

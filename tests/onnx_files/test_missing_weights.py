@@ -15,7 +15,7 @@ from tests.processes import done, files_in, graphshare, in_process, refused
 
 onnx = pytest.importorskip("onnx")
 
-NOTE = "warning: m.onnx: has no weights (./w.bin not found); what does not read them works"
+NOTE = "warning: m.onnx: has no weights (./w.bin does not exist); what does not read them works"
 WORKS = {
     "inspect": "inspect m.onnx",
     "shapes": "inspect m.onnx --names",
@@ -30,6 +30,9 @@ WORKS = {
 REFUSED = ("run m.onnx --seed 0", "compare m.onnx m2.onnx", "params stats m.onnx", "params diff m.onnx m.onnx",
            "params convert m.onnx w.npz", "pool m.onnx m2.onnx -o pool",
            "rename m.onnx --prefix p_ -o sub/r.onnx")  # fmt: skip
+
+
+REASONS = ("does not exist", "is too short", "has 20 bytes")
 
 
 @pytest.fixture
@@ -52,6 +55,8 @@ def test_a_picture_needs_no_weights(folder: Path) -> None:
     done(in_process("draw", "m.onnx", "-o", "m.mmd", cwd=folder))
     picture = (folder / "m.mmd").read_text(encoding="utf-8")
     assert all(node.op_type in picture for node in onnx.load(folder / "m.onnx", load_external_data=False).graph.node)
+    run = done(in_process("draw", "m.onnx", "-o", "m.html", cwd=folder))
+    assert run.stderr.decode().splitlines()[0] == "drawn without the values of weights: ./w.bin does not exist"
 
 
 def test_a_rename_and_back_gives_the_same_bytes(folder: Path) -> None:
@@ -67,7 +72,9 @@ def test_what_reads_the_weights_is_refused_by_the_name_of_the_file(line: str, fo
     before = files_in(folder)
     run = graphshare(*line.split(), cwd=folder)
     assert run.returncode == 2
-    assert "w.bin" in run.stderr.decode().split("error:")[1]
+    assert any(
+        f"w.bin{between} {reason}" in run.stderr.decode().split("error:")[1] for between in ("", ":") for reason in REASONS
+    )
     assert files_in(folder) == before
 
 
@@ -110,9 +117,34 @@ def test_a_difference_says_what_was_not_compared(folder: Path) -> None:
     )
 
 
-def test_a_file_that_is_too_short_is_still_refused(folder: Path) -> None:
+@pytest.mark.parametrize("what", WORKS)
+def test_a_file_that_is_too_short_is_missing_as_well(what: str, folder: Path) -> None:
+    """A download that was cut off is one."""
     (folder / "w.bin").write_bytes(bytes(20))
-    refused(in_process("inspect", "m.onnx", cwd=folder), "that file has 20")
+    run = done(in_process(*WORKS[what].split(), cwd=folder))
+    assert NOTE.replace("does not exist", "is too short") in run.stderr.decode().splitlines()
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_weights_that_are_cut_off_are_not_read(line: str, folder: Path) -> None:
+    (folder / "w.bin").write_bytes(bytes(20))
+    test_what_reads_the_weights_is_refused_by_the_name_of_the_file(line, folder)
+
+
+def test_an_offset_beyond_the_end_takes_no_memory(folder: Path) -> None:
+    (folder / "w.bin").write_bytes(bytes(64))
+    model = onnx.load(folder / "m.onnx", load_external_data=False)
+    next(pair for pair in model.graph.initializer[0].external_data if pair.key == "offset").value = str(1 << 60)
+    (folder / "m.onnx").write_bytes(model.SerializeToString())
+    done(in_process("rename", "m.onnx", "--prefix", "p_", "-o", "r.onnx", cwd=folder))
+    refused(in_process("run", "m.onnx", "--seed", "0", cwd=folder), "has 64 bytes, and the data ends at byte")
+
+
+def test_weights_before_the_start_of_a_file_are_refused(folder: Path) -> None:
+    model = onnx.load(folder / "m.onnx", load_external_data=False)
+    next(pair for pair in model.graph.initializer[0].external_data if pair.key == "offset").value = "-1"
+    (folder / "m.onnx").write_bytes(model.SerializeToString())
+    refused(in_process("inspect", "m.onnx", cwd=folder), "external data is at byte -1 of 'w.bin'")
 
 
 def test_the_case_of_adapters_that_come_later(cases: Path, tmp_path: Path) -> None:

@@ -276,7 +276,7 @@ HARM: dict[str, tuple[Harm, str]] = {
         lambda data: data.write_bytes(bytes(8) + data.read_bytes()[8:]),
         "are not those that the model was pooled with",
     ),
-    "short": (lambda data: data.write_bytes(data.read_bytes()[:1500]), "that file has 1,500"),
+    "short": (lambda data: data.write_bytes(data.read_bytes()[:1500]), "has 1,500 bytes, and the data ends"),
     "gone": (lambda data: data.unlink(), "does not exist"),
 }
 

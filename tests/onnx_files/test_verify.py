@@ -258,3 +258,23 @@ def test_a_report_of_two_models_is_written_to_a_file(format_: str, start: str, t
     assert (run.returncode, run.stdout) == (2, b"")
     assert b"is also an input: the " in run.stderr
     assert path.read_bytes() == before
+
+
+def test_branches_that_compute_no_drawn_numbers_are_judged_by_their_structure(tmp_path: Path) -> None:
+    """A window that is longer than the drawn input, as in a model of spectra."""
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[1,1,n] x) => (float[1,1,m] y)
+        { y = Conv (x, w) }"""
+    model = onnx.parser.parse_model(text)
+    del model.graph.initializer[:]
+    del model.graph.value_info[:]
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((1, 1, 900), "float32"), "w"))
+    onnx.save(model, tmp_path / "m.onnx")
+    for mode in ("tie", "copy"):
+        gs.save(gs.duplicate(tmp_path / "m.onnx", "b_", mode=mode), tmp_path / f"{mode}.onnx")
+        report = gs.verify(tmp_path / f"{mode}.onnx", prefixes="b_")
+        assert report
+        assert report.verdict == "STRUCTURE EQUAL: b_ and the original, values not compared"
+        with pytest.raises(gs.GraphshareError, match="Invalid input shape"):  # sizes that a user chose are no drawn ones
+            gs.verify(tmp_path / f"{mode}.onnx", prefixes="b_", shapes={"x": (1, 1, 10)})
+    changed = gs.load(tmp_path / "copy.onnx").with_params({"b_w": np.zeros((1, 1, 900), "float32")})
+    assert not gs.verify(changed, prefixes="b_")

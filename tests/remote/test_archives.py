@@ -83,5 +83,10 @@ def test_external_weights_at_a_url(
     assert main.run(["rename", f"{site.url}/net.onnx", "--match", "conv2_weight", "--to", "w", "-o", "beside.onnx"]) == 0
     assert (tmp_path / "beside.onnx.data").read_bytes() == (tmp_path / "new.onnx.data").read_bytes()
     (tmp_path / "net.onnx.data").unlink()
-    assert main.run(["inspect", f"{site.url}/net.onnx"]) == 2
-    assert "net.onnx.data: does not exist" in capsys.readouterr().err
+    assert main.run(["inspect", f"{site.url}/net.onnx"]) == 0
+    assert f"has no weights ({site.url}/net.onnx.data does not exist)" in capsys.readouterr().err
+    assert main.run(["run", f"{site.url}/net.onnx", "--seed", "0"]) == 2
+    assert "net.onnx.data does not exist" in capsys.readouterr().err.split("error:")[1]
+    (tmp_path / "net.onnx.data").write_bytes(bytes(20))
+    assert main.run(["inspect", f"{site.url}/net.onnx"]) == 0
+    assert f"has no weights ({site.url}/net.onnx.data is too short)" in capsys.readouterr().err

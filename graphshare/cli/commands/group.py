@@ -18,6 +18,7 @@ from graphshare.cli.output import format_name_list, say_written, write_result
 from graphshare.errors import Fault, UsageError
 from graphshare.files.paths import is_file
 from graphshare.rewrite.group.connections import name_output
+from graphshare.rewrite.group.join import Member
 from graphshare.rewrite.group.plan import Grouping, OnCollision
 from graphshare.rewrite.group.switch import Switching
 from graphshare.text.format import escape_control, format_count
@@ -66,6 +67,7 @@ EXAMPLES = {
     help="Make two models the branches of one If; the boolean input NAME chooses the first.",
 )
 @options.types("an output")
+@click.option("--align", is_flag=True, help="Bring older ONNX models up to the newest operator set, with a proof.")
 @options.shapes
 @options.upgrade_first
 @options.as_input
@@ -91,7 +93,9 @@ def command(
     With --switch two ONNX models become the branches of one If on one copy of the weights that both have: the result computes
     the first where its boolean input NAME is true, and else the second. `graphshare extract --branch` takes one out again.
 
-    An MXNet graph beside an ONNX model is exported first, with --shape for its inputs.
+    An MXNet graph beside an ONNX model is exported first, with --shape for its inputs. ONNX models share one version of each
+    operator set: with --align ONNX's converter brings older models up to the newest one's version of ONNX's own operators, and
+    each must compute the same as before, as `graphshare compare` finds, before anything is written.
 
     Patterns are globs; =name is a literal name, re:expression a regular expression.
     """
@@ -115,10 +119,17 @@ def command(
 
 def _say_switch(report: Switching, name: str) -> None:
     """Print the model of each value of the input, the shared weights, and the outputs."""
+    _say_alignments(report.members)
     for value, member in zip(("true", "false"), report.members, strict=True):
         say(f"{escape_control(name)} {value}: {member.label}, {member.graph.source.describe_parts(member.graph.nodes)}")
     say(f"shared: {format_count(len(report.shared), 'parameter')} of equal bytes, one initializer each")
     say(f"outputs: {format_name_list(NameLists(report.graph).outputs)}")
+
+
+def _say_alignments(members: Sequence[Member]) -> None:
+    for member in members:
+        if member.alignment:
+            say(f"{member.label}: {member.alignment}")
 
 
 def _parse_pairs(texts: Sequence[str]) -> list[tuple[str, str]]:
@@ -145,6 +156,7 @@ def _is_stem(graph: str) -> bool:
 
 def _say_group(report: Grouping) -> None:
     """Print the nodes of each graph, connections and ties, and the outputs."""
+    _say_alignments(report.parts)
     for number, (part, branch) in enumerate(zip(report.parts, report.branches, strict=True)):
         roles = report.roles[number]
         names = [

@@ -21,6 +21,7 @@ from graphshare.text.format import format_count
 EXAMPLES = {
     "rename": [
         ("one name", "graphshare rename lenet data=image -o net1"),
+        ("two names exchanged", "graphshare rename lenet pool1=pool2 pool2=pool1 -o swapped"),
         ("a prefix for everything", "graphshare rename lenet --prefix net1_ -o net1"),
         ("all names but those that callers use", "graphshare rename lenet --prefix net1_ --keep inputs --keep outputs -o net1"),
         ("parameters alone", "graphshare rename lenet --prefix old_ --only parameters -o old"),

@@ -228,7 +228,7 @@ def _measure(variables: Sequence[Node], params: ParameterFile, notes: dict[str, 
     from graphshare.formats.params.statistics import count_in_bins, measure_array
 
     records = RecordsByName(params)
-    by_node = {node: record for node in variables if (record := records.of(node)) is not None}
+    by_node = {node: record for node in variables if (record := records.of(node)) is not None and not params.lacks(record)}
     total = sum(record.data_size for record in by_node.values())
     is_small = total <= _MOST_BYTES
     rows: dict[Node, list[_Row]] = {}

@@ -264,10 +264,15 @@ def set_opsets(source: OnnxSource, opsets: Mapping[str, int]) -> OnnxSource:
 
 
 def _make_opset(domain: str, number: int) -> tuple[int, Span]:
+    return OPSET, keep_field(OPSET, describe_opset(domain, number))
+
+
+def describe_opset(domain: str, number: int) -> Message:
+    """Return an OperatorSetIdProto."""
     opset = Message()
     opset.add_text(1, domain)
     opset.add_integer(2, number)
-    return OPSET, keep_field(OPSET, opset)
+    return opset
 
 
 def make_body_source(name: str) -> OnnxSource:

@@ -176,7 +176,7 @@ def scan_model(file: OnnxFile) -> ModelFields:
             version = integer_at(data, field)
         elif number == 8:
             expect(field, BYTES, "an operator set")
-            domain, number = _read_opset(file, start, end)
+            domain, number = read_opset(file, start, end)
             opsets[domain] = number
         elif number == METADATA:
             expect(field, BYTES, "metadata")
@@ -212,7 +212,8 @@ def _name_lifted(node: Node, name: str) -> Node:
     return msgspec.structs.replace(renamed, name=name, details=msgspec.structs.replace(renamed.details, outputs=(name,)))
 
 
-def _read_opset(file: OnnxFile, start: int, end: int) -> tuple[str, int]:
+def read_opset(file: OnnxFile, start: int, end: int) -> tuple[str, int]:
+    """Return the domain and the version of an OperatorSetIdProto."""
     domain, version = "", 0
     for field in scan(file.data, start, end, _OPSET_SINGLE):
         if field[0] == 1:
@@ -247,7 +248,7 @@ def read_function(span: Span) -> Function:
             expect(field, BYTES, "a part of a function")
             if field[0] == 9:
                 # Targets are assigned from left to right: the domain that was just read is the key.
-                domain, opsets[domain] = _read_opset(file, field[3], field[4])
+                domain, opsets[domain] = read_opset(file, field[3], field[4])
             else:
                 (nodes if field[0] == 7 else defaults).append(field)
         elif field[0] in (12, 14):

@@ -98,6 +98,16 @@ def find_refusal(model: bytes, location: str) -> str:
     return ""
 
 
+def convert_version(model: bytes, version: int) -> bytes:
+    """Return a model for another version of ONNX's own operators; bodies and functions are not converted.
+
+    Raises:
+        InputError: ONNX's converter refuses the model.
+        RefusedError: as for :func:`infer_types`.
+    """
+    return b"".join(_ask("convert", version, beside=[model])[1])
+
+
 def _ask(kind: str, *values: Any, beside: Collection[bytes] = ()) -> tuple[Any, list[bytes]]:
     from graphshare.confined_process import ask_process  # start-up: few models are inferred
 
@@ -109,7 +119,7 @@ def serve(model: str) -> None:
     """Infer types and check models as the messages say; ``model`` is not needed."""
     from graphshare.confined_process import serve as answer_messages  # start-up: as above
 
-    answer_messages({"infer": _infer, "check": _check, "define": _define}, _load)
+    answer_messages({"infer": _infer, "check": _check, "define": _define, "convert": _convert}, _load)
 
 
 def _load() -> object:
@@ -192,6 +202,17 @@ def _check(data: list[bytes], path: str) -> tuple[None, list[bytes]]:
     except Exception as error:  # it raises errors of the checker, of inference and of protobuf
         raise InputError(Fault(str(error))) from error
     return None, []
+
+
+def _convert(data: list[bytes], version: int) -> tuple[None, list[bytes]]:
+    from onnx import ModelProto, version_converter
+
+    try:
+        return None, [version_converter.convert_version(ModelProto.FromString(data.pop()), version).SerializeToString()]
+    except MemoryError:
+        raise
+    except Exception as error:  # it raises errors of the converter, of inference and of protobuf
+        raise InputError(Fault(str(error))) from error
 
 
 def _open_sizes(infos: Iterable[Any]) -> None:

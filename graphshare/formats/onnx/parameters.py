@@ -68,8 +68,8 @@ def index_parameters(graph: Graph, *, functions: bool = False) -> ParameterFile:
         return own
     files = {"": own}
     for path, external in outer.items():
-        if file.sizes.get(path, 0) is None:
-            files[path] = ParameterFile(path, 0, _NAME, tuple(external), named=True, is_missing=True)
+        if path in file.missing:
+            files[path] = ParameterFile(path, 0, _NAME, tuple(external), named=True, missing=file.missing[path])
             continue
         with open_source(path) as data:
             files[path] = ParameterFile(path, data.size, _NAME, tuple(external), named=True, identity=data.identity)

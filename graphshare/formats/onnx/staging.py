@@ -116,12 +116,15 @@ def stage_onnx(
     """Write the model's file, and data that it cannot reach where it is, beside their targets; check the file.
 
     Raises:
+        InputError: external data that would be copied does not exist, or its file is too short.
         RefusedError: the file would be larger than protobuf allows; data cannot stay where it is, would have to be copied and
             must not, or would replace an input.
         SelfCheckError: it does not read back as the graph that it was made from.
     """
     place = "" if target == "-" else target
     placement = Placement(graph, place, parameters, weights=options.weights, copies=options.copies, no_copy=options.no_copy)
+    if any(isinstance(data, FileRange) for data, _ in placement.outside):
+        refuse_missing_data(graph, parameters)
     graph = placement.move_inner(graph)
     if target == "-" and placement.outside:
         hint = "name a file with `out`; the data goes beside it"

@@ -359,12 +359,15 @@ def separate_functions(graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping
         yield renamed, {name_function(key): name for key, name in names.items()}
 
 
+def list_used_domains(graph: Graph, functions: Functions) -> set[str]:
+    """Return the domains of the operators of a model, and those that its functions import."""
+    imported = {domain for stored in functions.values() if stored.function is not None for domain in stored.function.opsets}
+    return list_uses(graph.nodes, functions)[0] | imported
+
+
 def align_unused_opsets(graphs: Sequence[Graph], models: Sequence[Functions]) -> list[Graph]:
     """Return models that import the operator sets which they do not use in the version of one that does."""
-    used = []
-    for graph, functions in zip(graphs, models, strict=True):
-        defined = [stored.function for stored in functions.values() if stored.function is not None]
-        used.append({*list_uses(graph.nodes, functions)[0], *(domain for function in defined for domain in function.opsets)})
+    used = [list_used_domains(graph, functions) for graph, functions in zip(graphs, models, strict=True)]
     wanted: dict[str, int] = {}
     for graph, domains in zip(graphs, used, strict=True):
         wanted.update(

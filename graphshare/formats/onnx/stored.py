@@ -30,7 +30,8 @@ class OnnxFile:
     ``held`` are the bytes of a file that cannot be opened again: of a pipe, or unpacked by gzip.
     ``folder`` is the directory in which external data lies; without ``seeks_data`` it need not be there. A file ``is_own`` that
     this program writes: its data is put in place later, instead of whatever is there. ``sizes`` has the bytes of the files in
-    the folder, by path, None for one that does not exist. ``disorder`` is the first fault of nodes that were sorted, in memory.
+    the folder, by path, and ``missing`` says which of them are absent or too short. ``disorder`` is the first fault of nodes
+    that were sorted, in memory.
     """
 
     disorder: Fault | None = None
@@ -39,6 +40,7 @@ class OnnxFile:
         self.folder = split(source.name)[0] or "."
         self.seeks_data, self.is_own = seeks_data and not is_own, is_own
         self.sizes: dict[str, int | None] = {}
+        self.missing: dict[str, str] = {}
         self.path = source.name
         self.size = source.size
         self.identity: Identity = source.identity
@@ -82,7 +84,7 @@ class MemoryFile(OnnxFile):
 
     def __init__(self, data: bytes) -> None:
         self.data = self.held = data
-        self.size, self.sizes = len(data), {}
+        self.size, self.sizes, self.missing = len(data), {}, {}
 
 
 class Span(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -339,7 +341,8 @@ class OnnxSource(Source, frozen=True, eq=False):
             for domain, version in self.opsets.items():
                 theirs = other.opsets.get(domain, version)
                 if theirs != version:
-                    hint = "bring them to one version with onnx.version_converter first"
+                    align = "`align=True` brings the older model up, with a proof"
+                    hint = "export both models with one version of it" if domain else align
                     yield f"operator set {domain or 'ai.onnx'} is {version} in one and {theirs} in the other", hint
 
     def count_parts(self, nodes: Collection[Node]) -> Mapping[str, int]:
@@ -373,9 +376,9 @@ class OnnxSource(Source, frozen=True, eq=False):
 
     def list_notes(self) -> Iterator[str]:
         """Yield notes on parts of the file that a written model has in another form, or that rewrites do not follow."""
-        missing = [redact(path) for path, size in self.file.sizes.items() if size is None]
+        missing = [f"{redact(path)} {reason}" for path, reason in self.file.missing.items()]
         if missing:
-            yield f"{self.file.path}: has no weights ({format_names(missing)} not found); what does not read them works"
+            yield f"{self.file.path}: has no weights ({format_names(missing)}); what does not read them works"
         if self.file.disorder is not None:
             yield f"{self.file.path}: its nodes are not in topological order; a rewritten model has them sorted"
         if not self.is_ordered:

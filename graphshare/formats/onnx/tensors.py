@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 
+from graphshare.errors import InputError
 from graphshare.files.open_source import describe_file, open_source
 from graphshare.files.paths import is_inside, join
 from graphshare.formats.onnx.protobuf import BYTES, Data, Field, WireError, enum_at, expect, integers_at, once, scan, text_at
@@ -183,7 +184,7 @@ def read_pair(file: OnnxFile, start: int, end: int) -> tuple[str, str]:
 
 
 def _locate_outside(file: OnnxFile, place: TensorPlace, pairs: tuple[tuple[str, str], ...], at: int) -> TensorPlace:
-    """Return the place of data in another file, which must lie in the model's directory and be long enough."""
+    """Return the place of data in another file, which must lie in the model's directory."""
     values = dict(pairs)
     if len(values) < len(pairs):
         raise WireError("external data is described twice", at)
@@ -205,20 +206,27 @@ def _locate_outside(file: OnnxFile, place: TensorPlace, pairs: tuple[tuple[str, 
     if path not in file.sizes:
         file.sizes[path] = _find_size(path, location, at)
     known = file.sizes[path]
-    if known is not None and (offset < 0 or offset + size > known):
-        message = f"external data is at byte {offset:,} of {location!r} with {size:,} bytes; that file has {known:,}"
-        raise WireError(message, at)
+    if offset < 0:
+        raise WireError(f"external data is at byte {offset:,} of {location!r}", at)
+    if known is None:
+        file.missing[path] = "does not exist"
+    elif offset + size > known:
+        file.missing[path] = "is too short"
     return outside
 
 
 def _find_size(path: str, location: str, at: int) -> int | None:
     """Return the size of a file of external data; None where it does not exist, and only its weights are missing."""
-    if is_url(path):
-        return describe_file(path).size
     try:
+        if is_url(path):
+            return describe_file(path).size
         status = os.stat(path)
     except FileNotFoundError:
         return None
+    except InputError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return None
+        raise
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise WireError(f"external data is in {location!r}, which cannot be read: {reason}", at) from None

@@ -123,7 +123,12 @@ def find_refusal(graph: Graph) -> str:
     Raises:
         RefusedError: it takes more time or memory than the limits, or ends its process.
     """
-    return inference.find_refusal(b"".join(_encode_without_data(graph, _DATA).pieces()), _DATA)
+    return inference.find_refusal(encode_without_data(graph), _DATA)
+
+
+def encode_without_data(graph: Graph) -> bytes:
+    """Return a model of which large data is in a file that need not be there."""
+    return b"".join(_encode_without_data(graph, _DATA).pieces())
 
 
 def _find_statement(entry: Entry) -> NamedMessage | None:
@@ -186,7 +191,7 @@ def define_operators(graph: Graph, wanted: Collection[str]) -> Mapping[str, byte
 
 
 def _encode_for_inference(graph: Graph) -> bytes:
-    return b"".join(_encode_without_data(_state_loops(_declare_weights(graph))).pieces())
+    return b"".join(_encode_without_data(_state_loops(declare_weights(graph))).pieces())
 
 
 def _encode_without_data(graph: Graph, location: str = "") -> Message:
@@ -205,7 +210,7 @@ def _encode_without_data(graph: Graph, location: str = "") -> Message:
     return encode_model(graph, encode, find_head_types(graph) if location else EMPTY)
 
 
-def _declare_weights(graph: Graph) -> Graph:
+def declare_weights(graph: Graph) -> Graph:
     """Return a graph of an old version in which initializers are inputs, too: ONNX infers nothing from others there."""
     if get_source(graph).ir_version >= FIRST_CONSTANTS:
         return graph
@@ -261,7 +266,7 @@ def _shrink_tensor(span: Span, name: str | None = None, *, location: str = "", h
 
     Data that is left out, or that the message does not have, is in the file ``location`` if that is given.
     """
-    message, content = Message(), b""
+    message, content, size = Message(), b"", None
     try:
         place = locate_tensor(span.file, span.start, span.end)
         size = data_size(place)
@@ -278,7 +283,7 @@ def _shrink_tensor(span: Span, name: str | None = None, *, location: str = "", h
     if content:
         message.add_bytes(RAW, content)
     elif location and not keeps_data:
-        add_external(message, (location, 0, 0))
+        add_external(message, (location, 0, size or 0))
     return message
 
 

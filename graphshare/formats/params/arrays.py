@@ -101,8 +101,8 @@ class ArrayReader:
             return self  # each file that the records are from is opened when it is first read
         from graphshare.formats.params.format import find_format  # start-up: graphs alone need no parameter format
 
-        if self.file.is_missing:
-            raise InputError(Fault("does not exist", where=self.file.path, hint=WEIGHTS_HINT))
+        if self.file.missing:
+            raise InputError(Fault(self.file.missing, where=self.file.path, hint=WEIGHTS_HINT))
         self._source: ByteSource = reopen_source(self.file.path, self.file.identity, self.file.held)
         try:
             self._chunks: Chunks = find_format(self.file.format).read(self._source)

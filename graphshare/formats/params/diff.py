@@ -44,7 +44,7 @@ class ParameterDiff(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
     """Two parameter files. ``equal`` counts the parameters without a difference. True when anything differs.
 
     ``across`` counts those of unlike dtypes that were compared by value, by the dtype up to whose rounding they may differ.
-    ``missing`` are those whose values are in files that do not exist: they were not compared.
+    ``missing`` are those whose values are in files that do not exist or are too short: they were not compared.
     """
 
     left: str
@@ -85,7 +85,7 @@ def diff_parameters(
 ) -> ParameterDiff:
     """Compare the records of ``right`` with those of ``left``; ``names`` maps a name to its counterparts (by default itself).
 
-    ``chosen`` limits it to these keys. With ``skips_missing`` values in files that do not exist are not compared, and listed;
+    ``chosen`` limits it to these keys. With ``skips_missing`` such values are not compared, and listed;
     else they are refused (InputError). Records without names are paired by position. No more than two pieces of an array are
     in memory.
     """

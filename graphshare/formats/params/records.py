@@ -149,8 +149,8 @@ class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
 
     ``named`` is False for a list without names (and for an empty file, which does not show it). ``trailing`` counts bytes after
     the last name, which MXNet ignores and a rewrite drops; ``reserved`` is the header's unused word, kept by a rewrite.
-    ``held`` are the bytes of a file that cannot be opened again: of a pipe, or unpacked by gzip. ``is_missing`` says that a
-    model names the file, and it does not exist: arrays in it are listed, and cannot be read.
+    ``held`` are the bytes of a file that cannot be opened again: of a pipe, or unpacked by gzip. ``missing`` says why arrays
+    of a file that a model names are listed, and cannot be read: it does not exist, or it is too short.
     """
 
     path: str
@@ -163,7 +163,7 @@ class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
     metadata: dict[str, str] = {}
     identity: Identity = ()
     held: bytes = b""
-    is_missing: bool = False
+    missing: str = ""
 
     def _summary(self) -> str:
         return f"{quote_name(self.shown_path)}, {format_count(len(self.records), 'array')}"
@@ -184,9 +184,14 @@ class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
         return self.size + sum(ranges.values())
 
     def lacks(self, record: Record) -> bool:
-        """Return whether the bytes of a record are in a file that does not exist."""
+        """Return whether the bytes of a record are in a file that does not exist, or is too short."""
         file = self if record.origin is None else record.origin.file
-        return file is not None and file.is_missing
+        return file is not None and bool(file.missing)
+
+    def list_missing(self) -> list[str]:
+        """Return the files that lack bytes of records, each with the reason."""
+        files = [self if record.origin is None else record.origin.file for record in self.records]
+        return list(dict.fromkeys(f"{file.shown_path} {file.missing}" for file in files if file is not None and file.missing))
 
     def by_key(self) -> dict[str, Record]:
         """Return the records by name; of records with one name the last, as ``mx.nd.load`` does."""

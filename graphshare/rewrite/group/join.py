@@ -32,13 +32,14 @@ Output = tuple[int, Entry]
 class Member(msgspec.Struct, frozen=True, eq=False):
     """A graph of the group, with its parameter file where there is one.
 
-    ``prefix`` goes before every name in it; ``label`` is what messages call it.
+    ``prefix`` goes before every name in it; ``label`` is its name in messages, ``alignment`` a change of its operator set.
     """
 
     graph: Graph
     prefix: str = ""
     label: str = ""
     params: ParameterFile | None = None
+    alignment: str = ""
 
     def name(self, node: Node) -> str:
         """Return the name of ``node`` in the result; an unnamed node stays unnamed."""

@@ -105,9 +105,9 @@ def test_a_joined_source_has_what_each_has() -> None:
 def test_what_differs_between_sources_and_is_lost() -> None:
     first = make({"": 17, "a": 1, "c": 3}, {"k": "v", "same": "s", "graphshare.sha256": "1"})
     second = make({"": 16, "a": 1, "b": 2}, {"k": "w", "same": "s", "new": "n", "graphshare.sha256": "2"})
-    hint = "bring them to one version with onnx.version_converter first"
+    hint, other = "`align=True` brings the older model up, with a proof", "export both models with one version of it"
     assert list(first.mismatches(second)) == [("operator set ai.onnx is 17 in one and 16 in the other", hint)]
-    assert list(second.mismatches(make({"b": 3}))) == [("operator set b is 2 in one and 3 in the other", hint)]
+    assert list(second.mismatches(make({"b": 3}))) == [("operator set b is 2 in one and 3 in the other", other)]
     assert list(first.mismatches(first)) == list(first.mismatches(Source())) == []
     assert first.describe() == "ONNX (IR 8, opset ai.onnx 17, a 1, c 3)"
     assert make({}).describe() == "ONNX (IR 8, opset missing)"

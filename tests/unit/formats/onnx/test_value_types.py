@@ -42,15 +42,16 @@ def shrink(source: TensorProto, name: str | None = None, *, location: str = "", 
     return tensor
 
 
-def without(tensor: TensorProto, location: str = "") -> TensorProto:
-    """Return a tensor without data, which is in a file if that is given."""
+def without(tensor: TensorProto, location: str = "", length: int | None = None) -> TensorProto:
+    """Return a tensor without data, which is in a file if that is given, with its length there."""
     left = TensorProto()
     left.CopyFrom(tensor)
     left.ClearField("raw_data")
     left.ClearField("string_data")
     if location:
         left.data_location = TensorProto.EXTERNAL
-        for key, value in (("location", location), ("offset", "0"), ("length", "0")):
+        size = len(tensor.raw_data) if length is None else length
+        for key, value in (("location", location), ("offset", "0"), ("length", str(size))):
             left.external_data.add(key=key, value=value)
     return left
 
@@ -73,4 +74,4 @@ def test_large_data_is_left_out_and_small_data_kept() -> None:
     assert shrink(texts) == without(texts)
     wrong = TensorProto(dims=[2], data_type=1, raw_data=b"abc")
     assert shrink(wrong) == without(wrong)
-    assert shrink(wrong, location="data") == without(wrong, "data")
+    assert shrink(wrong, location="data") == without(wrong, "data", 0)

@@ -1,0 +1,50 @@
+"""``group(align=True)``: older ONNX models for the operator set of the newest, each proved to compute the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphshare.checkpoint.model import Checkpoint, follow_rewrite
+from graphshare.errors import DisprovedError, Fault, RefusedError, UsageError, locate_refusals
+from graphshare.formats.onnx.opset import find_used_version, raise_version
+
+
+def align(sources: Sequence[Checkpoint]) -> list[tuple[Checkpoint, str]]:
+    """Return ``sources`` for the latest version of ONNX's own operators that one of them uses, and how each changed.
+
+    Each model that changes is compared with the original.
+
+    Raises:
+        UsageError: no model is older than another one.
+        RefusedError: ONNX's converter cannot convert a model, of which all operators that it skips are listed; or nothing shows
+            that the result is equal.
+        DisprovedError: a converted model computes something else.
+    """
+    versions = [find_used_version(source.graph) for source in sources]
+    newest = max((version for version in versions if version is not None), default=0)
+    if all(version in (newest, None) for version in versions):
+        raise UsageError(Fault("`align` changes nothing: no ONNX model has an older operator set", hint="leave `align` out"))
+    return [
+        (source, "") if version in (newest, None) else _raise(source, newest)
+        for source, version in zip(sources, versions, strict=True)
+    ]
+
+
+def _raise(source: Checkpoint, version: int) -> tuple[Checkpoint, str]:
+    with locate_refusals(source):
+        result = follow_rewrite(source, raise_version(source.graph, version))
+    old = find_used_version(source.graph)
+    return result, f"operator set {old} became {version}, and the results are equal, {_prove(source, result)}"
+
+
+def _prove(source: Checkpoint, result: Checkpoint) -> str:
+    """Return what is known of a converted model and its original. Raises as :func:`align`."""
+    from graphshare.verification.compare import compare  # start-up: --help must not import numpy
+
+    report = compare(source, result, allow_unsupported=True)
+    if not report:
+        reasons = [text for _, stage in report.list_stages("skipped") if stage.name == "values" for text in stage.details]
+        message = f"its conversion to another operator set is not equal for sure: {'; '.join([report.verdict, *reasons])}"
+        fault = Fault(message, where=source.where, hint="nothing was written; export the model at the later operator set")
+        raise (DisprovedError if report.outcome == "not equal" else RefusedError)(fault)
+    return report.rung

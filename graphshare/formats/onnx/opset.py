@@ -1,0 +1,167 @@
+"""Bring an ONNX graph up to a later version of ONNX's own operators, by ONNX's converter.
+
+The converter sees no large weights, no bodies and no functions. What it leaves alone stays as it was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from msgspec.structs import replace
+
+from graphshare.errors import Fault, InputError, RefusedError, install_command
+from graphshare.formats.onnx.compose import describe_opset, import_opsets, make_operator, set_opsets
+from graphshare.formats.onnx.decode import decode_model, read_opset
+from graphshare.formats.onnx.inference import convert_version, is_installed
+from graphshare.formats.onnx.messages import keep_field, keep_message, rewrite_message
+from graphshare.formats.onnx.protobuf import Message
+from graphshare.formats.onnx.statements import list_functions, list_used_domains, name_function
+from graphshare.formats.onnx.stored import (
+    FIRST_CONSTANTS,
+    FUNCTION,
+    NO_MESSAGES,
+    MemoryFile,
+    Span,
+    TakenNames,
+    find_stored,
+    get_source,
+    list_output_names,
+    replace_stored,
+)
+from graphshare.formats.onnx.value_types import declare_weights, encode_without_data, find_refusal
+from graphshare.ir.graph import Branch, Graph, Node, Rewrite
+from graphshare.ir.rebuild import rebuild, rebuild_graph, relink_all, rename_node
+from graphshare.ir.walk import iter_graphs
+from graphshare.onnx_ops.operators import DEPRECATED, MOVED, find_meaning
+
+_EXPORT = "export the model at operator set {}"
+_FUNCTION_OPSET = 9  # field of a FunctionProto
+_BODIES = "graphshare.bodies"
+"""The domain of the operators that stand for those with bodies while the converter works."""
+
+
+def find_used_version(graph: Graph) -> int | None:
+    """Return the version of ONNX's own operators that a graph is written for; None where it uses none of them."""
+    return get_source(graph).opsets.get("") if "" in list_used_domains(graph, list_functions(graph)) else None
+
+
+def raise_version(graph: Graph, version: int) -> Rewrite:
+    """Return a graph for a later version of ONNX's own operators.
+
+    Raises:
+        RefusedError: the converter is not installed, refuses the model or makes an invalid one; or it would leave operators in
+            bodies or functions that mean something else in the later version; all of these are listed.
+    """
+    if not is_installed():
+        raise RefusedError(Fault("ONNX's converter is needed to align operator sets", hint=install_command("onnx")))
+    if faults := list(_find_unconverted(graph, version)):
+        raise RefusedError(faults)
+    source = get_source(graph)
+    plain = replace(source, fields=tuple([field for field in source.fields if field[0] != FUNCTION]))
+    plain_graph, _ = rebuild_graph(replace(graph, source=import_opsets(plain, {_BODIES: 1})), _hide_bodies)
+    try:
+        converted = decode_model(MemoryFile(convert_version(encode_without_data(declare_weights(plain_graph)), version)))
+    except InputError as error:
+        message = f"ONNX's converter to version {version}: {error.faults[0].message}"
+        raise RefusedError(Fault(message, hint=_EXPORT.format(version))) from None
+    rewrite = _restore(graph, converted, version)
+    refusal = find_refusal(rewrite.graph)
+    if refusal and not find_refusal(graph):
+        raise RefusedError(Fault(f"after its conversion ONNX's checker refuses it: {refusal}", hint=_EXPORT.format(version)))
+    return rewrite
+
+
+def _find_unconverted(graph: Graph, version: int) -> Iterator[Fault]:
+    """Yield the operators in bodies and functions that change their meaning or their inputs up to a version."""
+    old = get_source(graph).opsets.get("", version)
+    inner = [("operators with bodies", old, [Graph(tuple([node for node in graph.nodes if node.subgraphs]), ())])]
+    inner.append(("a body", old, list(iter_graphs(graph))[1:]))
+    for key, stored in list_functions(graph).items():
+        own = old if stored.function is None else stored.function.opsets.get("", old)
+        inner.append((f"function {name_function(key)}", own, list(iter_graphs(Graph(stored.nodes, ())))))
+    for where, own, graphs in inner:
+        for node in [node for each in graphs for node in each.nodes if _changes(node, own, version)]:
+            message = f"{node.op} in {where} changed after operator set {own}, and ONNX's converter does not go there"
+            yield Fault(message, node=node.name, hint=_EXPORT.format(version))
+
+
+def _changes(node: Node, old: int, new: int) -> bool:
+    if not node.op or node.details.domain:
+        return False
+    changes = (MOVED.get(node.op, (0,))[0], DEPRECATED.get(node.op, 0))
+    return find_meaning(node.op, old)[0] != find_meaning(node.op, new)[0] or any(old < first <= new for first in changes)
+
+
+def _hide_bodies(node: Node) -> Node:
+    """Return an operator that the converter does not know in the place of one with bodies, with what they capture."""
+    if not node.subgraphs:
+        return node
+    return replace(make_operator(node.op, node.details.outputs, label=node.details.label, domain=_BODIES), inputs=node.inputs)
+
+
+def _restore(graph: Graph, converted: Graph, version: int) -> Rewrite:
+    """Return the converted graph with the nodes of the original that are the same, and all of its other messages."""
+    originals = {node.name: node for node in graph.nodes}
+    names = _name_new(converted, originals)
+    twins: dict[Node, Node] = {}
+
+    def change(node: Node) -> Node:
+        twin = originals.get(node.name)
+        if twin is None:
+            return replace_stored(rename_node(node, names[node]), values=NO_MESSAGES)  # the converter states wrong ranks
+        twins[twin] = node
+        if _is_same(node, twin):
+            return replace(twin, inputs=node.inputs)
+        label = node.details.label or twin.details.label
+        node = replace(node, details=replace(node.details, label=label))
+        return replace_stored(node, values=find_stored(twin.details).values)
+
+    images = rebuild(converted.nodes, change)
+    kept = {twin: images[node] for twin, node in twins.items()}
+    left = [node for node in graph.nodes if not node.op and node not in kept]  # inputs and weights that nothing reads
+    kept |= {node: node for node in left}
+    source = set_opsets(get_source(graph), {"": version})
+    fields = [(number, _raise_function(span, version) if number == FUNCTION else span) for number, span in source.fields]
+    if source.ir_version < FIRST_CONSTANTS:  # before, the initializers that the converter adds would have to be inputs
+        ir_version = Message()
+        ir_version.add_integer(1, FIRST_CONSTANTS)
+        fields = [(1, keep_message(ir_version)), *(field for field in fields if field[0] != 1)]
+        source = replace(source, ir_version=FIRST_CONSTANTS)
+    source = replace(source, fields=tuple(fields), nodes=(), heads=())
+    nodes = (*left, *images.values())
+    return Rewrite(Graph(nodes, relink_all(converted.heads, images), graph.attrs, source), (Branch("", graph, kept),))
+
+
+def _raise_function(field: Span, version: int) -> Span:
+    """Return the field of a function whose operators mean the same in a version, which it imports; ONNX demands that of all."""
+
+    def change(span: Span) -> Message | bytes:
+        domain, _ = read_opset(span.file, span.start, span.end)
+        return span.read() if domain else describe_opset("", version)
+
+    return keep_field(FUNCTION, rewrite_message(field.open_field()[1], {_FUNCTION_OPSET: change}))
+
+
+def _is_same(node: Node, twin: Node) -> bool:
+    """Return whether the converter left an operator alone; it looks at no other domain, at no body and at no constant."""
+    if not twin.op or twin.subgraphs or twin.details.domain or twin.op == node.op == "Constant":
+        return True
+    a, b = node.details, twin.details
+    is_alike = node.op == twin.op and (a.domain, a.absent) == (b.domain, b.absent)
+    return is_alike and len(node.inputs) == len(twin.inputs) and a.values == b.values
+
+
+def _name_new(converted: Graph, originals: Mapping[str, Node]) -> dict[Node, str]:
+    """Return names for the nodes that the converter added: that of the value that they are for, and their operator."""
+    taken = TakenNames(name for node in converted.nodes for name in list_output_names(node))
+    readers: dict[Node, Node] = {}
+    for node in converted.nodes:
+        for entry in node.inputs:
+            readers.setdefault(entry.node, node)
+    names: dict[Node, str] = {}
+    for node in reversed(converted.nodes):
+        if node.name not in originals:
+            reader = readers.get(node)
+            base = names.get(reader, reader.name) if reader is not None else node.name
+            names[node] = taken.take(f"{base}_{node.op.lower() or 'constant'}")
+    return names
