@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import msgspec
 
 from graphshare.analysis.name_lists import internals, output_name
 from graphshare.api.group import group
+from graphshare.api.stated_types import find_untyped, parse_types, refuse_types, state_untyped
 from graphshare.arguments import Natural
 from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
@@ -15,7 +17,7 @@ from graphshare.checkpoint.parameters import check_belongs
 from graphshare.differences.diff import diff
 from graphshare.errors import BUG, Fault, SelfCheckError, UsageError, locate_refusals
 from graphshare.formats.params.lookup import RecordsByName
-from graphshare.ir.graph import Node
+from graphshare.ir.graph import Graph, Node
 from graphshare.rewrite.extract import extract_entries
 from graphshare.rewrite.split import Crossing, extract_parts, split_at, split_evenly
 from graphshare.text.summary import ShortRepr
@@ -35,16 +37,18 @@ class Splitting(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     unused: tuple[str, ...]
 
 
-def split(model: Model, *, at: Names = (), into: Natural | None = None) -> Splitting:
+def split(model: Model, *, at: Names = (), into: Natural | None = None, types: Mapping[str, str] | None = None) -> Splitting:
     """Divide a model into parts that compute it one after the other.
 
     Each name of ``at`` is a value (as for :func:`extract`) that ends a part, from the inputs on; the last part has the rest.
     Or ``into`` is a number of parts, whose weights are about equal. Values that later parts read are outputs of the part that
     computes them and inputs of those, under their names; a part may read one of any part before it. Bodies and functions stay
-    whole, and each part has the weights that it reads. The parts are joined in memory and compared with the model.
+    whole, and each part has the weights that it reads. The parts are joined in memory and compared with the model. A value that
+    crosses needs a type: where neither the file states it nor ONNX infers it, it is the one in ``types``
+    (``{"gelu": "float32[n,3]"}``), else the dtype and the rank that onnxruntime computes for drawn inputs.
 
     Raises:
-        UsageError: neither or both of ``at`` and ``into`` are given.
+        UsageError: neither or both of ``at`` and ``into`` are given; a type is malformed, or of a value whose type is known.
         RefusedError: a name is not in the graph, a part would have no operator, or the type of a value that crosses is not
             known; all are listed.
         SelfCheckError: the parts are not the model.
@@ -53,16 +57,20 @@ def split(model: Model, *, at: Names = (), into: Natural | None = None) -> Split
     if bool(names) == (into is not None):
         raise UsageError(Fault("a split takes `at` or `into`", hint="name values with `at`, or give `into` a number of parts"))
     source = as_checkpoint(model)
-    graph = source.graph
     with locate_refusals(source):
-        check_belongs(source.parameter_file, graph)
+        check_belongs(source.parameter_file, source.graph)
         records = None if source.parameter_file is None else RecordsByName(source.parameter_file)
 
         def measure(node: Node) -> int:
             record = None if records is None else records.of(node)
             return 0 if record is None else record.data_size
 
-        divided = extract_parts(graph, split_at(graph, names) if into is None else split_evenly(graph, into, measure))
+        def place(graph: Graph) -> dict[Node, int]:
+            return split_at(graph, names) if into is None else split_evenly(graph, into, measure)
+
+        source = _state_crossing(source, place(source.graph), types or {})
+        graph = source.graph
+        divided = extract_parts(graph, place(graph))
     parts = tuple(follow_rewrite(source, rewrite, drop_unused=True) for rewrite in divided.rewrites)
     crossing = {each.name for each in divided.crossings}
     free = Counter(n.name for part in parts for n in part.graph.variables() if not _is_weight(part, n))
@@ -72,6 +80,17 @@ def split(model: Model, *, at: Names = (), into: Natural | None = None) -> Split
     splitting = Splitting(parts, divided.crossings, inputs, outputs, unused)
     _prove(source, splitting)
     return splitting
+
+
+def _state_crossing(source: Checkpoint, places: Mapping[Node, int], types: Mapping[str, str]) -> Checkpoint:
+    """Return the model, which states the types of the values that cross between parts where nothing else tells them."""
+    refuse_types(source.graph, types)
+    read = [(entry, place) for node, place in places.items() for entry in node.inputs if entry.node.op]
+    crossing = {(e.node, e.index): e for e, place in read if places.get(e.node, place) != place}
+    untyped = find_untyped(source.graph, [*crossing.values()])
+    stated = parse_types(types, [(output_name(entry), entry) for entry in untyped], "a value that crosses")
+    rewrite = state_untyped(source, source.graph, untyped, stated)
+    return source if rewrite is None else follow_rewrite(source, rewrite)
 
 
 def _is_weight(part: Checkpoint, node: Node) -> bool:

@@ -439,3 +439,18 @@ def test_a_weight_that_its_file_declares_with_an_open_size_is_drawn_without_a_co
     answer = in_process("draw", path, "--to", "svg", "-o", tmp_path / "m.svg")
     assert answer.returncode == 0, answer.stderr
     assert "? weights" in (tmp_path / "m.svg").read_text()
+
+
+def test_parts_of_a_split_have_the_rank_of_the_runtime_or_the_type_that_is_stated(tmp_path: Path) -> None:
+    path = fused(tmp_path)
+    for number, (types, shape) in enumerate([({}, [0, 0]), ({"g": "float32[n,4]"}, ["n", 4])]):
+        first, second = gs.split(path, at="g", types=types).parts
+        assert read_dtype(save(first, tmp_path / f"{number}-1.onnx").graph.output[0]) == (FLOAT, shape)
+        assert read_dtype(save(second, tmp_path / f"{number}-2.onnx").graph.input[0]) == (FLOAT, shape)
+    with pytest.raises(gs.UsageError, match="'y' is not a value that crosses without a type"):
+        gs.split(path, at="g", types={"y": "float32[n,4]"})
+    nodes = [helper.make_node("Odd", ["x"], ["odd"], domain="own"), helper.make_node("Relu", ["odd"], ["y"])]
+    odd = write(tmp_path / "odd.onnx", nodes, [value("y")])
+    with pytest.raises(RefusedError, match="its type is unknown"):
+        gs.split(odd, at="odd")
+    assert len(gs.split(odd, at="odd", types={"odd": "float32[2,4]"}).parts) == 2

@@ -37,12 +37,20 @@ EXAMPLES = {
 @options.params
 @click.option("--at", metavar="NAME", multiple=True, help="End a part with this value or node, from the inputs on.")
 @click.option("--into", type=click.IntRange(min=2), metavar="N", help="Make N parts, whose weights are about equal.")
+@options.types("a value that crosses")
 @click.option("-o", "--out", metavar="DIR", required=True, help="Folder of the parts.")
 @options.format_
 @options.max_memory
 @options.time_limit
 def command(
-    graph: str, epoch: int | None, params: str | None, at: tuple[str, ...], into: int | None, out: str, format_: str
+    graph: str,
+    epoch: int | None,
+    params: str | None,
+    at: tuple[str, ...],
+    into: int | None,
+    types: dict[str, str],
+    out: str,
+    format_: str,
 ) -> None:
     """Divide a model into parts that compute it one after the other.
 
@@ -53,7 +61,7 @@ def command(
     """
     model = load(graph, epoch=epoch, params=params)
     warn(notes_on(model.parameter_file, model.graph))
-    result = split(model, at=at, into=into)
+    result = split(model, at=at, into=into, types=types)
     stem = find_stem_name(graph) or "part"
     paths = [join(out, f"{stem}-{number}") for number in range(1, len(result.parts) + 1)]
     with make_folder(out):
