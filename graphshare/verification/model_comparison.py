@@ -44,13 +44,13 @@ from graphshare.verification.inputs import Draw, Drawer, NodePair, choose_by_nam
 from graphshare.verification.noise import allow_noise, move_weights
 from graphshare.verification.pairing import ModelPairs, find_changes, pair_models
 from graphshare.verification.region import RegionReport
+from graphshare.verification.region_stages import add_regions
 from graphshare.verification.regions import Departure, Judge, tolerate_region
 from graphshare.verification.report import (
     OTHER_MODEL,
     BranchReport,
     Report,
     Stage,
-    add_regions,
     engine_stage,
     exact_stage,
     layer_stage,

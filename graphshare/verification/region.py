@@ -125,3 +125,33 @@ def judge_region(cone: Cone, value: Any, wanted: Any, tolerance: Tolerance) -> R
     return msgspec.structs.replace(
         make_region(cone), comparison=comparison, of_largest=of_largest, tolerance=tolerance.of_largest
     )
+
+
+def group_regions(rounds: Sequence[RegionReport]) -> list[list[Region]]:
+    """Return the regions of all runs: for each what became of it in every run."""
+    groups: dict[object, list[Region]] = {}
+    for region in (region for each in rounds for region in each.regions):
+        groups.setdefault((region.place, region.ends), []).append(region)
+    return list(groups.values())
+
+
+def rank_region(region: Region) -> tuple[int, float, bool]:
+    """Return how much a run says: 0 without a judgement, 1 where both sides are equal, 2 where they depart; then how far."""
+    if region.comparison is None:
+        return int(bool(region)), 0.0, False
+    return (1, region.of_largest or 0.0, not region.comparison.identical) if region else (2, 0.0, False)
+
+
+def merge_rounds(rounds: Sequence[RegionReport]) -> tuple[list[Region], list[Region], list[Region]]:
+    """Return the regions that no run judged, those that are equal and those that depart, each as the run that says most."""
+    by_rank: tuple[list[Region], list[Region], list[Region]] = [], [], []
+    for group in group_regions(rounds):
+        region = max(group, key=rank_region)
+        by_rank[rank_region(region)[0]].append(region)
+    return by_rank
+
+
+def name_end(region: Region) -> str:
+    """Return the name of the first value that a region computes, on both sides, and the body that it is in."""
+    name = " and ".join(dict.fromkeys(region.ends[0]))
+    return f"{name} in {region.place}" if region.place else name
