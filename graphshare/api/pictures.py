@@ -129,6 +129,11 @@ def _mark_values(report: Report, side: AnnotatedGraph) -> Iterator[tuple[Node, s
 
 
 def _describe_region(region: Region) -> str:
+    text = _describe_judgement(region)
+    return f"{text}; {region.note}" if region.note else text
+
+
+def _describe_judgement(region: Region) -> str:
     ends = " and ".join(dict.fromkeys(region.ends[0]))
     if region.is_weighed:
         return f"{ends}: by weights, {region.steps:.1f} steps"

@@ -203,7 +203,7 @@ def leave_drawn_regions(report: RegionReport, drawing: Collection[Node]) -> Regi
         operators = [(each.op, each.name) for each in (*region.nodes, *region.other_nodes)]
         reason = next((reasons[each] for each in operators if each in reasons), "")
         if reason:
-            region = msgspec.structs.replace(region, comparison=None, reason=reason, hidden="", steps=None, unlike="")
+            region = msgspec.structs.replace(region, comparison=None, reason=reason, hidden="", steps=None, unlike="", note="")
         regions.append(region)
     return msgspec.structs.replace(report, regions=tuple(regions))
 

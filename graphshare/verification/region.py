@@ -53,7 +53,8 @@ class Region(msgspec.Struct, frozen=True):
     ``tolerance`` is what was allowed of that number; ``reason`` is why nothing was compared, ``place`` the body that it is in.
     ``hidden`` is what equal values do not show, in words, and ``switches`` are the names of Ifs of which at most one body was
     compared. ``steps`` is how far the weights of both sides are apart where these decide, for every input; where they are too
-    far apart, ``unlike`` says in words which.
+    far apart, ``unlike`` says in words which. ``note`` says where both sides
+    part, far from the values that they agree on.
     """
 
     ends: tuple[tuple[str, str], ...]
@@ -68,6 +69,7 @@ class Region(msgspec.Struct, frozen=True):
     switches: tuple[str, ...] = ()
     steps: float | None = None
     unlike: str = ""
+    note: str = ""
 
     def __bool__(self) -> bool:
         return (self.steps is not None if self.comparison is None else bool(self.comparison)) and not self.unlike

@@ -27,8 +27,19 @@ def region_stage(rounds: Sequence[RegionReport]) -> Stage:
     details = [text for region in wrong[:1] for text in _describe_region(region)]
     if len(wrong) > 1:
         details.append(f"and {len(wrong) - 1} more (--format json lists all)")
+    details += _list_notes(rounds)
     verdict: Verdict = "fails" if departed else "unknown" if unjudged else "holds"
     return Stage("regions", verdict, ", ".join(parts), tuple(details))
+
+
+def _list_notes(rounds: Sequence[RegionReport]) -> Iterator[str]:
+    """Yield where regions that are equal on all values that they were given part on others."""
+    named = {name_end(region): region for group in group_regions(rounds) for region in group if region.note}
+    # What is hidden has a stage of its own.
+    notes = [f"{name}: {region.note}" for name, region in named.items() if not region.hidden]
+    yield from notes[:_SHOWN]
+    if len(notes) > _SHOWN:
+        yield f"and {len(notes) - _SHOWN} more such notes (--format json lists all)"
 
 
 def _count_near(near: Sequence[Region]) -> Iterator[str]:
@@ -69,7 +80,7 @@ def _list_hidden(rounds: Sequence[RegionReport]) -> Iterator[Stage]:
         judged = [region for region in group if region.comparison is not None]
         # One round that was not blind to the change is enough.
         if judged and all(region.hidden for region in judged):
-            hidden.append(f"{name_end(judged[0])}: {judged[0].hidden}")
+            hidden.append(f"{name_end(judged[0])}: {'; '.join(filter(None, (judged[0].hidden, judged[0].note)))}")
         switches.update(dict.fromkeys(name for region in judged for name in region.switches))
     unreached = [
         f"{name!r}: one of its bodies was compared with nothing"

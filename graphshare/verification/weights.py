@@ -113,7 +113,7 @@ class Weigher:
 
             def find(place: int, entries: Sequence[Entry | None] = entries) -> Constant | None:
                 entry = entries[place] if place < len(entries) else None
-                return None if entry is None else self._find_constant(side, entry)
+                return None if entry is None else self.find_constant(side, entry)
 
             step, rank = form.read_step(node, operands, find), _find_rank(self._sides[side], node)
             source = None if step is None else operands[step.source]
@@ -141,7 +141,7 @@ class Weigher:
             return table.number("input", (key[1][0], "float"))
         return find_term(terms, entry)
 
-    def _find_constant(self, side: int, entry: Entry) -> Constant | None:
+    def find_constant(self, side: int, entry: Entry) -> Constant | None:
         """Return a constant of floats that a side reads; None for any other value."""
         place, terms = get_place(entry), self._plan.terms[side]
         if place not in terms.terms or place in self._fed:
