@@ -141,6 +141,8 @@ def _describe_judgement(region: Region) -> str:
         return f"{ends}: {region.reason}"
     if region.unlike and region.comparison:
         return f"{ends}: {region.unlike}"
+    if region.one_step:
+        return f"{ends}: at most one step apart"
     if region and region.comparison.identical:
         return f"{ends}: bit for bit"
     far = "" if region.of_largest is None else f"{region.of_largest:.2g} of the largest number, {region.tolerance:.2g} allowed"

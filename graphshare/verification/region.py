@@ -54,7 +54,7 @@ class Region(msgspec.Struct, frozen=True):
     ``hidden`` is what equal values do not show, in words, and ``switches`` are the names of Ifs of which at most one body was
     compared. ``steps`` is how far the weights of both sides are apart where these decide, for every input; where they are too
     far apart, ``unlike`` says in words which. ``note`` says where both sides
-    part, far from the values that they agree on.
+    part, far from the values that they agree on. With ``one_step`` a few quantized numbers are one step apart.
     """
 
     ends: tuple[tuple[str, str], ...]
@@ -70,6 +70,7 @@ class Region(msgspec.Struct, frozen=True):
     steps: float | None = None
     unlike: str = ""
     note: str = ""
+    one_step: bool = False
 
     def __bool__(self) -> bool:
         return (self.steps is not None if self.comparison is None else bool(self.comparison)) and not self.unlike

@@ -47,7 +47,10 @@ def _count_near(near: Sequence[Region]) -> Iterator[str]:
     weighed = [region.steps or 0.0 for region in near if region.is_weighed]
     if weighed:
         yield f"{format_count(len(weighed), 'region')} by weights (at most {max(weighed):.1f} steps)"
-    sampled = [rank_region(region) for region in near if not region.is_weighed]
+    stepped = [region for region in near if region.one_step]
+    if stepped:
+        yield f"{format_count(len(stepped), 'region')} at most one step apart"
+    sampled = [rank_region(region) for region in near if not region.is_weighed and not region.one_step]
     if sampled:
         _, distances, differ = zip(*sampled, strict=True)
         how = f"within {max(distances):.1g} of the largest number" if any(differ) else "bit for bit"

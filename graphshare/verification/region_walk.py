@@ -30,6 +30,7 @@ from graphshare.verification.moved_names import find_equal, find_moved
 from graphshare.verification.noise import allow_share
 from graphshare.verification.other_inputs import HIDDEN, Trial, has_other_values, is_alike, is_on_grid, only_moves
 from graphshare.verification.parts import ModelValues, Part, compute_part, is_array
+from graphshare.verification.quantized import reads_same_integers, rounds_apart, weigh_integers
 from graphshare.verification.region import BodyJudge, Feeds, Region, RegionReport, judge_region, make_region
 from graphshare.verification.region_plan import (
     FLOATS,
@@ -239,7 +240,7 @@ class RegionWalk:
         for cone in self.plan.cones:
             if all(get_places(end) in self._judged for end in cone.ends):
                 continue
-            weighed = weigher.weigh(cone)
+            weighed = weigher.weigh(cone) or weigh_integers(weigher, cone)
             if weighed is None:
                 continue
             # Unlike weights may be those of two values that are not meant to be one, and a run shows what types do not.
@@ -352,7 +353,11 @@ class RegionWalk:
         if len(dtypes) == 2 and dtypes <= FLOATS and self.plan.right.key(end[1])[0] == "cut":
             raise _Contradiction(PlanChanges(dtypes={get_place(end[0]): str(right.dtype)}))
         wanted, value = values[source], values[1 - source]
-        region = judge_region(cone, value, wanted, allow_share(self._tolerate(wanted, value), end))
+        tolerance = allow_share(self._tolerate(wanted, value), end)
+        region = judge_region(cone, value, wanted, tolerance)
+        if not region and rounds_apart(value, wanted, end) and reads_same_integers(self._weigher, cone):
+            region = judge_region(cone, value, wanted, msgspec.structs.replace(tolerance, atol=1.0))
+            region = msgspec.structs.replace(region, one_step=True)
         # Callers get outputs by name, so these must not move; an inner name may stand for another value.
         if are_arrays and not region and source == 0 and not self._planner.is_head(end):
             moved = find_moved(self._planner, self.plan, self.draws[number], cone, end, values, self._tolerate)

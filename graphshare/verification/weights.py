@@ -141,8 +141,8 @@ class Weigher:
             return table.number("input", (key[1][0], "float"))
         return find_term(terms, entry)
 
-    def find_constant(self, side: int, entry: Entry) -> Constant | None:
-        """Return a constant of floats that a side reads; None for any other value."""
+    def find_constant(self, side: int, entry: Entry, dtypes: Sequence[str] = WEIGHT_DTYPES) -> Constant | None:
+        """Return a constant of some dtypes, by default of floats, that a side reads; None for any other value."""
         place, terms = get_place(entry), self._plan.terms[side]
         if place not in terms.terms or place in self._fed:
             return None
@@ -151,7 +151,7 @@ class Weigher:
         computed = self._sides[side].facts.computed.get(place) or (None if form is None else form.read_number(term))
         if computed is not None:
             dtype, shape, data = computed
-            is_weight = dtype in WEIGHT_DTYPES
+            is_weight = dtype in dtypes
             return Constant(term, dtype, shape, name, lambda: np.frombuffer(data, dtype).reshape(shape)) if is_weight else None
         records = self._records[side]
         record = None if records is None or terms.key(entry)[0] != "constant" else records.of(entry.node)
@@ -162,7 +162,7 @@ class Weigher:
             with ArrayReader(records.file) as reader:
                 return reader.read(record)
 
-        return Constant(term, record.dtype, tuple(record.shape), name, read) if record.dtype in WEIGHT_DTYPES else None
+        return Constant(term, record.dtype, tuple(record.shape), name, read) if record.dtype in dtypes else None
 
 
 def _find_rank(side: AnalyzedModel, node: Node) -> int | None:
