@@ -44,9 +44,13 @@ _RANGES = {
 """The least and the largest number of operators that make no others: none beyond them reaches a region."""
 _DECADES = np.arange(-6, 6.01, 0.125)
 """Powers of ten of the numbers that are tried: beyond them a square of a square is infinite in float32."""
+_COARSE = np.array([1e2, 1.0, 1e4, 1e1, 1e6, 1e-3])
+"""Numbers of all magnitudes, for arrays of few elements."""
 _STEPS = np.arange(0.25, 4, 0.5)
 """Numbers between the integers and halves that a Round or a Floor changes at."""
-_BENDS, _FEW, _RUNS = 12, 8, 16
+_ENOUGH, _MOST = 1 << 9, 1 << 16
+"""The least elements of an array that has room for all numbers, and the most that are compared."""
+_BENDS, _FEW, _RUNS = 12, 8, 64
 """How many numbers of constants are combined, the most elements of such a constant, and how often small arrays are computed."""
 
 
@@ -67,6 +71,8 @@ def describe_departure(trials: Sequence[Trial], constants: Iterable[Constant]) -
     The trials are those of one region on several inputs, ``constants`` those that it reads.
     """
     trial = trials[-1]
+    if not {node.op for node in chain(*trial.cone.sides)} <= _BY_ELEMENT:
+        return ""
     try:
         parts = trial.choose_own_parts()
         nodes = [node for node in chain(*(part.nodes for part in parts)) if node.op]
@@ -97,7 +103,7 @@ def _describe(trial: Trial, departure: _Departure, ranges: dict[Key, tuple[Any, 
 
 
 def _list_points(nodes: Sequence[Node], constants: Iterable[Constant]) -> Array:
-    """Return the numbers to try, those around the bends of the operators first."""
+    """Return the numbers to try: first a few of all magnitudes, then those around the bends of the operators."""
     bends = dict.fromkeys(chain(_list_attributes(nodes), _list_numbers(constants)))
     few = [number for number in bends if np.isfinite(number) and number][:_BENDS]
     # A Clip behind an Add bends at the difference of both numbers, one behind a Mul at their quotient.
@@ -106,7 +112,7 @@ def _list_points(nodes: Sequence[Node], constants: Iterable[Constant]) -> Array:
     beyond = np.concatenate([sorted_bends * 1.125, sorted_bends * 0.875, (sorted_bends[1:] + sorted_bends[:-1]) / 2])
     magnitudes = 10.0**_DECADES
     near = np.concatenate([sorted_bends, beyond, _STEPS])
-    points = np.concatenate([near, -near, magnitudes, -magnitudes])
+    points = np.concatenate([_COARSE, -_COARSE, near, -near, magnitudes, -magnitudes])
     return points[np.sort(np.unique(points, return_index=True)[1])]
 
 
@@ -131,34 +137,49 @@ def _list_departures(
     known = trial.compute(sides[0], seen)
     operators = {key: None if isinstance(key, str) else trial.plan.entries[0][key].node.op for key in keys}
     ranges = {key: _RANGES.get(op or "", (-np.inf, np.inf)) for key, op in operators.items()}
-    for drawn in _draw_far(seen, ranges, points):
+    longer = _lengthen(seen)
+    # Constants may fit no other size.
+    values = longer if all(trial.compute(side, longer) for side in sides) else seen
+    for drawn in _draw_far(values, ranges, points):
         ends = [trial.compute(side, drawn) for side in sides]
         if not known or not all(ends):
             continue
-        for number, first in enumerate(known):
-            apart = _find_apart(trial, sides, drawn, [own[number] for own in ends], number, first)
-            wrong = np.flatnonzero(apart)
-            numbers = np.stack([np.broadcast_to(drawn[key], apart.shape).reshape(-1)[wrong].astype(np.float64) for key in keys])
-            if wrong.size:
+        for number, (first, *both) in enumerate(zip(known, *ends, strict=False)):
+            apart = _find_apart(trial, sides, drawn, both, number, first)
+            numbers = np.stack([_sample(np.broadcast_to(drawn[key], both[0].shape))[apart] for key in keys])
+            if numbers.size:
                 least = int(np.argmin(abs(numbers).max(axis=0)))
                 yield _Departure(dict(zip(keys, numbers[:, least].tolist(), strict=True)))
 
 
+def _lengthen(seen: Values) -> Values:
+    """Return values with more elements on the first axis, where they have few of one number of axes; else the same."""
+    rank = max(array.ndim for array in seen.values())
+    count = -(-_ENOUGH // max(array.size for array in seen.values()))
+    if not rank or count < 2:
+        return seen
+    return {
+        key: np.resize(array, (array.shape[0] * count, *array.shape[1:])) if array.ndim == rank and array.size else array
+        for key, array in seen.items()
+    }
+
+
 def _find_apart(trial: Trial, sides: Sequence[Side], drawn: Values, values: Sequence[Array], number: int, seen: Array) -> Array:
-    """Return at which elements an end is farther apart on both sides than its tolerance, and than either is from itself.
+    """Return which elements of an end are farther apart on both sides than its tolerance, and than either is from itself.
 
     The tolerance is that of the element, and of the largest one on the values ``seen``: what is rounded on the way to a small
     number may have been as large as that.
     """
     tolerance = allow_share(trial.tolerate(*values), trial.cone.ends[number])
-    sizes = np.maximum(*(np.nan_to_num(abs(_widen(each)), posinf=0) for each in values))
+    numbers = [_sample(value) for value in values]
+    sizes = np.maximum(*(np.nan_to_num(abs(each), posinf=0) for each in numbers))
     limit = np.maximum(tolerance.find_limit(seen), max(tolerance.rtol, tolerance.of_largest) * sizes)
-    apart = _measure(*values)
+    apart = _measure(*numbers)
     if (apart > limit).any():
         for again in shake(drawn):
-            for side, value in zip(sides, values, strict=True):
-                own = trial.compute(side, again)
-                limit = np.maximum(limit, _measure(value, own[number]) if own else np.inf)
+            for side, own in zip(sides, numbers, strict=True):
+                ends = trial.compute(side, again)
+                limit = np.maximum(limit, _measure(own, _sample(ends[number])) if ends else np.inf)
     wrong: Array = apart > limit
     return wrong
 
@@ -172,25 +193,26 @@ def _draw_far(seen: Values, ranges: Mapping[Key, tuple[float, float]], points: A
         for chosen in [*([key] for key in keys if len(keys) > 1), keys]:
             far = {}
             for number, key in enumerate(chosen):
-                wide = widen(seen[key])
-                most = float(np.sqrt(np.finfo(wide.dtype).max))
-                # Other steps through the numbers for each start: they meet in many pairs.
-                at = (np.arange(wide.size) + run * size) * (1 + 6 * number)
+                wide = widen(seen[key][:0] if seen[key].ndim else seen[key]).dtype
+                most = float(np.sqrt(np.finfo(wide).max))
                 low, high = max(ranges[key][0], -most), min(ranges[key][1], most)
-                numbers = np.clip(points, low, high)[at % len(points)].reshape(wide.shape)
-                far[key] = numbers.astype(wide.dtype).astype(seen[key].dtype, copy=False)
+                # Other steps through the numbers for each start: they meet in many pairs.
+                order = (np.arange(len(points)) + run * size) * (1 + 6 * number) % len(points)
+                numbers = np.clip(points, low, high)[order].astype(wide).astype(seen[key].dtype, copy=False)
+                far[key] = np.resize(numbers, seen[key].shape)
             yield {**seen, **far}
 
 
-def _widen(array: Array) -> Array:
-    return widen(array).astype(np.float64)
+def _sample(array: Array) -> Array:
+    """Return numbers of an array as float64, of many elements as many as there are places to try."""
+    places = np.unique(np.linspace(0, array.size - 1, min(array.size, _MOST)).astype(np.int64))
+    return widen(array[np.unravel_index(places, array.shape)] if array.ndim else array.reshape(1)).astype(np.float64)
 
 
 def _measure(wanted: Array, value: Array) -> Array:
     """Return how far each number is from the one wanted: infinitely where one of both is finite alone, else at most so."""
-    a, b = _widen(wanted), _widen(value)
     with np.errstate(invalid="ignore"):
-        apart = abs(a - b)
-    finite = np.isfinite(a), np.isfinite(b)
+        apart = abs(wanted - value)
+    finite = np.isfinite(wanted), np.isfinite(value)
     # Where both overflow, or are no numbers, they may do it in unlike ways.
     return np.where(finite[0] & finite[1], apart, np.where(finite[0] | finite[1], np.inf, 0.0))

@@ -44,12 +44,12 @@ _HARD: Sequence[Node] = [
 ]
 
 
-def write(*sides: Sequence[Node]) -> list[onnx.ModelProto]:
+def write(*sides: Sequence[Node], shape: Sequence[int] = (2, 2, 4)) -> list[onnx.ModelProto]:
     """Return both models, each with the numbers that it reads."""
     models = []
     for nodes in sides:
         read = {name for _, inputs, _, _ in nodes for name in inputs.split()}
-        models.append(build(nodes, {name: array for name, array in _NUMBERS.items() if name in read}, [2, 2, 4]))
+        models.append(build(nodes, {name: array for name, array in _NUMBERS.items() if name in read}, shape))
     return models
 
 
@@ -68,7 +68,7 @@ DEPARTING: Mapping[str, tuple[Sequence[Node], Sequence[Node], str]] = {
     "two values": (
         [*_PAIR, ("Exp", "p", "e", {}), ("Exp", "x", "f", {}), ("Mul", "e f", "g", {}), ("Log", "g", "y", {})],
         [*_PAIR, ("Add", "p x", "y", {})],
-        "departs at 'p' -56.2 and 'x' -75",
+        "departs at 'p' 100 and 'x' 0.126",
     ),
 }
 SILENT: Mapping[str, tuple[Sequence[Node], Sequence[Node]]] = {
@@ -120,6 +120,14 @@ def test_a_true_rewrite_has_none(case: str, tmp_path: Path) -> None:
     report = compare(tmp_path, *write(*SILENT[case]))
     assert report, report.verdict
     assert list_notes(report) == []
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 100_000)])
+def test_arrays_of_any_size_are_tried(shape: Sequence[int], tmp_path: Path) -> None:
+    one, other, _ = DEPARTING["overflow on one side"]
+    report = compare(tmp_path, *write(one, other, shape=shape))
+    assert report.rung == "on 1 input"
+    assert len(list_notes(report)) == 1
 
 
 def test_what_is_hidden_says_where(tmp_path: Path) -> None:
