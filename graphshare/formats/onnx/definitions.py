@@ -7,7 +7,8 @@ stays.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -105,20 +106,14 @@ class _Fused:
         return [Step(str(activation), (name,), values=dict(zip(names, numbers, strict=True)))]
 
 
-def _define_conv(fused: _Fused) -> list[Step] | None:
-    window = {name: fused.values[name] for name in _WINDOW if name in fused.values}
-    steps = [Step("Conv", (0, 1, 2) if fused.has(2) else (0, 1), "conv", window)]
+def _define_layer(op: str, names: Sequence[str], fused: _Fused) -> list[Step] | None:
+    """Define an operator with an activation behind it, and between them perhaps a sum with the fourth operand."""
+    values = {name: fused.values[name] for name in names if name in fused.values}
+    steps = [Step(op, (0, 1, 2) if fused.has(2) else (0, 1), op, values)]
     if fused.has(3):
-        steps.append(Step("Add", ("conv", 3), "sum"))
+        steps.append(Step("Add", (op, 3), "sum"))
     activation = fused.activate(steps[-1].output)
     return None if activation is None else [*steps, *activation]
-
-
-def _define_gemm(fused: _Fused) -> list[Step] | None:
-    values = {name: each for name, each in fused.values.items() if name in ("alpha", "beta", "transA", "transB")}
-    activation = fused.activate("gemm")
-    step = Step("Gemm", (0, 1, 2) if fused.has(2) else (0, 1), "gemm", values)
-    return None if activation is None else [step, *activation]
 
 
 def _define_matmul(fused: _Fused) -> list[Step] | None:
@@ -216,8 +211,8 @@ def _make_number(name: str, value: float) -> Step:
 
 
 _DEFINITIONS: Mapping[tuple[str, str], Callable[[_Fused], list[Step] | None]] = {
-    (FUSED, "FusedConv"): _define_conv,
-    (FUSED, "FusedGemm"): _define_gemm,
+    (FUSED, "FusedConv"): partial(_define_layer, "Conv", _WINDOW),
+    (FUSED, "FusedGemm"): partial(_define_layer, "Gemm", ("alpha", "beta", "transA", "transB")),
     (FUSED, "FusedMatMul"): _define_matmul,
     (FUSED, "QuickGelu"): _define_quick_gelu,
     (FUSED, "Gelu"): _define_gelu,
