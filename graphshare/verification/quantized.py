@@ -27,7 +27,12 @@ from graphshare.verification.region_plan import Cone
 from graphshare.verification.weights import Weigher, Weighing
 
 _ROUNDING = ("QGemm", "QuantizeLinear")
-_OF_INTEGERS = ("ConvInteger", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat")
+_OF_INTEGERS = frozenset(
+    """ConvInteger DynamicQuantizeMatMul MatMulInteger MatMulIntegerToFloat QLinearAdd QLinearConv QLinearMatMul
+    QuantizeLinear""".split()
+)
+_PLAIN = _OF_INTEGERS | {"Add", "Cast", "Clip", "Conv", "DequantizeLinear", "DynamicQuantizeLinear", "MatMul", "Mul", "Relu"}
+"""Operators that read a weight as it is: of others, such as a Transpose, unlike integers may be one weight."""
 _STEPPED = ("int8", "uint8")
 _INTEGERS = (*_STEPPED, "int32")
 _SHARE = 0.005
@@ -62,7 +67,8 @@ def reads_same_integers(weigher: Weigher, cone: Cone) -> bool:
 
 def weigh_integers(weigher: Weigher, cone: Cone) -> Weighing | None:
     """Return how many steps the one weight is apart that is not the same integers on both sides; None without such a weight."""
-    if not any(_is_rounding(node.op) or node.op in _OF_INTEGERS for nodes in cone.sides for node in nodes):
+    operators = {node.op for nodes in cone.sides for node in nodes}
+    if not operators & _OF_INTEGERS or not operators <= _PLAIN:
         return None
     left, right = (_list_constants(weigher, cone, side, _INTEGERS) for side in (0, 1))
     only = [[each for term, each in own.items() if term not in other] for own, other in ((left, right), (right, left))]

@@ -119,3 +119,36 @@ def test_other_scales_make_other_integers(tmp_path: Path) -> None:
     models = make_layer(even, 0.004, fused=False), make_layer((even * 2).astype(np.int8), 0.002, fused=False)
     report = compare(tmp_path, *models)
     assert report, report.verdict
+
+
+def test_a_weight_in_another_order_is_not_another_one(tmp_path: Path) -> None:
+    """A Transpose makes one weight of unlike integers of one shape."""
+    weight = np.random.default_rng(2).integers(-127, 127, (6, 6)).astype(np.int8)
+    numbers: dict[str, Any] = {"ws": np.float32(0.01), "wz": np.int8(0), "s": _STEP, "z": np.uint8(7)}
+    tail: list[Node] = [("QuantizeLinear", "m s z", "q", {}), ("DequantizeLinear", "q s z", "y", {})]
+    turned: list[Node] = [("DequantizeLinear", "w ws wz", "d", {}), ("Transpose", "d", "t", {}), ("MatMul", "x t", "m", {})]
+    plain: list[Node] = [("DequantizeLinear", "w ws wz", "d", {}), ("MatMul", "x d", "m", {})]
+    models = (
+        build([*nodes, *tail], {**numbers, "w": own}, [4, 6])
+        for nodes, own in ((turned, weight), (plain, np.ascontiguousarray(weight.T)))
+    )
+    report = compare(tmp_path, *models)
+    assert report, report.verdict
+
+
+def test_a_weight_of_a_product_of_integers_is_named(tmp_path: Path) -> None:
+    """The inputs are zeros, which no weight changes."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[2,3] x) => (float[2,2] y) <int8[3,2] w = {W}> {
+        q, s, z = DynamicQuantizeLinear(x)
+        i = MatMulInteger(q, w, z)
+        f = Cast <to = 1> (i)
+        y = Mul(f, s)
+    }"""
+    models = [onnx.parser.parse_model(text.replace("W", numbers)) for numbers in ("1, 2, 3, 4, 5, 6", "1, 2, 3, 4, 9, 6")]
+    report = compare(tmp_path, *models, feeds={"x": np.zeros((2, 3), "f")})
+    assert report.outcome == "not equal", report.verdict
+    details = [text for _, stage in report.list_stages("fails") if stage.name == "weights" for text in stage.details]
+    assert [detail.partition(": ")[2] for detail in details] == [
+        "weight 'w' is 4 steps of its scale from that of the original at [2, 0]"
+    ]
