@@ -129,6 +129,11 @@ def _mark_values(report: Report, side: AnnotatedGraph) -> Iterator[tuple[Node, s
 
 
 def _describe_region(region: Region) -> str:
+    text = _describe_judgement(region)
+    return f"{text}; {region.note}" if region.note else text
+
+
+def _describe_judgement(region: Region) -> str:
     ends = " and ".join(dict.fromkeys(region.ends[0]))
     if region.is_weighed:
         return f"{ends}: by weights, {region.steps:.1f} steps"
@@ -136,6 +141,8 @@ def _describe_region(region: Region) -> str:
         return f"{ends}: {region.reason}"
     if region.unlike and region.comparison:
         return f"{ends}: {region.unlike}"
+    if region.one_step:
+        return f"{ends}: at most one step apart"
     if region and region.comparison.identical:
         return f"{ends}: bit for bit"
     far = "" if region.of_largest is None else f"{region.of_largest:.2g} of the largest number, {region.tolerance:.2g} allowed"

@@ -95,15 +95,27 @@ def _read_elementwise(operator: _Operator) -> AffineStep | None:
     return read_arithmetic(operator.node.op, operator.find(0), operator.find(1)) if len(operator.operands) == 2 else None
 
 
+def _read_pool(operator: _Operator) -> AffineStep | None:
+    """Read a mean: version 19 sums in another order, and is a new operator for windows that reach beyond the padding alone."""
+    table, source = operator.form.table, operator.operands[0]
+    if source is None:
+        return None
+    _, op, _, count, attributes, *rest = table.keys[operator.form.make_terms(operator.node, [source], ())[0]]
+    is_new = any(name in _OF_LATER_POOLS for name, _ in attributes)
+    return None if is_new else AffineStep(0, core=table.number(op, count, attributes, *rest))
+
+
 def _read_reshape(operator: _Operator) -> AffineStep:
     return AffineStep(0, is_reshape=True)
 
 
+_OF_LATER_POOLS = {"ceil_mode", "dilations"}
 _RULES: Mapping[str, Callable[[_Operator], AffineStep | None]] = {
     **dict.fromkeys(("Conv", "ConvTranspose"), _read_conv),
     "MatMul": _read_matmul,
     "Gemm": _read_gemm,
     "BatchNormalization": _read_norm,
     **dict.fromkeys(("Add", "Sub", "Mul", "Div"), _read_elementwise),
+    "AveragePool": _read_pool,
     **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), _read_reshape),
 }

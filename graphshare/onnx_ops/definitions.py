@@ -7,9 +7,11 @@ stays.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from graphshare.formats.onnx.constants import read_value
 from graphshare.formats.onnx.values import StoredValue
@@ -27,6 +29,8 @@ STANDARD = frozenset(
 )
 """Operators of ONNX that it defines by others; without those that draw numbers, quantize or compare."""
 _AXES_AS_INPUT = 18
+_SUM = 3
+"""The output of a SkipLayerNormalization that is what it normalizes."""
 _EMPTY: Mapping[object, object] = {1: 0.0, 2: 0, 3: "", 6: (), 7: ()}
 """The values of attributes that state none, by ONNX's number of their type."""
 _WINDOW = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
@@ -43,12 +47,16 @@ Input = int | str
 
 
 class Step(Struct, frozen=True):
-    """An operator of a definition, with the name of its output there; the last one gives the output of the fused operator."""
+    """An operator of a definition, with the name of its output there; the last one gives the output of the fused operator.
+
+    ``place`` is that of another output which the operator may have, and which this one gives.
+    """
 
     op: str
     inputs: tuple[Input, ...]
     output: str = ""
     values: Attributes = EMPTY
+    place: int = 0
 
 
 def find_definition(node: Node, opset: int, *, has_numbers: bool) -> list[Step] | None:
@@ -57,12 +65,14 @@ def find_definition(node: Node, opset: int, *, has_numbers: bool) -> list[Step] 
     Only where a model ``has_numbers`` of float32 alone can a definition have constants.
     """
     rule = _DEFINITIONS.get((node.details.domain, node.op))
-    used = [place for place, name in enumerate(node.details.outputs) if name]
-    if rule is None or used != [0]:
+    outputs = node.details.outputs
+    if rule is None or not outputs or not outputs[0]:
         return None
     fused = _Fused(node, opset)
-    steps = None if None in fused.values.values() else rule(fused)
-    return None if steps and not has_numbers and any(step.op == "Constant" for step in steps) else steps
+    steps = (None if None in fused.values.values() else rule(fused)) or []
+    unknown = {place for place, name in enumerate(outputs) if name and place} - {step.place for step in steps}
+    has_others = not has_numbers and any(step.op == "Constant" for step in steps)
+    return None if unknown or has_others or not steps else steps
 
 
 class _Fused:
@@ -82,6 +92,11 @@ class _Fused:
         value = self.values.get(name, default)
         return float(value) if isinstance(value, int | float) else default
 
+    @property
+    def is_plain_norm(self) -> bool:
+        """Whether it is a normalization over the last axis, which counts in float32."""
+        return self.number("axis", -1) == -1 and self.number("stash_type", 1) == 1
+
     def activate(self, name: str) -> list[Step] | None:
         """Return the activation of a value; None where it has no definition."""
         activation = self.values.get("activation")
@@ -91,20 +106,14 @@ class _Fused:
         return [Step(str(activation), (name,), values=dict(zip(names, numbers, strict=True)))]
 
 
-def _define_conv(fused: _Fused) -> list[Step] | None:
-    window = {name: fused.values[name] for name in _WINDOW if name in fused.values}
-    steps = [Step("Conv", (0, 1, 2) if fused.has(2) else (0, 1), "conv", window)]
+def _define_layer(op: str, names: Sequence[str], fused: _Fused) -> list[Step] | None:
+    """Define an operator with an activation behind it, and between them perhaps a sum with the fourth operand."""
+    values = {name: fused.values[name] for name in names if name in fused.values}
+    steps = [Step(op, (0, 1, 2) if fused.has(2) else (0, 1), op, values)]
     if fused.has(3):
-        steps.append(Step("Add", ("conv", 3), "sum"))
+        steps.append(Step("Add", (op, 3), "sum"))
     activation = fused.activate(steps[-1].output)
     return None if activation is None else [*steps, *activation]
-
-
-def _define_gemm(fused: _Fused) -> list[Step] | None:
-    values = {name: each for name, each in fused.values.items() if name in ("alpha", "beta", "transA", "transB")}
-    activation = fused.activate("gemm")
-    step = Step("Gemm", (0, 1, 2) if fused.has(2) else (0, 1), "gemm", values)
-    return None if activation is None else [step, *activation]
 
 
 def _define_matmul(fused: _Fused) -> list[Step] | None:
@@ -140,35 +149,60 @@ def _list_gelu(value: Input) -> Iterator[Step]:
 
 
 def _define_skip(fused: _Fused) -> list[Step]:
-    steps = [Step("Add", (0, 1), "sum")]
-    if fused.has(4):
-        steps.append(Step("Add", ("sum", 4), "biased"))
+    steps = _add_skip(fused, 4)
     values = {"axis": -1, "epsilon": fused.number("epsilon", 1e-12)}
     inputs: tuple[Input, ...] = (steps[-1].output, 2, 3) if fused.has(3) else (steps[-1].output, 2)
     return [*steps, Step("LayerNormalization", inputs, values=values)]
 
 
+def _define_simplified_skip(fused: _Fused) -> list[Step]:
+    steps = _add_skip(fused, 3)
+    return [*_choose_axes(fused)[0], *steps, *_list_scaling(fused, steps[-1].output, 2, 1e-12)]
+
+
+def _add_skip(fused: _Fused, bias: int) -> list[Step]:
+    """Return the sums before a normalization, of which the last one is an output as well; ``bias`` is an operand's position."""
+    steps = [Step("Add", (0, 1), "sum")]
+    if fused.has(bias):
+        steps.append(Step("Add", ("sum", bias), "biased"))
+    return [*steps[:-1], replace(steps[-1], place=_SUM)]
+
+
 def _define_layer_norm(fused: _Fused) -> list[Step] | None:
-    if fused.number("axis", -1) != -1 or fused.number("stash_type", 1) != 1:
+    if not fused.is_plain_norm:
         return None
-    is_input = fused.opset >= _AXES_AS_INPUT
-    axes = [Step("Constant", (), "axes", {"value": Tensor("int64", (1,), struct.pack("<q", -1))})] if is_input else []
-    values: Attributes = {} if is_input else {"axes": (-1,)}
-    more: tuple[Input, ...] = ("axes",) if is_input else ()
+    axes, more, values = _choose_axes(fused)
     steps = [
         *axes,
         Step("ReduceMean", (0, *more), "mean", values),
         Step("Sub", (0, "mean"), "distance"),
-        _make_number("two", 2),
-        Step("Pow", ("distance", "two"), "square"),
-        Step("ReduceMean", ("square", *more), "variance", values),
-        _make_number("epsilon", fused.number("epsilon", 1e-5)),
-        Step("Add", ("variance", "epsilon"), "sum"),
-        Step("Sqrt", ("sum",), "deviation"),
-        Step("Div", ("distance", "deviation"), "normal"),
-        Step("Mul", ("normal", 1), "scaled"),
+        *_list_scaling(fused, "distance", 1, 1e-5),
     ]
-    return [*steps, Step("Add", ("scaled", 2))] if fused.has(2) else steps
+    return [*steps[:-1], replace(steps[-1], output="scaled"), Step("Add", ("scaled", 2))] if fused.has(2) else steps
+
+
+def _define_simplified_norm(fused: _Fused) -> list[Step] | None:
+    return [*_choose_axes(fused)[0], *_list_scaling(fused, 0, 1, 1e-5)] if fused.is_plain_norm else None
+
+
+def _choose_axes(fused: _Fused) -> tuple[list[Step], tuple[Input, ...], Attributes]:
+    """Return the constant of the last axis, the operand that it is, and the attributes of older operator sets in its place."""
+    if fused.opset < _AXES_AS_INPUT:
+        return [], (), {"axes": (-1,)}
+    return [Step("Constant", (), "axes", {"value": Tensor("int64", (1,), struct.pack("<q", -1))})], ("axes",), {}
+
+
+def _list_scaling(fused: _Fused, value: Input, scale: Input, epsilon: float) -> Iterator[Step]:
+    """Yield the division of a value by the root of its mean square, which is then scaled."""
+    _, more, values = _choose_axes(fused)
+    yield _make_number("two", 2)
+    yield Step("Pow", (value, "two"), "square")
+    yield Step("ReduceMean", ("square", *more), "variance", values)
+    yield _make_number("epsilon", fused.number("epsilon", epsilon))
+    yield Step("Add", ("variance", "epsilon"), "spread")
+    yield Step("Sqrt", ("spread",), "deviation")
+    yield Step("Div", (value, "deviation"), "normal")
+    yield Step("Mul", ("normal", scale))
 
 
 def _make_number(name: str, value: float) -> Step:
@@ -177,12 +211,14 @@ def _make_number(name: str, value: float) -> Step:
 
 
 _DEFINITIONS: Mapping[tuple[str, str], Callable[[_Fused], list[Step] | None]] = {
-    (FUSED, "FusedConv"): _define_conv,
-    (FUSED, "FusedGemm"): _define_gemm,
+    (FUSED, "FusedConv"): partial(_define_layer, "Conv", _WINDOW),
+    (FUSED, "FusedGemm"): partial(_define_layer, "Gemm", ("alpha", "beta", "transA", "transB")),
     (FUSED, "FusedMatMul"): _define_matmul,
     (FUSED, "QuickGelu"): _define_quick_gelu,
     (FUSED, "Gelu"): _define_gelu,
     (FUSED, "BiasGelu"): _define_bias_gelu,
     (FUSED, "SkipLayerNormalization"): _define_skip,
+    (FUSED, "SkipSimplifiedLayerNormalization"): _define_simplified_skip,
     ("", "LayerNormalization"): _define_layer_norm,
+    ("", "SimplifiedLayerNormalization"): _define_simplified_norm,
 }

@@ -77,20 +77,13 @@ class AffineValue(Struct, frozen=True, eq=False):
 
 
 class ScaleShift(Struct, frozen=True, eq=False):
-    """What an operator does to each number: it multiplies it by ``scale`` and adds ``shift``.
+    """What an operator does to each number: it multiplies it by a scale and adds a shift, the first two of ``arrays``.
 
-    ``bulk`` is the sum of what is added without signs. The numbers are made of ``constants``.
+    The third one is the bulk, the sum of what is added without signs. The numbers are made of ``constants``.
     """
 
-    scale: Array
-    shift: Array
-    bulk: Array
+    arrays: tuple[Array, Array, Array]
     constants: tuple[Constant, ...]
-
-    @property
-    def arrays(self) -> tuple[Array, Array, Array]:
-        """The numbers."""
-        return self.scale, self.shift, self.bulk
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -121,7 +114,7 @@ def read_change(step: AffineStep) -> ScaleShift:
     scale = np.full((), step.factor) if step.scale is None else _read(step.scale) * step.factor
     shift = np.zeros(()) if step.shift is None else _read(step.shift) * step.shift_factor
     constants = tuple([each for each in (step.scale, step.shift) if each is not None])
-    return ScaleShift(1 / scale if step.divides else scale, shift, abs(shift), constants)
+    return ScaleShift((1 / scale if step.divides else scale, shift, abs(shift)), constants)
 
 
 def read_norm(
@@ -133,7 +126,7 @@ def read_norm(
         return None
     gamma, beta, mean, variance = (_read(each).reshape(-1, *[1] * (-axis - 1)) for each in constants)
     scale = gamma / np.sqrt(variance + step.epsilon)
-    return ScaleShift(scale, beta - mean * scale, abs(beta) + abs(mean * scale), constants)
+    return ScaleShift((scale, beta - mean * scale, abs(beta) + abs(mean * scale)), constants)
 
 
 def join_change(before: AffineValue | None, source: int, change: ScaleShift, rank: int | None) -> AffineValue:
@@ -150,7 +143,7 @@ def join_change(before: AffineValue | None, source: int, change: ScaleShift, ran
     if before is not None and fits(*before.shapes, scale.shape, shift.shape):
         return before.change(core, (scale, shift, bulk), dtype, name)
     core = ("each", source, rank)
-    is_itself = not any(each.shape for each in change.constants) and bool(change.scale == 1 and change.shift == 0)
+    is_itself = not any(each.shape for each in change.constants) and bool(scale == 1 and shift == 0)
     return AffineValue(core, scale, shift, bulk, dtype, name=name, is_itself=is_itself, rank=rank)
 
 

@@ -36,7 +36,7 @@ from graphshare.verification.comparison import (
 )
 from graphshare.verification.input_sets import read_sets
 from graphshare.verification.inputs import Inputs
-from graphshare.verification.region import RegionReport
+from graphshare.verification.region import Region, RegionReport
 from graphshare.verification.runners import Round
 
 
@@ -209,7 +209,7 @@ def leave_drawn_regions(report: RegionReport, drawing: Collection[Node]) -> Regi
         operators = [(each.op, each.name) for each in (*region.nodes, *region.other_nodes)]
         reason = next((reasons[each] for each in operators if each in reasons), "")
         if reason:
-            region = msgspec.structs.replace(region, comparison=None, reason=reason, hidden="", steps=None, unlike="")
+            region = Region(region.ends, region.nodes, region.other_nodes, reason=reason, place=region.place)
         regions.append(region)
     return msgspec.structs.replace(report, regions=tuple(regions))
 

@@ -43,14 +43,15 @@ from graphshare.verification.given_values import pair_parameters
 from graphshare.verification.inputs import Draw, Drawer, NodePair, choose_by_name
 from graphshare.verification.noise import allow_noise, move_weights
 from graphshare.verification.pairing import ModelPairs, find_changes, pair_models
+from graphshare.verification.quantized import allow_steps
 from graphshare.verification.region import RegionReport
+from graphshare.verification.region_stages import add_regions
 from graphshare.verification.regions import Departure, Judge, tolerate_region
 from graphshare.verification.report import (
     OTHER_MODEL,
     BranchReport,
     Report,
     Stage,
-    add_regions,
     engine_stage,
     exact_stage,
     layer_stage,
@@ -132,8 +133,9 @@ class ModelComparison:
             self._judge_regions(sides, draws, outputs, drawing)
         if all(self._regions):  # no noise excuses a region
             inputs = [draw.values for draw in draws]
+            rounds, allowed = allow_steps(self._sides, outputs, rounds)
             rounds, notes = allow_noise(sides, inputs, outputs, rounds, self._tolerance, self._open_moved)
-            self._notes.update(dict.fromkeys(notes))
+            self._notes.update(dict.fromkeys((*allowed, *notes)))
         return rounds
 
     def _is_answer_without_values(self, error: GraphshareError) -> bool:

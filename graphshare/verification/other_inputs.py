@@ -111,7 +111,7 @@ def _differ_in_values(plan: RegionPlan, a: Node, b: Node) -> bool:
     return any(x != y and x[0] == y[0] == "constant" for x, y in keys)
 
 
-class _Side(NamedTuple):
+class Side(NamedTuple):
     """What computes one side of a region, by place the keys of the values that it starts from, and its inputs."""
 
     compute: Compute
@@ -143,8 +143,8 @@ class Trial(Struct, frozen=True, eq=False):
         try:
             parts = self._choose_parts(self.parts)
             draws = self._choose_draws(chain(*(part.nodes for part in parts)), is_same=is_same, is_like=is_like)
-            places = [self._name_starts(side, part) for side, part in enumerate(parts)]
-            values = self._read_values(places) if draws else {}
+            places = [self.name_starts(side, part) for side, part in enumerate(parts)]
+            values = self.read_values(places) if draws else {}
             texts = (self._try_draw(parts, places, values, draw, is_strict=is_like) for draw in draws if values)
             return next(filter(None, texts), "")
         except (InputError, RefusedError) as error:
@@ -153,18 +153,22 @@ class Trial(Struct, frozen=True, eq=False):
     def moves_alike(self) -> bool:
         """Whether both sides move labels, each of which is there once, to the same places: they do so with all values."""
         try:
-            starts = chain(*(self.plan.list_starts(self.cone, side).values() for side in (0, 1)))
-            parts = self._choose_parts(self._cut_parts({term for term, entry in starts if entry.node.op}))
+            parts = self.choose_own_parts()
             if not all(map(_moves_alone, parts)):
                 return False
-            places = [self._name_starts(side, part) for side, part in enumerate(parts)]
-            values = self._read_values(places)
+            places = [self.name_starts(side, part) for side, part in enumerate(parts)]
+            values = self.read_values(places)
             # Of an array whose size alone is read, any values do.
             moved = {key: array for key, array in values.items() if not _are_sizes_read(parts, places, key)}
             is_labelled = _can_label(moved) and not self._try_draw(parts, places, values, draw_labels, is_strict=True)
         except (InputError, RefusedError):
             return False
         return is_labelled
+
+    def choose_own_parts(self) -> Sequence[Part]:
+        """Return for each side what computes the ends from what the region starts from. Raises as :meth:`_choose_parts`."""
+        starts = chain(*(self.plan.list_starts(self.cone, side).values() for side in (0, 1)))
+        return self._choose_parts(self._cut_parts({term for term, entry in starts if entry.node.op}))
 
     def _cut_parts(self, known: set[int]) -> Sequence[Part]:
         """Return for each side what computes the ends from known terms."""
@@ -207,12 +211,12 @@ class Trial(Struct, frozen=True, eq=False):
             draws.append(draw_other_inputs)
         return draws
 
-    def _name_starts(self, side: int, part: Part) -> dict[Place, Key]:
+    def name_starts(self, side: int, part: Part) -> dict[Place, Key]:
         """Return the term, or the name of an input, which is one on both sides, of each place that a side is computed from."""
         read = [node for node in part.nodes if (node, 0) in self.inputs[side]]
         return {**part.touched, **{(node, 0): self.sides[side].name_input(node) for node in read}}
 
-    def _read_values(self, places: Sequence[Mapping[Place, Key]]) -> dict[Key, Array]:
+    def read_values(self, places: Sequence[Mapping[Place, Key]]) -> dict[Key, Array]:
         """Return the values that both sides start from. Raises RefusedError where one is not an array."""
         named: dict[str, Any] = {}
         for side, own in zip(self.sides, self.inputs, strict=True):
@@ -227,20 +231,24 @@ class Trial(Struct, frozen=True, eq=False):
             raise RefusedError(Fault("different inputs cannot be drawn"))
         return values
 
+    def open_sides(self, parts: Sequence[Part], places: Sequence[Mapping[Place, Key]], values: Values) -> list[Side]:
+        """Return what computes both sides from such values. Raises InputError where a backend refuses one."""
+        return [
+            Side(part.open(_cast_values(values, own, like)), own, like)
+            for part, own, like in zip(parts, places, self.inputs, strict=True)
+        ]
+
     def _try_draw(
         self, parts: Sequence[Part], places: Sequence[Mapping[Place, Key]], values: Values, draw: Draw, *, is_strict: bool
     ) -> str:
         """Return in words whether both sides differ on what ``draw`` makes of the values that they start from."""
-        sides = [
-            _Side(part.open(_cast_values(values, own, like)), own, like)
-            for part, own, like in zip(parts, places, self.inputs, strict=True)
-        ]
+        sides = self.open_sides(parts, places, values)
         is_computed = False
         fixed = _list_sizing(parts, places)
         free = {key: array for key, array in values.items() if key not in fixed}
         for drawn in draw(free, self._find_sizes(free)):
             each = {**values, **drawn}
-            ends = [self._compute(side, each) for side in sides]
+            ends = [self.compute(side, each) for side in sides]
             if all(ends) and (_get_shapes(each) == _get_shapes(values) or len({_get_shapes(own) for own in ends}) == 1):
                 is_computed = True
                 if self._differ(sides, each, ends, is_strict=is_strict):
@@ -261,14 +269,14 @@ class Trial(Struct, frozen=True, eq=False):
                     sizes[key] = [n if isinstance(n, int) else m for n, m in zip(own, known, strict=False)]
         return sizes
 
-    def _compute(self, side: _Side, values: Values) -> list[Any]:
+    def compute(self, side: Side, values: Values) -> list[Any]:
         """Return the ends of the region, which are the first targets of a side; nothing for inputs that it refuses."""
         try:
             return side.compute(_cast_values(values, side.places, side.like))[: len(self.cone.ends)]
         except (InputError, RefusedError):
             return []
 
-    def _differ(self, sides: Sequence[_Side], values: Values, ends: Sequence[list[Any]], *, is_strict: bool) -> bool:
+    def _differ(self, sides: Sequence[Side], values: Values, ends: Sequence[list[Any]], *, is_strict: bool) -> bool:
         """Whether both sides compute unlike ends from values, by more than either does from those a step beside them."""
         noise: list[float] | None = None
         for number, (end, wanted, value) in enumerate(zip(self.cone.ends, *ends, strict=True)):
@@ -279,7 +287,7 @@ class Trial(Struct, frozen=True, eq=False):
             if comparison:
                 continue
             if noise is None:
-                runs = [[self._compute(side, each) for each in shake(values)] for side in sides]
+                runs = [[self.compute(side, each) for each in shake(values)] for side in sides]
                 noise = list(map(max, *map(measure_spread, runs, ends)))
             if comparison.max_abs > min(noise[number], _NOISY * tolerance.find_limit(np.asarray(wanted))):
                 return True

@@ -53,7 +53,8 @@ class Region(msgspec.Struct, frozen=True):
     ``tolerance`` is what was allowed of that number; ``reason`` is why nothing was compared, ``place`` the body that it is in.
     ``hidden`` is what equal values do not show, in words, and ``switches`` are the names of Ifs of which at most one body was
     compared. ``steps`` is how far the weights of both sides are apart where these decide, for every input; where they are too
-    far apart, ``unlike`` says in words which.
+    far apart, ``unlike`` says in words which. ``note`` says where both sides
+    part, far from the values that they agree on. With ``one_step`` a few quantized numbers are one step apart.
     """
 
     ends: tuple[tuple[str, str], ...]
@@ -68,6 +69,8 @@ class Region(msgspec.Struct, frozen=True):
     switches: tuple[str, ...] = ()
     steps: float | None = None
     unlike: str = ""
+    note: str = ""
+    one_step: bool = False
 
     def __bool__(self) -> bool:
         return (self.steps is not None if self.comparison is None else bool(self.comparison)) and not self.unlike
@@ -125,3 +128,33 @@ def judge_region(cone: Cone, value: Any, wanted: Any, tolerance: Tolerance) -> R
     return msgspec.structs.replace(
         make_region(cone), comparison=comparison, of_largest=of_largest, tolerance=tolerance.of_largest
     )
+
+
+def group_regions(rounds: Sequence[RegionReport]) -> list[list[Region]]:
+    """Return the regions of all runs: for each what became of it in every run."""
+    groups: dict[object, list[Region]] = {}
+    for region in (region for each in rounds for region in each.regions):
+        groups.setdefault((region.place, region.ends), []).append(region)
+    return list(groups.values())
+
+
+def rank_region(region: Region) -> tuple[int, float, bool]:
+    """Return how much a run says: 0 without a judgement, 1 where both sides are equal, 2 where they depart; then how far."""
+    if region.comparison is None:
+        return int(bool(region)), 0.0, False
+    return (1, region.of_largest or 0.0, not region.comparison.identical) if region else (2, 0.0, False)
+
+
+def merge_rounds(rounds: Sequence[RegionReport]) -> tuple[list[Region], list[Region], list[Region]]:
+    """Return the regions that no run judged, those that are equal and those that depart, each as the run that says most."""
+    by_rank: tuple[list[Region], list[Region], list[Region]] = [], [], []
+    for group in group_regions(rounds):
+        region = max(group, key=rank_region)
+        by_rank[rank_region(region)[0]].append(region)
+    return by_rank
+
+
+def name_end(region: Region) -> str:
+    """Return the name of the first value that a region computes, on both sides, and the body that it is in."""
+    name = " and ".join(dict.fromkeys(region.ends[0]))
+    return f"{name} in {region.place}" if region.place else name

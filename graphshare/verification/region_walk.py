@@ -24,11 +24,13 @@ from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import BodyPair, chooses_bodies, open_bodies, pair_owners
 from graphshare.verification.comparison import EXACT, Tolerance, Tolerate
+from graphshare.verification.far_values import describe_departure
 from graphshare.verification.inputs import read_bits
 from graphshare.verification.moved_names import find_equal, find_moved
 from graphshare.verification.noise import allow_share
 from graphshare.verification.other_inputs import HIDDEN, Trial, has_other_values, is_alike, is_on_grid, only_moves
 from graphshare.verification.parts import ModelValues, Part, compute_part, is_array
+from graphshare.verification.quantized import reads_same_integers, rounds_apart, weigh_integers
 from graphshare.verification.region import BodyJudge, Feeds, Region, RegionReport, judge_region, make_region
 from graphshare.verification.region_plan import (
     FLOATS,
@@ -96,6 +98,7 @@ class RegionWalk:
     """The regions of two models on sets of inputs, which follows ``plan``; ``draws`` have the values of both for each set."""
 
     plan: RegionPlan
+    _weigher: Weigher
 
     def __init__(
         self,
@@ -233,11 +236,11 @@ class RegionWalk:
         """Weigh the regions; those that are the same for every input are judged by that, as no value of them says more."""
         fed = set(chain(*(values.inputs for draw in self.draws for values in draw)))
         weigher = Weigher(self._planner.sides, self.plan, self._planner.changes.ranks, fed)
-        self._weighed = {}
+        self._weighed, self._weigher = {}, weigher
         for cone in self.plan.cones:
             if all(get_places(end) in self._judged for end in cone.ends):
                 continue
-            weighed = weigher.weigh(cone)
+            weighed = weigher.weigh(cone) or weigh_integers(weigher, cone)
             if weighed is None:
                 continue
             # Unlike weights may be those of two values that are not meant to be one, and a run shows what types do not.
@@ -350,7 +353,11 @@ class RegionWalk:
         if len(dtypes) == 2 and dtypes <= FLOATS and self.plan.right.key(end[1])[0] == "cut":
             raise _Contradiction(PlanChanges(dtypes={get_place(end[0]): str(right.dtype)}))
         wanted, value = values[source], values[1 - source]
-        region = judge_region(cone, value, wanted, allow_share(self._tolerate(wanted, value), end))
+        tolerance = allow_share(self._tolerate(wanted, value), end)
+        region = judge_region(cone, value, wanted, tolerance)
+        if not region and rounds_apart(value, wanted, end) and reads_same_integers(self._weigher, cone):
+            region = judge_region(cone, value, wanted, msgspec.structs.replace(tolerance, atol=1.0))
+            region = msgspec.structs.replace(region, one_step=True)
         # Callers get outputs by name, so these must not move; an inner name may stand for another value.
         if are_arrays and not region and source == 0 and not self._planner.is_head(end):
             moved = find_moved(self._planner, self.plan, self.draws[number], cone, end, values, self._tolerate)
@@ -394,7 +401,15 @@ class RegionWalk:
             hidden = "attributes, constants, functions or bodies differ"
         elif region and not entered and not is_chosen and not is_on_grid(rest):
             hidden = self._make_trial(step).find_hidden(is_same=is_same, is_like=is_like)
-        return msgspec.structs.replace(region, hidden=hidden, switches=switches)
+        note = self._find_departure(step) if region and not unentered else ""
+        return msgspec.structs.replace(region, hidden=hidden, switches=switches, note=note)
+
+    def _find_departure(self, step: _Step) -> str:
+        """Return in words where both sides of a region part, far from the values that they agree on."""
+        trials = [self._make_trial(step, number) for number in range(len(self.draws))]
+        read = ((side, entry) for side, nodes in enumerate(step.cone.sides) for node in nodes for entry in node.inputs)
+        constants = (self._weigher.find_constant(side, entry) for side, entry in read)
+        return describe_departure(trials, filter(None, constants))
 
     def _learn(self, step: _Step, learned: PlanChanges, *, needs_ranks: bool) -> None:
         """Raise a contradiction where a region has taught what the next plan needs."""
@@ -410,7 +425,7 @@ class RegionWalk:
 
         def read(term: int) -> Any:
             value = self.draws[number][0].by_term.get(term)
-            return self._find_value(self.plan.entries[0][term]) if value is None else value
+            return self._find_value(self.plan.entries[0][term], number) if value is None else value
 
         inputs = [values.inputs for values in self.draws[number]]
         tolerate = self._tolerate if tolerance is None else lambda wanted, value: tolerance
@@ -462,9 +477,9 @@ class RegionWalk:
             reports.append(msgspec.structs.replace(report, regions=tuple(regions)))
         return reports
 
-    def _find_value(self, entry: Entry) -> Any:
-        """Return a value of the left side on the last inputs, which is computed anew."""
-        inputs, place = self.draws[-1][0].inputs, get_place(entry)
+    def _find_value(self, entry: Entry, number: int = -1) -> Any:
+        """Return a value of the left side on a set of inputs, the last by default, which is computed anew."""
+        inputs, place = self.draws[number][0].inputs, get_place(entry)
         return inputs[place] if place in inputs else compute_part(self._planner.sides[0].model, [entry], inputs)[0]
 
 

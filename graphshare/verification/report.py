@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -23,12 +23,11 @@ from graphshare.verification.comparison import (
     Tolerance,
     Values,
 )
-from graphshare.verification.region import Operator, Region, RegionReport
+from graphshare.verification.region import Operator, RegionReport, merge_rounds, name_end
 from graphshare.verification.training import TrainedPair, Training
 
 OTHER_MODEL = "the other model"
 _LISTED = 20
-_SHOWN = 8  # operators of a region
 _FATES = {
     "tied": "tied",
     "drifts": "copied: will drift",
@@ -39,7 +38,7 @@ Verdict = Literal["holds", "fails", "unknown", "skipped"]
 Outcome = Literal["equal", "not equal", "not proved", "not judged"]
 _NOT_PROVED = {"regions", "changes", "exact", "samples"}
 """Stages whose failure no output shows, and nothing else."""
-_SHOWS_MORE = ("layers",)
+SHOWS_MORE = ("layers",)
 """Stages that only show more, and change no verdict."""
 
 
@@ -99,7 +98,7 @@ class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
 
     def list_stages(self, *verdicts: Verdict) -> list[Stage]:
         """Return the stages with these verdicts that count for the verdict of the branch."""
-        shows_more = () if self.is_record else _SHOWS_MORE
+        shows_more = () if self.is_record else SHOWS_MORE
         return [stage for stage in self.stages if stage.verdict in verdicts and stage.name not in shows_more]
 
 
@@ -204,9 +203,9 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         """Return what equal outputs do not show."""
         names = {stage.name for _, stage in self.list_stages("fails")}
         if "regions" in names:
-            _, _, departed = _merge_rounds([each for branch in self.branches for each in branch.regions])
+            _, _, departed = merge_rounds([each for branch in self.branches for each in branch.regions])
             count = format_count(len(departed), "region")
-            return f"the outputs are equal, but {count} differ{'s' * (len(departed) == 1)}, first at {_name_end(departed[0])}"
+            return f"the outputs are equal, but {count} differ{'s' * (len(departed) == 1)}, first at {name_end(departed[0])}"
         if "changes" not in names:
             return f"the values are equal, but not {'by weights' if 'samples' in names else 'exact'} for every input"
         if any(branch.rounds for branch in self.branches):
@@ -246,120 +245,6 @@ def exact_stage(report: RegionReport) -> Stage:
     used = ", ".join(f"{name} {count}" for name, count in sorted(report.identities.items()))
     details = (f"identities: {used}",) if used else ()
     return Stage("structure", "holds", f"{format_count(report.operators, 'operator')} exact", details)
-
-
-def _group_regions(rounds: Sequence[RegionReport]) -> list[list[Region]]:
-    """Return the regions of all runs: for each what became of it in every run."""
-    groups: dict[object, list[Region]] = {}
-    for region in (region for each in rounds for region in each.regions):
-        groups.setdefault((region.place, region.ends), []).append(region)
-    return list(groups.values())
-
-
-def _rank_region(region: Region) -> tuple[int, float, bool]:
-    """Return how much a run says: 0 without a judgement, 1 where both sides are equal, 2 where they depart; then how far."""
-    if region.comparison is None:
-        return int(bool(region)), 0.0, False
-    return (1, region.of_largest or 0.0, not region.comparison.identical) if region else (2, 0.0, False)
-
-
-def _merge_rounds(rounds: Sequence[RegionReport]) -> tuple[list[Region], list[Region], list[Region]]:
-    """Return the regions that no run judged, those that are equal and those that depart, each as the run that says most."""
-    by_rank: tuple[list[Region], list[Region], list[Region]] = [], [], []
-    for group in _group_regions(rounds):
-        region = max(group, key=_rank_region)
-        by_rank[_rank_region(region)[0]].append(region)
-    return by_rank
-
-
-def region_stage(rounds: Sequence[RegionReport]) -> Stage:
-    """Return the stage of the regions of all runs; the first that departs is named, with its operators on both sides."""
-    (unjudged, near, departed), last = _merge_rounds(rounds), rounds[-1]
-    parts = [f"{last.exact:,} of {format_count(last.operators, 'operator')} exact"]
-    if last.defined:
-        parts.append(f"{format_count(last.defined, 'fused operator')} by definition")
-    parts += _count_near(near)
-    if departed:
-        parts.append(f"{format_count(len(departed), 'region')} DIFFER{'S' * (len(departed) == 1)}")
-    if unjudged:
-        parts.append(f"{format_count(len(unjudged), 'region')} not judged")
-    wrong = [*departed, *unjudged]
-    details = [text for region in wrong[:1] for text in _describe_region(region)]
-    if len(wrong) > 1:
-        details.append(f"and {len(wrong) - 1} more (--format json lists all)")
-    verdict: Verdict = "fails" if departed else "unknown" if unjudged else "holds"
-    return Stage("regions", verdict, ", ".join(parts), tuple(details))
-
-
-def _count_near(near: Sequence[Region]) -> Iterator[str]:
-    """Yield how many regions are equal by their weights, and how many on samples, with how far apart they are at most."""
-    weighed = [region.steps or 0.0 for region in near if region.is_weighed]
-    if weighed:
-        yield f"{format_count(len(weighed), 'region')} by weights (at most {max(weighed):.1f} steps)"
-    sampled = [_rank_region(region) for region in near if not region.is_weighed]
-    if sampled:
-        _, distances, differ = zip(*sampled, strict=True)
-        how = f"within {max(distances):.1g} of the largest number" if any(differ) else "bit for bit"
-        yield f"{format_count(len(sampled), 'region')} {how}"
-
-
-def add_regions(stages: Sequence[Stage], rounds: Sequence[RegionReport]) -> tuple[Stage, ...]:
-    """Return the stages of a proof with those of the regions of all runs: before the values, and after all what values hide."""
-    if not any(each.regions or each.defined for each in rounds):
-        return tuple(stages)
-    place = [stage.name for stage in stages].index("values")
-    result = (*stages[:place], region_stage(rounds), *_list_unlike(rounds), *stages[place:])
-    if any(stage.verdict == "fails" and stage.name not in _SHOWS_MORE for stage in result):
-        return result
-    return (*result, *_list_hidden(rounds))
-
-
-def _list_unlike(rounds: Sequence[RegionReport]) -> Iterator[Stage]:
-    """Yield the stage of weights that are not those of the original, where they alone differ: some input shows that."""
-    departed = _merge_rounds(rounds)[2]
-    # Another difference may make up for the first one, and a body may be one that no input reaches.
-    if len(departed) == 1 and departed[0].unlike and not departed[0].place:
-        yield Stage("weights", "fails", "1 region with other weights", (f"{_name_end(departed[0])}: {departed[0].unlike}",))
-
-
-def _list_hidden(rounds: Sequence[RegionReport]) -> Iterator[Stage]:
-    """Yield the stage of what equal values hide, where they hide something."""
-    hidden, switches = [], dict[str, None]()
-    for group in _group_regions(rounds):
-        judged = [region for region in group if region.comparison is not None]
-        # One round that was not blind to the change is enough.
-        if judged and all(region.hidden for region in judged):
-            hidden.append(f"{_name_end(judged[0])}: {judged[0].hidden}")
-        switches.update(dict.fromkeys(name for region in judged for name in region.switches))
-    unreached = [
-        f"{name!r}: one of its bodies was compared with nothing"
-        for name in switches
-        # Over all rounds: a body that has no counterpart is compared only when its If takes it.
-        if len({each.taken.get(name) for each in rounds} - {None}) < 2
-    ]
-    if hidden:
-        count = format_count(len(hidden), "place")
-        summary = f"differences in {count} changed no value that was computed; `feeds` gives inputs that may show them"
-        yield Stage("changes", "fails", summary, (*hidden, *unreached))
-    elif unreached:
-        summary = f"{format_count(len(unreached), 'If')} with a body that was not reached; `feeds` gives other inputs"
-        yield Stage("changes", "unknown", summary, tuple(unreached))
-
-
-def _name_end(region: Region) -> str:
-    name = " and ".join(dict.fromkeys(region.ends[0]))
-    return f"{name} in {region.place}" if region.place else name
-
-
-def _describe_region(region: Region) -> Iterator[str]:
-    if region.comparison is None:
-        yield f"first at {_name_end(region)}: not judged: {region.reason}"
-    else:
-        how = region.unlike if region.comparison else describe_difference(region.comparison)
-        yield f"first at {_name_end(region)}: {how}"
-    for title, nodes in (("the original", region.nodes), (OTHER_MODEL, region.other_nodes)):
-        more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
-        yield f"{title} computes it by {', '.join(map(str, nodes[-_SHOWN:])) or 'nothing'}{more}"
 
 
 def parameter_stage(pairs: Sequence[ParameterPair], no_file: bool, tied: tuple[str, ...] = ()) -> Stage:

@@ -22,7 +22,7 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.normal_form import make_form
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import RecordsByName
-from graphshare.ir.affine import AffineStep, Constant
+from graphshare.ir.affine import AffineStep, Constant, FindConstant
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.terms import NormalForm, Place
 from graphshare.ir.walk import list_operands
@@ -113,9 +113,9 @@ class Weigher:
 
             def find(place: int, entries: Sequence[Entry | None] = entries) -> Constant | None:
                 entry = entries[place] if place < len(entries) else None
-                return None if entry is None else self._find_constant(side, entry)
+                return None if entry is None else self.find_constant(side, entry)
 
-            step, rank = form.read_step(node, operands, find), _find_rank(self._sides[side], node)
+            step, rank = _read_step(form, node, operands, find, expressions), _find_rank(self._sides[side], node)
             source = None if step is None else operands[step.source]
             affine = None if step is None else expressions.apply(step, source, rank)
             if step is not None and source is not None and affine is not None:
@@ -141,8 +141,8 @@ class Weigher:
             return table.number("input", (key[1][0], "float"))
         return find_term(terms, entry)
 
-    def _find_constant(self, side: int, entry: Entry) -> Constant | None:
-        """Return a constant of floats that a side reads; None for any other value."""
+    def find_constant(self, side: int, entry: Entry, dtypes: Sequence[str] = WEIGHT_DTYPES) -> Constant | None:
+        """Return a constant of some dtypes, by default of floats, that a side reads; None for any other value."""
         place, terms = get_place(entry), self._plan.terms[side]
         if place not in terms.terms or place in self._fed:
             return None
@@ -151,7 +151,7 @@ class Weigher:
         computed = self._sides[side].facts.computed.get(place) or (None if form is None else form.read_number(term))
         if computed is not None:
             dtype, shape, data = computed
-            is_weight = dtype in WEIGHT_DTYPES
+            is_weight = dtype in dtypes
             return Constant(term, dtype, shape, name, lambda: np.frombuffer(data, dtype).reshape(shape)) if is_weight else None
         records = self._records[side]
         record = None if records is None or terms.key(entry)[0] != "constant" else records.of(entry.node)
@@ -162,7 +162,21 @@ class Weigher:
             with ArrayReader(records.file) as reader:
                 return reader.read(record)
 
-        return Constant(term, record.dtype, tuple(record.shape), name, read) if record.dtype in WEIGHT_DTYPES else None
+        return Constant(term, record.dtype, tuple(record.shape), name, read) if record.dtype in dtypes else None
+
+
+def _read_step(
+    form: NormalForm, node: Node, operands: Sequence[int | None], find: FindConstant, expressions: _Expressions
+) -> AffineStep | None:
+    """Return what an operator multiplies by and adds; a linear operator takes in one factor of all that it reads."""
+    step = form.read_step(node, operands, find)
+    source = None if step is None else operands[step.source]
+    # A product with one element of more axes has more axes than the value: only a fixed rank shows that it has not.
+    if step is None or source is None or step.kernel is None or step.rank is None:
+        return step
+    base, factor = expressions.find_factor(source)
+    scaled = None if base == source else form.read_step(node, [base if each == source else each for each in operands], find)
+    return step if scaled is None else replace(scaled, factor=scaled.factor * factor)
 
 
 def _find_rank(side: AnalyzedModel, node: Node) -> int | None:
@@ -210,7 +224,11 @@ class _Expressions:
         added = [each for each in (step.scale, step.shift, *(step.norm or ())) if each is not None]
         if source is None or step.is_reshape or any(prod(each.shape) > LARGEST for each in added):
             return None
-        if step.kernel is not None:
+        value: AffineValue | None
+        if step.core is not None and step.kernel is None:
+            one, none = np.ones(()), np.zeros(())
+            value = AffineValue(("each", step.core, rank), one, none, none, WEIGHT_DTYPES[-1], is_itself=True)
+        elif step.kernel is not None:
             value = read_linear(step, step.kernel, rank if step.rank is None else step.rank)
         else:
             before = self._affine.get(source)
@@ -219,6 +237,14 @@ class _Expressions:
             value = None if change is None or not fits(*change.shapes) else join_change(before, source, change, rank)
         numbers = () if value is None else (value.factor, value.bias, value.bulk)
         return value if all(np.isfinite(each).all() for each in numbers) else None
+
+    def find_factor(self, number: int) -> tuple[int, float]:
+        """Return the value that another one is a multiple of, by one factor that a linear operator behind it may take."""
+        affine = self._affine.get(number)
+        if affine is None or affine.axis is not None or affine.kernel is not None or affine.bias.any():
+            return number, 1.0
+        is_one = affine.factor.size == affine.bias.size == 1
+        return (int(affine.core[1]), float(affine.factor.reshape(()))) if is_one else (number, 1.0)  # type: ignore[index]
 
     def find_order(self, number: int) -> int:
         """Return what numbers the elements of a value in their order, whatever its shape."""

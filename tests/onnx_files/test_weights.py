@@ -665,3 +665,40 @@ def test_channels_of_the_last_axis_are_those_of_any_rank(shape: Sequence[int], i
     folded = build([("MatMul", "x w", "k", {}), ("Add", "k c", "y", {})], joined, ["N", 2, 5, 3])
     report = compare(tmp_path, plain, folded)
     assert (report.outcome == "not equal") if is_moved else (report.rung == "by weights"), report.verdict
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1), (1, 1, 1, 1)])
+@pytest.mark.parametrize("share", [1, 1 + 1e-5])
+def test_a_factor_before_a_convolution_is_one_of_its_weights(shape: Sequence[int], share: float, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    kernel, bias, factor = rng.standard_normal((3, 2, 3, 3)).astype("f"), rng.standard_normal(3).astype("f"), np.float32(0.37)
+    nodes = [("Mul", "x h", "m", {}), ("Conv", "m w", "c", {}), ("Add", "c b", "a", {}), ("Relu", "a", "y", {})]
+    constants = {"h": np.full(shape, factor), "w": kernel, "b": bias.reshape(3, 1, 1)}
+    original = build(nodes, constants, ["N", 2, 8, 8])
+    joined = {"w": kernel * factor * np.float32(share), "b": bias}
+    folded = build([("Conv", "x w b", "a", {}), ("Relu", "a", "y", {})], joined, ["N", 2, 8, 8])
+    report = compare(tmp_path, original, folded)
+    assert (report.rung == "by weights") if share == 1 else (report.outcome == "not equal"), report.verdict
+
+
+def test_a_factor_of_more_axes_is_another_rank(tmp_path: Path) -> None:
+    """Of a product with a matrix the rank is not known: a factor of three axes gives the rows one more."""
+    weight = np.random.default_rng(0).standard_normal((4, 3)).astype("f")
+    nodes = [("Mul", "x h", "m", {}), ("MatMul", "m w", "y", {})]
+    factored = build(nodes, {"h": np.full((1, 1, 1), 2, "f"), "w": weight}, [2, 4])
+    assert compare(tmp_path, factored, build([("MatMul", "x w", "y", {})], {"w": weight * 2}, [2, 4])).outcome == "not equal"
+
+
+@pytest.mark.parametrize(
+    ("values", "rung"), [({}, "by weights"), ({"count_include_pad": 1}, "by weights"), ({"ceil_mode": 1}, "on 2 inputs")]
+)
+def test_means_of_two_operator_sets_are_one_but_for_their_sums(values: Mapping[str, int], rung: str, tmp_path: Path) -> None:
+    """Version 19 sums in another order, and counts padding in another way where a window reaches beyond it."""
+    window = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1], **values}
+    old, new = (build([("AveragePool", "x", "y", window)], {}, ["N", 2, 9, 9], opset=opset) for opset in (11, 21))
+    report = compare(tmp_path, old, new)
+    assert report.rung == rung, report.verdict
+    other = build(
+        [("AveragePool", "x", "y", {**window, "count_include_pad": 1 - values.get("count_include_pad", 0)})], {}, ["N", 2, 9, 9]
+    )
+    assert compare(tmp_path, other, new).outcome == "not equal"

@@ -196,8 +196,9 @@ class _Inliner:
         values: dict[str, Entry] = {}
         order: list[Node] = []
         for step in definition:
-            is_last = step is definition[-1]
-            name = outputs[0] if is_last else self._taken.take(f"{outputs[0]}/{step.output}")
+            place = 0 if step is definition[-1] else step.place or None
+            own = "" if place is None or place >= len(outputs) else outputs[place]
+            name = own or self._taken.take(f"{outputs[0]}/{step.output}")
             read = [values[each] if isinstance(each, str) else dict(enumerate(operands)).get(each) for each in step.inputs]
             if None in read:
                 raise _Opaque
@@ -205,7 +206,8 @@ class _Inliner:
             image = replace(make_operator(step.op, [name], step.values), inputs=tuple([e for e in read if e is not None]))
             order.append(image)
             values[step.output] = Entry(image)
-        links[node, 0] = Entry(order[-1])
+            if place is not None:
+                links[node, place] = Entry(image)
         self.count, self.defined = self.count + 1, self.defined + 1
         return order
 

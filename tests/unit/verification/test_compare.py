@@ -21,7 +21,8 @@ from graphshare.verification.comparison import (
 )
 from graphshare.verification.coverage import BodyCoverage
 from graphshare.verification.region import Region, RegionReport
-from graphshare.verification.report import Stage, add_regions, value_stage
+from graphshare.verification.region_stages import add_regions
+from graphshare.verification.report import Stage, value_stage
 from graphshare.verification.runners import ABSENT, PartRunner, RecordRunner
 
 LARGE_AND_SMALL = np.array([100.0, 0.0], "float64")

@@ -22,18 +22,17 @@ from graphshare.verification.comparison import (
 )
 from graphshare.verification.onnx_export import ExportReport
 from graphshare.verification.region import Operator, Region, RegionReport
+from graphshare.verification.region_stages import add_regions, region_stage
 from graphshare.verification.report import (
     OTHER_MODEL,
     BranchReport,
     Report,
     Stage,
     Verdict,
-    add_regions,
     engine_stage,
     exact_stage,
     layer_stage,
     parameter_stage,
-    region_stage,
     training_stage,
     value_stage,
 )

@@ -1,0 +1,218 @@
+"""Numbers far from those that reached a region: its sides, which work element by element, may agree on all others.
+
+A Relu is a Clip to 0 and 6 as long as no number above 6 reaches it. What both sides do to a number does not depend on the
+numbers beside it, so that one run tries many: near and beyond each constant and attribute of either side, where a Clip or a
+comparison bends, between the integers that a Round goes to, 0, and both signs of each magnitude. The numbers that a model
+computes may never be such, so that a departure is a note and changes no verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, combinations
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from graphshare.analysis.name_lists import output_name
+from graphshare.errors import InputError, RefusedError
+from graphshare.formats.params.narrow_dtypes import is_floating, widen
+from graphshare.ir.affine import Constant
+from graphshare.ir.graph import Node
+from graphshare.ops.kernel import Array
+from graphshare.verification.noise import allow_share, shake
+from graphshare.verification.other_inputs import Key, Side, Trial, Values
+
+_BY_ELEMENT = frozenset(
+    """Abs Acos Acosh Add And Asin Asinh Atan Atanh BiasGelu Cast Ceil Celu Clip Constant Cos Cosh Div Elu Equal Erf Exp
+    FastGelu Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max
+    Mean Min Mish Mod Mul Neg Not Or PRelu Pow QuickGelu Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus
+    Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor
+    Activation LeakyReLU _copy _div_scalar _maximum_scalar _minimum_scalar _minus_scalar _mul_scalar _plus_scalar _power_scalar
+    _rdiv_scalar _rminus_scalar abs broadcast_add broadcast_div broadcast_maximum broadcast_minimum broadcast_mul broadcast_sub
+    ceil clip elemwise_add elemwise_div elemwise_mul elemwise_sub erf exp fix floor hard_sigmoid log negative reciprocal
+    relu rint round rsqrt sigmoid sign softsign sqrt square tanh trunc where
+    """.split()
+)
+"""Operators each element of whose result follows from the elements at its place."""
+_RANGES = {
+    **dict.fromkeys(("HardSigmoid", "Sigmoid", "Softmax", "hard_sigmoid", "sigmoid", "softmax"), (0.0, 1.0)),
+    **dict.fromkeys(("Cos", "Erf", "Sin", "Softsign", "Tanh", "cos", "erf", "sin", "softsign", "tanh"), (-1.0, 1.0)),
+    **dict.fromkeys(("Abs", "Exp", "Relu", "Softplus", "Sqrt", "abs", "exp", "relu", "sqrt"), (0.0, float("inf"))),
+}
+"""The least and the largest number of operators that make no others: none beyond them reaches a region."""
+_DECADES = np.arange(-6, 6.01, 0.125)
+"""Powers of ten of the numbers that are tried: beyond them a square of a square is infinite in float32."""
+_COARSE = np.array([1e2, 1.0, 1e4, 1e1, 1e6, 1e-3])
+"""Numbers of all magnitudes, for arrays of few elements."""
+_STEPS = np.arange(0.25, 4, 0.5)
+"""Numbers between the integers and halves that a Round or a Floor changes at."""
+_ENOUGH, _MOST = 1 << 9, 1 << 16
+"""The least elements of an array that has room for all numbers, and the most that are compared."""
+_BENDS, _FEW, _RUNS = 12, 8, 64
+"""How many numbers of constants are combined, the most elements of such a constant, and how often small arrays are computed."""
+
+
+class _Departure(Struct, frozen=True):
+    """An element at which both sides part, by the numbers that the sides start from there."""
+
+    numbers: dict[Key, float]
+
+    @property
+    def size(self) -> float:
+        """The largest of its numbers: of several departures the one with the least is told."""
+        return max(map(abs, self.numbers.values()))
+
+
+def describe_departure(trials: Sequence[Trial], constants: Iterable[Constant]) -> str:
+    """Return in words where both sides of a region part that agree on the values of all ``trials``; empty where they do not.
+
+    The trials are those of one region on several inputs, ``constants`` those that it reads.
+    """
+    trial = trials[-1]
+    if not {node.op for node in chain(*trial.cone.sides)} <= _BY_ELEMENT:
+        return ""
+    try:
+        parts = trial.choose_own_parts()
+        nodes = [node for node in chain(*(part.nodes for part in parts)) if node.op]
+        if not nodes or any(node.op not in _BY_ELEMENT for node in nodes):
+            return ""
+        places = [trial.name_starts(side, part) for side, part in enumerate(parts)]
+        seen = [each.read_values(places) for each in trials]
+        keys = [key for key, array in seen[-1].items() if is_floating(array.dtype) and array.size]
+        if not keys:
+            return ""
+        sides = trial.open_sides(parts, places, seen[-1])
+        points = _list_points(nodes, constants)
+        departures = list(_list_departures(trial, sides, seen[-1], keys, points))
+    except (InputError, RefusedError):
+        return ""
+    if not departures:
+        return ""
+    ranges = {key: (min(own[key].min() for own in seen), max(own[key].max() for own in seen)) for key in keys}
+    return _describe(trial, min(departures, key=lambda each: each.size), ranges)
+
+
+def _describe(trial: Trial, departure: _Departure, ranges: dict[Key, tuple[Any, Any]]) -> str:
+    names = {key: repr(key if isinstance(key, str) else output_name(trial.plan.entries[0][key])) for key in ranges}
+    start = {key: f"{name} " if len(names) > 1 else "" for key, name in names.items()}
+    between = ", ".join(f"{start[key]}{float(low):.3g} to {float(high):.3g}" for key, (low, high) in ranges.items())
+    at = " and ".join(f"{start[key]}{number:.3g}" for key, number in departure.numbers.items())
+    return f"agrees on the values seen ({between}), departs at {at}"
+
+
+def _list_points(nodes: Sequence[Node], constants: Iterable[Constant]) -> Array:
+    """Return the numbers to try: first a few of all magnitudes, then those around the bends of the operators."""
+    bends = dict.fromkeys(chain(_list_attributes(nodes), _list_numbers(constants)))
+    few = [number for number in bends if np.isfinite(number) and number][:_BENDS]
+    # A Clip behind an Add bends at the difference of both numbers, one behind a Mul at their quotient.
+    pairs = [number for a, b in combinations(few, 2) for number in (a - b, a + b, a / b, b / a)]
+    sorted_bends = np.unique([0.0, *few, *pairs])
+    beyond = np.concatenate([sorted_bends * 1.125, sorted_bends * 0.875, (sorted_bends[1:] + sorted_bends[:-1]) / 2])
+    magnitudes = 10.0**_DECADES
+    near = np.concatenate([sorted_bends, beyond, _STEPS])
+    points = np.concatenate([_COARSE, -_COARSE, near, -near, magnitudes, -magnitudes])
+    return points[np.sort(np.unique(points, return_index=True)[1])]
+
+
+def _list_attributes(nodes: Iterable[Node]) -> Iterator[float]:
+    for text in chain(*(node.attrs.values() for node in nodes)):
+        try:
+            yield float(text)
+        except ValueError:
+            continue
+
+
+def _list_numbers(constants: Iterable[Constant]) -> Iterator[float]:
+    for constant in constants:
+        if np.prod(constant.shape) <= _FEW:
+            yield from np.asarray(constant.read(), np.float64).reshape(-1).tolist()
+
+
+def _list_departures(
+    trial: Trial, sides: Sequence[Side], seen: Values, keys: Sequence[Key], points: Array
+) -> Iterator[_Departure]:
+    """Yield for each run and each end the element with the least numbers at which both sides part."""
+    known = trial.compute(sides[0], seen)
+    operators = {key: None if isinstance(key, str) else trial.plan.entries[0][key].node.op for key in keys}
+    ranges = {key: _RANGES.get(op or "", (-np.inf, np.inf)) for key, op in operators.items()}
+    longer = _lengthen(seen)
+    # Constants may fit no other size.
+    values = longer if all(trial.compute(side, longer) for side in sides) else seen
+    for drawn in _draw_far(values, ranges, points):
+        ends = [trial.compute(side, drawn) for side in sides]
+        if not known or not all(ends):
+            continue
+        for number, (first, *both) in enumerate(zip(known, *ends, strict=False)):
+            apart = _find_apart(trial, sides, drawn, both, number, first)
+            numbers = np.stack([_sample(np.broadcast_to(drawn[key], both[0].shape))[apart] for key in keys])
+            if numbers.size:
+                least = int(np.argmin(abs(numbers).max(axis=0)))
+                yield _Departure(dict(zip(keys, numbers[:, least].tolist(), strict=True)))
+
+
+def _lengthen(seen: Values) -> Values:
+    """Return values with more elements on the first axis, where they have few of one number of axes; else the same."""
+    rank = max(array.ndim for array in seen.values())
+    count = -(-_ENOUGH // max(array.size for array in seen.values()))
+    if not rank or count < 2:
+        return seen
+    return {
+        key: np.resize(array, (array.shape[0] * count, *array.shape[1:])) if array.ndim == rank and array.size else array
+        for key, array in seen.items()
+    }
+
+
+def _find_apart(trial: Trial, sides: Sequence[Side], drawn: Values, values: Sequence[Array], number: int, seen: Array) -> Array:
+    """Return which elements of an end are farther apart on both sides than its tolerance, and than either is from itself.
+
+    The tolerance is that of the element, and of the largest one on the values ``seen``: what is rounded on the way to a small
+    number may have been as large as that.
+    """
+    tolerance = allow_share(trial.tolerate(*values), trial.cone.ends[number])
+    numbers = [_sample(value) for value in values]
+    sizes = np.maximum(*(np.nan_to_num(abs(each), posinf=0) for each in numbers))
+    limit = np.maximum(tolerance.find_limit(seen), max(tolerance.rtol, tolerance.of_largest) * sizes)
+    apart = _measure(*numbers)
+    if (apart > limit).any():
+        for again in shake(drawn):
+            for side, own in zip(sides, numbers, strict=True):
+                ends = trial.compute(side, again)
+                limit = np.maximum(limit, _measure(own, _sample(ends[number])) if ends else np.inf)
+    wrong: Array = apart > limit
+    return wrong
+
+
+def _draw_far(seen: Values, ranges: Mapping[Key, tuple[float, float]], points: Array) -> Iterator[dict[Key, Array]]:
+    """Yield values with far numbers, each in its range, in place of one start at a time, then of all of them."""
+    keys = list(ranges)
+    size = max(seen[key].size for key in keys)
+    runs = min(-(-len(points) // size), _RUNS)
+    for run in range(runs):
+        for chosen in [*([key] for key in keys if len(keys) > 1), keys]:
+            far = {}
+            for number, key in enumerate(chosen):
+                wide = widen(seen[key][:0] if seen[key].ndim else seen[key]).dtype
+                most = float(np.sqrt(np.finfo(wide).max))
+                low, high = max(ranges[key][0], -most), min(ranges[key][1], most)
+                # Other steps through the numbers for each start: they meet in many pairs.
+                order = (np.arange(len(points)) + run * size) * (1 + 6 * number) % len(points)
+                numbers = np.clip(points, low, high)[order].astype(wide).astype(seen[key].dtype, copy=False)
+                far[key] = np.resize(numbers, seen[key].shape)
+            yield {**seen, **far}
+
+
+def _sample(array: Array) -> Array:
+    """Return numbers of an array as float64, of many elements as many as there are places to try."""
+    places = np.unique(np.linspace(0, array.size - 1, min(array.size, _MOST)).astype(np.int64))
+    return widen(array[np.unravel_index(places, array.shape)] if array.ndim else array.reshape(1)).astype(np.float64)
+
+
+def _measure(wanted: Array, value: Array) -> Array:
+    """Return how far each number is from the one wanted: infinitely where one of both is finite alone, else at most so."""
+    with np.errstate(invalid="ignore"):
+        apart = abs(wanted - value)
+    finite = np.isfinite(wanted), np.isfinite(value)
+    # Where both overflow, or are no numbers, they may do it in unlike ways.
+    return np.where(finite[0] & finite[1], apart, np.where(finite[0] | finite[1], np.inf, 0.0))

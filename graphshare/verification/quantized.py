@@ -1,0 +1,127 @@
+"""Quantized numbers: kernels that sum integers round a few numbers to the other side, so that these are one step apart.
+
+A sum that ends near the middle of two steps goes to either of them, as its last bits are. That meets one number in a thousand
+or fewer (measured: one in 100,000 of a product, one in 1,000 of a Softmax), where a scale, a zero point or a weight that moved
+shows in many. It is allowed where both sides read the same integers; weights that are unlike integers are compared in steps of
+their scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.ir.affine import Constant
+from graphshare.ir.graph import Entry
+from graphshare.ir.walk import list_operands
+from graphshare.ops.kernel import Array
+from graphshare.text.format import format_count
+from graphshare.verification.affine_values import WEIGHT_DTYPES
+from graphshare.verification.comparison import Tolerance, Values, compare_values
+from graphshare.verification.noise import find_operator
+from graphshare.verification.region_plan import Cone
+from graphshare.verification.weights import Weigher, Weighing
+
+_ROUNDING = ("QGemm", "QuantizeLinear")
+_OF_INTEGERS = frozenset(
+    """ConvInteger DynamicQuantizeMatMul MatMulInteger MatMulIntegerToFloat QLinearAdd QLinearConv QLinearMatMul
+    QuantizeLinear""".split()
+)
+_PLAIN = _OF_INTEGERS | {"Add", "Cast", "Clip", "Conv", "DequantizeLinear", "DynamicQuantizeLinear", "MatMul", "Mul", "Relu"}
+"""Operators that read a weight as it is: of others, such as a Transpose, unlike integers may be one weight."""
+_STEPPED = ("int8", "uint8")
+_INTEGERS = (*_STEPPED, "int32")
+_SHARE = 0.005
+"""How many of all numbers may be a step apart."""
+_ROUNDED = 1 + 1e-5
+"""How much longer a step is between floats, which are rounded."""
+
+
+def rounds_apart(value: Any, wanted: Any, end: Sequence[Entry]) -> bool:
+    """Whether two arrays are quantized on both sides, and a few numbers are one step apart."""
+    if not all(isinstance(each, np.ndarray) and each.dtype.name in _STEPPED for each in (value, wanted)):
+        return False
+    return all(map(_is_rounding, map(find_operator, end))) and _are_few_apart(value, wanted, 1.0)
+
+
+def _is_rounding(op: str) -> bool:
+    return op in _ROUNDING or op.startswith("QLinear")
+
+
+def _are_few_apart(value: Array, wanted: Array, step: float) -> bool:
+    if value.shape != wanted.shape or value.dtype != wanted.dtype:
+        return False
+    distance = abs(value.astype(np.float64) - wanted)
+    return bool((distance <= step * _ROUNDED).all()) and int(np.count_nonzero(distance)) <= max(1, _SHARE * value.size)
+
+
+def reads_same_integers(weigher: Weigher, cone: Cone) -> bool:
+    """Whether both sides of a region read the same weights, which are integers."""
+    left, right = (_list_constants(weigher, cone, side, _INTEGERS) for side in (0, 1))
+    return left.keys() == right.keys()
+
+
+def weigh_integers(weigher: Weigher, cone: Cone) -> Weighing | None:
+    """Return how many steps the one weight is apart that is not the same integers on both sides; None without such a weight."""
+    operators = {node.op for nodes in cone.sides for node in nodes}
+    if not operators & _OF_INTEGERS or not operators <= _PLAIN:
+        return None
+    left, right = (_list_constants(weigher, cone, side, _INTEGERS) for side in (0, 1))
+    only = [[each for term, each in own.items() if term not in other] for own, other in ((left, right), (right, left))]
+    scales = [_list_constants(weigher, cone, side, WEIGHT_DTYPES).keys() for side in (0, 1)]
+    # With other scales the same weights are other integers.
+    if [len(own) for own in only] != [1, 1] or not (scales[0] <= scales[1] or scales[1] <= scales[0]):
+        return None
+    ((one,), (other,)) = only
+    if (one.dtype, one.shape) != (other.dtype, other.shape):
+        return None
+    distance = abs(one.read().astype(np.int64) - other.read())
+    index = [int(each) for each in np.unravel_index(int(np.argmax(distance)), distance.shape)]
+    count = format_count(int(distance.max()), "step")
+    text = f"weight {other.name!r} is {count} of its scale from that of the original at {index}"
+    return Weighing(float("inf"), text)
+
+
+def _list_constants(weigher: Weigher, cone: Cone, side: int, dtypes: Sequence[str]) -> dict[int, Constant]:
+    """Return the constants of several numbers that a side of a region reads, by their terms; those of zeros add nothing."""
+    read = (entry for node in cone.sides[side] for entry in list_operands(node) if entry is not None)
+    constants = (weigher.find_constant(side, entry, dtypes) for entry in read)
+    return {each.term: each for each in constants if each is not None and np.prod(each.shape) > 1 and each.read().any()}
+
+
+def allow_steps(
+    models: Sequence[Checkpoint], outputs: Sequence[tuple[Any, Any]], rounds: Sequence[Values]
+) -> tuple[tuple[Values, ...], list[str]]:
+    """Return comparisons that allow a few numbers of quantized outputs to be one step apart, and notes."""
+    allowed, notes = list(rounds), list[str]()
+    heads = list(zip(*(model.graph.heads for model in models), strict=True))
+    for number, both in enumerate(outputs):
+        compared = list(rounds[number].outputs)
+        for place, output in enumerate(compared):
+            step, other = (_find_step(model, head) for model, head in zip(models, heads[place], strict=True))
+            values = [own[place] for own in both if isinstance(own, list) and isinstance(own[place], np.ndarray)]
+            if output.comparison or len(values) < len(both) or not step or step != other:
+                continue
+            if _are_few_apart(values[1], values[0], step):
+                comparison = compare_values(values[1], values[0], Tolerance(atol=step * _ROUNDED))
+                compared[place] = msgspec.structs.replace(output, comparison=comparison)
+                notes.append(f"numbers of {output.reference!r} are at most one step of {step:.3g} apart, which is allowed")
+        first = None if all(output.comparison for output in compared) else rounds[number].first
+        allowed[number] = msgspec.structs.replace(rounds[number], outputs=tuple(compared), first=first)
+    return tuple(allowed), notes
+
+
+def _find_step(model: Checkpoint, head: Entry) -> float:
+    """Return the distance of two quantized numbers that an output can have; 0 where it is not quantized by one known scale."""
+    if _is_rounding(head.node.op):
+        return 1.0
+    operands = list_operands(head.node) if head.node.op == "DequantizeLinear" else []
+    scale = operands[1] if len(operands) > 1 else None
+    if scale is None or scale.node.op or scale.node.name not in model.params:
+        return 0.0
+    numbers = np.asarray(model.params[scale.node.name])
+    return float(numbers) if numbers.size == 1 else 0.0
