@@ -60,6 +60,11 @@ class ProofOptions(msgspec.Struct, frozen=True):
         """Return the options with values and shapes of the inputs of graphs. Raises as :func:`as_values`."""
         return msgspec.structs.replace(self, feeds=as_values(feeds, *graphs), shapes=as_shapes(shapes, *graphs))
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of variables among the options."""
+        return (*self.feeds, *self.shapes, *self.as_input)
+
     def choose_executors(self, graph: Graph, where: str) -> dict[str | None, Executor | None]:
         """Return what computes a graph, by engine. Raises UsageError or RefusedError as :func:`choose_executor`."""
         return {

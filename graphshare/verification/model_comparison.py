@@ -75,7 +75,7 @@ class ModelComparison:
         self.departures: list[Departure] = []
         self._options, self._least = options, least
         self._sources = (left, right)
-        self._pairs = pair_models(left, right, options.as_input, names, options.targets)
+        self._pairs = pair_models(left, right, options.as_input, names, options.targets, options.names)
         self._sides = (self._pairs.left, self._pairs.right)
         self._notes: dict[str, None] = dict.fromkeys(self._pairs.notes)
         graphs = [left.graph, right.graph]

@@ -52,7 +52,7 @@ def test_the_line_of_a_hint_converts_a_model(name: str, tmp_path: Path) -> None:
     }
     (tmp_path / name).write_text(texts.get(name, onnx.printer.to_text(model)))
     said = refused(graphshare("inspect", name, cwd=tmp_path), "is an ONNX model as")
-    python = f"python() {{ {shlex.quote(sys.executable)} \"$@\"; }}"  # the one of these tests, whatever PATH has
+    python = f'python() {{ {shlex.quote(sys.executable)} "$@"; }}'  # the one of these tests, whatever PATH has
     subprocess.run(["sh", "-c", f"{python}; {said.split('`')[1]}"], check=True, cwd=tmp_path, env=environment())
     (converted,) = {path.name for path in tmp_path.iterdir()} - {name}
     assert converted.endswith(".onnx")
