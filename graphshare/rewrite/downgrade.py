@@ -111,8 +111,9 @@ class OldVersion:
             name, value = f"{node.op}.{key}", signature.value(node.attrs, key)
             if signature.parameter(key) is None:  # a hidden key, or one that no parser reads
                 continue
-            if key in _WINDOW and node.op == "Pooling" and signature.value(node.attrs, "global_pool"):
-                del attrs[key]  # older versions pad a global pooling too
+            is_unused = key in _WINDOW and node.op == "Pooling" and signature.value(node.attrs, "global_pool")
+            if is_unused or (name == "Deconvolution.target_shape" and not any(value)):
+                del attrs[key]  # older versions pad a global pooling too, and take zeros for a size
                 continue
             if isinstance(value, tuple) and not text.startswith(("(", "[")):
                 attrs[key] = f"({text},)"  # older versions read a tuple of one number in parentheses

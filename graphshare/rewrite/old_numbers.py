@@ -82,8 +82,7 @@ NOTED: Sequence[Difference] = (
     Difference(("_contrib_MultiBoxPrior",), 1201, "makes other boxes of pictures that are not square"),
     Difference(("_contrib_box_nms",), 10401, "keeps boxes whose score is 0 or less"),
     Difference(("_contrib_box_nms",), 10600, "keeps boxes of class -1", lambda v: v("id_index") >= 0),
-    Difference(("RNN",), 10201, "is computed on a GPU alone"),
-    Difference(("RNN",), 10401, "is computed on a CPU only where mode=lstm and state_outputs=True"),
+    Difference(("RNN",), 10401, "is computed on a GPU alone (from 1.2 on a CPU too for mode=lstm with state_outputs=True)"),
     Difference(
         ("RNN",), 10900, "is computed on a GPU alone with projections, limits of states or lengths", _has_more_than_gates
     ),

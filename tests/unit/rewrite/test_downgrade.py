@@ -247,5 +247,7 @@ def test_what_depends_on_inputs_or_on_the_device_is_a_note(tmp_path: Path) -> No
 def test_forms_that_older_versions_do_not_read_or_read_otherwise_are_written_so_that_they_mean_the_same(tmp_path: Path) -> None:
     window = {"global_pool": "True", "kernel": "(2, 2)", "pad": "(1, 1)", "stride": "(2, 2)", "pool_type": "avg"}
     assert {"pad", "stride"}.isdisjoint(attributes(one(tmp_path, "Pooling", window), "0.12.1"))
+    deconvolution = {"kernel": "(2, 2)", "num_filter": "4", "target_shape": "(0, 0)"}
+    assert "target_shape" not in attributes(one(tmp_path, "Deconvolution", deconvolution, inputs=2), "0.9.5")
     assert attributes(one(tmp_path, "Reshape", {"shape": "-1"}), "0.9.5")["shape"] == "(-1,)"
     assert attributes(one(tmp_path, "Pooling_v1", {"global_pool": "True"}), "0.9.5")["kernel"] == "(1, 1)"
