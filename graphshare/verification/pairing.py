@@ -157,17 +157,12 @@ class ModelPairs(msgspec.Struct, frozen=True, eq=False):
 
 
 def pair_models(
-    left: Checkpoint,
-    right: Checkpoint,
-    as_input: Collection[str],
-    names: Mapping[str, str],
-    targets: Sequence[str] = (),
-    numbered: Collection[str] = (),
+    left: Checkpoint, right: Checkpoint, as_input: Collection[str], names: Mapping[str, str], targets: Sequence[str] = ()
 ) -> ModelPairs:
     """Pair the outputs and inputs of two models by name, or in their order where the names differ.
 
     Outputs of one model may be inner values of the other; with ``targets`` the outputs are these values of both. ``names`` are
-    those on the right for names on the left; variables that ``numbered`` mean by numbers, as ``NAME#1``, have these names.
+    those on the right for names on the left.
 
     Raises:
         RefusedError: the models have other numbers of outputs or inputs, and names do not tell which belong together; a model
@@ -186,7 +181,7 @@ def pair_models(
     for model, entries in zip((left, right), heads, strict=True):
         try:
             with locate_refusals(model):
-                sides.append(_cut(model, entries, upgrades, numbered))
+                sides.append(_cut(model, entries, upgrades))
         except RefusedError as error:
             faults += error.faults
     if faults:
@@ -198,10 +193,10 @@ def pair_models(
     return ModelPairs(sides[0], sides[1], outputs, list(zip(*own, strict=True)), inputs, missing, alone, notes)
 
 
-def _cut(model: Checkpoint, heads: Sequence[Entry], notes: dict[str, None], numbered: Collection[str]) -> Checkpoint:
+def _cut(model: Checkpoint, heads: Sequence[Entry], notes: dict[str, None]) -> Checkpoint:
     """Return a model of these heads, upgraded where its format has older generations."""
     if find_format(model.graph).supports(Capability.UPGRADE):
-        return upgrade_model(model, heads, notes, numbered)[0]
+        return upgrade_model(model, heads, notes)[0]
     return msgspec.structs.replace(model, graph=msgspec.structs.replace(model.graph, heads=tuple(heads)))
 
 
