@@ -295,6 +295,16 @@ def test_a_value_for_the_second_of_two_inputs_is_its_own(tmp_path: Path) -> None
         gs.verify(graph, feeds={"x#2": np.ones((4, 3), "float32")}, **options)
 
 
+def test_what_holds_for_a_name_holds_for_a_variable_that_another_option_means_by_its_number(tmp_path: Path) -> None:
+    graph = write(tmp_path, two_of_all())
+    ones = np.ones((2, 3), "float32")
+    for options in ({"shapes": {"x#1": (2, 3)}}, {"inputs": gs.Inputs(params_seed=0, as_input=["x#1"])}):
+        more = {"inputs": gs.Inputs(params_seed=0), **options}
+        assert not any("seeded" in note and "'x" in note for note in gs.compare(graph, graph, feeds={"x": ones}, **more).notes)
+    mixed = gs.compare(graph, graph, feeds={"x#1": ones}, shapes={"x": (2, 3)}, inputs=gs.Inputs(params_seed=0))
+    assert any("'x' is seeded" in note for note in mixed.notes)
+
+
 def test_targets_of_one_name_are_compared_by_their_numbers(tmp_path: Path) -> None:
     nodes = [
         variable("x"),
