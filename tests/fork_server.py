@@ -1,12 +1,15 @@
 """Runs of the command that need not wait for the interpreter: one process has imported it, and forks for every run.
 
 What a run sees is what it would see: its own arguments, directory, environment and pipes, and ``main`` until the process ends.
-Only importing is not done anew; what imports when is tested in processes of their own.
+Only importing is not done anew, nor finding installed packages and reading tables; what imports when is tested in processes of
+their own. Everyday the confined processes of a run are forked from it too, without the imports of numpy and onnx; where large
+sizes are required they are started as users start them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import pkgutil
@@ -21,6 +24,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from tests.surroundings import is_required
 
 _WORD = struct.Struct("<q")
 ROOT = Path(__file__).parents[1]
@@ -120,6 +125,57 @@ def write_pipe(end: int | None, data: bytes | Path) -> None:
         stream.write(data)
 
 
+class _ForkedPython(subprocess.Popen[bytes]):
+    """A process that calls a function of a module with texts, as ``start_python`` starts one, but forked from this one."""
+
+    def _execute_child(self, args: list[str], *options: Any) -> None:
+        pass_fds, ends = options[3], options[9:15]  # as subprocess passes them: both ends of stdin, stdout and stderr
+        self.pid = os.fork()
+        if not self.pid:
+            try:
+                _call(args, {*pass_fds}, (ends[0], ends[3], ends[5]))
+            finally:
+                os._exit(1)
+        self._child_created = True
+        self._close_pipe_fds(*ends)  # type: ignore[attr-defined]
+
+
+def _call(args: list[str], inherited: set[int], streams: tuple[int, int, int]) -> None:
+    """Call the function of a module that ``args`` name, with ``inherited`` descriptors and ``streams`` alone."""
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    for number, end in enumerate(streams):
+        os.dup2(end, number)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) not in inherited:
+            with contextlib.suppress(OSError):  # that of the list itself
+                os.close(int(name))
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115  (what the run has in its place reads another file)
+    module, function, *rest = args
+    getattr(import_module(module), function)(*rest)
+
+
+def _fork_python(*args: str, inherited: tuple[int, ...] = (), **options: Any) -> subprocess.Popen[bytes]:
+    return _ForkedPython(list(args), pass_fds=inherited, **options)
+
+
+def _prepare(command: Any) -> None:
+    """Find what is the same in every run: installed packages, tables and, everyday, what confined processes import."""
+    from graphshare import confined_process
+    from graphshare.ops.registry import GRADIENTS, KERNELS, TRANSLATIONS
+
+    for contributions in (KERNELS, GRADIENTS, TRANSLATIONS):
+        contributions.load_installed()
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+        command.run(["check", str(ROOT / "fixtures" / "lenet")])
+    if not is_required("large"):
+        for name in ("numpy", "onnx", "onnx.checker", "onnx.shape_inference"):  # onnxruntime opens files of its own
+            with contextlib.suppress(ImportError):
+                import_module(name)
+        confined_process.start_python = _fork_python
+
+
 def _serve(asked: socket.socket) -> None:
     import graphshare
     from graphshare.cli import main as command
@@ -127,6 +183,9 @@ def _serve(asked: socket.socket) -> None:
     for module in pkgutil.walk_packages(graphshare.__path__, "graphshare."):
         if not module.name.endswith("__main__"):
             import_module(module.name)
+    _prepare(command)
+    gc.collect()
+    gc.freeze()  # what is there stays: no run walks it
     while True:
         found, ends, _, _ = socket.recv_fds(asked, 1, 4)
         if not found:

@@ -22,8 +22,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 NONE = "none"  # stands for the cases of a corpus that is not there
 Case = TypeVar("Case")
-MANY = 12
-"""Cases of a function that an everyday run of all tests takes at least; of more than four times as many it takes a quarter."""
+MANY = 5
+"""Cases of a function that an everyday run of all tests takes at least; of more than ten times as many it takes a tenth."""
 TENTHS = 10
 IN_EACH_TENTH = r"tests/(corpus/test_forward\.py|gradients/|training/|unit/execute/(?!engines/test_confined_session\.py))"
 """The tests that rest most on the last bits of products, which each tenth takes; those of confined sessions test a process."""
@@ -78,7 +78,7 @@ def find_surplus(tests: Iterable[str]) -> set[str]:
     functions: dict[str, list[str]] = {}
     for test in tests:
         functions.setdefault(test.partition("[")[0], []).append(test)
-    return {test for of in functions.values() for test in rank(of)[max(MANY, len(of) // 4) :]}
+    return {test for of in functions.values() for test in rank(of)[max(MANY, len(of) // 10) :]}
 
 
 def pick_tenth(tests: Iterable[Case], name: Callable[[Case], str] = str) -> list[Case]:

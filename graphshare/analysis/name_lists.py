@@ -10,13 +10,14 @@ BatchNorm's moving statistics. Their parameter records must follow a rename of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.model_format import find_format
-from graphshare.ir.graph import MXNET_DOMAIN, Entry, Graph, Node
+from graphshare.ir.graph import MXNET_DOMAIN, Entry, Graph, Kept, Node
+from graphshare.ir.rebuild import rebuild_graph, rename_node
 from graphshare.ops.registry import auxiliary_slots, find_signature, name_inputs, total_outputs, visible_outputs
 from graphshare.ops.registry import output_name as output_name
 from graphshare.text.format import format_count, format_names
@@ -127,6 +128,27 @@ def list_by_name(nodes: Sequence[Node], heads: Iterable[Entry]) -> dict[str, lis
         for name in node_names(node):
             named.setdefault(name, []).append(node)
     return named
+
+
+def match_nodes(pattern: str, nodes: Iterable[Node]) -> list[Node]:
+    """Return the nodes whose name ``pattern`` matches; of several nodes of one name ``NAME#1`` is the second.
+
+    Raises:
+        UsageError: the pattern is empty, or is not a regular expression.
+    """
+    nodes, matches = list(nodes), compile_pattern(pattern)
+    one = find_numbered(pattern.removeprefix("="), list_by_name(nodes, ())) if "#" in pattern else None
+    return [node for node in nodes if matches(node.name)] if one is None else [one]
+
+
+def number_variables(graph: Graph, names: Iterable[str]) -> tuple[Graph, Mapping[Node, Node]]:
+    """Return a graph whose variables that ``names`` mean by numbers, as ``NAME#1``, have these names, and the nodes' images."""
+    numbered = [name for name in names if "#" in name]
+    named = list_by_name(list(graph.variables()), ()) if numbered else {}
+    new = {one: name for name in numbered if (one := find_numbered(name, named)) is not None}
+    if not new:
+        return graph, Kept(graph)
+    return rebuild_graph(graph, lambda node: rename_node(node, new[node]) if node in new else node)
 
 
 def internals(nodes: Sequence[Node]) -> Iterator[tuple[str, Entry]]:

@@ -37,8 +37,8 @@ def upgrade(model: Model, *, keep_amp_cast: bool = False) -> Checkpoint:
 def downgrade(model: Model, version: Text) -> Checkpoint:
     """Make the graph what MXNet ``version`` reads, from 0.9.5 (``"0.9.5"``) to 1.8; saved parameters have its form too.
 
-    Between the versions that were measured (0.9.5, 0.10.0, 0.12.1, 1.2.1, 1.4.1, 1.6.0) the one before decides, and a note
-    says so.
+    What the version computes otherwise is refused, or a note where that depends on the inputs or the device. Between the
+    versions that were measured (0.9.5, 0.10.0, 0.12.1, 1.2.1, 1.4.1, 1.6.0) the one before decides, and a note says so.
 
     Raises:
         UsageError: the version is not one of these.
@@ -55,7 +55,7 @@ def downgrade(model: Model, version: Text) -> Checkpoint:
         lacking = [record for record in records if record.dtype and not old.has(f"Cast.dtype={record.dtype}")]
         if lacking:
             raise RefusedError([Fault(f"MXNet {version} lacks {each.dtype}, the type of {each.key!r}") for each in lacking])
-    notes = notes_on(source.parameter_file, rewrite.graph)
+    notes = [*rewrite.notes, *notes_on(source.parameter_file, rewrite.graph)]
     if not f"{version}.0.".startswith(f"{old.measured}."):
         notes = [*notes, f"judged by MXNet {old.measured}, the last one measured before {version}"]
     return follow_rewrite(source, rewrite, notes=notes)

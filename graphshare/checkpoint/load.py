@@ -267,12 +267,13 @@ def check_variable_names(variables: Iterable[Node], options: Mapping[str, Collec
     Raises:
         RefusedError: every name that is not.
     """
-    names = {node.name: None for node in variables} if any(options.values()) else {}
+    names = [node.name for node in variables] if any(options.values()) else []
+    known = set(names)
     faults = [
         Fault(f"{option} {name!r} names no variable", hint=suggest(name, names, "variables"))
         for option, texts in options.items()
         for name in texts
-        if name not in names
+        if name not in known
     ]
     if faults:
         raise RefusedError(faults)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from graphshare.analysis.name_lists import match_nodes
 from graphshare.analysis.roles import Kind, Role
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import EMPTY, Node, Rewrite
 from graphshare.text.names import suggest
-from graphshare.text.patterns import compile_pattern
 
 Mode = Literal["copy", "tie"]
 ModeOrBatch = Literal["copy", "tie", "batch"]
@@ -42,13 +42,12 @@ def match_shared_inputs(roles: Mapping[Node, Role], patterns: Sequence[str]) -> 
     faults = []
     inputs = [node for node, role in roles.items() if not role.is_parameter]
     for pattern in patterns:
-        matches = compile_pattern(pattern)
-        hit = [node for node in inputs if matches(node.name)]
+        matched = match_nodes(pattern, roles)
+        hit = [node for node in matched if not roles[node].is_parameter]
         if not hit:
-            wrong = [node.name for node, role in roles.items() if role.is_parameter and matches(node.name)]
             hint = (
                 "parameters are shared with `choices=[('tie', PATTERN)]`"
-                if wrong
+                if matched
                 else suggest(pattern, [node.name for node in inputs], "inputs")
             )
             faults.append(Fault(f"`share_inputs` {pattern!r} matches no input", hint=hint))

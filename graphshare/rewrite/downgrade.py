@@ -16,12 +16,14 @@ from graphshare.ir.rebuild import rebuild_graph
 from graphshare.ops.attributes import has_np_shape
 from graphshare.ops.registry import lookup
 from graphshare.ops.signature import Signature
+from graphshare.rewrite.old_numbers import NOTED, REFUSED, find_differences
 from graphshare.rewrite.upgrade import upgrade
 
 _NP_SHAPE, _ATTRS = 10500, 10000  # the versions that brought NumPy shapes, and the key `attrs` of nodes
 _ESCAPES = 1200  # before it, readers knew fewer escapes
 # Values with which an operator does what it did before it had the attribute.
 _NEUTRAL = {"Pooling.layout": ("NCW", "NCHW", "NCDHW"), "Pooling.count_include_pad": (True,), "BatchNorm.cudnn_off": (True,)}
+_WINDOW = ("pad", "stride")
 _LAYOUTS = ((1100, "V0"), (1200, "V1"), (10500, "V2"))  # before each version, the newest form of records in .params
 
 
@@ -54,7 +56,7 @@ class OldVersion:
     """
 
     def __init__(self, version: str) -> None:
-        self.name, self._faults = version, list[Fault]()
+        self.name, self._faults, self._notes = version, list[Fault](), dict[str, str]()
         self.tables, self._since = _read_tables()
         match = re.fullmatch(r"(\d{1,3})\.(\d{1,2})(?:\.(\d{1,2}))?", version)
         self.number = _number(match[0]) if match else 0
@@ -73,7 +75,8 @@ class OldVersion:
         """Return the graph as this version reads it: its key of attributes, its names, and no attributes that came later.
 
         Raises:
-            RefusedError: the version lacks operators, or attributes and values that are not the defaults; all are listed.
+            RefusedError: the version lacks operators, or attributes and values that are not the defaults, or computes them
+            otherwise; all are listed.
         """
         modern = upgrade(graph, keep_amp_cast=True)
         for node in modern.graph.nodes if self.number < _ESCAPES else ():
@@ -88,7 +91,8 @@ class OldVersion:
         source = MxnetSource(form=form, params_layout=self.layout)
         attrs = freeze({**result.attrs, VERSION: ["int", self.number]})
         result = msgspec.structs.replace(result, attrs=attrs, source=source)
-        return modern.then(Rewrite(result, (Branch("", modern.graph, images),)))
+        notes = tuple(f"{what}, as in {name!r}" for what, name in self._notes.items())
+        return modern.then(Rewrite(result, (Branch("", modern.graph, images),), notes=notes))
 
     def _change(self, node: Node) -> Node:
         signature = lookup(node.op) if node.op else None
@@ -97,11 +101,22 @@ class OldVersion:
         if node.op not in self._since or not self.has(node.op):
             self._lack(node, f"the operator {node.op}", node.op)
             return node
+        measured = _number(self.measured)
+        for what in find_differences(REFUSED, node, signature, measured):
+            self._faults.append(Fault(f"MXNet {self.name} computes {node.op} otherwise with {what}", node=node.name))
+        for what in find_differences(NOTED, node, signature, measured):
+            self._notes.setdefault(f"{node.op} of MXNet {self.name} {what}", node.name)
         attrs = dict(node.attrs)
         for key, text in node.attrs.items():
             name, value = f"{node.op}.{key}", signature.value(node.attrs, key)
             if signature.parameter(key) is None:  # a hidden key, or one that no parser reads
                 continue
+            is_unused = key in _WINDOW and node.op == "Pooling" and signature.value(node.attrs, "global_pool")
+            if is_unused or (name == "Deconvolution.target_shape" and not any(value)):
+                del attrs[key]  # older versions pad a global pooling too, and take zeros for a size
+                continue
+            if isinstance(value, tuple) and not text.startswith(("(", "[")):
+                attrs[key] = f"({text},)"  # older versions read a tuple of one number in parentheses
             if not self.has(name) or (value is None and self._holds(name, self.tables.not_none)):
                 del attrs[key]
                 if value not in (signature.value({}, key), *_NEUTRAL.get(name, ())):
@@ -120,7 +135,7 @@ class OldVersion:
             name = f"{node.op}.{parameter.name}"
             if parameter.name not in node.attrs and parameter.default is not None and self._holds(name, self.tables.explicit):
                 # A global pooling needs a kernel there, and does not use it.
-                is_unused = name == "Pooling.kernel" and signature.value(node.attrs, "global_pool")
+                is_unused = parameter.name == "kernel" and signature.value(node.attrs, "global_pool")
                 yield parameter.name, "(1, 1)" if is_unused else parameter.default
 
     def _holds(self, name: str, table: dict[str, int]) -> bool:

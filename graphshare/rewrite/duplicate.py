@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from graphshare.analysis.name_lists import find_odd_variables, list_implied_variables, resolve_targets
+from graphshare.analysis.name_lists import find_odd_variables, list_implied_variables, match_nodes, resolve_targets
 from graphshare.analysis.roles import Role, assign_implied_role
 from graphshare.arguments import Natural
 from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names, find_roles
@@ -100,7 +100,7 @@ def _choose_tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: 
         how, pattern = choice
         option = f"`choices={choice}`"
         matches = compile_pattern(pattern)
-        hit = [node for node in roles if matches(node.name)]
+        hit = match_nodes(pattern, roles)
         wrong = [node for node in hit if node not in decided]
         states = [state for state in implied if matches(state.name)]
         implied.update((state, how) for state in states)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 
 import msgspec
 
@@ -86,7 +86,8 @@ def extract_parts(graph: Graph, parts: Mapping[Node, int]) -> GraphParts:
     """Return the parts of a graph, each with the values that later parts read among its outputs, under their names.
 
     Raises:
-        RefusedError: the format wants the type of a value that crosses, and it is not known; all are listed.
+        RefusedError: the format wants the type of a value that crosses, and it is not known; several nodes have a name by which
+            parts are joined; all are listed.
     """
     readers: dict[tuple[Node, int], set[int]] = {}
     entries: dict[tuple[Node, int], Entry] = {}
@@ -102,6 +103,7 @@ def extract_parts(graph: Graph, parts: Mapping[Node, int]) -> GraphParts:
         ends[parts.get(head.node, count - 1)].setdefault((head.node, head.index), head)
     for place, entry in entries.items():
         ends[parts[place[0]]].setdefault(place, entry)
+    _refuse_repeated(parts, {head.node for own in ends for head in own.values()})
     rewrites = []
     for number in range(count):
         cuts = {place: output_name(entries[place]) for place, numbers in readers.items() if number in numbers}
@@ -111,3 +113,24 @@ def extract_parts(graph: Graph, parts: Mapping[Node, int]) -> GraphParts:
         for place, numbers in readers.items()
     )
     return GraphParts(tuple(rewrites), tuple(sorted(crossings, key=lambda each: each.source)))
+
+
+def _refuse_repeated(parts: Mapping[Node, int], ends: Set[Node]) -> None:
+    """Refuse names that several nodes of different parts have, or one that ends a part and another: parts are joined by names.
+
+    Raises:
+        RefusedError: every such name.
+    """
+    named: dict[str, dict[Node, set[int]]] = {}
+    for user, number in parts.items():
+        for node in (user, *(entry.node for entry in user.inputs if not entry.node.op)):
+            named.setdefault(node.name, {}).setdefault(node, set()).add(number)
+    wrong = [
+        name
+        for name, same in named.items()
+        if len(same) > 1 and name and (len(set().union(*same.values())) > 1 or not ends.isdisjoint(same))
+    ]
+    if wrong:
+        hint = f"`graphshare rename --match '{wrong[0]}#1' --to NEW` names the second of them"
+        message = "several nodes have this name, by which parts are joined"
+        raise RefusedError([Fault(f"{name!r}: {message}", hint=hint) for name in wrong])

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from graphshare.analysis.name_lists import list_implied_variables, name_implied, output_name
+from graphshare.analysis.name_lists import list_implied_variables, match_nodes, name_implied, output_name
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
@@ -22,7 +22,6 @@ from graphshare.ir.walk import consumers, topological
 from graphshare.ops.registry import name_inputs
 from graphshare.text.format import format_names
 from graphshare.text.names import did_you_mean
-from graphshare.text.patterns import compile_pattern
 from graphshare.text.summary import ShortRepr
 
 _LEAST_ATTRIBUTES = 128  # bytes of an operator's attributes that may hold weights
@@ -146,16 +145,16 @@ def plan_untie(
     roles = assign_sharing_roles(graph, params, as_input, as_parameter)
     uses = consumers(graph.nodes)
     plain = [n for n, role in roles.items() if role.is_parameter and n.name and not n.inputs and not n.control_deps]
-    shared = [node for node in plain if len({user for user, _ in uses.get(node, ())}) > 1]
+    shared = {node: None for node in plain if len({user for user, _ in uses.get(node, ())}) > 1}
     chosen: dict[Node, str] = {}
     faults = []
     for pattern in patterns:
-        matches = compile_pattern(pattern)
-        hit = [node for node in shared if matches(node.name)]
+        matched = match_nodes(pattern, roles)
+        hit = [node for node in matched if node in shared]
         if not hit:
             known = [node.name for node in shared]
             hint = did_you_mean(pattern, known) or ("" if known else "no parameter of this graph has more than one user")
-            for node in (node for node, role in roles.items() if role.kind is Kind.UNKNOWN and matches(node.name)):
+            for node in (node for node in matched if roles[node].kind is Kind.UNKNOWN):
                 hint = f"`as_parameter={node.name!r}` says that it is a parameter: {roles[node].reason}"
             faults.append(Fault(f"`untie` {pattern!r} matches no parameter that several operators use", hint=hint))
         chosen.update((node, f"--untie {pattern}") for node in hit)

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TypeVar
 
 from graphshare.text.format import format_names
+from graphshare.text.markup import quote_shell
 
 RECORD_PREFIXES = ("arg", "aux")
 _SHORTEST_PART = 2  # characters; a single letter is a part of too many names
@@ -110,6 +111,13 @@ def suggest(name: str, known: Collection[str], what: str) -> str:
 
 
 def did_you_mean(name: str, known: Collection[str], *, key: Callable[[str], object] = str) -> str:
-    """Return a hint for an unknown name, or an empty string when no known name resembles it; see :func:`find_similar`."""
+    """Return a hint for an unknown name, or an empty string when no known name resembles it; see :func:`find_similar`.
+
+    Of names that ``known`` has several times one alone, as ``NAME#1``, is not meant here: the hint says so.
+    """
+    match = _NUMBERED.fullmatch(name)
+    if match and int(match[2]) < (count := list(known).count(match[1])) > 1:
+        alone = f"`{quote_shell('graphshare', 'rename', '--match', name, '--to', 'NEW')}` gives one a name of its own"
+        return f"{match[1]!r} means all {count} of that name; {alone}"
     near = find_similar(name, known, key=key)
     return f"did you mean {' or '.join(repr(n) for n in near)}?" if near else ""

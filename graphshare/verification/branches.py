@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from graphshare.analysis.branches import Counterparts, HeadPairs, NodePair
-from graphshare.analysis.name_lists import list_implied_variables, output_name
+from graphshare.analysis.name_lists import list_implied_variables, number_variables, output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, MemoryLimitError, RefusedError
 from graphshare.execute.backends.backend import Computation, DrawOptions, open_computation
@@ -65,7 +65,8 @@ def check_names(parts: Sequence[Graph], graphs: Sequence[Graph], options: ProofO
     ``parts`` are what is compared of ``graphs``. Raises RefusedError with all such names.
     """
     needed = {node.name for part in parts for node in part.variables()}
-    known = {node.name for graph in graphs for node in graph.variables()}
+    whole = [number_variables(graph, options.names)[0] for graph in graphs]
+    known = {node.name for graph in whole for node in graph.variables()}
     known |= {implied.name for graph in graphs for implied in list_implied_variables(graph)} | needed
     named = (("`feeds`", options.feeds), ("`shapes`", options.shapes), ("`as_input`", options.as_input))
     faults = [
@@ -100,7 +101,7 @@ def verify_pairs(heads: Sequence[HeadPairs], model: Checkpoint, options: ProofOp
     notes: dict[str, None] = {}
     source = model.graph
     wanted = [entry for pair in heads for entry in (*pair.left, *pair.right)]
-    model, images = upgrade_model(model, wanted, notes)
+    model, images = upgrade_model(model, wanted, notes, options.names)
     heads = [
         msgspec.structs.replace(pair, left=tuple(images[e] for e in pair.left), right=tuple(images[e] for e in pair.right))
         for pair in heads

@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from graphshare.analysis.name_lists import number_variables
 from graphshare.checkpoint.load import Names, Shapes, as_names, as_shapes
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, UsageError, locate_refusals
@@ -39,6 +40,8 @@ from graphshare.verification.inputs import Inputs
 from graphshare.verification.region import Region, RegionReport
 from graphshare.verification.runners import Round
 
+Value = TypeVar("Value")
+
 
 class ProofOptions(msgspec.Struct, frozen=True):
     """What a user chooses for a proof, by the names of :func:`graphshare.verify`; ``engines`` are None for the default one."""
@@ -62,8 +65,29 @@ class ProofOptions(msgspec.Struct, frozen=True):
         return not (self.feeds or self.shapes or self.train_step) and self.inputs.sets is None
 
     def with_values(self, feeds: Mapping[str, Any] | None, shapes: Shapes | None, *graphs: Graph) -> ProofOptions:
-        """Return the options with values and shapes of the inputs of graphs. Raises as :func:`as_values`."""
-        return msgspec.structs.replace(self, feeds=as_values(feeds, *graphs), shapes=as_shapes(shapes, *graphs))
+        """Return the options with values and shapes of the inputs of graphs. Raises as :func:`as_values`.
+
+        What holds for a name holds for a variable of that name that another option means by its number, too.
+        """
+        own = msgspec.structs.replace(self, feeds=as_values(feeds, *graphs), shapes=as_shapes(shapes, *graphs))
+        if not any("#" in name for name in own.names):
+            return own
+        images = [pair for graph in graphs for pair in number_variables(graph, own.names)[1].items()]
+        numbered = {image.name: node.name for node, image in images if image is not node and node.is_variable}
+
+        def spread(values: Mapping[str, Value]) -> dict[str, Value]:
+            return {**{name: values[old] for name, old in numbered.items() if old in values}, **values}
+
+        as_input = tuple(spread(dict.fromkeys(own.as_input)))
+        spread_shapes = {
+            name: shape for name, shape in spread(own.shapes).items() if name in own.shapes or name not in own.feeds
+        }
+        return msgspec.structs.replace(own, feeds=spread(own.feeds), shapes=spread_shapes, as_input=as_input)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of variables among the options."""
+        return (*self.feeds, *self.shapes, *self.as_input)
 
     def choose_executors(self, graph: Graph, where: str) -> dict[str | None, Executor | None]:
         """Return what computes a graph, by engine. Raises UsageError or RefusedError as :func:`choose_executor`."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from graphshare.analysis.name_lists import output_name
+from graphshare.analysis.name_lists import number_variables, output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, GraphshareError, InputError, MemoryLimitError, RefusedError, UsageError
@@ -74,6 +74,9 @@ class ModelComparison:
     ) -> None:
         """Take both models and the names of nodes in the second one; less than ``least`` of an output or region fails."""
         self.departures: list[Departure] = []
+        left, right = (
+            msgspec.structs.replace(each, graph=number_variables(each.graph, options.names)[0]) for each in (left, right)
+        )
         self._options, self._least = options, least
         self._sources = (left, right)
         self._pairs = pair_models(left, right, options.as_input, names, options.targets)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from graphshare.analysis.branches import HeadPairs, find_branches, find_prefixes, pair_by_prefix
-from graphshare.analysis.name_lists import internals, list_implied_variables, output_name, resolve_targets
+from graphshare.analysis.name_lists import (
+    list_implied_variables,
+    list_numbered,
+    number_variables,
+    output_name,
+    resolve_targets,
+)
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.checkpoint.map_file import NodeFinder, read_map
 from graphshare.checkpoint.model import Checkpoint
@@ -19,6 +25,7 @@ from graphshare.formats.model_format import Operation, find_format, find_stateme
 from graphshare.formats.params.lookup import RecordsByName, compare_parameters
 from graphshare.ir.compare import Pairing, compare_structure
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, Rewrite
+from graphshare.ir.rebuild import relink_all
 from graphshare.ir.walk import post_order
 from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.rewrite.upgrade import upgrade
@@ -115,9 +122,15 @@ def _pair_images(
     return HeadPairs(name, label, tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
 
 
-def upgrade_model(model: Checkpoint, wanted: Sequence[Entry], notes: dict[str, None]) -> tuple[Checkpoint, dict[Entry, Entry]]:
-    """Return the part of a graph that ``wanted`` needs, and the images of these entries; implied variables are nodes."""
-    part, _, implied = upgrade_part(model.graph, wanted)
+def upgrade_model(
+    model: Checkpoint, wanted: Sequence[Entry], notes: dict[str, None], names: Iterable[str] = ()
+) -> tuple[Checkpoint, dict[Entry, Entry]]:
+    """Return the part of a graph that ``wanted`` needs, and the images of these entries; implied variables are nodes.
+
+    Variables that ``names`` mean by numbers have these names.
+    """
+    graph, images = number_variables(model.graph, names)
+    part, _, implied = upgrade_part(graph, relink_all(wanted, images))
     if any(list_implied_variables(part)):  # an operator without a kernel kept it as it is
         implied = sum(1 for _ in list_implied_variables(part))
         part = upgrade(part, keep_amp_cast=True).graph
@@ -190,21 +203,27 @@ def _cut(model: Checkpoint, heads: Sequence[Entry], notes: dict[str, None]) -> C
 def _choose_outputs(
     left: Checkpoint, right: Checkpoint, names: Mapping[str, str], targets: Sequence[str]
 ) -> list[tuple[Entry, Entry]]:
-    """Return the targets in the left model, with the values of the right one that have their names."""
+    """Return the targets in the left model, with the values of the right one that have their names.
+
+    Of several values that have one name in both models, the first belongs to the first, and so on.
+    """
     with locate_refusals(left):
         chosen = resolve_targets(targets, left.graph.nodes, option="`targets`", heads=left.graph.heads)
     wanted = [_rename(output_name(entry), entry.node.name, names) for entry in chosen]
-    values = _find_values(right.graph, wanted)
-    faults = [
-        Fault(
-            f"{format_count(len(values.get(name, ())), 'value')} named {name!r}, and `targets` compares one", where=right.where
-        )
-        for name in wanted
-        if len(values.get(name, ())) != 1
-    ]
+    own, values = _find_values(left.graph, list(map(output_name, chosen))), _find_values(right.graph, wanted)
+    pairs, faults = [], []
+    for entry, name in zip(chosen, wanted, strict=True):
+        same, others = own[output_name(entry)], values.get(name, [])
+        if len(same) == len(others):
+            place = [(each.node, each.index) for each in same].index((entry.node, entry.index))
+            pairs.append((entry, others[place]))
+        else:
+            number = len(same) if len(same) > 1 else "one"
+            message = f"{format_count(len(others), 'value')} named {name!r}, and `targets` compares {number}"
+            faults.append(Fault(message, where=right.where))
     if faults:
         raise RefusedError(faults)
-    return [(entry, values[name][0]) for entry, name in zip(chosen, wanted, strict=True)]
+    return pairs
 
 
 def _pair_outputs(
@@ -252,9 +271,9 @@ def _find_inner(graph: Graph, wanted: Collection[str]) -> dict[str, Entry]:
 
 
 def _find_values(graph: Graph, wanted: Collection[str]) -> dict[str, list[Entry]]:
-    """Return the inputs, inner values and outputs of these names."""
+    """Return the inputs, inner values and outputs of these names, in the order of their numbers."""
     entries: dict[str, list[Entry]] = {}
-    for name, entry in internals(graph.nodes):
+    for name, entry in list_numbered(graph.nodes, graph.heads):
         if name in wanted:
             entries.setdefault(name, []).append(entry)
     return entries

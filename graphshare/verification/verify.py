@@ -106,6 +106,6 @@ def _verify_batch(batch: Batched, model: Checkpoint, options: ProofOptions) -> R
     if faults:
         raise UsageError(faults)
     notes: dict[str, None] = {}
-    upgraded, _ = upgrade_model(model, model.graph.heads, notes)
+    upgraded, _ = upgrade_model(model, model.graph.heads, notes, options.names)
     check_names([upgraded.graph], [model.graph], options, notes)
     return verify_batched(find_batch(upgraded.graph) or batch, upgraded, options, notes)

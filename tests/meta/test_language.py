@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -107,11 +108,19 @@ def find_nouns(pages: Iterable[Path], root: Path) -> list[str]:
 def list_functions(pages: Iterable[Path], root: Path) -> Iterator[tuple[str, str]]:
     """Yield the place and the name of each function that is not a property."""
     for page in pages:
-        for node in ast.walk(ast.parse(page.read_text(encoding="utf-8"))):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                decorators = {ast.unparse(decorator).rpartition(".")[2] for decorator in node.decorator_list}
-                if not decorators & {"property", "cached_property"}:
-                    yield f"{page.relative_to(root)}:{node.lineno}", node.name
+        for line, name in read_functions(page.read_text(encoding="utf-8")):
+            yield f"{page.relative_to(root)}:{line}", name
+
+
+@cache  # two tests read all modules
+def read_functions(text: str) -> tuple[tuple[int, str], ...]:
+    """Return the line and the name of each function that is not a property."""
+    functions = (node for node in ast.walk(ast.parse(text)) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    return tuple((node.lineno, node.name) for node in functions if not any(map(is_property, node.decorator_list)))
+
+
+def is_property(decorator: ast.expr) -> bool:
+    return ast.unparse(decorator).rpartition(".")[2] in {"property", "cached_property"}
 
 
 def find_vague_variables(pages: Iterable[Path], root: Path) -> list[str]:

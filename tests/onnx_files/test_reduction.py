@@ -30,6 +30,7 @@ from tests.onnx_files.running import Session
 from tests.onnx_files.test_faults import find_moved, make_case
 from tests.onnx_files.test_identities import Pair
 from tests.processes import ROOT, graphshare, refused, write_json
+from tests.surroundings import size_of_day
 from tests.symbols import document, operator, variable
 from tests.unit.text.test_markup import NAMES
 from tests.unit.verification.test_across_dtypes import narrow
@@ -139,7 +140,7 @@ def test_planted_faults_are_reduced(tmp_path: Path) -> None:
     """Rewrites by onnxruntime, with a fault that moves an output: each is shown by files, most with the faulty operator."""
     seen: Counter[str] = Counter()
     seed = 300
-    while seen["faults"] < 12:
+    while seen["faults"] < size_of_day(6, 12):
         seed += 1
         case, rng = make_case(seed, tmp_path), Random(seed)
         for trial in range(8):

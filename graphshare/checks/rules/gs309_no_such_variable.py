@@ -1,7 +1,9 @@
 """GS309: a shape for a variable that does not exist."""
 
+from collections import Counter
+
 from graphshare.checks.rule import CheckContext, Example, Violation, Violations, check_rule, dense
-from graphshare.text.names import did_you_mean
+from graphshare.text.names import did_you_mean, find_numbered
 
 
 @check_rule(
@@ -15,7 +17,8 @@ def find(context: CheckContext) -> Violations:
     """Yield each name of ``--shape`` that no variable has."""
     if context.has_graph and context.given_shapes:
         known = [variable.name for variable in context.name_lists.variables]
+        same = {name: [name] * count for name, count in Counter(known).items()}
         for name in context.given_shapes:
-            if name not in known:
+            if name not in known and find_numbered(name, same) is None:
                 hint = did_you_mean(name, known) or f"the variables are {', '.join(known[:8])}"
                 yield Violation(f"a shape is given for {name!r}, but no variable has this name", hint=hint, name=name)

@@ -74,6 +74,7 @@ class _Names:
         self._own_outputs, self._own_nodes, self._own_variables = (
             _own_names(parts, names) for names in (self._outputs, self._nodes, self._variables)
         )
+        self._numbered = {place for name in inputs for place in self._find_numbered(name)}
         self._named = {place for name in inputs for place in self._variables.get(name, ())}
 
     def output(self, name: str, option: str) -> tuple[Output | None, Fault | None]:
@@ -103,9 +104,10 @@ class _Names:
 
     def inputs(self, name: str, option: str, output: Output | None) -> tuple[list[Place], list[Fault]]:
         """Return the input variables of that ``name`` which ``output`` is to feed, or the faults of the name."""
-        candidates = self._variables.get(name, [])
-        # An input that another pair names in full is not meant a second time by its short name.
-        own = [place for place in self._own_variables.get(name, []) if place not in self._named]
+        numbered = self._find_numbered(name)
+        # An input that another pair names by its number, or in full, is not meant a second time by its short name.
+        candidates = numbered or [place for place in self._variables.get(name, []) if place not in self._numbered]
+        own = [place for place in self._own_variables.get(name, []) if place not in self._named | self._numbered]
         candidates = candidates + ([place for place in own if self._refusal(place) is None] or ([] if candidates else own))
         if output is not None:
             # A graph feeds itself only if no other graph has an input of that name.
@@ -122,6 +124,10 @@ class _Names:
                 why, hint = refusal
                 faults.append(Fault(f"{option}: {name!r} of {self._parts[place[0]].label} is {why}", hint=hint))
         return ([] if faults else candidates), faults
+
+    def _find_numbered(self, name: str) -> list[Place]:
+        """Return the variable that ``NAME#1`` means; none for other names."""
+        return [] if name in self._variables else _find_one(name, (self._variables, self._own_variables))
 
     def _near(self, name: str, known: list[str]) -> str:
         """Return a hint for an unknown name, of which only the first few are compared with known ones."""
@@ -177,6 +183,10 @@ def find_forgotten_inputs(
         ((number, node), connected[node.name])
         for number, part_roles in enumerate(roles)
         for node, role in part_roles.items()
-        if node.name in connected and number not in feeding and (number, node) not in wired and (number, node) not in ties
+        if node.name in connected
+        and connected[node.name][0] != number
+        and number not in feeding
+        and (number, node) not in wired
+        and (number, node) not in ties
         if not role.is_parameter
     ]

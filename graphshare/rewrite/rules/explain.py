@@ -94,7 +94,7 @@ def _node(graph: Graph, name: str) -> Node:
     if not nodes and split_key(name)[0]:
         nodes = [node for node in graph.nodes if node.name == split_key(name)[1]]
     if not nodes:
-        known = list(dict.fromkeys(node.name for node in graph.nodes))
+        known = [node.name for node in graph.nodes]
         raise RefusedError(Fault(f"the graph has no node named {name!r}", hint=did_you_mean(name, known)))
     # An operator and a variable may share a name: then the variable is meant, as with `kind` by default.
     return next((node for node in nodes if node.is_variable), nodes[0])

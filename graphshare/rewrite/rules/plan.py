@@ -253,7 +253,7 @@ def _note_idle_rules(
     hidden = dict(find_shadowed(ruleset))
     known = list(dict.fromkeys(names))
     left = () if matched is None else frozenset(known).difference(matched)
-    parameters = list(dict.fromkeys(node.name for node, role in roles.items() if role.is_parameter))
+    parameters = [node.name for node, role in roles.items() if role.is_parameter]
     notes = []
     faults = []
     for rule in idle:

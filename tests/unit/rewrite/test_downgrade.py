@@ -194,3 +194,60 @@ def test_the_tables_name_what_there_is() -> None:
 def test_two_layers_in_every_version(tmp_path: Path) -> None:
     path = write(tmp_path, two_layers())
     assert [len(gs.downgrade(path, version).graph.nodes) for version in VERSIONS] == [13] * 6
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "last", "first", "what"),
+    [
+        ("BatchNorm", {"output_mean_var": "True"}, "0.9.5", "0.10.0", "output_mean_var=True"),
+        (
+            "Convolution",
+            {"kernel": "(3, 3)", "num_filter": "2", "dilate": "(1, 2)"},
+            "0.10.0",
+            "0.12.1",
+            "unlike numbers in dilate",
+        ),
+        ("Deconvolution", {"kernel": "(3, 3)", "num_filter": "2", "dilate": "(1, 2)"}, "1.8", "", "unlike numbers in dilate"),
+        (
+            "Pooling",
+            {"kernel": "(1, 1)", "stride": "(2, 2)", "pooling_convention": "full", "pool_type": "avg"},
+            "1.2.1",
+            "1.4.1",
+            "beyond the edge",
+        ),
+        ("_contrib_MultiBoxPrior", {"ratios": "(2, 0.5)"}, "1.4.1", "1.6.0", "begin with 1"),
+        ("_contrib_MultiBoxDetection", {"nms_topk": "4"}, "1.2.1", "1.4.1", "nms_topk"),
+        ("take", {"axis": "1"}, "1.2.1", "1.4.1", "an axis other than 0"),
+        ("take", {"mode": "wrap"}, "1.2.1", "1.4.1", "a mode other than clip"),
+        ("argmax", {}, "1.4.1", "1.6.0", "all axes at once"),
+        ("sum", {"axis": "(0, -1)"}, "0.10.0", "0.12.1", "a negative axis"),
+        ("pick", {"keepdims": "True"}, "0.9.5", "0.10.0", "keepdims=True"),
+        ("LRN", {"nsize": "4"}, "1.8", "", "an even nsize"),
+    ],
+)
+def test_what_a_version_computes_otherwise_is_refused(
+    tmp_path: Path, op: str, attrs: dict[str, str], last: str, first: str, what: str
+) -> None:
+    path = one(tmp_path, op, attrs, inputs=len(lookup(op).input_names(attrs) or ("x",)))
+    with pytest.raises(RefusedError, match=f"{op} otherwise with .*{what}"):
+        gs.downgrade(path, last)
+    assert not first or gs.downgrade(path, first)
+
+
+def test_what_depends_on_inputs_or_on_the_device_is_a_note(tmp_path: Path) -> None:
+    lrn = one(tmp_path, "LRN", {"nsize": "5"})
+    assert any("LRN of MXNet 0.9.5 sums other channels" in note for note in gs.downgrade(lrn, "0.9.5").notes)
+    assert not gs.downgrade(lrn, "0.12.1").notes
+    softmax = one(tmp_path, "SoftmaxOutput", {}, inputs=2)
+    assert any("normalizes data of four axes" in note for note in gs.downgrade(softmax, "1.4.1").notes)
+    assert not gs.downgrade(one(tmp_path, "SoftmaxOutput", {"multi_output": "True"}, inputs=2), "1.4.1").notes
+    assert not gs.downgrade(write(tmp_path, two_layers()), "1.4.1").notes
+
+
+def test_forms_that_older_versions_do_not_read_or_read_otherwise_are_written_so_that_they_mean_the_same(tmp_path: Path) -> None:
+    window = {"global_pool": "True", "kernel": "(2, 2)", "pad": "(1, 1)", "stride": "(2, 2)", "pool_type": "avg"}
+    assert {"pad", "stride"}.isdisjoint(attributes(one(tmp_path, "Pooling", window), "0.12.1"))
+    deconvolution = {"kernel": "(2, 2)", "num_filter": "4", "target_shape": "(0, 0)"}
+    assert "target_shape" not in attributes(one(tmp_path, "Deconvolution", deconvolution, inputs=2), "0.9.5")
+    assert attributes(one(tmp_path, "Reshape", {"shape": "-1"}), "0.9.5")["shape"] == "(-1,)"
+    assert attributes(one(tmp_path, "Pooling_v1", {"global_pool": "True"}), "0.9.5")["kernel"] == "(1, 1)"
