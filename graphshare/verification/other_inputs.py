@@ -74,9 +74,9 @@ _SAMPLES, _NUMBERS = 1024, 1 << 14
 """How many samples are tried at once, and of how many numbers."""
 
 
-def is_on_grid(plan: RegionPlan, cone: Cone) -> bool:
+def is_on_grid(cone: Cone) -> bool:
     """Whether one side of a region rounds to a grid: numbers beside the grid may not reach it, so others show nothing."""
-    return any(node.op in _GRID for node in chain(*cone.sides)) and not is_alike(plan, cone)
+    return any(node.op in _GRID for node in chain(*cone.sides)) and not is_alike(cone)
 
 
 def only_moves(cone: Cone) -> bool:
@@ -84,17 +84,19 @@ def only_moves(cone: Cone) -> bool:
     return all(node.op in _MOVING for node in chain(*cone.sides))
 
 
-def is_alike(plan: RegionPlan, cone: Cone) -> bool:
-    """Whether both sides have the same operators, which differ in attributes, constants, functions, bodies or order.
+def is_alike(cone: Cone) -> bool:
+    """Whether both sides have the same operators, which differ in attributes, constants, functions, bodies or order."""
+    return sorted(node.op for node in cone.left) == sorted(node.op for node in cone.right)
 
-    Operators of versions that compute something else are others: their attributes and constants say other things.
-    """
+
+def has_other_meanings(plan: RegionPlan, cone: Cone) -> bool:
+    """Whether sides have versions of an operator that compute something else, so that attributes say other things."""
     meanings: list[set[tuple[str | None, int]]] = []
     for terms, nodes in zip(plan.terms, cone.sides, strict=True):
         own = [(node.op, plan.uncut.get((node, 0), terms.of(Entry(node)))) for node in nodes]
         meanings.append({(op, version) for op, term in own if (version := terms.form.read_version(term))})
-    changed = {op for op, _ in meanings[0] - meanings[1]} & {op for op, _ in meanings[1] - meanings[0]}
-    return not changed and sorted(node.op for node in cone.left) == sorted(node.op for node in cone.right)
+    left, right = meanings[0] - meanings[1], meanings[1] - meanings[0]
+    return not {op for op, _ in left}.isdisjoint(op for op, _ in right)
 
 
 def has_other_values(plan: RegionPlan, cone: Cone) -> bool:

@@ -27,7 +27,15 @@ from graphshare.verification.comparison import EXACT, Tolerance, Tolerate
 from graphshare.verification.inputs import read_bits
 from graphshare.verification.moved_names import find_equal, find_moved
 from graphshare.verification.noise import allow_share
-from graphshare.verification.other_inputs import HIDDEN, Trial, has_other_values, is_alike, is_on_grid, only_moves
+from graphshare.verification.other_inputs import (
+    HIDDEN,
+    Trial,
+    has_other_meanings,
+    has_other_values,
+    is_alike,
+    is_on_grid,
+    only_moves,
+)
 from graphshare.verification.parts import ModelValues, Part, compute_part, is_array
 from graphshare.verification.region import BodyJudge, Feeds, Region, RegionReport, judge_region, make_region
 from graphshare.verification.region_plan import (
@@ -382,8 +390,9 @@ class RegionWalk:
         # Unlike terms and equal bits: the change did not show, or is none. Like operators need another look for that.
         entered, learned = self._enter_bodies(cone)
         rest = cone.leave_out(entered)  # bodies that were judged by themselves hide nothing any more
-        is_like = is_same and is_alike(self.plan, rest)
+        is_like = is_same and is_alike(rest)
         self._learn(step, learned, needs_ranks=is_like)
+        is_like = is_like and not has_other_meanings(self.plan, rest)
         unentered = [node for node in chain(*rest.sides) if node.subgraphs]
         # Of such an If, a run compares one body at most: the report counts over all rounds.
         switches = tuple(dict.fromkeys(node.name for node in unentered if node.op == "If"))
@@ -391,7 +400,7 @@ class RegionWalk:
         hidden, is_chosen = "", any(map(chooses_bodies, unentered))
         if is_like and (is_chosen or has_other_values(self.plan, rest)):
             hidden = "attributes, constants, functions or bodies differ"
-        elif region and not entered and not is_chosen and not is_on_grid(self.plan, rest):
+        elif region and not entered and not is_chosen and not is_on_grid(rest):
             hidden = self._make_trial(step).find_hidden(is_same=is_same, is_like=is_like)
         return msgspec.structs.replace(region, hidden=hidden, switches=switches)
 

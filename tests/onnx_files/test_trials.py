@@ -264,3 +264,10 @@ def make_group_norm(opset: int, moved: int | None = None) -> onnx.ModelProto:
 def test_operators_of_versions_with_another_meaning_are_compared(moved: int | None, tmp_path: Path) -> None:
     report = compare(tmp_path, make_group_norm(18), make_group_norm(21, moved))
     assert report.outcome == ("equal" if moved is None else "not equal"), report.verdict
+
+
+def test_versions_that_agree_at_a_rank_are_exact_once_a_run_shows_it(tmp_path: Path) -> None:
+    rewrite = ranked()
+    nodes = [*rewrite.nodes[:-3], ("Softmax", "h", "y", {"axis": -1})]
+    report = compare(tmp_path, *(build(nodes, rewrite.weights, rewrite.shape, opset=opset) for opset in (12, 13)))
+    assert report.rung == "exact", report.verdict
