@@ -106,6 +106,10 @@ class NormalForm(ABC):
         """Return the dtype, shape and bytes of the term of a small constant; None for any other."""
         return None
 
+    def read_version(self, term: int) -> int:
+        """Return the version of the operator that a term is of; 0 for any other, and where the format has none."""
+        return 0
+
     def find_truth(self, term: int) -> bool | None:
         """Return the truth of a term that is a boolean constant; None for any other."""
         return None

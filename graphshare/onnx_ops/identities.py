@@ -142,6 +142,10 @@ class OnnxForm(NormalForm):
         is_short = key[0] == "constant" and len(key[1]) == 3 and isinstance(key[1][0], int) and len(key[1][2]) == 1
         return (dtype_name(key[1][0]), key[1][1], key[1][2][0]) if is_short else None
 
+    def read_version(self, term: int) -> int:
+        key = self.table.keys[term]
+        return int(key[2]) if key[0] == "operator" else 0
+
     def read_step(self, node: Node, operands: Sequence[int | None], find: FindConstant) -> AffineStep | None:
         from graphshare.onnx_ops.affine import read_step  # start-up: terms alone often do
 

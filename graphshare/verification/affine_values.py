@@ -143,7 +143,9 @@ def join_change(before: AffineValue | None, source: int, change: ScaleShift, ran
     if before is not None and fits(*before.shapes, scale.shape, shift.shape):
         return before.change(core, (scale, shift, bulk), dtype, name)
     core = ("each", source, rank)
-    is_itself = not any(each.shape for each in change.constants) and bool(scale == 1 and shift == 0)
+    # A constant with as many axes as the result may have added one to the value.
+    axes = max((len(each.shape) for each in change.constants), default=0)
+    is_itself = scale.ndim == shift.ndim == 0 and bool(scale == 1 and shift == 0) and axes < max(rank or 0, 1)
     return AffineValue(core, scale, shift, bulk, dtype, name=name, is_itself=is_itself, rank=rank)
 
 

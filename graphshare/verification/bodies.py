@@ -17,13 +17,19 @@ from graphshare.ir.rebuild import keep, rebuild, relink
 from graphshare.ir.terms import GraphTerms, Place
 from graphshare.ir.walk import Body, list_bodies, list_operands, own_inputs, post_order
 from graphshare.ops.kernel import Array
+from graphshare.verification.comparison import Tolerate
 from graphshare.verification.parts import name_dtype
+from graphshare.verification.region import BodyJudge, RegionReport
 from graphshare.verification.region_plan import AnalyzedModel, Cone, Pair, RegionPlan, find_term, get_place
 
 Read = Callable[[Entry], Any]
 """Returns a value of the original."""
 _COUNTERS = (np.array(0, np.int64), np.array(True))  # the number of a Loop's pass, and whether there is one
 _UNKNOWN = Fault("a value that a body is given is not known, or not an array")
+
+
+Owners = tuple[Node, Node, tuple[tuple[int, int], ...]]
+"""An operator of either side with bodies, and which of their outputs belong together."""
 
 
 class BodyPair(msgspec.Struct, eq=False):
@@ -85,7 +91,7 @@ def _substitute(
     return msgspec.structs.replace(model, graph=Graph(nodes, heads, graph.attrs, graph.source, graph.extra))
 
 
-def pair_owners(plan: RegionPlan, cone: Cone) -> Iterator[tuple[Node, Node, dict[int, int]]]:
+def pair_owners(plan: RegionPlan, cone: Cone) -> Iterator[Owners]:
     """Yield the operators of a region whose bodies can be compared one by one, with the outputs that belong together."""
     lefts, rights = ([node for node in side if node.subgraphs] for side in cone.sides)
     for a, b in zip(lefts, rights, strict=True) if len(lefts) == len(rights) else ():
@@ -94,7 +100,7 @@ def pair_owners(plan: RegionPlan, cone: Cone) -> Iterator[tuple[Node, Node, dict
             operands = [[find_term(terms, e) for e in own_inputs(n)] for terms, n in zip(plan.terms, (a, b), strict=True)]
             outputs = _pair_outputs(plan, a, b)
             if operands[0] == operands[1] and outputs:
-                yield a, b, outputs
+                yield a, b, tuple(sorted(outputs.items()))
 
 
 def _pair_outputs(plan: RegionPlan, a: Node, b: Node) -> dict[int, int]:
@@ -118,9 +124,7 @@ def _find_output(plan: RegionPlan, terms: GraphTerms, node: Node, end: Entry) ->
     return next((place[1] for place in places if plan.uncut.get(place, terms.terms[place]) == term), None)
 
 
-def open_bodies(
-    sides: Sequence[AnalyzedModel], plan: RegionPlan, owners: tuple[Node, Node], outputs: Mapping[int, int], read: Read
-) -> list[BodyPair]:
+def open_bodies(sides: Sequence[AnalyzedModel], plan: RegionPlan, owners: Owners, read: Read) -> list[BodyPair]:
     """Return the bodies of two operators as models.
 
     Raises:
@@ -131,7 +135,8 @@ def open_bodies(
         source = plan.sources.get(find_term(plan.right, entry))
         return None if source is None else read(source)
 
-    node = owners[0]
+    *nodes, outputs = owners
+    node = nodes[0]
     operands = [None if entry is None else read(entry) for entry in list_operands(node)]
     values = find_format(sides[0].model.graph).bodies.start_body(node, operands, _COUNTERS)
     if values is None or not all(isinstance(value, np.ndarray) for value in values):
@@ -139,7 +144,7 @@ def open_bodies(
     scalars = len(_COUNTERS) if node.op == "Loop" else 0
     # The sizes of other arguments may change from one pass to the next.
     arguments = [(f"argument {i}", value, () if i < scalars else None) for i, value in enumerate(values)]
-    bodies = list(map(list_bodies, owners))
+    bodies = list(map(list_bodies, nodes))
     pairs = []
     for key in bodies[0]:
         feeds: dict[str, Array] = {name: value for name, value, _ in arguments}
@@ -149,10 +154,43 @@ def open_bodies(
         )
         heads = left.graph.heads, right.graph.heads
         # The body of a Loop also returns its condition, so its heads are not the outputs of the operator.
-        matched = outputs if node.op == "If" else {number: number for number in range(len(heads[0]))}
+        matched = outputs if node.op == "If" else [(number, number) for number in range(len(heads[0]))]
         place = f"{key} of {output_name(Entry(node, 0))!r}"
-        pairs.append(BodyPair(place, (left, right), [(heads[0][i], heads[1][j]) for i, j in matched.items()], feeds))
+        pairs.append(BodyPair(place, (left, right), [(heads[0][i], heads[1][j]) for i, j in matched], feeds))
     return pairs
+
+
+class BodyJudges:
+    """The bodies of two models, judged as models of their own; ``reports`` are those of one walk."""
+
+    def __init__(self, judges: dict[Owners, list[BodyJudge]], open_judge: Callable[..., BodyJudge]) -> None:
+        """Take the ``judges`` of earlier walks; ``open_judge`` makes one of two bodies."""
+        self._judges, self._open_judge = judges, open_judge
+        self.reports: dict[Owners, list[RegionReport]] = {}
+
+    def clear(self) -> None:
+        """Forget all judges and reports: pairs of values changed on which they rest."""
+        self._judges.clear()
+        self.reports.clear()
+
+    def judge(self, owners: Owners, pairs: Sequence[BodyPair], tolerate: Tolerate) -> None:
+        """Judge the bodies of two operators, once in a walk: several regions may lead through one operator."""
+        if owners not in self._judges:
+            self._judges[owners] = [
+                self._open_judge(*pair.models, pair.heads, {name: name for name in pair.feeds}) for pair in pairs
+            ]
+        reports = self.reports.setdefault(owners, [])
+        for judge, pair in zip(self._judges[owners], pairs, strict=True) if not reports else ():
+            report = judge.judge([(pair.feeds, pair.feeds)], tolerate)
+            assert report is not None
+            places = [f"{region.place} in {pair.place}" if region.place else pair.place for region in report.regions]
+            named = zip(report.regions, places, strict=True)
+            regions = [msgspec.structs.replace(region, place=place) for region, place in named]
+            reports.append(msgspec.structs.replace(report, regions=tuple(regions)))
+
+    def are_exact(self, owners: Owners) -> bool:
+        """Whether bodies that were judged are equal for every input."""
+        return all(judge.find_exact() for judge in self._judges[owners])
 
 
 def _open_body(

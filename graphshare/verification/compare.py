@@ -16,22 +16,12 @@ from graphshare.ops.kernel import Array
 from graphshare.resources import Resources
 from graphshare.text.urls import is_url, local_path
 from graphshare.verification.branches import check_names
-from graphshare.verification.comparison import (
-    Tolerance,
-)
-from graphshare.verification.flow import (
-    ProofOptions,
-    check_options,
-    limit_proof,
-    make_options,
-    refuse_options,
-)
+from graphshare.verification.comparison import Tolerance
+from graphshare.verification.flow import ProofOptions, check_options, limit_proof, make_options, refuse_options
 from graphshare.verification.inputs import Inputs
 from graphshare.verification.model_comparison import ModelComparison, Rung
 from graphshare.verification.records import compare_record, find_record
-from graphshare.verification.report import (
-    Report,
-)
+from graphshare.verification.report import Report
 
 
 def compare(

@@ -218,10 +218,7 @@ def compare_engines(
 
 def _compare_output(reference: str, output: str, value: Any, wanted: Any, tolerance: Tolerance, title: str) -> OutputComparison:
     comparison = compare_values(value, wanted, tolerance, title)
-    of_largest = None
-    if isinstance(wanted, _ARRAYS) and comparison.max_abs < _APART:
-        of_largest = comparison.max_abs / (find_largest(np.asarray(wanted)) or 1.0) if comparison.max_abs else 0.0
-    return OutputComparison(reference, output, *describe_value(value), comparison, of_largest)
+    return OutputComparison(reference, output, *describe_value(value), comparison, find_share(comparison, wanted))
 
 
 def _find_variables(
@@ -299,6 +296,13 @@ def _compare_numbers(value: Array, wanted: Array, tolerance: Tolerance) -> Compa
 def _differ(reason: str) -> Comparison:
     """Return the comparison of values that no tolerance makes equal."""
     return Comparison(False, False, _APART, _APART, reason)
+
+
+def find_share(comparison: Comparison, wanted: Any) -> float | None:
+    """Return how far a value is from ``wanted`` relative to the largest number there; None where that is not known."""
+    if not isinstance(wanted, _ARRAYS) or comparison.max_abs == _APART:
+        return None
+    return comparison.max_abs / (find_largest(np.asarray(wanted)) or 1.0) if comparison.max_abs else 0.0
 
 
 def find_largest(array: Array) -> float:

@@ -24,7 +24,7 @@ from graphshare.resources import is_chosen_limit
 from graphshare.rewrite.free_sizes import FreedGraph
 from graphshare.text.format import format_count, format_names
 from graphshare.verification.compare import compare
-from graphshare.verification.comparison import Tolerance, compare_values, find_largest, tolerate_export
+from graphshare.verification.comparison import Tolerance, compare_values, find_share, tolerate_export
 from graphshare.verification.flow import ProofOptions, make_options
 from graphshare.verification.report import describe_difference
 from graphshare.verification.whole_model import list_changed
@@ -279,7 +279,7 @@ class _Trial:
                 text = describe_difference(result)
                 raise self._disprove(f"{name!r} of {format_count(len(rows), 'sample')} differs from the original's: {text}")
             self.max_abs = max(self.max_abs, result.max_abs)
-            self.of_largest = max(self.of_largest, result.max_abs / (find_largest(expected) or 1.0))
+            self.of_largest = max(self.of_largest, find_share(result, expected) or 0.0)
         return parts
 
     def _split(self, output: Array, place: int, count: int) -> Array:

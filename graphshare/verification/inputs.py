@@ -99,7 +99,7 @@ class _Attempt:
 class Drawer:
     """Draws sets of inputs for two computations.
 
-    ``pairs`` are variables of both that get one value, by default those that are not parameters of the left one's file;
+    ``pairs`` are variables of both that get one value, which are drawn in this order, before those that one side alone has.
     ``titles`` name both sides. ``notes`` tell the user what was chosen; ``describe`` returns the names of a variable there.
     """
 
@@ -119,6 +119,7 @@ class Drawer:
         self.notes: dict[str, None] = {} if notes is None else notes
         # A side that infers sizes from its weights knows more than one that declares them.
         self._leader = int(sides[1].infers_sizes and not sides[0].infers_sizes)
+        self._order = [pair[self._leader].name for pair in pairs]
         self._drawn: list[Mapping[Node, Array]] = []
         self._alone: tuple[Mapping[Node, Array], Mapping[Node, GivenShape]] = (EMPTY, EMPTY)
         follower = sides[1 - self._leader]
@@ -194,7 +195,9 @@ class Drawer:
         seed = self._inputs.seed + number
         attempt = _Attempt(self, self._leader, feeds)
         try:
-            options = DrawOptions(seed, self._inputs.params_seed, self._training, batch, attempt, self._list_wishes())
+            options = DrawOptions(
+                seed, self._inputs.params_seed, self._training, batch, attempt, self._list_wishes(), self._order
+            )
             assigned = lead.draw(feeds, taken, options)
         except InputError:
             if attempt.one_sided is None:
@@ -233,7 +236,7 @@ class Drawer:
         lead = self.sides[self._leader]
         for number in range(_APART * (turn + 1), _APART * (turn + 1) + _SEEDS):
             seed, wishes = self._inputs.seed + number, self._list_wishes()
-            options = DrawOptions(seed, self._inputs.params_seed, wishes=wishes)
+            options = DrawOptions(seed, self._inputs.params_seed, wishes=wishes, order=self._order)
             values = lead.draw(feeds, self._fix_sizes(shapes), options).values
             counts[number] = len(self._list_alike([*self._drawn, values], feeds))
             if not counts[number]:

@@ -23,11 +23,7 @@ from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_names
 from graphshare.verification.branches import Executors, check_names
-from graphshare.verification.comparison import (
-    Values,
-    tolerate_dtype,
-    tolerate_other_program,
-)
+from graphshare.verification.comparison import Values, tolerate_dtype, tolerate_other_program
 from graphshare.verification.coverage import BodyCoverage
 from graphshare.verification.flow import (
     ProofOptions,

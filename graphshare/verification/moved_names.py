@@ -6,7 +6,6 @@ Optimizers give the result of several operators the name of the first, and conve
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -100,9 +99,9 @@ class _Value(NamedTuple):
 
 def _list_inner(cones: Sequence[Cone], side: int) -> list[Entry]:
     """Return the values of a side of regions before their ends."""
-    ends = {end[side].node for cone in cones for end in cone.ends}
-    nodes = dict.fromkeys(node for cone in cones for node in cone.sides[side] if node not in ends)
-    return [entry for node in nodes for entry in islice(visible_outputs(node), 1)]
+    ends = {get_place(end[side]) for cone in cones for end in cone.ends}
+    nodes = dict.fromkeys(node for cone in cones for node in cone.sides[side])
+    return [entry for node in nodes for entry in visible_outputs(node) if get_place(entry) not in ends]
 
 
 def _compute_inner(side: AnalyzedModel, entries: Sequence[Entry], values: ModelValues) -> list[Any]:

@@ -89,6 +89,16 @@ def is_alike(cone: Cone) -> bool:
     return sorted(node.op for node in cone.left) == sorted(node.op for node in cone.right)
 
 
+def has_other_meanings(plan: RegionPlan, cone: Cone) -> bool:
+    """Whether sides have versions of an operator that compute something else, so that attributes say other things."""
+    meanings: list[set[tuple[str | None, int]]] = []
+    for terms, nodes in zip(plan.terms, cone.sides, strict=True):
+        own = [(node.op, plan.uncut.get((node, 0), terms.of(Entry(node)))) for node in nodes]
+        meanings.append({(op, version) for op, term in own if (version := terms.form.read_version(term))})
+    left, right = meanings[0] - meanings[1], meanings[1] - meanings[0]
+    return not {op for op, _ in left}.isdisjoint(op for op, _ in right)
+
+
 def has_other_values(plan: RegionPlan, cone: Cone) -> bool:
     """Whether like operators of a region have other attributes or constants on both sides, or are functions.
 

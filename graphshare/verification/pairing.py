@@ -190,6 +190,7 @@ def pair_models(
     own = [unique_names(list(map(output_name, entries))) for entries in heads]
     outputs = list(zip(sides[0].graph.heads, sides[1].graph.heads, strict=True))
     inputs, alone = _pair_inputs(sides, as_input, names, notes)
+    inputs = _order_inputs(inputs, [model.graph for model in (sides if targets else (left, right))])
     return ModelPairs(sides[0], sides[1], outputs, list(zip(*own, strict=True)), inputs, missing, alone, notes)
 
 
@@ -338,6 +339,16 @@ def _pair_inputs(
         if nodes:
             notes.append(f"{format_names([repr(node.name) for node in nodes], _NAMED)}: an input of {title} alone")
     return pairs, frozenset((*alone[0], *alone[1]))
+
+
+def _order_inputs(pairs: Sequence[tuple[Node, Node]], graphs: Sequence[Graph]) -> list[tuple[Node, Node]]:
+    """Return pairs of inputs in an order that does not depend on which model comes first: that of both, or by their names."""
+    orders = []
+    for side, graph in enumerate(graphs):
+        places = {node.name: place for place, node in enumerate(post_order(head.node for head in graph.heads))}
+        orders.append(sorted(pairs, key=lambda pair: places.get(pair[side].name, 0)))
+    is_one = orders[0] == orders[1]
+    return orders[0] if is_one else sorted(pairs, key=lambda pair: sorted(node.name for node in pair))
 
 
 def _list_inputs(model: Checkpoint, as_input: Collection[str], names: Mapping[str, str]) -> _Inputs:

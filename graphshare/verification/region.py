@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
-import numpy as np
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.formats.params.comparison import Comparison
 from graphshare.ops.kernel import Array
-from graphshare.verification.comparison import Tolerance, Tolerate, compare_values, find_largest
+from graphshare.verification.comparison import Tolerance, Tolerate, compare_values, find_share
 
 if TYPE_CHECKING:
     from graphshare.verification.region_plan import Cone
@@ -122,12 +121,8 @@ def make_region(cone: Cone, reason: str = "", steps: float | None = None, unlike
 def judge_region(cone: Cone, value: Any, wanted: Any, tolerance: Tolerance) -> Region:
     """Return a region that is judged by the values of one of its ends."""
     comparison = compare_values(value, wanted, tolerance)
-    of_largest = None
-    if isinstance(wanted, np.ndarray) and comparison.max_abs < float("inf"):
-        of_largest = comparison.max_abs / (find_largest(wanted) or 1.0) if comparison.max_abs else 0.0
-    return msgspec.structs.replace(
-        make_region(cone), comparison=comparison, of_largest=of_largest, tolerance=tolerance.of_largest
-    )
+    share = find_share(comparison, wanted)
+    return msgspec.structs.replace(make_region(cone), comparison=comparison, of_largest=share, tolerance=tolerance.of_largest)
 
 
 def group_regions(rounds: Sequence[RegionReport]) -> list[list[Region]]:

@@ -11,8 +11,8 @@ model comes first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, product
 from typing import Any
 
 import msgspec
@@ -22,13 +22,21 @@ from graphshare.errors import InputError, MemoryLimitError, RefusedError
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
-from graphshare.verification.bodies import BodyPair, chooses_bodies, open_bodies, pair_owners
+from graphshare.verification.bodies import BodyJudges, Owners, chooses_bodies, open_bodies, pair_owners
 from graphshare.verification.comparison import EXACT, Tolerance, Tolerate
 from graphshare.verification.far_values import describe_departure
 from graphshare.verification.inputs import read_bits
 from graphshare.verification.moved_names import find_equal, find_moved
 from graphshare.verification.noise import allow_share
-from graphshare.verification.other_inputs import HIDDEN, Trial, has_other_values, is_alike, is_on_grid, only_moves
+from graphshare.verification.other_inputs import (
+    HIDDEN,
+    Trial,
+    has_other_meanings,
+    has_other_values,
+    is_alike,
+    is_on_grid,
+    only_moves,
+)
 from graphshare.verification.parts import ModelValues, Part, compute_part, is_array
 from graphshare.verification.quantized import reads_same_integers, rounds_apart, weigh_integers
 from graphshare.verification.region import BodyJudge, Feeds, Region, RegionReport, judge_region, make_region
@@ -105,7 +113,7 @@ class RegionWalk:
         planner: Planner,
         draws: Sequence[Feeds],
         tolerate: Tolerate,
-        bodies: dict[tuple[Node, Node], list[BodyJudge]],
+        bodies: dict[Owners, list[BodyJudge]],
         open_judge: Callable[..., BodyJudge],
         earlier: RegionWalk | None = None,
     ) -> None:
@@ -115,7 +123,7 @@ class RegionWalk:
         its values are not computed again.
         """
         self._planner, self._tolerate = planner, tolerate
-        self._bodies, self._open_judge = bodies, open_judge
+        self._bodies = BodyJudges(bodies, open_judge)
         self.draws: list[list[ModelValues]] = (
             earlier.draws
             if earlier
@@ -128,7 +136,6 @@ class RegionWalk:
             ]
         )
         self._judged: dict[tuple[Place, Place], _Judged] = {} if earlier is None else earlier.list_without_bodies()
-        self._inner: dict[tuple[Node, Node], list[RegionReport]] = {}
         self._weighed: dict[tuple[Place, Place], Weighing] = {}
 
     def run(self) -> None:
@@ -147,20 +154,20 @@ class RegionWalk:
             if has_other_pairs:
                 self._judged = self.list_without_bodies()
                 known.proved.clear()
-                self._inner.clear()
                 self._bodies.clear()
 
     def list_without_bodies(self) -> dict[tuple[Place, Place], _Judged]:
         """Return the judgements that rest on no bodies: these were compared on the word of pairs that may be none later."""
-        owners = {owner for owner, _ in self._inner}
+        owners = {owner for owner, *_ in self._bodies.reports}
         return {key: each for key, each in self._judged.items() if owners.isdisjoint(each.start[0])}
 
     def list_regions(self) -> tuple[list[Region], list[RegionReport]]:
         """Return what became of the regions of the plan, and the reports of bodies in them."""
         regions: list[Region] = []
-        inner: dict[tuple[Node, Node], list[RegionReport]] = {}
+        inner: dict[Owners, list[RegionReport]] = {}
         for cone in self.plan.cones:
-            bodies = {key: reports for key, reports in self._inner.items() if key[0] in cone.left and key not in inner}
+            reported = self._bodies.reports.items()
+            bodies = {key: reports for key, reports in reported if key[0] in cone.left and key not in inner}
             inner |= bodies
             regions += [region for report in chain(*bodies.values()) for region in report.regions]  # they say where in it
             judged = self._find_judged(cone)
@@ -177,10 +184,10 @@ class RegionWalk:
         return [cone for cone in apart if not any(map(self._planner.is_head, cone.ends))]
 
     def find_equal(self) -> dict[Place, Entry]:
-        """Return pairs of equal values inside large regions that weights do not decide."""
-        judged = self._list_judged()
-        large = [cone for cone, each in judged if not each.region.is_weighed and sum(map(len, cone.sides)) >= _LARGE]
-        return find_equal(self._planner, self.draws[0], large, self._tolerate) if large else {}
+        """Return pairs of equal values inside regions that weights do not decide: large ones, and those with a body unseen."""
+        judged = [(cone, each.region) for cone, each in self._list_judged() if not each.region.is_weighed]
+        cones = [cone for cone, region in judged if region.switches or sum(map(len, cone.sides)) >= _LARGE]
+        return find_equal(self._planner, self.draws[0], cones, self._tolerate) if cones else {}
 
     def _list_judged(self) -> list[tuple[Cone, _Judged]]:
         return [(cone, each) for cone in self.plan.cones if (each := self._find_judged(cone)) is not None]
@@ -392,6 +399,7 @@ class RegionWalk:
         rest = cone.leave_out(entered)  # bodies that were judged by themselves hide nothing any more
         is_like = is_same and is_alike(rest)
         self._learn(step, learned, needs_ranks=is_like)
+        is_like = is_like and not has_other_meanings(self.plan, rest)
         unentered = [node for node in chain(*rest.sides) if node.subgraphs]
         # Of such an If, a run compares one body at most: the report counts over all rounds.
         switches = tuple(dict.fromkeys(node.name for node in unentered if node.op == "If"))
@@ -416,7 +424,7 @@ class RegionWalk:
         if needs_ranks:
             # Identities of reshapes and transposes need ranks; a run shows those that do not follow from the inputs.
             step.close()
-            learned.ranks.update(self._find_ranks(step.cone))
+            learned.ranks.update(self.find_ranks(self.plan, [step.cone]))
         if self._planner.changes.lacks(learned):
             raise _Contradiction(learned)
 
@@ -431,12 +439,17 @@ class RegionWalk:
         tolerate = self._tolerate if tolerance is None else lambda wanted, value: tolerance
         return Trial(self._planner.sides, self.plan, step.cone, step.parts, inputs, read, tolerate)
 
-    def _find_ranks(self, cone: Cone) -> Iterator[tuple[Place, int]]:
-        """Yield the ranks of what either side starts from, where they do not follow from its inputs."""
-        for number, side in enumerate(self._planner.sides):
-            for place, (term, entry) in self.plan.list_starts(cone, number).items():
-                if side.find_parts(entry)[1] is None:
-                    yield place, np.ndim(self._find_value(self.plan.sources.get(term, entry)))
+    def find_ranks(self, plan: RegionPlan, cones: Iterable[Cone]) -> dict[Place, int]:
+        """Return the ranks of what either side of regions starts from, where they do not follow from its inputs.
+
+        Raises as :func:`compute_part`.
+        """
+        known, unknown = self._planner.changes.ranks, dict[Place, Entry]()
+        for cone, (number, side) in product(cones, enumerate(self._planner.sides)):
+            for place, (term, entry) in plan.list_starts(cone, number).items():
+                if place not in known and term in plan.sources and side.find_parts(entry)[1] is None:
+                    unknown[place] = plan.sources[term]
+        return dict(zip(unknown, map(np.ndim, self._find_values(list(unknown.values()))), strict=True))
 
     def _enter_bodies(self, cone: Cone) -> tuple[set[Node], PlanChanges]:
         """Judge the bodies of operators in a region by themselves.
@@ -445,42 +458,31 @@ class RegionWalk:
         """
         entered: set[Node] = set()
         learned = PlanChanges()
-        for a, b, outputs in pair_owners(self.plan, cone):
+        for owners in pair_owners(self.plan, cone):
             try:
-                pairs = open_bodies(self._planner.sides, self.plan, (a, b), outputs, self._find_value)
+                pairs = open_bodies(self._planner.sides, self.plan, owners, self._find_value)
             except MemoryLimitError:
                 raise
             except (InputError, RefusedError):
                 continue
+            a, b, outputs = owners
             entered |= {a, b}
-            # Once in a walk: several regions may lead through one operator.
-            if (a, b) not in self._inner:
-                self._inner[a, b] = self._judge_bodies((a, b), pairs)
+            self._bodies.judge(owners, pairs, self._tolerate)
             # Exact bodies prove the outputs for every input, so the next plan needs no region for them.
-            if all(judge.find_exact() for judge in self._bodies[a, b]):
-                learned.proved.update({(a, i): Entry(b, j) for i, j in outputs.items()})
+            if self._bodies.are_exact(owners):
+                learned.proved.update({(a, i): Entry(b, j) for i, j in outputs})
         return entered, learned
 
-    def _judge_bodies(self, owners: tuple[Node, Node], pairs: Sequence[BodyPair]) -> list[RegionReport]:
-        """Return the reports of the bodies of two operators, with the names of the bodies in their regions."""
-        if owners not in self._bodies:
-            self._bodies[owners] = [
-                self._open_judge(*pair.models, pair.heads, {name: name for name in pair.feeds}) for pair in pairs
-            ]
-        reports = []
-        for judge, pair in zip(self._bodies[owners], pairs, strict=True):
-            report = judge.judge([(pair.feeds, pair.feeds)], self._tolerate)
-            assert report is not None
-            places = [f"{region.place} in {pair.place}" if region.place else pair.place for region in report.regions]
-            named = zip(report.regions, places, strict=True)
-            regions = [msgspec.structs.replace(region, place=place) for region, place in named]
-            reports.append(msgspec.structs.replace(report, regions=tuple(regions)))
-        return reports
-
     def _find_value(self, entry: Entry, number: int = -1) -> Any:
-        """Return a value of the left side on a set of inputs, the last by default, which is computed anew."""
-        inputs, place = self.draws[number][0].inputs, get_place(entry)
-        return inputs[place] if place in inputs else compute_part(self._planner.sides[0].model, [entry], inputs)[0]
+        return self._find_values([entry], number)[0]
+
+    def _find_values(self, entries: Sequence[Entry], number: int = -1) -> list[Any]:
+        """Return values of the left side on a set of inputs, the last by default, which are computed anew."""
+        inputs = self.draws[number][0].inputs
+        computed = [entry for entry in entries if get_place(entry) not in inputs]
+        values = compute_part(self._planner.sides[0].model, computed, inputs) if computed else []
+        known = {**inputs, **dict(zip(map(get_place, computed), values, strict=True))}
+        return [known[get_place(entry)] for entry in entries]
 
 
 def _are_unlike_sizes(wanted: Array, value: Array) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
@@ -15,10 +16,10 @@ import msgspec
 import numpy as np
 
 from graphshare.checkpoint.model import Checkpoint
+from graphshare.errors import InputError, RefusedError
 from graphshare.formats.params.records import find_coarsest
-from graphshare.ir.graph import Node
 from graphshare.ops.kernel import Array
-from graphshare.verification.bodies import choose_bodies, find_decided
+from graphshare.verification.bodies import Owners, choose_bodies, find_decided
 from graphshare.verification.comparison import Tolerance, Tolerate, tolerate_dtype, tolerate_other_program
 from graphshare.verification.region import BodyJudge, Feeds, Region, RegionReport, make_region
 from graphshare.verification.region_plan import Cone, Pair, PlanChanges, Planner, RegionPlan, get_places
@@ -56,7 +57,7 @@ class Judge:
         """
         self._planner, self._inputs, self._compares_outputs = Planner(left, right, heads, inputs), inputs, compares_outputs
         self._plan: RegionPlan | None = None
-        self._bodies: dict[tuple[Node, Node], list[BodyJudge]] = {}
+        self._bodies: dict[Owners, list[BodyJudge]] = {}
         self.departures: Sequence[Departure] = ()
 
     def find_exact(self) -> RegionReport | None:
@@ -112,7 +113,7 @@ class Judge:
             walk = self._join_unexplained(draws, tolerate, walk, unexplained)
         regions, inner = walk.list_regions()
         if not all(region.is_weighed for region in regions):
-            weighed = self._weigh_without_names(knows_shapes=self._compares_outputs)
+            weighed = self._weigh_without_names(walk, knows_shapes=self._compares_outputs)
             if weighed is not None:
                 self.departures = []
                 return weighed
@@ -133,10 +134,16 @@ class Judge:
         assert self._plan is not None
         return exact or self._weigh_plan(self._plan) or self._weigh_without_names()
 
-    def _weigh_without_names(self, *, knows_shapes: bool = False) -> RegionReport | None:
-        """Return the report of two models that are one expression as a whole; None where weights alone do not show that."""
+    def _weigh_without_names(self, walk: RegionWalk | None = None, *, knows_shapes: bool = False) -> RegionReport | None:
+        """Return the report of two models that are one expression as a whole; None where weights alone do not show that.
+
+        Ranks that do not follow from the inputs are those of the values of a ``walk``.
+        """
         plan = self._planner.make_plan(by_name=False)
         assert plan is not None
+        if walk is not None:
+            with suppress(InputError, RefusedError):  # weights may do without
+                self._planner.changes.ranks.update(walk.find_ranks(plan, plan.cones))
         report = self._weigh_plan(plan, knows_shapes=knows_shapes)
         return None if report is None or not report else report
 

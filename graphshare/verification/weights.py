@@ -68,7 +68,7 @@ class Weigher:
         self, sides: Sequence[AnalyzedModel], plan: RegionPlan, ranks: Mapping[Place, int], fed: Collection[Place] = ()
     ) -> None:
         """Take both sides of a plan; ``ranks`` are those of values that were computed, ``fed`` have other values than files."""
-        self._sides, self._plan, self._fed = sides, plan, fed
+        self._sides, self._plan, self._fed, self._ranks = sides, plan, fed, dict(ranks)
         self._forms: list[NormalForm | None] = []
         self._records: list[RecordsByName | None] = []
         for side in sides:
@@ -115,8 +115,9 @@ class Weigher:
                 entry = entries[place] if place < len(entries) else None
                 return None if entry is None else self.find_constant(side, entry)
 
-            step, rank = _read_step(form, node, operands, find, expressions), _find_rank(self._sides[side], node)
+            step = _read_step(form, node, operands, find, expressions)
             source = None if step is None else operands[step.source]
+            rank = self._find_rank(side, node, step)
             affine = None if step is None else expressions.apply(step, source, rank)
             if step is not None and source is not None and affine is not None:
                 numbers[node, 0] = expressions.number(affine, side)
@@ -130,6 +131,20 @@ class Weigher:
             if step is not None and source is not None and step.is_reshape:
                 expressions.follow_order(outputs[0], step, source, side)
         return numbers
+
+    def _find_rank(self, side: int, node: Node, step: AffineStep | None) -> int | None:
+        """Return the rank of what an operator returns, where it follows from the inputs or from what a run showed."""
+        shape = self._sides[side].find_parts(Entry(node))[1]
+        if shape is not None:
+            return len(shape)
+        if step is None or step.kernel is not None or step.is_reshape:
+            return None
+        source = list_operands(node)[step.source]
+        rank = None if source is None else self._ranks.get(get_place(source))
+        if rank is not None:
+            added = (each for each in (step.scale, step.shift) if each is not None)
+            self._ranks[node, 0] = rank = max([rank, *(len(each.shape) for each in added)])
+        return rank
 
     def _find_number(self, side: int, entry: Entry, numbers: Mapping[Place, int]) -> int:
         """Return the number of a value of a region, or the term of one that it starts from, whatever float either side has."""
@@ -177,12 +192,6 @@ def _read_step(
     base, factor = expressions.find_factor(source)
     scaled = None if base == source else form.read_step(node, [base if each == source else each for each in operands], find)
     return step if scaled is None else replace(scaled, factor=scaled.factor * factor)
-
-
-def _find_rank(side: AnalyzedModel, node: Node) -> int | None:
-    """Return the rank of what an operator returns, where it follows from the inputs."""
-    shape = side.find_parts(Entry(node))[1]
-    return None if shape is None else len(shape)
 
 
 class _Expressions:

@@ -11,7 +11,10 @@ import pytest
 from onnx import helper, numpy_helper
 
 import graphshare as gs
+from graphshare.execute.backends.backend import open_computation
 from graphshare.formats.params.array_files import read_value
+from graphshare.verification.inputs import Drawer, Inputs
+from graphshare.verification.pairing import pair_models
 from tests.onnx_files.test_run import build, rates
 from tests.onnx_files.test_verify import write
 from tests.processes import ROOT, done, in_process, refused
@@ -360,3 +363,30 @@ def test_a_condition_that_is_an_input_takes_both_values(tmp_path: Path) -> None:
     report = gs.verify(siam, inputs=gs.Inputs(rounds=2))
     assert report.notes[-1] == "bodies computed: 2 of 2"
     done(in_process("compare", path, path, "--layers", "--rounds", "2"))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_both_orders_of_two_models_are_computed_on_the_same_values(seed: int, tmp_path: Path) -> None:
+    """Models that list inputs in other orders, one of them with one more, draw each input alike, whichever comes first."""
+    rng = np.random.default_rng(seed)
+    names = list("abcd")
+    models = {}
+    for label, more in (("left", []), ("right", ["e"] * int(rng.integers(2)))):
+        own = [names[place] for place in rng.permutation(len(names))]
+        at = int(rng.integers(len(own)))
+        own[at:at] = more
+        inputs = ", ".join(f"float[n, {2 + ord(name) % 2}] {name}" for name in own)
+        outputs = ", ".join(f"float[n, m] y_{name}" for name in own)
+        nodes = " ".join(f"y_{name} = Neg({name})" for name in own)
+        text = f'<ir_version: 8, opset_import: ["" : 17]> g ({inputs}) => ({outputs}) {{{nodes}}}'
+        onnx.save(onnx.parser.parse_model(text), tmp_path / f"{label}.onnx")
+        models[label] = gs.load(tmp_path / f"{label}.onnx")
+    drawn = []
+    for order in (["left", "right"], ["right", "left"]):
+        left, right = (models[label] for label in order)
+        pairs = pair_models(left, right, (), {})
+        sides = [open_computation(each.graph, each.parameter_file, each.where) for each in (pairs.left, pairs.right)]
+        draws = Drawer((sides[0], sides[1]), pairs.inputs, Inputs()).draw()
+        values = [{node.name: value.tolist() for node, value in own.items()} for draw in draws for own in draw.values]
+        drawn.append([{name: own[name] for name in names} for own in values])
+    assert drawn[0] == drawn[1]

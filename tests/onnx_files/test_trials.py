@@ -142,7 +142,22 @@ def flat() -> Rewrite:
     return Rewrite([*nodes, *tail], weights, [*others, *tail], more, ["n", 2, 1, 5], "ws")
 
 
-KINDS: Mapping[str, Callable[[], Rewrite]] = {each.__name__: each for each in (steep, tiny, single, measured, clipped, flat)}
+def ranked() -> Rewrite:
+    """Numbers in arrays of one element or of none, behind a value whose rank no type says, but the run."""
+    weights = {"w": draw(4, 4), "b": draw(4), "zero": integers(0), "minus": integers(-1, 4), "one": np.float32([1])}
+    head: list[Node] = [("Shape", "x", "sizes", {}), ("ReduceMin", "sizes", "fewest", {}), ("Min", "fewest zero", "none", {})]
+    head += [("Slice", "sizes none fewest", "front", {}), ("Concat", "front minus", "wanted", {"axis": 0})]
+    head += [("Reshape", "x wanted", "v", {}), *dense("v", "w", "b", "h")]
+    models = (
+        [*head, ("Mul", f"h {one}", "same", {}), ("Sigmoid", "same", "share", {}), ("Mul", "h share", "y", {})]
+        for one in ("one", "number")
+    )
+    return Rewrite(next(models), weights, next(models), {"number": np.full((), 1, "f")}, [1, 3, 4], "number")
+
+
+KINDS: Mapping[str, Callable[[], Rewrite]] = {
+    each.__name__: each for each in (steep, tiny, single, measured, clipped, flat, ranked)
+}
 
 
 @pytest.mark.parametrize("seed", [None, *range(4)])
@@ -177,3 +192,82 @@ def test_floats_that_decide_sizes_are_not_drawn(op: str, inputs: str, fixed: set
     parts: Any = [SimpleNamespace(nodes=graph.nodes)] * 2
     places = [{(node, 0): node.name for node in graph.variables()}] * 2
     assert _list_sizing(parts, places) == fixed
+
+
+INNER = ("taken_h", "taken_c", "left_h", "left_c")
+"""Constants of the bodies of an If."""
+
+
+def make_branching(seed: int | None = None, *, moved: str = "") -> onnx.ModelProto:
+    """Return a model whose If has two outputs; with a ``seed`` a rewrite of it whose inner names are exchanged.
+
+    ``moved`` is a constant of a body that is another number in it.
+    """
+    squares = "Pow(x, power)" if seed is None else "Mul(x, x)"
+    numbers = {name: 1.5 if name == moved else 0.5 for name in INNER}
+    bodies = [
+        f"{key} = {key} () => (float[N, 4] h_{key}, float[N, 4] c_{key}) "
+        f"<float {one} = {{{numbers[one]}}}, float {two} = {{{numbers[two]}}}> "
+        f"{{h_{key} = Mul(q, {one}) c_{key} = Add(q, {two})}}"
+        for key, one, two in (("then_branch", *INNER[:2]), ("else_branch", *INNER[2:]))
+    ]
+    text = f"""<ir_version: 8, opset_import: ["" : 17]> g (float[N, 4] x) => (float[N, 4] y)
+    <float power = {{2}}, int64 one = {{1}}, int64 four = {{4}}> {{
+        q = {squares}
+        s = Shape(x)
+        n = Gather<axis = 0>(s, one)
+        e = Equal(n, four)
+        h, c = If<{", ".join(bodies)}>(e)
+        a = Sqrt(h)
+        b = Sin(c)
+        y = Add(a, b)
+    }}"""
+    model = onnx.parser.parse_model(text)
+    if seed is not None:
+        inner = list("qhcab")
+        names = dict(zip(inner, np.random.default_rng(seed).permutation(inner).tolist(), strict=True))
+        inside = [node for each in model.graph.node for part in each.attribute for node in part.g.node]
+        for node in (*model.graph.node, *inside):
+            node.input[:] = [names.get(name, name) for name in node.input]
+            node.output[:] = [names.get(name, name) for name in node.output]
+    return model
+
+
+@pytest.mark.parametrize("seed", range(6, 12))
+def test_each_output_of_an_if_is_paired(seed: int, tmp_path: Path) -> None:
+    report = compare(tmp_path, make_branching(), make_branching(seed))
+    assert report.outcome == "equal", report.verdict
+
+
+@pytest.mark.parametrize("moved", INNER)
+@pytest.mark.parametrize("seed", range(8, 12))
+def test_a_fault_in_a_body_is_not_equal(seed: int, moved: str, tmp_path: Path) -> None:
+    paths = [tmp_path / "original.onnx", tmp_path / "rewrite.onnx"]
+    for path, model in zip(paths, (make_branching(), make_branching(seed, moved=moved)), strict=True):
+        onnx.save(model, path)
+    reports = gs.compare(*paths), gs.compare(*reversed(paths))
+    assert reports[0].outcome == reports[1].outcome
+    assert reports[0].outcome in ("not equal", "not proved"), [report.verdict for report in reports]
+
+
+def make_group_norm(opset: int, moved: int | None = None) -> onnx.ModelProto:
+    """Return a GroupNormalization, which scales groups before version 21, and channels from then on; one number may move."""
+    numbers = np.float32([[1.5, 2.5], [0.5, 0.25]])  # scales and shifts of two groups
+    numbers = numbers if opset < 21 else numbers.repeat(2, axis=1)
+    if moved is not None:
+        numbers.flat[moved] += np.float32(1e-2)
+    nodes = [("GroupNormalization", "x s b", "y", {"num_groups": 2})]
+    return build(nodes, dict(zip("sb", numbers, strict=True)), ["n", 4, "h", 3], opset=opset)
+
+
+@pytest.mark.parametrize("moved", [None, *range(8)])
+def test_operators_of_versions_with_another_meaning_are_compared(moved: int | None, tmp_path: Path) -> None:
+    report = compare(tmp_path, make_group_norm(18), make_group_norm(21, moved))
+    assert report.outcome == ("equal" if moved is None else "not equal"), report.verdict
+
+
+def test_versions_that_agree_at_a_rank_are_exact_once_a_run_shows_it(tmp_path: Path) -> None:
+    rewrite = ranked()
+    nodes = [*rewrite.nodes[:-3], ("Softmax", "h", "y", {"axis": -1})]
+    report = compare(tmp_path, *(build(nodes, rewrite.weights, rewrite.shape, opset=opset) for opset in (12, 13)))
+    assert report.rung == "exact", report.verdict

@@ -37,7 +37,8 @@ class DrawOptions(msgspec.Struct, frozen=True):
 
     Open sizes of a batch are ``batch``; labels that only ``training`` reads have any size otherwise. A backend that must try
     open sizes calls ``attempt`` with values, which raises InputError where they are not computed; by default it runs them
-    itself. ``wishes`` are integers that inputs need beyond what the graph itself says of them.
+    itself. ``wishes`` are integers that inputs need beyond what the graph itself says of them. A backend whose draws depend on
+    an order of inputs takes those named in ``order`` first, in this one.
     """
 
     seed: int | None = 0
@@ -46,6 +47,7 @@ class DrawOptions(msgspec.Struct, frozen=True):
     batch: int = 1
     attempt: Attempt | None = None
     wishes: Mapping[str, Sequence[Integers]] = EMPTY
+    order: Sequence[str] = ()
 
 
 DEFAULT = DrawOptions()

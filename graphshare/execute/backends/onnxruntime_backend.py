@@ -116,7 +116,7 @@ class SessionComputation(Computation):
             integers = dict(self.find_integers() if self.session.inputs.keys() - by_name.keys() else EMPTY)
             for name, more in options.wishes.items():
                 integers[name] = tuple(dict.fromkeys((*integers.get(name, ()), *more)))
-            return InputDrawer(self.session, by_name, sizes, options.seed or 0, integers, self.graph)
+            return InputDrawer(self.session, by_name, sizes, options.seed or 0, integers, self.graph, options.order)
 
     def _try_sizes(self, drawer: InputDrawer, options: DrawOptions) -> tuple[dict[str, Any], list[Any] | None]:
         """Return a value for each input, at the first of ``OPEN_SIZES`` that is computed where sizes are open, and the outputs.

@@ -143,7 +143,7 @@ class InputDrawer:
     """Draws inputs for a session. ``feeds`` and ``shapes`` are by the names of its inputs.
 
     ``integers`` are wishes of the model for inputs beyond its declarations; ``notes`` list the values drawn for them, and why.
-    ``graph`` tells scalars from inputs of any rank.
+    ``graph`` tells scalars from inputs of any rank. Inputs in ``order`` are drawn first, in this one.
 
     Raises:
         RefusedError: a name is not that of an input; an input has no dtype that can be drawn, or a shape that does not fit what
@@ -158,11 +158,13 @@ class InputDrawer:
         seed: int = 0,
         integers: Mapping[str, Sequence[Integers]] = EMPTY,
         graph: Graph | None = None,
+        order: Sequence[str] = (),
     ) -> None:
         self._session, self._feeds, self._shapes, self._seed, self._graph = session, feeds, shapes, seed, graph
         self._integers, self.notes = integers, dict[str, str]()
         chosen = {name: shape for name, shape in session.defaults.items() if name in feeds or name in shapes}
-        self._declared = {**session.inputs, **chosen}
+        declared = {**session.inputs, **chosen}
+        self._declared = {name: declared[name] for name in dict.fromkeys((*order, *declared)) if name in declared}
         faults = [
             Fault(f"{option} {name!r} is not an input: the model contains its value")
             for option, names in (("`feeds`", feeds), ("`shapes`", shapes))

@@ -308,8 +308,13 @@ CASES = {
         _IF,
         f"{switch('Neg(x)', 'Exp(x)', 'u')} {switch('Neg(u)', 'Exp(u)')}",
         f"{switch('Neg(x)', 'Abs(x)', 'w')} {switch('Abs(w)', 'Exp(w)')}",
-        "0 of 2",
-        ("y=y: If If / If If: same, differ ?u ?y ?w",),
+        "2 of 6",
+        (
+            "bu=bw: Exp / Abs: apart 0.93 in else_branch of 'u'",
+            "u=w: If / If: same",
+            "ay=ay: Neg / Abs: same in then_branch of 'y', different inputs give different values",
+            "y=y: If / If: same",
+        ),
     ),
     "an If and one behind another": Case(
         _IF,
@@ -344,8 +349,8 @@ CASES = {
         _IF,
         f"{switch('Neg(x)', 'Exp(x)', 'w')} y = Relu(w)",
         f"{switch('Neg(x)', 'Abs(x)', 'v')} y = Relu(v)",
-        "0 of 2",
-        ("y=y: If Relu / If Relu: same, differ ?w ?v",),
+        "2 of 4",
+        ("bw=bv: Exp / Abs: apart 0.93 in else_branch of 'w'", "w=v: If / If: same"),
     ),
     "an If of a constant": Case(
         _IF,
