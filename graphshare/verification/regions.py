@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
 import msgspec
@@ -25,6 +25,9 @@ from graphshare.verification.region import BodyJudge, Feeds, Region, RegionRepor
 from graphshare.verification.region_plan import Cone, Pair, PlanChanges, Planner, RegionPlan, get_places
 from graphshare.verification.region_walk import RegionWalk
 from graphshare.verification.weights import Weigher
+
+_JOINS = 4
+"""How many times regions are joined with their readers."""
 
 
 class Departure(msgspec.Struct, frozen=True, eq=False):
@@ -174,12 +177,23 @@ class Judge:
         A region inside that departs, or would on other inputs, is joined with its readers. If both sides agree there, on other
         inputs too, then its ends are two values that are not meant to be equal. If they agree on the drawn inputs alone,
         something hides the difference, such as a Relu; and if they do not agree, it reaches further. In both cases the region
-        departs.
+        departs. Values that are equal by chance, such as those of an Abs of positive numbers, make more of such pairs behind
+        them, and these are joined as well.
         """
         known = self._planner.changes
         pairs = {cone: {get_places(end) for end in cone.ends} for cone in cones}
+        nodes = {cone: set(chain(*cone.sides)) for cone in cones}
         known.refuse(set(chain(*pairs.values())))
         joined = self._walk(draws, tolerate, walk)
+        for _ in range(_JOINS):
+            again = joined.list_unexplained()
+            more = [(cone, each) for cone, each in product(cones, again) if not nodes[cone].isdisjoint(chain(*each.sides))]
+            if not more:
+                break
+            for cone, each in more:
+                pairs[cone].update(map(get_places, each.ends))
+            known.refuse(set(chain(*pairs.values())))
+            joined = self._walk(draws, tolerate, joined)
         kept = [cone for cone in cones if not joined.explains(cone, walk)]
         if not kept:
             return joined

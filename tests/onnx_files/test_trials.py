@@ -155,8 +155,17 @@ def ranked() -> Rewrite:
     return Rewrite(next(models), weights, next(models), {"number": np.full((), 1, "f")}, [1, 3, 4], "number")
 
 
+def negative() -> Rewrite:
+    """A Softplus of numbers that are negative where they are drawn, so that its stable form has equal values without need."""
+    weights = {"c": np.float32([3]), "one": np.float32([1])}
+    nodes: list[Node] = [("Sub", "x c", "d", {}), ("Exp", "d", "e", {}), ("Add", "e one", "f", {}), ("Log", "f", "y", {})]
+    others: list[Node] = [("Add", "x minus", "z", {}), ("Abs", "z", "a", {}), ("Neg", "a", "n", {}), ("Exp", "n", "p", {})]
+    others += [("Add", "p one", "q", {}), ("Log", "q", "l", {}), ("Relu", "z", "r", {}), ("Add", "l r", "y", {})]
+    return Rewrite(nodes, weights, others, {"minus": np.float32([-3])}, ["n", 40], "minus")
+
+
 KINDS: Mapping[str, Callable[[], Rewrite]] = {
-    each.__name__: each for each in (steep, tiny, single, measured, clipped, flat, ranked)
+    each.__name__: each for each in (steep, tiny, single, measured, clipped, flat, ranked, negative)
 }
 
 
