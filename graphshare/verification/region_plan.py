@@ -219,6 +219,20 @@ class RegionPlan(msgspec.Struct, eq=False):
         starts = {get_place(e): (find_term(terms, e), e) for e in read}
         return {place: (term, e) for place, (term, e) in starts.items() if term in self.sources or not e.node.op}
 
+    def find_leaks(self, cone: Cone) -> PlanChanges:
+        """Return the pairs that a region starts from although operators in it compute them too, which are to be pairs no more.
+
+        Such a start does not vary without the others.
+        """
+        leaks = PlanChanges()
+        for side, nodes in enumerate(cone.sides):
+            for term, entry in self.list_starts(cone, side).values():
+                right = self.entries[1].get(term)
+                if right is None or self.right.key(right)[0] != "cut" or set(nodes).isdisjoint(post_order([entry.node])):
+                    continue
+                leaks.refuse({(get_place(self.sources[term]), get_place(right))})
+        return leaks
+
     def trace(self, side: int, targets: Iterable[Entry], known: Container[int]) -> tuple[dict[Place, int], list[Node]]:
         """Return the places of ``known`` terms that a side computes ``targets`` from, and the nodes that compute them."""
         touched: dict[Place, int] = {}

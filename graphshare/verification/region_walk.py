@@ -409,6 +409,8 @@ class RegionWalk:
             hidden = "attributes, constants, functions or bodies differ"
         elif region and not entered and not is_chosen and not is_on_grid(rest):
             hidden = self._make_trial(step).find_hidden(is_same=is_same, is_like=is_like)
+            if hidden == HIDDEN and self._planner.changes.lacks(leaks := self.plan.find_leaks(cone)):
+                raise _Contradiction(leaks)
         note = self._find_departure(step) if region and not unentered else ""
         return msgspec.structs.replace(region, hidden=hidden, switches=switches, note=note)
 

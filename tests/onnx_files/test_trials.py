@@ -164,8 +164,18 @@ def negative() -> Rewrite:
     return Rewrite(nodes, weights, others, {"minus": np.float32([-3])}, ["n", 40], "minus")
 
 
+def leaky() -> Rewrite:
+    """A value that both sides have, and that a region computes once more from what it starts from."""
+    weights = {"one": np.float32([1])}
+    nodes: list[Node] = [("Abs", "x", "a", {}), ("Floor", "a", "f", {}), ("Neg", "f", "n", {}), ("Exp", "n", "e", {})]
+    nodes += [("Add", "e one", "d", {}), ("Div", "f d", "y", {})]
+    others: list[Node] = [("Neg", "x", "m", {}), ("Max", "x m", "a", {}), ("Neg", "a", "g", {}), ("Ceil", "g", "c", {})]
+    others += [("Neg", "c", "h", {}), ("Mul", "h number", "s", {}), ("Sigmoid", "s", "p", {}), ("Mul", "h p", "y", {})]
+    return Rewrite(nodes, weights, others, {"number": np.float32([1])}, ["n", 40], "number")
+
+
 KINDS: Mapping[str, Callable[[], Rewrite]] = {
-    each.__name__: each for each in (steep, tiny, single, measured, clipped, flat, ranked, negative)
+    each.__name__: each for each in (steep, tiny, single, measured, clipped, flat, ranked, negative, leaky)
 }
 
 
