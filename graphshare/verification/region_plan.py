@@ -219,6 +219,11 @@ class RegionPlan(msgspec.Struct, eq=False):
         starts = {get_place(e): (find_term(terms, e), e) for e in read}
         return {place: (term, e) for place, (term, e) in starts.items() if term in self.sources or not e.node.op}
 
+    def list_starts_among(self, pairs: Mapping[Place, Entry], cone: Cone) -> set[tuple[Place, Place]]:
+        """Return the pairs, of left places with right values, that a region starts from."""
+        starts = {(get_place(left), place) for place, (_, left) in self.list_sources(cone).items()}
+        return starts & {(place, get_place(entry)) for place, entry in pairs.items()}
+
     def find_leaks(self, cone: Cone) -> PlanChanges:
         """Return the pairs that a region starts from although operators in it compute them too, which are to be pairs no more.
 

@@ -178,10 +178,11 @@ class RegionWalk:
         """Return the regions whose sides compute unlike values, each with the number of the inputs on which it departs most."""
         return [(cone, each.draw) for cone, each in self._list_judged() if each.departs]
 
-    def list_unexplained(self) -> list[Cone]:
-        """Return the regions inside whose sides compute unlike values, or would on other inputs."""
-        apart = [cone for cone, each in self._list_judged() if each.departs or each.region.hidden == HIDDEN]
-        return [cone for cone in apart if not any(map(self._planner.is_head, cone.ends))]
+    def list_unexplained(self, *, at_heads: bool = False) -> list[Cone]:
+        """Return the regions inside whose sides compute unlike values, or would on other inputs; at heads the latter alone."""
+        judged = self._list_judged()
+        apart = [cone for cone, each in judged if (each.departs and not at_heads) or each.region.hidden == HIDDEN]
+        return [cone for cone in apart if any(map(self._planner.is_head, cone.ends)) == at_heads]
 
     def find_equal(self) -> dict[Place, Entry]:
         """Return pairs of equal values inside regions that weights do not decide: large ones, and those with a body unseen."""

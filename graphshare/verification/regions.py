@@ -18,6 +18,7 @@ import numpy as np
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import InputError, RefusedError
 from graphshare.formats.params.records import find_coarsest
+from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import Owners, choose_bodies, find_decided
 from graphshare.verification.comparison import Tolerance, Tolerate, tolerate_dtype, tolerate_other_program
@@ -111,9 +112,11 @@ class Judge:
         if self._planner.changes.lacks(equal):
             self._planner.changes.add(equal)
             walk = self._walk(draws, tolerate, walk)
-        unexplained = walk.list_unexplained()
-        if unexplained:
-            walk = self._join_unexplained(draws, tolerate, walk, unexplained)
+        pairs = {cone: {get_places(end) for end in cone.ends} for cone in walk.list_unexplained()}
+        for cone in walk.list_unexplained(at_heads=True):
+            pairs[cone] = walk.plan.list_starts_among(equal.moved, cone)
+        if any(pairs.values()):
+            walk = self._join_unexplained(draws, tolerate, walk, {cone: own for cone, own in pairs.items() if own})
         regions, inner = walk.list_regions()
         if not all(region.is_weighed for region in regions):
             weighed = self._weigh_without_names(walk, knows_shapes=self._compares_outputs)
@@ -170,18 +173,18 @@ class Judge:
         return walk
 
     def _join_unexplained(
-        self, draws: Sequence[Feeds], tolerate: Tolerate, walk: RegionWalk, cones: Sequence[Cone]
+        self, draws: Sequence[Feeds], tolerate: Tolerate, walk: RegionWalk, cones: Mapping[Cone, set[tuple[Place, Place]]]
     ) -> RegionWalk:
-        """Return a walk in which pairs that were none are gone.
+        """Return a walk in which pairs that were none are gone; ``cones`` are regions with pairs that may be none.
 
-        A region inside that departs, or would on other inputs, is joined with its readers. If both sides agree there, on other
-        inputs too, then its ends are two values that are not meant to be equal. If they agree on the drawn inputs alone,
-        something hides the difference, such as a Relu; and if they do not agree, it reaches further. In both cases the region
-        departs. Values that are equal by chance, such as those of an Abs of positive numbers, make more of such pairs behind
-        them, and these are joined as well.
+        A region inside that departs, or would on other inputs, is joined with its readers, and one at a head with what computes
+        the equal values that it starts from. If both sides agree there, on other inputs too, then these are values that are not
+        meant to be equal. If they agree on the drawn inputs alone, something hides the difference, such as a Relu; and if they
+        do not agree, it reaches further. In both cases the region departs. Values that are equal by chance, such as those of an
+        Abs of positive numbers, make more of such pairs behind them, and these are joined as well.
         """
         known = self._planner.changes
-        pairs = {cone: {get_places(end) for end in cone.ends} for cone in cones}
+        pairs = {cone: set(own) for cone, own in cones.items()}
         nodes = {cone: set(chain(*cone.sides)) for cone in cones}
         known.refuse(set(chain(*pairs.values())))
         joined = self._walk(draws, tolerate, walk)
