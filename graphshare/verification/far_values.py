@@ -48,6 +48,8 @@ _COARSE = np.array([1e2, 1.0, 1e4, 1e1, 1e6, 1e-3])
 """Numbers of all magnitudes, for arrays of few elements."""
 _STEPS = np.arange(0.25, 4, 0.5)
 """Numbers between the integers and halves that a Round or a Floor changes at."""
+_LARGEST_HALF = 65504.0
+"""The largest number of float16."""
 _ENOUGH, _MOST = 1 << 9, 1 << 16
 """The least elements of an array that has room for all numbers, and the most that are compared."""
 _BENDS, _FEW, _RUNS = 12, 8, 64
@@ -175,6 +177,14 @@ def _find_apart(trial: Trial, sides: Sequence[Side], drawn: Values, values: Sequ
     sizes = np.maximum(*(np.nan_to_num(abs(each), posinf=0) for each in numbers))
     limit = np.maximum(tolerance.find_limit(seen), max(tolerance.rtol, tolerance.of_largest) * sizes)
     apart = _measure(*numbers)
+    # float16 has no such numbers: a model of it may have infinity in their place.
+    starts = [
+        abs(_sample(np.broadcast_to(array, values[0].shape)))
+        for array in drawn.values()
+        if is_floating(array.dtype) and array.size
+    ]
+    is_half = (np.isfinite(numbers[0]) != np.isfinite(numbers[1])) & (np.max(starts, axis=0) > _LARGEST_HALF)
+    apart = np.where(is_half, 0, apart)
     if (apart > limit).any():
         for again in shake(drawn):
             for side, own in zip(sides, numbers, strict=True):

@@ -299,7 +299,19 @@ def group(path: Path, source: Message, *, second: bool) -> None:
     other.write_bytes(encode(first))
     model = gs.group([other, path], prefixes=["a_", "b_"])
     parts = [Part(each, list_names(each, prefix), prefix) for each, prefix in ((first, "a_"), (source, "b_"))]
-    expect_parts(parts, _save(model, path.with_name("out.onnx")), list(model.notes))
+    result = _save(model, path.with_name("out.onnx"))
+    for part in parts:
+        _leave_open(result, part)
+    expect_parts(parts, result, list(model.notes))
+
+
+def _leave_open(result: Message, part: Part) -> None:
+    """Take the types from outputs of a result that the file of a part states without one: a group gives them one."""
+    ends = [entry for number, entry in list_entries(get_graph(part.model)) if number == OUTPUT and not entry.list(2)]
+    names = {part.prefix + entry.text(1) for entry in ends}
+    for number, entry in list_entries(get_graph(result)):
+        if number == OUTPUT and entry.text(1) in names:
+            entry.fields[:] = [each for each in entry.fields if each.number != 2]
 
 
 def pool(path: Path, source: Message) -> None:

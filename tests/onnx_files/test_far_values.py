@@ -158,3 +158,17 @@ def test_the_note_is_in_the_data_and_in_the_picture(tmp_path: Path) -> None:
 def test_operators_by_element_exist() -> None:
     known = {schema.name for schema in onnx.defs.get_all_schemas_with_history()} | {"BiasGelu", "FastGelu", "QuickGelu"}
     assert [op for op in sorted(_BY_ELEMENT - known) if find_kernel(op) is None] == []
+
+
+def test_numbers_that_float16_does_not_have_are_no_departure(tmp_path: Path) -> None:
+    halves: Sequence[Node] = [
+        ("Cast", "x", "h", {"to": onnx.TensorProto.FLOAT16}),
+        ("Sub", "h k", "d", {}),
+        ("Abs", "d", "a", {}),
+        ("Cast", "a", "y", {"to": onnx.TensorProto.FLOAT}),
+    ]
+    left = build([("Sub", "x k", "d", {}), ("Abs", "d", "y", {})], {"k": np.float32(3)}, ["n", 40])
+    right = build(halves, {"k": np.float16(3)}, ["n", 40])
+    report = compare(tmp_path, left, right)
+    assert report.outcome == "equal", report.verdict
+    assert not [region.note for branch in report.branches for each in branch.regions for region in each.regions if region.note]

@@ -26,8 +26,11 @@ from tests.onnx_files.sources import Source
 # Names that clash with those that rewrites make, whose prefixes are p_, a_ and b_.
 NAMES = ("a", "b", "c", "a_1", "a_1_1", "p_a", "b_a", "a_a", "p_p_a")
 DEPTH = 2
-REFUSALS = ("nothing would be tied", "a name that the graph already has", "two values would be called", "two outputs would be")
-"""What a rewrite may answer: a prefix makes a name that another value has, or all weights are outputs."""
+REFUSALS = (
+    *("nothing would be tied", "a name that the graph already has", "two values would be called", "two outputs would be"),
+    "outputs would be written without a type",
+)
+"""What a rewrite may answer: a prefix makes a name that another value has, all weights are outputs, or no type is known."""
 _SHAPE = [16]
 
 
