@@ -47,6 +47,7 @@ class Operation(Enum):
     SWITCH = "a switch between graphs"
     RESHAPE = "a choice of sizes that a file fixes"
     SHAPES = "the sizes of values"
+    FINGERPRINT = "a fingerprint"
     STATED_TYPES = "the types of values"
 
 
@@ -66,6 +67,7 @@ _SUPPORTS: Mapping[Operation, Callable[[ModelFormat], bool]] = {
     Operation.POOL: lambda format_: format_.shares_data,
     Operation.SWITCH: lambda format_: format_.switches is not None,
     Operation.RESHAPE: lambda format_: format_.types.can_change,
+    Operation.FINGERPRINT: lambda format_: format_.knows_operators or format_.meaning.is_known,
     Operation.STATED_TYPES: lambda format_: format_.types.are_stated,
     Operation.SHAPES: lambda format_: format_.knows_operators or format_.types.are_stated,
 }

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from graphshare.analysis.name_lists import list_implied_variables
 from graphshare.checkpoint.load import Model, as_checkpoint
 from graphshare.errors import Fault, InputError, RefusedError
-from graphshare.formats.model_format import find_format
+from graphshare.formats.model_format import Operation, find_format, require
 from graphshare.formats.onnx.tensors import dtype_code
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ParameterFile, Record
@@ -53,6 +53,7 @@ def fingerprint(model: Model) -> Fingerprint:
 
     source = as_checkpoint(model)
     graph, parameters = source.graph, source.parameter_file
+    require(graph, Operation.FINGERPRINT, where=source.where)
     form = make_form(graph, parameters, TermTable(), Facts())
     if form is None:
         raise RefusedError(Fault("has no fingerprint: its operators are not known", where=source.where))

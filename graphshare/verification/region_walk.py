@@ -180,8 +180,7 @@ class RegionWalk:
 
     def list_unexplained(self, *, at_heads: bool = False) -> list[Cone]:
         """Return the regions inside whose sides compute unlike values, or would on other inputs; at heads the latter alone."""
-        judged = self._list_judged()
-        apart = [cone for cone, each in judged if (each.departs and not at_heads) or each.region.hidden == HIDDEN]
+        apart = [cone for cone, each in self._list_judged() if each.region.hidden == HIDDEN or (each.departs and not at_heads)]
         return [cone for cone in apart if any(map(self._planner.is_head, cone.ends)) == at_heads]
 
     def find_equal(self) -> dict[Place, Entry]:

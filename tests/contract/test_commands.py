@@ -21,7 +21,6 @@ _MXNET, _ONNX, _BOTH = "MXNet graphs", "ONNX models", "MXNet graphs and ONNX mod
 
 WORKS = [
     ("inspect a", "act_output", []),
-    ("inspect a.toy --fingerprint", "structure", []),
     ("inspect .", "5 models", []),
     ("draw a -o a.svg", "", ["a.svg"]),
     ("diff a same", "SAME", []),
@@ -61,6 +60,7 @@ REFUSED = [
     ("share a --transposed -o t", "--transposed", _ONNX),
     ("duplicate a --prefix sha- -o p --external-data copy", "--external-data", _ONNX),
     ("extract a --target fc --type fc=float32[n,3] -o e", "--type", _ONNX),
+    ("inspect a --fingerprint", "a fingerprint", _BOTH),
     ("check a", "", ""),
 ]
 """A command line, what is refused, and the formats that it is for."""
@@ -117,13 +117,24 @@ def test_no_message_speaks_of_another_format(folder: Path, capfd: pytest.Capture
     (folder / "broken.toy").write_text('{"toy": 1, "nodes": 3}')
     for line in (
         "inspect broken.toy",
-        "duplicate a --prefix sha- -o x.json",
+        "duplicate a --prefix sha- -o x.onnx",
         "inspect a --epoch 3",
         "extract a --target no -o e",
+        "group a same -o g",
     ):
         code, said = run(line, capfd)
         assert code == 2, said
-        assert not re.search(r"symbol file with|initializer|MXNet graph\b.*is read", said), said
+        assert not re.search("MXNet|symbol|initializer|arg_nodes", said), said
+
+
+def test_an_operator_of_this_format_is_none_of_mxnet(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Those of MXNet have auxiliary states and parameters by their names; here the parameter file alone says what is one."""
+    names = ["x", "gamma", "beta", "mean", "variance"]
+    nodes = [{"name": name} for name in names] + [{"name": "n", "op": "BatchNorm", "inputs": [[i, 0] for i in range(5)]}]
+    (folder / "norm.toy").write_text(json.dumps({"toy": 1, "nodes": nodes, "outputs": [[5, 0]]}))
+    said = run("inspect norm.toy --names", capfd)[1]
+    assert re.search(r"auxiliary states +none", said), said
+    assert re.search(r"variance +unknown", said), said
 
 
 COMPUTED = [

@@ -13,7 +13,7 @@ from typing import Any
 from graphshare.errors import Fault, InputError
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_format import ModelFormat
-from graphshare.ir.graph import Entry, Graph, Node, Source, freeze
+from graphshare.ir.graph import NO_DETAILS, Entry, Graph, Node, NodeDetails, Source, freeze
 from graphshare.ir.walk import node_ids
 
 
@@ -41,7 +41,9 @@ class ToyFormat(ModelFormat):
             for record in document["nodes"]:
                 inputs = _read_entries(record.get("inputs", []), nodes)
                 attrs = freeze(record.get("attrs", {}))
-                nodes.append(Node(record.get("op", ""), record["name"], attrs, inputs, num_outputs=1))
+                op = record.get("op", "")
+                details = NodeDetails(domain=self.name) if op else NO_DETAILS  # MXNet's operators have the same names
+                nodes.append(Node(op, record["name"], attrs, inputs, num_outputs=1, details=details))
             return Graph(tuple(nodes), _read_entries(document["outputs"], nodes), source=ToySource())
         except (ValueError, LookupError, TypeError) as error:
             raise InputError(Fault(f"is not a toy graph: {error!r}", where=file.where)) from error
