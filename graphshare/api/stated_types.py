@@ -50,7 +50,7 @@ def refuse_types(graph: Graph, types: Mapping[str, str]) -> None:
 def find_untyped(graph: Graph, entries: Sequence[Entry]) -> list[Entry]:
     """Return the outputs of operators whose types neither the file states nor ONNX infers; none of another format."""
     types = find_format(graph).types
-    if not types.are_stated:
+    if not types.are_inferred:
         return []
     known: Mapping[Place, Any] = types.find_types(graph, entries)
     return [e for e in entries if not e.node.is_variable and not is_complete(known.get((e.node, e.index)))]

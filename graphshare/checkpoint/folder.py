@@ -94,8 +94,10 @@ def find_models(folder: str, sieve: Sieve | None = None, *, loose: bool = False)
     sieve = sieve or Sieve()
     models = list_models(folder, sieve, loose=loose)
     if not models:
-        suffixes = [*(names.suffix for names in FORMAT_NAMES.values()), *(PARAMETER_ENDINGS if loose else ())]
-        endings = " or ".join(f"*{suffix}" for suffix in suffixes)
+        beside = {names.suffix: "" if names.is_certain else f" beside *{names.parameters}" for names in FORMAT_NAMES.values()}
+        endings = " or ".join(
+            [*(f"*{suffix}{more}" for suffix, more in beside.items()), *(f"*{e}" for e in PARAMETER_ENDINGS if loose)]
+        )
         hints = [*sieve.notes(), "name symbol files, ONNX models, stems, folders or globs"]
         raise InputError(Fault(f"contains no {endings}", where=folder, hint="; ".join(hints)))
     return models

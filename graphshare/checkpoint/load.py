@@ -85,7 +85,7 @@ def load(source: StrPath, *, epoch: Natural | None = None, params: StrPath | Non
                 Fault(f"`epoch={epoch}` needs a stem, but {source!r} is a file", hint="name the parameter file with `params`")
             )
         graph = format_.read(file)
-    index = read_parameters(params) if params else format_.index_parameters(graph)
+    index = format_.name_records(graph, read_parameters(params)) if params else format_.index_parameters(graph)
     # The name of the parameter file states the epoch, also where a path was given.
     number = split_params(params) if params else None
     return Checkpoint(graph, index, redact(path), file.data, redact(stem), number[1] if number else epoch or 0)
@@ -145,7 +145,11 @@ def graph_path(source: str) -> tuple[str, str]:
 
 def find_by_stem(stem: str) -> str:
     """Return the file of the model that a stem names; an empty text where there is none."""
-    return next((path for names in FORMAT_NAMES.values() if exists(path := extend(stem, names.suffix))), "")
+    for names in FORMAT_NAMES.values():
+        path = extend(stem, names.suffix)
+        if exists(path) and (names.is_certain or exists(names.params_path(stem, 0))):
+            return path
+    return ""
 
 
 def sibling_params(stem: str, epoch: int | None, names: FormatNames) -> str | None:

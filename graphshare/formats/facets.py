@@ -47,11 +47,12 @@ class Integers(msgspec.Struct, frozen=True):
 class Types:
     """The types of values: those that a file states, and those that follow from them.
 
-    With ``are_stated`` files state the types of inputs and outputs, so that the format can infer others; with ``can_change``
-    sizes that a file fixes can become others.
+    With ``are_stated`` files state the types of inputs and outputs, with ``are_inferred`` the format infers others from them;
+    with ``can_change`` sizes that a file fixes can become others.
     """
 
     are_stated: ClassVar[bool] = False
+    are_inferred: ClassVar[bool] = False
     can_change: ClassVar[bool] = False
 
     def list_replaceable(self, graph: Graph) -> Iterator[Node]:

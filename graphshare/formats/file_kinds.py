@@ -273,7 +273,12 @@ JSON_KINDS = (
     _model("a TensorFlow.js model", f"{_TF_CONVERT} --tfjs {{file}} --output {{onnx}}`", "", keys=("modelTopology",)),
     _model("an ONNX model as JSON", _convert_onnx("json"), "", keys=("irVersion", "graph")),
     _model("an ONNX model as JSON", _convert_onnx("json"), "", keys=("ir_version", "graph")),
-    _model("a Paddle model (JSON)", _PADDLE_CONVERT, "", keys=("base_code", "program")),
+    FileKind(
+        "a Paddle graph",
+        "`paddle.jit.save` writes one that is read: it begins with its base_code",
+        "parameters are in a file of their own, usually *.pdiparams",
+        keys=("base_code", "program"),
+    ),
     FileKind(
         "an index of .safetensors files",
         "it names files of arrays, and none of them has a graph: give a *-symbol.json",

@@ -24,6 +24,7 @@ from graphshare.formats.model_names import DEFAULT_FORMAT, FORMAT_NAMES, PACKED,
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.compare import Change
 from graphshare.ir.graph import EMPTY, Graph, Node
+from graphshare.text.format import join_words
 
 F = TypeVar("F")
 
@@ -56,7 +57,7 @@ _SUPPORTS: Mapping[Operation, Callable[[ModelFormat], bool]] = {
     Operation.NUMPY: lambda format_: format_.knows_operators,
     Operation.TRAINING: lambda format_: format_.knows_operators,
     Operation.BATCH: lambda format_: format_.knows_operators,
-    Operation.FOLD_VALUES: lambda format_: format_.types.are_stated,
+    Operation.FOLD_VALUES: lambda format_: format_.types.are_inferred,
     Operation.UPGRADE: lambda format_: format_.knows_operators,
     Operation.DOWNGRADE: lambda format_: format_.knows_operators,
     Operation.FOLD: lambda format_: format_.knows_operators or format_.meaning.is_known,
@@ -68,8 +69,8 @@ _SUPPORTS: Mapping[Operation, Callable[[ModelFormat], bool]] = {
     Operation.SWITCH: lambda format_: format_.switches is not None,
     Operation.RESHAPE: lambda format_: format_.types.can_change,
     Operation.FINGERPRINT: lambda format_: format_.knows_operators or format_.meaning.is_known,
-    Operation.STATED_TYPES: lambda format_: format_.types.are_stated,
-    Operation.SHAPES: lambda format_: format_.knows_operators or format_.types.are_stated,
+    Operation.STATED_TYPES: lambda format_: format_.types.are_inferred,
+    Operation.SHAPES: lambda format_: format_.knows_operators or format_.types.are_inferred,
 }
 """What an operation needs of a format, by its facets."""
 
@@ -175,7 +176,7 @@ class ModelFormat(ABC):
         """Return a fault for each of ``options`` that ask for an operation which the format lacks, as :meth:`require`."""
         if self.supports(operation):
             return []
-        able = " and ".join(other.plural for other in iter_formats() if other.supports(operation))
+        able = join_words([other.plural for other in iter_formats() if other.supports(operation)])
         return [
             Fault(
                 f"{what or operation.value} is for {able}, and this is {self.title}",
@@ -209,6 +210,14 @@ class ModelFormat(ABC):
         Unless ``complete``, also where data beside it is missing. Raises InputError.
         """
         return None
+
+    def name_records(self, graph: Graph, file: ParameterFile) -> ParameterFile:
+        """Return a parameter file whose records have the names of a graph's parameters, where the file itself has no names.
+
+        Raises:
+            InputError: the records are not those of the graph; all that differ are listed.
+        """
+        return file
 
     def list_models(self, names: Collection[str]) -> Iterator[NamedModel]:
         """Yield the models among the names of the files in a folder."""

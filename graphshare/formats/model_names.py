@@ -24,6 +24,7 @@ PARAMETER_FORMATS = {
     "params": "graphshare.formats.params.mxnet_params",
     "npz": "graphshare.formats.params.npz",
     "safetensors": "graphshare.formats.params.safetensors",
+    "pdiparams": "graphshare.formats.params.pdiparams",
 }
 PARAMETER_ENDINGS = tuple(f".{name}" for name in PARAMETER_FORMATS)
 #: What the names of files with arrays end in; an ``.npy`` file holds one array without a name.
@@ -47,13 +48,15 @@ class FormatNames(msgspec.Struct, frozen=True):
     """The names of one format's files: those of its models end in ``suffix``, those of other files of it in ``extension``.
 
     ``module`` is where the format's object is (``FORMAT``). ``parameters`` is what follows a stem in the name of its parameter
-    file, with ``{epoch:04d}`` where there is one for each epoch; empty where a model's file holds its parameters.
+    file, with ``{epoch:04d}`` where there is one for each epoch; empty where a model's file holds its parameters. Unless
+    ``is_certain`` other files have that suffix too, and only the parameter file beside one tells that it is a model.
     """
 
     module: str
     suffix: str
     extension: str
     parameters: str = ""
+    is_certain: bool = True
 
     @property
     def has_epochs(self) -> bool:
@@ -66,8 +69,8 @@ class FormatNames(msgspec.Struct, frozen=True):
 
     @property
     def model_endings(self) -> tuple[str, ...]:
-        """Return the ends of names in a folder that mean a model."""
-        return self.suffix, self.suffix + PACKED
+        """Return the ends of names in a folder that mean a model; none where other files end so too."""
+        return (self.suffix, self.suffix + PACKED) if self.is_certain else ()
 
     @property
     def endings(self) -> tuple[str, ...]:
@@ -79,6 +82,7 @@ class FormatNames(msgspec.Struct, frozen=True):
 FORMAT_NAMES = {
     "mxnet": FormatNames("graphshare.formats.mxnet.format", STEM_END, ".json", "-{epoch:04d}.params"),
     "onnx": FormatNames("graphshare.formats.onnx.format", ".onnx", ".onnx"),
+    "paddle": FormatNames("graphshare.formats.paddle.format", ".json", ".json", ".pdiparams", is_certain=False),
 }
 DEFAULT_FORMAT = "mxnet"
 """The format whose reader gets files of no known kind, and explains them; of several models of one stem, its file is meant."""
@@ -109,8 +113,8 @@ def find_stem(path: str) -> str:
 
 def find_names(path: str) -> FormatNames:
     """Return the names of the format that the name of a model's file promises, those of symbol files for any other path."""
-    fitting = (names for names in FORMAT_NAMES.values() if path.endswith(names.model_endings))
-    return next(fitting, FORMAT_NAMES[DEFAULT_FORMAT])
+    fitting = [names for names in FORMAT_NAMES.values() if path.removesuffix(PACKED).endswith(names.suffix)]
+    return max(fitting, key=lambda names: len(names.suffix), default=FORMAT_NAMES[DEFAULT_FORMAT])
 
 
 def leads_stem(path: str) -> bool:

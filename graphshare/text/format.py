@@ -89,6 +89,11 @@ def format_names(names: Iterable[str], limit: int = 20) -> str:
     return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
 
+def join_words(words: Sequence[str]) -> str:
+    """Return words as a list in a sentence: ``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
 def encode_json(value: object) -> bytes:
     """Return ``value`` as JSON in UTF-8; what is not Unicode in a name (of a file, of a record) is written as ``\\\\udcff``."""
     # Hardly any text has lone surrogates, and a search of all texts takes longer than the encoder.

@@ -46,6 +46,7 @@ class OnnxTypes(Types):
     """The types that ONNX files state, and those that ONNX infers."""
 
     are_stated = True
+    are_inferred = True
     can_change = True
     list_replaceable = staticmethod(list_replaceable)
     list_types = staticmethod(list_types)

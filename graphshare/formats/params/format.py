@@ -21,7 +21,7 @@ from graphshare.files.open_source import GZIP, MAX_UNPACKED, open_source, unpack
 from graphshare.files.paths import base_name
 from graphshare.formats.model_names import ARRAY_ENDINGS, PARAMETER_FORMATS
 from graphshare.formats.params.records import ParameterFile, Record
-from graphshare.text.format import format_count
+from graphshare.text.format import format_count, join_words
 from graphshare.text.names import did_you_mean
 
 if TYPE_CHECKING:  # start-up: only a file that is refused needs it
@@ -61,6 +61,7 @@ class ParameterFormat(ABC):
 
     ``name`` is the value for ``--to`` and, after a dot, the suffix of files; ``description`` is the name in messages.
     ``starts`` are the first bytes of every such file. ``unique_names`` is False where records may share a name or have none.
+    Without ``keeps_names`` a file has no names, and its records are in the order of those they would have.
     With ``has_ties`` one array can have several names; with ``copies_records`` records are copied within the format without
     decoding (:meth:`copy`).
     """
@@ -69,6 +70,7 @@ class ParameterFormat(ABC):
     description: ClassVar[str] = ""
     starts: ClassVar[tuple[bytes, ...]] = ()
     unique_names: ClassVar[bool] = True
+    keeps_names: ClassVar[bool] = True
     has_ties: ClassVar[bool] = False
     copies_records: ClassVar[bool] = False
 
@@ -189,10 +191,10 @@ def recognize_format(source: ByteSource, *, wanted: Wanted = "parameters") -> Pa
             return format_
     from graphshare.formats.wrong_file import refuse_bytes, take_sample  # start-up: only this path needs it
 
-    *most, last = (format_.description or format_.suffix for format_ in list_formats())
-    known = f"known formats: {', '.join(most)} and {last}"
+    endings = [format_.description or format_.suffix for format_ in list_formats()]
+    known = f"known formats: {join_words(endings)}"
     if wanted == "arrays":
-        known = f"known formats: .npy, {', '.join(most)} and {last}; numpy.save('x.npy', array) writes one array"
+        known = f"known formats: {join_words(['.npy', *endings])}; numpy.save('x.npy', array) writes one array"
     cut = _explain_cut(start)
     if cut:
         raise InputError(Fault(cut, where=source.name, hint=DAMAGED if start else known))

@@ -48,19 +48,15 @@ they are; only the count at the start and the names at the end are new. New dens
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 from itertools import repeat
 from struct import Struct
 from typing import Any, BinaryIO, Literal, NoReturn
 
-import msgspec
-
 from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError
 from graphshare.files.byte_source import DAMAGED, ByteSource, Cursor
-from graphshare.files.open_source import reopen_source
-from graphshare.files.staged_file import output_error
-from graphshare.formats.params.byte_ranges import copy_ranges, first_difference, write_all
+from graphshare.formats.params.byte_ranges import write_all
+from graphshare.formats.params.copied_records import copy_records, verify_records
 from graphshare.formats.params.format import Chunks, ParameterFormat, Parts, Plan, WriteOptions
 from graphshare.formats.params.records import (
     DTYPES,
@@ -76,7 +72,6 @@ from graphshare.formats.params.records import (
     encode_key,
     format_record,
 )
-from graphshare.progress import task
 from graphshare.text.format import format_count
 
 MAGIC = 0x112
@@ -320,19 +315,7 @@ class MxnetParams(ParameterFormat):
         """
         plan = [item for _, items in parts for item in items]
         names = _encode_keys(plan)
-        try:
-            write_all(out, _encode_header(len(plan), parts[0][0].reserved))
-            with task("copying parameters", sum(record.size for record, _ in plan), "B") as advance:
-                for file, items in parts:
-                    # Neighbours become one range, often the whole file.
-                    ranges = ((record.offset, record.size) for record, _ in items)
-                    with reopen_source(file.path, file.identity, file.held) as source:
-                        copy_ranges(source, ranges, out, advance=advance)
-                        source.check_unchanged()
-            write_all(out, _encode_names(names))
-            out.flush()
-        except OSError as error:
-            raise output_error(error, str(getattr(out, "target", "") or getattr(out, "name", ""))) from error
+        copy_records(parts, out, _encode_header(len(plan), parts[0][0].reserved), _encode_names(names))
 
     def verify_copy(self, written: ByteSource, parts: Parts, *, verify_bytes: bool) -> ParameterFile:
         """Read back what :meth:`copy` wrote, compare it with the plan and return its index.
@@ -340,16 +323,11 @@ class MxnetParams(ParameterFormat):
         Headers, names and sizes are always compared; the records' bytes with ``verify_bytes`` (in flat memory). Raises
         SelfCheckError.
         """
-        plan = [item for _, items in parts for item in items]
         try:
             index = self.index(written)
         except InputError as error:
             raise SelfCheckError(error.faults) from error
-        faults = list(_differences(index, plan))
-        if not faults and verify_bytes:
-            faults = list(_byte_differences(written, index, parts))
-        if faults:
-            raise SelfCheckError([msgspec.structs.replace(fault, where=written.name) for fault in faults])
+        verify_records(index, written, parts, verify_bytes=verify_bytes)
         return index
 
 
@@ -408,41 +386,3 @@ def encode_dense_header(shape: tuple[int, ...], dtype: str, *, np_shape: bool, l
     if layout == "V1":
         return struct.pack(f"<Ii{len(shape)}qiii", MAGIC_V1, len(shape), *end)
     return struct.pack(f"<Iii{len(shape)}qiii", MAGIC_V3 if layout == "V3" else MAGIC_V2, 0, len(shape), *end)
-
-
-def _differences(written: ParameterFile, plan: Plan) -> Iterator[Fault]:
-    if len(written.records) != len(plan):
-        yield Fault(f"holds {format_count(len(written.records), 'array')}, not the {len(plan)} that were to be written")
-        return
-    if written.trailing:
-        yield Fault(f"has {format_count(written.trailing, 'byte')} behind the last name")
-    for number, (record, (source, key)) in enumerate(zip(written.records, plan, strict=True)):
-        place = format_record(key, number)
-        if record.key != key and (record.key is None or key is None or record.key_bytes != encode_key(key)):
-            yield Fault(f"reads back under the name {record.key!r}", path=place)
-        if _content(record) != _content(source):
-            yield Fault("reads back with another shape, type or size", path=place)
-
-
-def _content(record: Record) -> tuple[object, ...]:
-    """Return the facts that a copied record shares with its source: everything but the name and the place."""
-    parts: tuple[object, ...] = ()
-    if record.parts:
-        parts = tuple((part.role, part.dtype, part.shape, part.size, part.offset - record.offset) for part in record.parts)
-    place = None if record.data_offset is None else record.data_offset - record.offset
-    return record.layout, record.storage, record.shape, record.dtype, record.storage_shape, record.size, place, parts
-
-
-def _byte_differences(written: ByteSource, index: ParameterFile, parts: Parts) -> Iterator[Fault]:
-    records = enumerate(index.records)
-    total = sum(record.size for record in index.records)
-    with ExitStack() as stack:
-        advance = stack.enter_context(task("comparing bytes", total, "B"))
-        for file, plan in parts:
-            source = stack.enter_context(reopen_source(file.path, file.identity, file.held))
-            # The plan comes first: at its end zip has not yet taken a record, and the next file goes on with it.
-            for (planned, key), (number, record) in zip(plan, records, strict=False):
-                at = first_difference(source, planned.offset, written, record.offset, planned.size)
-                if at is not None:
-                    yield Fault(f"differs from its source at byte {at} of the record", path=format_record(key, number))
-                advance(planned.size)

@@ -13,11 +13,11 @@ from graphshare.errors import RefusedError, UsageError
 from graphshare.formats.model_names import PARAMETER_FORMATS
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import Cast
-from graphshare.formats.params.format import read_index
+from graphshare.formats.params.format import find_format, read_index
 from graphshare.formats.params.records import Record
 from tests import params_bytes as build
 
-FORMATS = tuple(PARAMETER_FORMATS)
+FORMATS = tuple(name for name in PARAMETER_FORMATS if find_format(name).keeps_names)
 RANDOM = np.random.default_rng(0)
 ARRAYS = {
     "arg:w": RANDOM.standard_normal((3, 5)).astype("f4"),

@@ -22,7 +22,7 @@ from graphshare.formats.params.records import Record
 from graphshare.inspection.params import list_params
 from tests import params_bytes as build
 
-FORMATS = tuple(PARAMETER_FORMATS)
+FORMATS = tuple(name for name in PARAMETER_FORMATS if find_format(name).keeps_names)
 PLAIN = ["float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool"]
 
 

@@ -1,0 +1,103 @@
+"""What rewrites add to a program: inputs that take the place of values, and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import count
+
+import msgspec
+from msgspec.structs import replace
+
+from graphshare.errors import Fault, GraphshareError, RefusedError
+from graphshare.formats.facets import Editing
+from graphshare.formats.onnx.types import TensorType
+from graphshare.formats.paddle.records import FETCH, Result, Stored, find_stored, name_value
+from graphshare.formats.paddle.text import list_attributes, make_attribute, read_list, read_typed, write_list
+from graphshare.formats.paddle.types import find_type_text, parse_type
+from graphshare.ir.graph import Entry, FrozenMap, Graph, Node, NodeDetails
+from graphshare.ir.rebuild import rebuild, relink, relink_all
+from graphshare.ir.walk import topological
+
+
+class PaddleEditing(Editing):
+    """New inputs have the types of the values whose place they take."""
+
+    def make_inputs(self, graph: Graph, cuts: Mapping[tuple[Node, int], str]) -> Mapping[tuple[Node, int], Node]:
+        nodes: dict[tuple[Node, int], Node] = {}
+        faults: list[Fault] = []
+        for (node, index), name in cuts.items():
+            try:
+                nodes[node, index] = make_data(name, Entry(node, index))
+            except GraphshareError as error:
+                faults += error.faults
+        if faults:
+            raise RefusedError(faults)
+        return nodes
+
+
+def make_fetch(entry: Entry, name: str) -> Node:
+    """Return the operator that gives a value as an output. Raises RefusedError where the file states no type of it."""
+    text = find_type_text(entry)
+    attributes = write_list([make_attribute("name", "0.a_str", name), make_attribute("col", "0.a_i32", 0)])
+    result = Result(1, (("%", b"1"), ("TT", text)))
+    fields = (("#", b'"1.fetch"'), ("A", attributes), ("I", b"[]"), ("O", b"[]"), ("OA", b"[]"))
+    details = NodeDetails("pd_op", (name,), stored=Stored(fields, (result,), name))
+    return Node(FETCH, name, inputs=(entry,), num_outputs=1, details=details)
+
+
+def make_data(name: str, entry: Entry) -> Node:
+    """Return an input that takes the place of a value. Raises RefusedError where the file states no type of one tensor."""
+    text = find_type_text(entry)
+    kind = parse_type(text)
+    if not isinstance(kind, TensorType):
+        raise RefusedError(Fault(f"{name_value(entry)} is a {kind}, and inputs are tensors", hint="cut in front of it"))
+    _, sizes, *_ = read_list(read_typed(text)[1])
+    attributes = [
+        make_attribute("name", "0.a_str", name),
+        make_attribute("shape", "1.a_intarray", msgspec.json.decode(sizes)),
+        make_attribute("dtype", "1.a_dtype", kind.dtype),
+        make_attribute("place", "1.a_place", [0, 0, ""]),
+    ]
+    result = Result(1, (("%", b"1"), ("TT", text)))
+    stops = make_attribute("stop_gradient", "0.a_array", [{"#": "0.a_bool", "D": True}])
+    fields = (("#", b'"1.data"'), ("A", write_list(attributes)), ("I", b"[]"), ("O", b"[]"), ("OA", write_list([stops])))
+    values = list_attributes(dict(fields)["A"])
+    del values["name"]
+    details = NodeDetails("pd_op", (), FrozenMap(values), holds_value=False, stored=Stored(fields, (result,), name))
+    return Node("", name, num_outputs=1, details=details)
+
+
+def settle_outputs(graph: Graph) -> Graph:
+    """Return a graph in which every output is a ``fetch`` of its own, and no other node reads one.
+
+    A rewrite may have taken any value for an output, and connected an operator to an output.
+    """
+    graph = _pass_by_fetches(graph)
+    taken = {head.node.name for head in graph.heads}
+    heads, more = list[Entry](), list[Node]()
+    for head in graph.heads:
+        if head.node.op == FETCH and head not in heads:
+            heads.append(head)
+            continue
+        base = name_value(head)
+        name = next(text for i in count() if (text := f"{base}_{i}" if i else base) not in taken or not (i or head in heads))
+        taken.add(name)
+        more.append(make_fetch(head, name))
+        heads.append(Entry(more[-1]))
+    return replace(graph, nodes=(*topological(graph), *more), heads=tuple(heads))
+
+
+def _pass_by_fetches(graph: Graph) -> Graph:
+    """Return a graph whose operators read what a ``fetch`` reads in place of it, with the outputs of the graph alone."""
+    outputs = {head.node for head in graph.heads}
+
+    def redirect(entry: Entry, node: Node) -> Entry | None:
+        source = entry
+        while source.node.op == FETCH and find_stored(source.node) is not None:
+            (source,) = source.node.inputs
+        return None if source is entry else relink(source, images)
+
+    images: dict[Node, Node] = {}
+    rebuild(graph.nodes, redirect=redirect, images=images)
+    kept = [images[node] for node in graph.nodes if node.op != FETCH or node in outputs]
+    return replace(graph, nodes=tuple(kept), heads=relink_all(graph.heads, images))

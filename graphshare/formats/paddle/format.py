@@ -1,0 +1,94 @@
+"""PaddlePaddle 3's graph JSON as a model format: parameters are in a file beside it, which has no names.
+
+Operators are known to Paddle alone, and their names are not those of :mod:`graphshare.ops`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar
+
+from graphshare.files.atomic import OutputTransaction
+from graphshare.formats.facets import Description
+from graphshare.formats.model_file import ModelFile
+from graphshare.formats.model_format import ModelFormat, NamedModel, Operation, SaveOptions
+from graphshare.formats.model_names import PACKED
+from graphshare.formats.paddle.edit import PaddleEditing, settle_outputs
+from graphshare.formats.paddle.read import begins_like_program, read_program
+from graphshare.formats.paddle.records import get_source
+from graphshare.formats.paddle.types import PaddleTypes
+from graphshare.formats.params.records import ParameterFile
+from graphshare.ir.graph import Graph, Node
+
+
+class PaddleDescription(Description):
+    """What pictures say of Paddle's operators."""
+
+    def describe_operator(self, node: Node) -> list[str]:
+        values = node.details.values
+        parts = [str(values[key]) for key in ("pooling_type", "act_type", "axis", "mode") if key in values]
+        strides = {part for part in str(values.get("strides", "")).strip("[]").split(", ") if part}
+        if len(strides) == 1 and strides != {"1"}:
+            parts.append(f"/{strides.pop()}")
+        return [part for part in parts if part and len(part) <= 20]
+
+    def describe_constant(self, node: Node) -> str:
+        value = node.details.values.get("value") if node.op in ("full", "full_int_array") else None
+        text = str(value) if value is not None else ""
+        return text if len(text) <= 20 else ""
+
+
+class PaddleFormat(ModelFormat):
+    """Paddle's graphs."""
+
+    name = "paddle"
+    title = "a Paddle graph"
+    plural = "Paddle graphs"
+    file = "a Paddle graph"
+    types = PaddleTypes()
+    editing = PaddleEditing()
+    description = PaddleDescription()
+    alternatives: ClassVar[Mapping[Operation, str]] = {}
+
+    def fits(self, start: bytes) -> bool:
+        return begins_like_program(start)
+
+    def read(self, file: ModelFile, *, complete: bool = True) -> Graph:
+        return read_program(file.read(), file.where)
+
+    def encode(self, graph: Graph) -> Iterable[bytes | memoryview]:
+        from graphshare.formats.paddle.write import encode_program  # start-up: what only reads needs no writer
+
+        yield encode_program(settle_outputs(graph))
+
+    def name_records(self, graph: Graph, file: ParameterFile) -> ParameterFile:
+        from graphshare.formats.paddle.parameters import name_records  # start-up: a graph alone needs no parameters
+
+        return name_records(graph, file)
+
+    def list_models(self, names: Collection[str]) -> Iterator[NamedModel]:
+        """Yield the texts with parameters beside them: most files that end in ``.json`` are something else."""
+        for name in names:
+            stem = name.removesuffix(PACKED).removesuffix(self.names.suffix)
+            params = self.names.params_path(stem, 0)
+            if stem != name and params in names:
+                yield NamedModel(name, {0: params})
+
+    def stage(
+        self,
+        graph: Graph,
+        parameters: ParameterFile | None,
+        target: str,
+        stage: OutputTransaction,
+        options: SaveOptions,
+    ) -> list[bytes]:
+        return super().stage(settle_outputs(graph), parameters, target, stage, options)
+
+    def list_nodes(self, graph: Graph) -> Sequence[Node]:
+        return graph.nodes
+
+    def describe(self, graph: Graph) -> str:
+        return f"PIR version {get_source(graph).base_version}"
+
+
+FORMAT = PaddleFormat()

@@ -1,0 +1,133 @@
+"""What a graph keeps of its Paddle file: the objects of operators and bodies, and those around all operators.
+
+An operator is ``{"#": "1.conv2d", "A": [ATTRIBUTE], "I": [{"%": 11}], "O": [{"%": 12, "TT": TYPE}], "OA": [ATTRIBUTE]}``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import ClassVar
+
+import msgspec
+
+from graphshare.formats.paddle.text import Fields, list_attributes
+from graphshare.ir.graph import Entry, Graph, Node, Source
+
+PARAMETER = "parameter"
+"""What a parameter that is not in the parameter file is called as an operator."""
+FETCH = "fetch"
+INPUTS = ("data", "feed")
+ARGUMENTS = ("args", "kwargs")
+"""The lists of arguments of a block, which are the domains of their nodes."""
+
+
+class Result(msgspec.Struct, frozen=True):
+    """A value that an operator gives: its number in the file, which uses name, and the keys of its object."""
+
+    number: int
+    fields: Fields
+
+    @property
+    def type_text(self) -> bytes:
+        """Return the JSON of the type; empty where there is none."""
+        return dict(self.fields).get("TT", b"")
+
+
+class Stored(msgspec.Struct, frozen=True, eq=False):
+    """The JSON of an operator, parameter, input or argument of a body: ``fields`` as read, and its ``results``.
+
+    ``name`` is the one in the text, which a rename changes; empty where it has none.
+    """
+
+    fields: Fields
+    results: tuple[Result, ...]
+    name: str = ""
+
+
+class BodyRecord(msgspec.Struct, frozen=True, eq=False):
+    """The objects around the operators of a body: its region, its block, and the operator that gives its values."""
+
+    region: Fields
+    block: Fields
+    end: Fields
+
+
+class PaddleSource(Source, frozen=True, eq=False):
+    """The source of a program: its version, and the objects of the document, the program, its region and its block.
+
+    With ``is_compact`` the file has no whitespace, as Paddle writes it.
+    """
+
+    format: ClassVar[str] = "paddle"
+
+    base_version: int
+    document: Fields
+    program: Fields
+    region: Fields
+    block: Fields
+    is_compact: bool = True
+
+    def mismatches(self, other: Source) -> Iterator[tuple[str, str]]:
+        """Yield the versions of the operators, where two programs have unlike ones: Paddle converts a file as a whole."""
+        if isinstance(other, PaddleSource) and other.base_version != self.base_version:
+            versions = f"base_code version is {self.base_version} in one and {other.base_version} in the other"
+            yield versions, "load both in one Paddle, and save them again with paddle.jit.save"
+
+    def name_faults(self, graph: Graph) -> Iterator[tuple[str, str, Node]]:
+        """Yield names that two parameters, inputs or outputs have, and those that are not UTF-8."""
+        for kind, nodes in _group_named(graph).items():
+            counts = Counter(node.name for node in nodes)
+            for node in {node.name: node for node in nodes if counts[node.name] > 1}.values():
+                yield f"{counts[node.name]} {kind}s would be called {node.name!r}", "give each another name", node
+        for node in graph.nodes:
+            if not node.name.isascii() and not _is_utf8(node.name):
+                yield f"the name {node.name!r} is not UTF-8", "give it another name", node
+
+    def list_notes(self) -> Iterator[str]:
+        """Yield a note on a text with whitespace, which is written without."""
+        if not self.is_compact:
+            yield "the graph is written on one line, as Paddle writes it"
+
+
+def find_stored(node: Node) -> Stored | None:
+    """Return what a node keeps of its file; None for one that no Paddle file had."""
+    stored = node.details.stored
+    return stored if isinstance(stored, Stored) else None
+
+
+def find_column(node: Node) -> int:
+    """Return the place of an output among those of its program; 0 where it has none."""
+    stored = find_stored(node)
+    column = list_attributes(dict(stored.fields)["A"]).get("col") if stored is not None else None
+    return int(column.text) if column is not None else 0
+
+
+def name_value(entry: Entry) -> str:
+    """Return the name of a value."""
+    return entry.node.details.outputs[entry.index] if entry.node.op else entry.node.name
+
+
+def get_source(graph: Graph) -> PaddleSource:
+    """Return the source of a graph of a program."""
+    assert isinstance(graph.source, PaddleSource)
+    return graph.source
+
+
+def _group_named(graph: Graph) -> dict[str, list[Node]]:
+    """Return the nodes whose names a file has, by kind: Paddle finds each by its name."""
+    kinds: dict[str, list[Node]] = {"parameter": [], "input": [], "output": []}
+    for node in graph.nodes:
+        if not node.op:
+            kinds["parameter" if node.details.holds_value else "input"].append(node)
+        elif node.op == FETCH:
+            kinds["output"].append(node)
+    return kinds
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

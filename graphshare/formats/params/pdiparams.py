@@ -1,0 +1,189 @@
+"""Read ``.pdiparams`` files of PaddlePaddle as an index by seeking, and write them as a stream.
+
+The format has no names: the records are those of a graph's parameters in the order of their names, by code points::
+
+    uint32 0 | uint64 levels | [uint64 bytes, data] for each level | uint32 0 | int32 size | description | data
+
+The description is a protobuf message of ``size`` bytes: the dtype (field 1, a varint), and the size of each axis (field 2, a
+varint each). Integers are little endian, data is row-major and not aligned. PaddlePaddle 2 has the same file beside its
+``.pdmodel``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import BinaryIO
+
+from graphshare.errors import Fault, InputError, SelfCheckError
+from graphshare.files.byte_source import DAMAGED, ByteSource, Cursor
+from graphshare.formats.params.byte_ranges import write_all
+from graphshare.formats.params.copied_records import copy_records, verify_records
+from graphshare.formats.params.format import Chunks, ParameterFormat, Parts, Plan, WriteOptions
+from graphshare.formats.params.records import (
+    ITEM_SIZES,
+    MAX_RANK,
+    MAX_RECORDS,
+    ParameterFile,
+    Record,
+    element_count,
+    encode_key,
+)
+from graphshare.text.format import format_shape
+
+_CODES = {"bool": 0, "int16": 1, "int32": 2, "int64": 3, "float16": 4, "float32": 5, "float64": 6, "uint8": 20, "int8": 21,
+          "bfloat16": 22}  # fmt: skip
+_DTYPES = {code: dtype for dtype, code in _CODES.items()}
+_COMPLEX = {23: ("complex64", 8), 24: ("complex128", 16)}
+"""Dtypes that no other parameter file has, with the bytes of an element: they are listed as bytes."""
+_U32, _U64, _I32 = Struct("<I"), Struct("<Q"), Struct("<i")
+_HEADER = Struct("<IQIi")
+_LARGEST = 11 * (MAX_RANK + 1)  # bytes of a description
+_MAX_LEVELS = 64
+
+
+class Pdiparams(ParameterFormat):
+    """Files of PaddlePaddle. Records without names keep their order; others are written in the order of their names."""
+
+    name = "pdiparams"
+    description = ".pdiparams (PaddlePaddle)"
+    unique_names = False
+    keeps_names = False
+    copies_records = True
+
+    def sniff(self, start: bytes) -> bool:
+        return len(start) == 16 and not any(start)
+
+    def may_hold_arrays(self, source: ByteSource) -> bool:
+        if source.size < _HEADER.size + 2:
+            return False
+        start = source.read_at(0, _HEADER.size + 1)
+        return 0 < _HEADER.unpack(start[: _HEADER.size])[3] <= _LARGEST and start[-1] == 8
+
+    def index(self, source: ByteSource) -> ParameterFile:
+        cursor, records = Cursor(source), list[Record]()
+        while cursor.position < cursor.size:
+            cursor.record = len(records)
+            if len(records) == MAX_RECORDS:
+                cursor.fail(f"has more than {MAX_RECORDS:,} arrays, which is as many as graphshare reads")
+            records.append(_read_record(cursor))
+        return ParameterFile(source.name, source.size, self.name, tuple(records), named=False, identity=source.identity)
+
+    def write(self, plan: Plan, out: BinaryIO, chunks: Chunks, options: WriteOptions) -> None:
+        for record, _ in order_by_name(plan):
+            shape, dtype = record.shape_and_dtype()
+            description = b"".join(
+                [b"\x08", _encode_varint(_CODES[dtype]), *(b"\x10" + _encode_varint(size) for size in shape)]
+            )
+            write_all(out, _HEADER.pack(0, 0, 0, len(description)) + description)
+            for chunk in chunks(record):
+                write_all(out, chunk)
+
+    def refuse(self, record: Record, key: str, options: WriteOptions) -> Fault | None:
+        if record.dtype not in _CODES:
+            return Fault(f"is {record.dtype}, which Paddle does not save", hint="cast it first, for instance to int64")
+        return None
+
+    def copy(self, parts: Parts, out: BinaryIO) -> None:
+        copy_records(_order_parts(parts), out)
+
+    def verify_copy(self, written: ByteSource, parts: Parts, *, verify_bytes: bool) -> ParameterFile:
+        try:
+            index = self.index(written)
+        except InputError as error:
+            raise SelfCheckError(error.faults) from error
+        verify_records(index, written, _order_parts(parts), verify_bytes=verify_bytes, named=False)
+        return index
+
+
+FORMAT = Pdiparams()
+
+
+def order_by_name(plan: Plan) -> Plan:
+    """Return records in the order of a file: that of their names, by code points; those without names stay as they are."""
+    return sorted(plan, key=lambda item: encode_key(item[1] or ""))
+
+
+def _order_parts(parts: Parts) -> Parts:
+    """Return the records of all files in the order of one; neighbours of one file are one part."""
+    items = [(file, record, key) for file, plan in parts for record, key in plan]
+    items.sort(key=lambda item: encode_key(item[2] or ""))
+    ordered: list[tuple[ParameterFile, list[tuple[Record, str | None]]]] = []
+    for file, record, key in items:
+        if not ordered or ordered[-1][0] is not file:
+            ordered.append((file, []))
+        ordered[-1][1].append((record, key))
+    return ordered
+
+
+def _read_record(cursor: Cursor) -> Record:
+    start = cursor.position
+    _expect_zero(cursor, "the version of the record")
+    (levels,) = cursor.unpack(_U64, "the number of levels")
+    if levels > _MAX_LEVELS:
+        cursor.fail(f"claims {levels:,} levels of detail; up to {_MAX_LEVELS} are read", at=start + 4, hint=DAMAGED)
+    for _ in range(levels):
+        cursor.skip(cursor.unpack(_U64, "the size of a level")[0], "a level")
+    _expect_zero(cursor, "the version of the tensor")
+    at = cursor.position
+    (size,) = cursor.unpack(_I32, "the size of the description")
+    if not 0 < size <= _LARGEST:
+        cursor.fail(f"has a description of {size:,} bytes; they have 2 to {_LARGEST:,}", at=at, hint=DAMAGED)
+    code, shape = _read_description(cursor, cursor.take(size, "the description"))
+    dtype, stated, item, layout = _DTYPES.get(code, "uint8"), "", ITEM_SIZES.get(_DTYPES.get(code, ""), 0), "pdiparams"
+    if code in _COMPLEX:
+        name, item = _COMPLEX[code]
+        stated, layout = f"{name} {format_shape(shape)}", f"onnx {name}"
+    elif code not in _DTYPES:
+        cursor.fail(f"has dtype {code}; known are {', '.join(map(str, sorted([*_DTYPES, *_COMPLEX])))}", at=at + 4)
+    count = element_count(shape) * item
+    begin = cursor.skip(count, "the data")
+    shape = (count,) if stated else shape
+    return Record(None, shape, dtype, layout, start, cursor.position - start, begin, count, stated=stated)
+
+
+def _expect_zero(cursor: Cursor, what: str) -> None:
+    at = cursor.position
+    (version,) = cursor.unpack(_U32, what)
+    if version:
+        cursor.fail(f"has {version:,} for {what}, which is 0", at=at, hint=DAMAGED)
+
+
+def _read_description(cursor: Cursor, message: bytes) -> tuple[int, tuple[int, ...]]:
+    """Return the code of the dtype, and the shape."""
+    code, sizes = -1, list[int]()
+    for field, value in _read_varints(cursor, message):
+        if field == 1:
+            code = value
+        elif field == 2 and value < 1 << 63:
+            sizes.append(value)
+        else:
+            cursor.fail(f"has field {field} with the value {value:,} in its description", hint=DAMAGED)
+    if len(sizes) > MAX_RANK:
+        cursor.fail(f"has rank {len(sizes)}; ranks go up to {MAX_RANK}", hint=DAMAGED)
+    return code, tuple(sizes)
+
+
+def _read_varints(cursor: Cursor, message: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the fields of a message and their values, all of which are varints."""
+    numbers, value, shift = list[int](), 0, 0
+    for byte in message:
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            numbers.append(value)
+            value = shift = 0
+        elif shift > 63:
+            break
+    if shift or len(numbers) % 2 or any(tag & 7 for tag in numbers[::2]):
+        cursor.fail("has a description with something else than numbers", hint=DAMAGED)
+    yield from ((tag >> 3, value) for tag, value in zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def _encode_varint(value: int) -> bytes:
+    data = bytearray()
+    while value > 127:
+        data.append(value & 127 | 128)
+        value >>= 7
+    data.append(value)
+    return bytes(data)
