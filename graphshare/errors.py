@@ -16,7 +16,13 @@ from graphshare.text.urls import redact
 
 BUG = "this is a bug in graphshare; nothing was written, please report it"
 """The hint of a fault that the user did not make."""
-_PACKAGES = {"onnx": "onnx onnxruntime", "images": "Pillow", "dask": "distributed", "remote": "fsspec aiohttp s3fs"}
+_PACKAGES = {
+    "onnx": "onnx onnxruntime",
+    "paddle": "paddlepaddle",
+    "images": "Pillow",
+    "dask": "distributed",
+    "remote": "fsspec aiohttp s3fs",
+}
 
 
 def install_command(extra: str) -> str:

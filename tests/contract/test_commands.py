@@ -18,6 +18,7 @@ from tests.contract.toy_format import ToyFormat
 from tests.surroundings import ROOT
 
 _MXNET, _ONNX, _BOTH = "MXNet graphs", "ONNX models", "MXNet graphs and ONNX models"
+_ALL = "MXNet graphs, ONNX models and Paddle graphs"
 
 WORKS = [
     ("inspect a", "act_output", []),
@@ -44,9 +45,9 @@ WORKS = [
 """A command line, a part of what it says, and the files that it writes; None for those that are looked at elsewhere."""
 
 REFUSED = [
-    ("run a --shape x=2,2", "a run", _BOTH),
-    ("verify twins", "a run", _BOTH),
-    ("compare a same", "a run", _BOTH),
+    ("run a --shape x=2,2", "a run", _ALL),
+    ("verify twins", "a run", _ALL),
+    ("compare a same", "a run", _ALL),
     ("duplicate a --mode batch --prefix sha- -o b", "--mode batch", _MXNET),
     ("group a second --switch which -o s", "--switch", _ONNX),
     ("export a -o a.onnx", "an export", _MXNET),

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from graphshare.errors import Fault, InputError, UsageError, install_command
+from graphshare.execute.backends.session import Session
 from graphshare.formats.onnx.tensors import dtype_code
-from graphshare.formats.params.narrow_dtypes import INSTALL, NARROW, from_raw, is_installed, read_raw, to_raw
+from graphshare.formats.params.narrow_dtypes import NARROW, read_raw
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, SessionOptions
@@ -21,19 +21,11 @@ if TYPE_CHECKING:
 _QUIET = 4  # onnxruntime's severity level above which it prints nothing
 _THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 _WHEELS = "onnxruntime has wheels for CPython 3.10 to 3.14 on Linux (glibc), macOS and Windows"
-NO_ARRAY = re.compile(r"\b(bfloat16|float[48]\w+|u?int[24])\b")
-"""Finds in a type the dtypes that numpy has no arrays of: ml_dtypes has, but onnxruntime gives them as tensors alone."""
 EXTRA = f"{install_command('onnx')} installs {{}}; {_WHEELS}"
 
 
-class OnnxSession:
-    """A session of onnxruntime. ``inputs`` are the shapes of inputs by name (a text for a free size), ``outputs`` names.
-
-    An output that the model lists twice is there twice. ``output_types`` are the types of outputs in the words of ``dtypes``.
-
-    ``defaults`` are the shapes of inputs that need no feed: the model has a value for each. ``dtypes`` are those of all of them
-    in onnxruntime's words (``float``); of what is not a tensor the whole type.
-    """
+class OnnxSession(Session):
+    """A session of onnxruntime, whose words for dtypes are its own (``float``)."""
 
     def __init__(
         self,
@@ -82,41 +74,7 @@ class OnnxSession:
             name = where or (model if isinstance(model, str) else "")
             raise InputError(Fault(f"onnxruntime {self.version} refuses the model: {error}", where=name)) from error
 
-    @property
-    def is_open(self) -> bool:
-        """Return whether it can run."""
-        return True
-
-    @property
-    def unreadable(self) -> dict[str, str]:
-        """Return the types of outputs that there are no arrays for, by name: it can run without them alone."""
-        known = NARROW if is_installed() else frozenset[str]()
-        types = zip(self.outputs, self.output_types, strict=True)
-        return {name: dtype for name, dtype in types if NO_ARRAY.search(dtype) and dtype not in known}
-
-    def close(self) -> None:
-        """Keep the session, whose memory is that of this process; a confined one gives its memory back."""
-
-    def run(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """Return the outputs for ``feeds`` by name; those that the model does not take are left out.
-
-        Values are arrays, lists of them (sequences), or None (an optional value that is not there).
-
-        Raises:
-            InputError: onnxruntime fails, or there are no arrays for an output.
-            MemoryLimitError: it takes more memory than the limit of its process.
-        """
-        if self.unreadable:
-            hint = "choose other values with `targets`"
-            texts = [f"output {name!r} is a {dtype}, which numpy has no arrays of" for name, dtype in self.unreadable.items()]
-            own = hint if is_installed() else f"{INSTALL}, or {hint}"
-            raise InputError([Fault(text, hint=own) for text in texts])
-        taken = {name: to_raw(x) if hasattr(x, "dtype") else x for name, x in feeds.items() if name in self.dtypes}
-        outputs = zip(self.compute(taken), self.output_types, strict=True)
-        return [from_raw(value, dtype) if dtype in NARROW else value for value, dtype in outputs]
-
     def compute(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """Return the outputs for ``feeds`` as :meth:`run`, but the bits of what numpy has no arrays of (``to_raw``)."""
         try:
             feeds = {name: self._wrap(value, self.dtypes[name]) for name, value in feeds.items()}
             if NARROW.isdisjoint(self.output_types):

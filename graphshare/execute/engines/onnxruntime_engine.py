@@ -10,7 +10,8 @@ import numpy as np
 
 from graphshare.errors import InputError, RefusedError
 from graphshare.execute.backends.confined_session import open_session
-from graphshare.execute.backends.onnx_session import OnnxSession, require_runtime
+from graphshare.execute.backends.onnx_session import require_runtime
+from graphshare.execute.backends.session import Session
 from graphshare.execute.engines.engine import Compiled, NodesRefusedError, Part
 from graphshare.export_onnx.opsets import DEFAULT
 from graphshare.export_onnx.translate import UntranslatedError, translate_graph
@@ -63,7 +64,7 @@ class OnnxRuntime:
 
 
 class _CompiledSession:
-    def __init__(self, session: OnnxSession, translated: OnnxPart, part: Part) -> None:
+    def __init__(self, session: Session, translated: OnnxPart, part: Part) -> None:
         self._session, self._names = session, translated.inputs
         self._types = {node: part.inference.types[node][0] or "float32" for node in translated.inputs}
 

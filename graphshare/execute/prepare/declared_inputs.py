@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.errors import Fault, MemoryLimitError, RefusedError
-from graphshare.execute.backends.onnx_session import NO_ARRAY, OnnxSession
+from graphshare.execute.backends.session import NO_ARRAY, Session
 from graphshare.execute.prepare.fed_values import convert_value, split_type
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.formats.facets import Integers
@@ -27,7 +27,8 @@ OPEN_SIZES = (8, 64, 224)
 SIZES_OF_BATCH = (64, 8, 224)
 """Those to try for a second set, with a batch: a stride may leave 1 of a small size, which hides an exchange of axes."""
 _DRAWN_BYTES = 8  # of each number: what is drawn gets its dtype afterwards
-_DTYPES = {"float": "float32", "double": "float64", "float16": "float16", "bool": "bool", "string": "object"}
+_DTYPES = {"float": "float32", "double": "float64", "string": "object"}
+_DTYPES |= {name: name for name in ("float16", "float32", "float64", "bool")}
 _DTYPES |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _UNKNOWN = (None, None)
 _ELEMENTS = 2
@@ -112,13 +113,13 @@ def fits_sizes(sizes: Sequence[object], others: Sequence[object]) -> bool:
     return len(sizes) == len(others) and all(n == m for n, m in pairs if isinstance(n, int) and isinstance(m, int))
 
 
-def find_dtype(session: OnnxSession, name: str) -> str:
+def find_dtype(session: Session, name: str) -> str:
     """Return numpy's dtype of an input, or of the tensors in it; an empty text where it has none."""
     dtype = split_type(session.dtypes[name])[1]
     return str(find_numpy_dtype(dtype)) if dtype in NARROW and is_installed() else _DTYPES.get(dtype, "")
 
 
-def convert_inputs(session: OnnxSession, values: Mapping[str, Any]) -> dict[str, Any]:
+def convert_inputs(session: Session, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``values`` by input in the dtypes that a session declares. Raises RefusedError as :func:`convert_feed`."""
     whole = {
         # An array for a sequence is one of its rows.
@@ -152,7 +153,7 @@ class InputDrawer:
 
     def __init__(
         self,
-        session: OnnxSession,
+        session: Session,
         feeds: Mapping[str, Array],
         shapes: Mapping[str, GivenShape] = EMPTY,
         seed: int = 0,

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from graphshare.errors import Fault, GraphshareError, RefusedError
 from graphshare.formats.facets import Editing
 from graphshare.formats.onnx.types import TensorType
-from graphshare.formats.paddle.records import FETCH, Result, Stored, find_stored, name_value
-from graphshare.formats.paddle.text import list_attributes, make_attribute, read_list, read_typed, write_list
+from graphshare.formats.paddle.records import FETCH, Result, Stored, find_stored, name_value, read_values
+from graphshare.formats.paddle.text import make_attribute, read_list, read_typed, write_list
 from graphshare.formats.paddle.types import find_type_text, parse_type
-from graphshare.ir.graph import Entry, FrozenMap, Graph, Node, NodeDetails
+from graphshare.ir.graph import Entry, Graph, Node, NodeDetails
 from graphshare.ir.rebuild import rebuild, relink, relink_all
 from graphshare.ir.walk import topological
 
@@ -40,8 +40,11 @@ def make_fetch(entry: Entry, name: str) -> Node:
     text = find_type_text(entry)
     attributes = write_list([make_attribute("name", "0.a_str", name), make_attribute("col", "0.a_i32", 0)])
     result = Result(1, (("%", b"1"), ("TT", text)))
-    fields = (("#", b'"1.fetch"'), ("A", attributes), ("I", b"[]"), ("O", b"[]"), ("OA", b"[]"))
-    details = NodeDetails("pd_op", (name,), stored=Stored(fields, (result,), name))
+    # What is not persistable, the predictor does not keep for its caller.
+    owned = write_list([_make_flag("persistable", True), _make_flag("stop_gradient", False)])
+    fields = (("#", b'"1.fetch"'), ("A", attributes), ("I", b"[]"), ("O", b"[]"), ("OA", owned))
+    _, values = read_values(fields, is_named=True)
+    details = NodeDetails("pd_op", (name,), values, stored=Stored(fields, (result,), name))
     return Node(FETCH, name, inputs=(entry,), num_outputs=1, details=details)
 
 
@@ -59,12 +62,16 @@ def make_data(name: str, entry: Entry) -> Node:
         make_attribute("place", "1.a_place", [0, 0, ""]),
     ]
     result = Result(1, (("%", b"1"), ("TT", text)))
-    stops = make_attribute("stop_gradient", "0.a_array", [{"#": "0.a_bool", "D": True}])
-    fields = (("#", b'"1.data"'), ("A", write_list(attributes)), ("I", b"[]"), ("O", b"[]"), ("OA", write_list([stops])))
-    values = list_attributes(dict(fields)["A"])
-    del values["name"]
-    details = NodeDetails("pd_op", (), FrozenMap(values), holds_value=False, stored=Stored(fields, (result,), name))
+    owned = write_list([_make_flag("persistable", False), _make_flag("stop_gradient", True)])
+    fields = (("#", b'"1.data"'), ("A", write_list(attributes)), ("I", b"[]"), ("O", b"[]"), ("OA", owned))
+    _, values = read_values(fields, is_named=True)
+    details = NodeDetails("pd_op", (), values, holds_value=False, stored=Stored(fields, (result,), name))
     return Node("", name, num_outputs=1, details=details)
+
+
+def _make_flag(name: str, value: bool) -> bytes:
+    """Return the attribute of an operator that says something of its only result."""
+    return make_attribute(name, "0.a_array", [{"#": "0.a_bool", "D": value}])
 
 
 def settle_outputs(graph: Graph) -> Graph:
@@ -84,7 +91,11 @@ def settle_outputs(graph: Graph) -> Graph:
         taken.add(name)
         more.append(make_fetch(head, name))
         heads.append(Entry(more[-1]))
-    return replace(graph, nodes=(*topological(graph), *more), heads=tuple(heads))
+    nodes = (*topological(graph), *more)
+    outputs = [head.node for head in heads]
+    if [node for node in nodes if node.op == FETCH] != outputs:  # the predictor loses those that are not in their order
+        nodes = (*(node for node in nodes if node.op != FETCH), *outputs)
+    return replace(graph, nodes=nodes, heads=tuple(heads))
 
 
 def _pass_by_fetches(graph: Graph) -> Graph:

@@ -45,6 +45,7 @@ class PaddleFormat(ModelFormat):
     title = "a Paddle graph"
     plural = "Paddle graphs"
     file = "a Paddle graph"
+    backends = ("graphshare.execute.backends.paddle_backend",)
     types = PaddleTypes()
     editing = PaddleEditing()
     description = PaddleDescription()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import msgspec
 
@@ -25,11 +25,13 @@ from graphshare.formats.paddle.records import (
     find_column,
     find_stored,
     name_value,
+    read_values,
 )
-from graphshare.formats.paddle.text import Attribute, Fields, list_attributes, read_list, read_object, split_operator
+from graphshare.formats.paddle.text import Attribute, Fields, read_list, read_object, split_operator
 from graphshare.ir.graph import Entry, FrozenMap, Graph, Node, NodeDetails
 
 _START = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:base_code|program)"\s*:\s*\{\s*"(?:magic|trainable|version|regions)"')
+_NAMED = re.compile(rb'"D":"%(\d+)"\},"N":"name"')
 _BOM = b"\xef\xbb\xbf"
 _PERSISTABLE = 0  # the place in a parameter's OA
 _NAME = 3  # the place in a parameter's A
@@ -84,6 +86,7 @@ class _Reader:
     def __init__(self, where: str) -> None:
         self.where, self.path = where, "$"
         self._defined: set[int] = set()
+        self._taken: set[bytes] = set()
         self._source: PaddleSource
 
     def fail(self, message: str) -> NoReturn:
@@ -109,7 +112,9 @@ class _Reader:
         self._source = PaddleSource(version, *fields, is_compact=text == data)
         if len(read_list(block.get("args", b"[]"))):
             self.fail("has arguments, which only bodies have")
-        nodes = self._read_operators(read_list(block["ops"]), _Scope(None), f"{path}.blocks[0]", 0)
+        operators = read_list(block["ops"])
+        self._taken = set(_NAMED.findall(block["ops"]))
+        nodes = self._read_operators(operators, _Scope(None), f"{path}.blocks[0]", 0)
         fetches = sorted((node for node in nodes if node.op == FETCH), key=find_column)
         return Graph(tuple(nodes), tuple(map(Entry, fetches)), source=self._source)
 
@@ -143,16 +148,16 @@ class _Reader:
 
     def _read_operator(self, tag: str, fields: dict[str, bytes], scope: _Scope, depth: int) -> Node:
         domain, op = split_operator(tag)
-        values: dict[str, Any] = {**list_attributes(fields.get("OA", b"[]")), **list_attributes(fields.get("A", b"[]"))}
         results = tuple(self._read_result(text, "%") for text in read_list(fields["O"]))
         is_named = op == FETCH or (op in INPUTS and not depth)
-        name = values.pop("name").text if is_named else ""
-        values.pop("col", None)  # the place among the inputs or outputs, which follows from the graph
+        name, values = read_values(tuple(fields.items()), is_named=is_named)
         stored = Stored(tuple(fields.items()), results, name)
         if op in INPUTS and not depth:
             return Node("", name, num_outputs=1, details=NodeDetails(domain, (), values, holds_value=False, stored=stored))
         path = self.path
         inputs, absent = self._read_inputs(fields, scope)
+        if op == FETCH and len(inputs) != 1:
+            self.fail(f"gives {len(inputs)} values as one output")
         bodies = list[Graph]()
         for number, text in enumerate(read_list(fields.get("regions", b"[]"))):
             body, captured = self._read_body(text, scope, f"{path}.regions[{number}]", depth + 1)
@@ -160,8 +165,8 @@ class _Reader:
             inputs += [self._find(scope, each) for each in captured]
         details = NodeDetails(
             domain,
-            (name,) if is_named else tuple([f"%{result.number}" for result in results]),
-            FrozenMap(values),
+            (name,) if is_named else tuple([self._name(result) for result in results]),
+            values,
             absent,
             stored=stored,
             bodies=(*_BODIES.get(op, ()), *(f"region {number}" for number in range(len(bodies))))[: len(bodies)],
@@ -186,6 +191,10 @@ class _Reader:
         if (number <= 0) is (key == "%"):
             self.fail(f"gives a value the number {number}; those of operators count from 1, those of arguments from -1")
         return Result(number, tuple(fields.items()))
+
+    def _name(self, result: Result) -> str:
+        """Return the name of a value; another one where an input or output has it, as those that rewrites made have."""
+        return f"%{result.number}.value" if b"%d" % result.number in self._taken else f"%{result.number}"
 
     def _read_inputs(self, fields: Mapping[str, bytes], scope: _Scope) -> tuple[list[Entry], tuple[int, ...]]:
         """Return the inputs that are there, and the places of the others."""

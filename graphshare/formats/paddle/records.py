@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
 from graphshare.formats.paddle.text import Fields, list_attributes
-from graphshare.ir.graph import Entry, Graph, Node, Source
+from graphshare.ir.graph import Entry, FrozenMap, Graph, Node, Source
 
 PARAMETER = "parameter"
 """What a parameter that is not in the parameter file is called as an operator."""
@@ -88,6 +88,16 @@ class PaddleSource(Source, frozen=True, eq=False):
         """Yield a note on a text with whitespace, which is written without."""
         if not self.is_compact:
             yield "the graph is written on one line, as Paddle writes it"
+
+
+def read_values(fields: Fields, *, is_named: bool) -> tuple[str, FrozenMap]:
+    """Return the name of an operator and its attributes; a name and a place among the outputs are no attributes of it."""
+    texts = dict(fields)
+    values: dict[str, Any] = {**list_attributes(texts.get("OA", b"[]")), **list_attributes(texts.get("A", b"[]"))}
+    name = values.pop("name").text if is_named else ""
+    if is_named:
+        values.pop("col", None)
+    return name, FrozenMap(values)
 
 
 def find_stored(node: Node) -> Stored | None:

@@ -29,6 +29,7 @@ from graphshare.text.summary import ShortRepr
 FLOATS = ("float16", "float32", "float64")
 """The dtypes that arrays can be converted to."""
 
+_PLAIN = WriteOptions()
 _CONVERTED = frozenset((*FLOATS, "bfloat16"))
 _STATISTICS = re.compile(r"(.*)(?:moving|running)_(?:mean|var)", re.DOTALL)
 _SCALES = ("gamma", "beta", "weight", "bias")
@@ -104,17 +105,10 @@ def stage_params(
     gives arrays another dtype, ``layout`` records another form. Raises RefusedError, InputError, OutputError, SelfCheckError.
     """
     format_ = find_format(to or parts[0][0].format)
-    copies = cast is None and not layout and all(_can_copy(*part, format_, densify) for part in parts)
     options = WriteOptions(np_shape=np_shape, layout=layout)
-    refused = [fault for part in parts for fault in _refuse_plan(*part, format_, cast, options, densify=densify)]
-    if refused:
-        raise RefusedError(refused)
+    refuse_parts(parts, format_, cast, options, densify=densify)
     out = stage.open(target)
-    if copies:
-        format_.copy(parts, out)
-    else:
-        _convert(parts, out, format_, options, cast)
-    out.flush()
+    copies = write_parts(parts, out, format_, cast, options, densify=densify)
     if out.direct:
         return None
     try:
@@ -126,6 +120,37 @@ def stage_params(
     except SelfCheckError as error:  # name the file that was asked for, not the temporary one
         raise SelfCheckError([msgspec.structs.replace(fault, where=out.target) for fault in error.faults]) from error
     return msgspec.structs.replace(written, path=out.target)
+
+
+def refuse_parts(
+    parts: Parts, format_: ParameterFormat, cast: Cast | None, options: WriteOptions, *, densify: bool = False
+) -> None:
+    """Refuse planned records that a format cannot hold. Raises RefusedError; all are listed."""
+    refused = [fault for part in parts for fault in _refuse_plan(*part, format_, cast, options, densify=densify)]
+    if refused:
+        raise RefusedError(refused)
+
+
+def write_parts(
+    parts: Parts,
+    out: BinaryIO,
+    format_: ParameterFormat,
+    cast: Cast | None = None,
+    options: WriteOptions = _PLAIN,
+    *,
+    densify: bool = False,
+) -> bool:
+    """Write the planned records of several files to ``out``, and return whether they were copied as they are.
+
+    Raises InputError, OutputError.
+    """
+    copies = cast is None and not options.layout and all(_can_copy(*part, format_, densify) for part in parts)
+    if copies:
+        format_.copy(parts, out)
+    else:
+        _convert(parts, out, format_, options, cast)
+    out.flush()
+    return copies
 
 
 def verify_written(path: str, plan: Plan, format_: ParameterFormat) -> ParameterFile:

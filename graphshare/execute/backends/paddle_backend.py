@@ -1,0 +1,109 @@
+"""The backend ``paddle``: Paddle's graphs in its own predictor."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+from graphshare.checkpoint.parameters import split_by_origin
+from graphshare.errors import Fault, RefusedError
+from graphshare.execute.backends.backend import Backend, Computation
+from graphshare.execute.backends.onnx_session import count_threads
+from graphshare.execute.backends.paddle_session import EXTRA, ConfinedPredictor, has_paddle, start_process
+from graphshare.execute.backends.session import Session
+from graphshare.execute.backends.session_computation import SessionComputation
+from graphshare.execute.engines.executor import Executor
+from graphshare.formats.onnx.types import TensorType
+from graphshare.formats.paddle.edit import settle_outputs
+from graphshare.formats.paddle.types import find_type
+from graphshare.formats.paddle.write import encode_program
+from graphshare.formats.params.convert import write_parts
+from graphshare.formats.params.format import find_format
+from graphshare.formats.params.records import ParameterFile
+from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.text.format import format_names
+
+
+class PaddleComputation(SessionComputation):
+    """Heads of a graph in a predictor, which is confined. ``options`` are those of :class:`ConfinedPredictor`.
+
+    Raises:
+        UsageError: paddle is not installed.
+        InputError: it refuses the graph.
+        RefusedError: parameters of the graph have no values.
+    """
+
+    engine = "paddle"
+
+    def vary(self) -> Iterator[Computation]:
+        for options in ({"optimize": True}, {"threads": 1}, {"threads": 2}):
+            yield self._copy(self.graph, **options)
+
+    def _open(self, heads: Sequence[Entry], **more: Any) -> Session:
+        self.check_sizes({})
+        part = settle_outputs(msgspec.structs.replace(self.graph, heads=tuple(heads)))
+        inputs, parameters = list[Node](), list[Node]()
+        for node in part.variables():
+            (parameters if node.details.holds_value else inputs).append(node)
+        with TemporaryDirectory(prefix="graphshare-") as folder, self.locate():
+            # It loads files alone, and has read them when it is open.
+            graph, params = os.path.join(folder, "model.json"), os.path.join(folder, "model.pdiparams")
+            with open(graph, "wb") as file:
+                file.write(encode_program(part))
+            if parameters:
+                self._write_parameters(parameters, params)
+            return ConfinedPredictor(
+                graph,
+                params if parameters else "",
+                {node.name: _declare(Entry(node)) for node in inputs},
+                [(head.node.name, _declare(head)[0]) for head in part.heads],
+                **{"threads": count_threads(), **self._options, **more},
+            )
+
+    def _write_parameters(self, nodes: Sequence[Node], path: str) -> None:
+        """Write a file with the values of parameters. Raises RefusedError where there are none."""
+        names = {node.name for node in nodes}
+        file = self.parameters
+        records = () if file is None else tuple(record for record in file.records if record.key in names)
+        missing = sorted(names - {record.key for record in records})
+        if missing or file is None:
+            hint = "name their file with `params`"
+            raise RefusedError(Fault(f"parameters have no values: {format_names(missing)}", hint=hint))
+        with open(path, "wb") as out:
+            write_parts(split_by_origin(msgspec.structs.replace(file, records=records)), out, find_format("pdiparams"))
+
+    def _open_watched(self, heads: Sequence[Entry]) -> Session:
+        return self._open(heads, partial=True)
+
+    def _list_watched(self) -> list[Entry]:
+        return [entry for entry in super()._list_watched() if isinstance(find_type(entry), TensorType)]
+
+
+def _declare(entry: Entry) -> tuple[str, Sequence[Any]]:
+    """Return the dtype and the shape that the file states of a value."""
+    kind = find_type(entry)
+    return (kind.dtype, kind.shape or ()) if isinstance(kind, TensorType) else (str(kind), ())
+
+
+class PaddleBackend(Backend):
+    """Paddle, which computes a graph as a whole."""
+
+    name = "paddle"
+
+    def open(
+        self, graph: Graph, parameters: ParameterFile | None, where: str, executor: Executor | None, **_: Any
+    ) -> Computation:
+        return PaddleComputation(graph, parameters, where)
+
+    def find_obstacle(self) -> str:
+        return "" if has_paddle() else f"paddle, which computes Paddle graphs, is not installed: {EXTRA.format('it')}"
+
+    def warm_up(self) -> None:
+        start_process()
+
+
+BACKEND = PaddleBackend()

@@ -1,0 +1,135 @@
+"""Sessions of PaddlePaddle's predictor, in the confined process; the only module that imports paddle, which is optional."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+from graphshare.confined_process import find_process
+from graphshare.errors import Fault, InputError, UsageError, install_command
+from graphshare.execute.backends.session import RemoteSession, Session, serve_sessions
+
+Declared = Mapping[str, tuple[str, Sequence[int | str | None]]]
+"""The dtype and the shape of each input by name."""
+_SUMMARY = re.compile(r"Error Message Summary:\s*-+\s*(.+?)\s*(?:\[operator < .*)?$", re.DOTALL)
+_LONGEST = 400  # characters of a message of Paddle, whose traces of C++ have thousands
+EXTRA = f"{install_command('paddle')} installs {{}}"
+
+
+def has_paddle() -> bool:
+    """Return whether paddle is installed, without importing it."""
+    return find_spec("paddle") is not None
+
+
+class ConfinedPredictor(RemoteSession):
+    """A predictor in another process: outputs ``outputs``, with their dtypes in ``output_types``, of a graph and parameters.
+
+    The files are not needed once it is open. Operators are computed as they are written unless ``optimize`` is set, with as
+    many ``threads`` as numpy's BLAS has unless they are given. With ``partial`` None stands for outputs that cannot be read:
+    memory that no operator wrote to, or that another one took.
+
+    Raises:
+        UsageError: paddle is not installed.
+        InputError: it refuses the graph.
+    """
+
+    module = __name__
+    program = "paddle"
+
+    def __init__(
+        self,
+        graph: str,
+        parameters: str,
+        inputs: Declared,
+        outputs: Sequence[tuple[str, str]],
+        *,
+        optimize: bool = False,
+        partial: bool = False,
+        threads: int,
+    ) -> None:
+        if not has_paddle():
+            raise UsageError(Fault("paddle is not installed", hint=EXTRA.format("it")))
+        self._open(graph, parameters, inputs, outputs, optimize, threads, partial)
+
+
+def start_process() -> None:
+    """Start the process if there is none, and paddle is installed; it gets ready while the caller goes on."""
+    if has_paddle():
+        find_process(__name__, ConfinedPredictor.program)
+
+
+class _Predictor(Session):
+    """A predictor in this process, which has nothing but it."""
+
+    defaults: Mapping[str, Sequence[Any]] = {}
+
+    def __init__(
+        self,
+        graph: str,
+        parameters: str,
+        inputs: Declared,
+        outputs: Sequence[tuple[str, str]],
+        optimize: bool,
+        threads: int,
+        partial: bool,
+    ) -> None:
+        paddle, self._partial = _load(), partial
+        self.version = paddle.__version__
+        self.inputs = {name: shape for name, (_, shape) in inputs.items()}
+        self.dtypes = {name: dtype for name, (dtype, _) in inputs.items()}
+        self.outputs = [name for name, _ in outputs]
+        self.output_types = [dtype for _, dtype in outputs]
+        try:
+            config = paddle.inference.Config(graph, parameters) if parameters else paddle.inference.Config(graph, "")
+            config.disable_glog_info()
+            config.disable_mkldnn()  # Paddle 3.3 stops at nearest_interp with it
+            config.switch_ir_optim(optimize)
+            config.set_cpu_math_library_num_threads(threads)
+            self._predictor = paddle.inference.create_predictor(config)
+        except Exception as error:  # its exceptions have no class of their own
+            raise InputError(Fault(f"paddle {self.version} refuses the graph: {_summarize(error)}")) from error
+
+    def compute(self, feeds: Mapping[str, Any]) -> list[Any]:
+        predictor = self._predictor
+        try:
+            for name in predictor.get_input_names():
+                if name in feeds:
+                    predictor.get_input_handle(name).copy_from_cpu(feeds[name])
+            predictor.run()
+            return [self._read(name) for name in self.outputs]
+        except Exception as error:  # as above
+            raise InputError(Fault(f"paddle {self.version} fails: {_summarize(error)}")) from error
+
+    def _read(self, name: str) -> Any:
+        try:
+            return self._predictor.get_output_handle(name).copy_to_cpu()
+        except Exception:
+            if self._partial:
+                return None
+            raise
+
+
+def _summarize(error: Exception) -> str:
+    """Return what an error of Paddle says, without the trace of C++ in front of it."""
+    match = _SUMMARY.search(str(error))
+    return " ".join((match[1] if match else str(error)).split())[:_LONGEST]
+
+
+def _load() -> ModuleType:
+    """Return paddle with its inference, which takes seconds to import."""
+    import paddle
+    import paddle.inference
+
+    return paddle  # type: ignore[no-any-return]
+
+
+def serve(model: str) -> None:
+    """Answer messages on predictors; their files are named in the messages."""
+    serve_sessions(_make, _load)
+
+
+def _make(data: list[bytes], *values: Any) -> Session:
+    return _Predictor(*values)

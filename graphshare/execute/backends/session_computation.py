@@ -1,0 +1,230 @@
+"""Computations of sessions: graphs that a program computes as a whole."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import product
+from typing import Any
+
+import msgspec
+
+from graphshare.analysis.name_lists import output_name
+from graphshare.analysis.roles import assign_roles
+from graphshare.errors import GraphshareError, InputError, RefusedError
+from graphshare.execute.backends.backend import DEFAULT, Computation, DrawOptions, Look
+from graphshare.execute.backends.session import Session
+from graphshare.execute.interpreter import Run
+from graphshare.execute.prepare.assignment import Assignment, refuse_missing
+from graphshare.execute.prepare.declared_inputs import (
+    OPEN_SIZES,
+    SIZES_OF_BATCH,
+    InputDrawer,
+    convert_inputs,
+    infer_by_format,
+)
+from graphshare.execute.prepare.fed_values import find_dtypes
+from graphshare.execute.prepare.feeds import GivenShape
+from graphshare.execute.prepare.memory import check_memory
+from graphshare.formats.facets import Integers
+from graphshare.formats.model_format import find_format
+from graphshare.formats.params.records import ParameterFile
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.walk import post_order
+from graphshare.ops.inference import Inference
+from graphshare.ops.kernel import Array, Shape
+from graphshare.ops.registry import visible_outputs
+from graphshare.resources import can_limit_process
+
+_HINT = "give sizes that the model computes with `shapes={NAME: SIZES}`, or values with `feeds={NAME: FILE}`"
+
+
+class SessionComputation(Computation):
+    """Heads of a graph in a session, where equal nodes are computed each for itself. ``options`` are those of sessions.
+
+    Raises:
+        UsageError: the program is not installed.
+        InputError: it refuses the graph.
+    """
+
+    _checked: Mapping[str, Sequence[int]] | None = None
+
+    def __init__(self, graph: Graph, parameters: ParameterFile | None = None, where: str = "", **options: Any) -> None:
+        self.graph, self.parameters, self.where, self._options = graph, parameters, where, options
+        self._variables = {node.name: node for node in graph.nodes if node.is_variable}
+        self.session = self._open(graph.heads)
+
+    @property
+    def unreadable(self) -> Collection[str]:  # type: ignore[override]
+        return self.session.unreadable
+
+    @property
+    def version(self) -> str:
+        return self.session.version
+
+    def draw(
+        self,
+        feeds: Mapping[Node, Array] = EMPTY,
+        shapes: Mapping[Node, GivenShape] = EMPTY,
+        options: DrawOptions = DEFAULT,
+    ) -> Assignment:
+        nodes = self._variables
+        missing = [nodes[name] for name in self.session.inputs if nodes[name] not in feeds]
+        if missing:
+            refuse_missing(missing, assign_roles(self.graph), options.seed, None, None)
+        drawer = self._open_drawer(feeds, shapes, options)
+        drawn, outputs = self._try_sizes(drawer, options)
+        values = {nodes[name]: value for name, value in drawn.items()}
+        dtypes = {node: (find_dtypes(array), find_dtypes(values[node])) for node, array in feeds.items()}
+        converted = {node: next(iter(own)) for node, (own, taken) in dtypes.items() if own and own != taken}
+        sized = [node for node in missing if node.name in drawer.open_names]
+        return Assignment(
+            values,
+            Inference([], {}, {}),
+            inputs=missing,
+            sized=sized,
+            converted=converted,
+            outputs=outputs,
+            notes=list(drawer.notes.values()),
+        )
+
+    def _open_drawer(self, feeds: Mapping[Node, Array], shapes: Mapping[Node, GivenShape], options: DrawOptions) -> InputDrawer:
+        """Return what draws the inputs that are not fed. Raises RefusedError as :class:`InputDrawer`."""
+        by_name = {node.name: array for node, array in feeds.items()}
+        sizes = {node.name: shape for node, shape in shapes.items()}
+        with self.locate():
+            integers = dict(self.find_integers() if self.session.inputs.keys() - by_name.keys() else EMPTY)
+            for name, more in options.wishes.items():
+                integers[name] = tuple(dict.fromkeys((*integers.get(name, ()), *more)))
+            return InputDrawer(self.session, by_name, sizes, options.seed or 0, integers, self.graph, options.order)
+
+    def _try_sizes(self, drawer: InputDrawer, options: DrawOptions) -> tuple[dict[str, Any], list[Any] | None]:
+        """Return a value for each input, at the first of ``OPEN_SIZES`` that is computed where sizes are open, and the outputs.
+
+        For a batch above 1 it is the first of ``SIZES_OF_BATCH``, and open sizes with other names differ, where that is
+        computed. There are no outputs where they were not computed here.
+
+        Raises:
+            RefusedError: as :class:`InputDrawer`.
+            InputError: no size for a batch above 1 is computed.
+            MemoryLimitError: inputs or, where no process can have a limit, values of the model pass the limit of memory.
+        """
+        # Open sizes are taken for sizes of images or texts first, and for a batch if none of these works.
+        sizes = OPEN_SIZES if options.batch == 1 else SIZES_OF_BATCH
+        plans = [(size, is_batch) for is_batch in (False, True) for size in sizes] if drawer.open_names else []
+        failure: InputError | None = None
+        for (size, is_batch), differ in product(plans, (True, False) if options.batch > 1 else (False,)):
+            with self.locate():
+                values = drawer.draw(size, is_batch=is_batch, batch=options.batch, differ=differ)
+            self.check_sizes(values)
+            try:
+                if options.attempt is None:
+                    return values, self.session.run(values)
+                options.attempt({self._variables[name]: value for name, value in values.items()})
+                return values, []
+            except InputError as error:
+                failure = failure or error
+        if failure is not None and options.batch > 1:
+            raise failure
+        with self.locate():
+            # No size works: the caller runs it once more, and its error is reported.
+            return drawer.draw(OPEN_SIZES[-1]), None
+
+    def run(self, values: Mapping[Node, Array], *, seed: int | None = None, profile: bool = False) -> Run:
+        if not self.session.is_open:
+            self.session = self._open(self.graph.heads)
+        try:
+            with self.locate():
+                named = {node.name: array for node, array in values.items() if node.name in self.session.dtypes}
+                feeds = convert_inputs(self.session, named)
+                self.check_sizes(feeds)
+                return Run(self.session.run(feeds), {}, 0, [])
+        except InputError as error:
+            raise RefusedError([msgspec.structs.replace(fault, hint=fault.hint or _HINT) for fault in error.faults]) from None
+
+    def watch(self, values: Mapping[Node, Array], look: Look, *, seed: int | None = None) -> None:
+        entries = self._list_watched()
+        session = self._open_watched(entries)
+        # numpy has no arrays of some dtypes, such as bfloat16; with one of them as an output no run succeeds.
+        if session.unreadable:
+            entries = [entry for entry in entries if output_name(entry) not in session.unreadable]
+            session = self._open_watched(entries)
+        with self.locate():
+            feeds = {node.name: array for node, array in values.items() if node.name in session.dtypes}
+            outputs = session.run(convert_inputs(session, feeds))
+        for entry, value in zip(entries, outputs, strict=True):
+            if value is not None:
+                look(entry.node, entry.index, value)
+
+    def select(self, heads: Sequence[Entry]) -> SessionComputation:
+        nodes = tuple(post_order(entry.node for entry in heads))
+        part = msgspec.structs.replace(self.graph, nodes=nodes, heads=tuple(heads))
+        return self._copy(part, **self._options)
+
+    def _copy(self, graph: Graph, **options: Any) -> SessionComputation:
+        """Return the computation of another part of the graph, with ``options`` in place of those of this one."""
+        return type(self)(graph, self.parameters, self.where, **options)
+
+    def complete(self, values: Mapping[Node, Array]) -> tuple[Mapping[Node, Array], Inference]:
+        named = {node.name: array for node, array in values.items() if node.name in self.session.dtypes}
+        converted = convert_inputs(self.session, named)
+        return {self._variables[name]: array for name, array in converted.items()}, Inference([], {}, {})
+
+    def find_integers(self) -> Mapping[str, Sequence[Integers]]:
+        return find_format(self.graph).types.find_integers(self.graph)
+
+    def list_defaults(self) -> Collection[str]:
+        return self.session.defaults
+
+    def close(self) -> None:
+        self.session.close()
+
+    @abstractmethod
+    def _open(self, heads: Sequence[Entry]) -> Session:
+        """Return a session in which ``heads`` of the graph are the outputs."""
+
+    def _open_watched(self, heads: Sequence[Entry]) -> Session:
+        """Return a session in which values inside of the graph are outputs; None stands for those that cannot be read."""
+        return self._open(heads)
+
+    def _list_watched(self) -> list[Entry]:
+        """Return the outputs of operators that :meth:`watch` shows."""
+        return [entry for node in self.graph.nodes if not node.is_variable for entry in visible_outputs(node)]
+
+    def check_sizes(self, feeds: Mapping[str, Array]) -> None:
+        """Compare sizes inferred from ``feeds`` with the limit of memory, where its process cannot have that limit.
+
+        Shapes that the file states for the values of operators are not trusted. Raises MemoryLimitError.
+        """
+        arrays = {name: array for name, array in feeds.items() if hasattr(array, "shape")}  # others are sequences, or nothing
+        shapes = {name: array.shape for name, array in arrays.items() if name in self.session.inputs}
+        if can_limit_process() or shapes == self._checked:
+            return
+        nodes = self.graph.nodes
+        inference = infer_by_format(self.graph, list(nodes), shapes, independent=True)
+        sized = {node: [_keep_numbers(shape) for shape in row] for node, row in inference.shapes.items()}
+        inference = msgspec.structs.replace(inference, shapes=sized)
+        with self.locate():
+            check_memory(nodes, self.graph.heads, inference, EMPTY)
+        self._checked = shapes
+
+    @contextmanager
+    def locate(self) -> Iterator[None]:
+        """Name the model, and the node that the program names in its text, in errors that do not."""
+        try:
+            yield
+        except GraphshareError as error:
+            faults = []
+            for fault in error.faults:
+                name = self._find_node(fault.message) if fault.node is None else None
+                faults.append(msgspec.structs.replace(fault, node=name) if name else fault)
+            raise type(error)(faults).with_location(self.where) from None
+
+    def _find_node(self, message: str) -> str | None:
+        """Return the name of the node in a message of the program; None where there is none."""
+        return None
+
+
+def _keep_numbers(shape: Sequence[int | str | None] | None) -> Shape:
+    return None if shape is None else tuple(size if isinstance(size, int) else None for size in shape)
