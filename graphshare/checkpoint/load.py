@@ -37,6 +37,7 @@ from graphshare.formats.model_names import (
     STEM_END,
     FormatNames,
     find_names,
+    find_stem,
     list_file_endings,
     split_params,
     suggest_graph,
@@ -63,8 +64,8 @@ def load(source: StrPath, *, epoch: Natural | None = None, params: StrPath | Non
 
     Paths may be URLs.
 
-    The parameters are those in ``params``, or for a stem those in ``STEM-NNNN.params`` (of ``epoch``, if there are several);
-    only their names, shapes and places are read.
+    The parameters are those in ``params``, or for a stem those in ``STEM-NNNN.params`` (of ``epoch``, if there are several); in
+    a format with one parameter file, also the one beside a graph. Only their names, shapes and places are read.
 
     Raises:
         InputError: a file cannot be read or is broken.
@@ -84,6 +85,8 @@ def load(source: StrPath, *, epoch: Natural | None = None, params: StrPath | Non
             raise UsageError(
                 Fault(f"`epoch={epoch}` needs a stem, but {source!r} is a file", hint="name the parameter file with `params`")
             )
+        elif params is None:
+            params = find_only_params(path, format_.names)
         graph = format_.read(file)
     index = format_.name_records(graph, read_parameters(params)) if params else format_.index_parameters(graph)
     # The name of the parameter file states the epoch, also where a path was given.
@@ -172,6 +175,14 @@ def sibling_params(stem: str, epoch: int | None, names: FormatNames) -> str | No
         message = f"has {format_count(len(paths), 'parameter file')}"
         raise UsageError(Fault(message, where=stem, hint=_epochs_hint(stem, names)))
     return paths[0] if paths else None
+
+
+def find_only_params(path: str, names: FormatNames) -> str | None:
+    """Return the parameter file beside a graph, of a format with ``names`` in which it has one name; None if there is none."""
+    if not names.parameters or names.has_epochs or path == STDIN:
+        return None
+    params = names.params_path(find_stem(path), 0)
+    return params if exists(params) else None
 
 
 def find_params(source: StrPath, *, epoch: int | None = None) -> str:

@@ -42,7 +42,7 @@ from graphshare.formats.model_format import (
     load_format,
     require,
 )
-from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_FORMATS, find_stem, name_of_file
+from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_FORMATS, FormatNames, find_stem, name_of_file
 from graphshare.formats.mxnet.source import get_source
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph
@@ -101,11 +101,19 @@ def resolve_outputs(
     if stem:
         params = params or (format_.names.params_path(stem, model.epoch) if has_params and not format_.holds_parameters else "")
         out = extend(stem, format_.names.suffix)
+    elif has_params and not params:
+        params = _find_pair(out, format_.names)
     params, map = _place_params(params, model), place_result(map, model, "-map.json")
     _check_places(model, format_, out, params, map, dry_run=dry_run)
     outputs = Outputs(out or "-", params, map, in_place=in_place, inputs=tuple(inputs))
     check_outputs(outputs, model)
     return outputs
+
+
+def _find_pair(out: str, names: FormatNames) -> str:
+    """Return the parameter file of a graph at ``out`` in a format that has one name for it; otherwise an empty text."""
+    is_pair = names.parameters and not names.has_epochs and out.endswith(names.suffix)
+    return names.params_path(find_stem(out), 0) if is_pair else ""
 
 
 def _check_places(model: Checkpoint, format_: ModelFormat, out: str, params: str, map: str, *, dry_run: bool) -> None:

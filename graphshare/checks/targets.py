@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from graphshare.checkpoint.folder import Sieve, find_models, group_models, is_folder_of_models
-from graphshare.checkpoint.load import graph_path, sibling_params
+from graphshare.checkpoint.load import find_only_params, graph_path, sibling_params
 from graphshare.checks.config import CheckOptions
 from graphshare.checks.context import CheckContext
 from graphshare.checks.document import Reading, read_file
@@ -92,7 +92,8 @@ def _find_targets(argument: str, params: str | None, epoch: int | None, sieve: S
     path, stem = graph_path(argument)
     if path == STDIN:
         return [Target("-", params or "", "`params`" if params else "")]
-    beside = sibling_params(stem, epoch, find_names(path)) if stem and params is None else params
+    names = find_names(path)
+    beside = params if params is not None else sibling_params(stem, epoch, names) if stem else find_only_params(path, names)
     if not stem and epoch is not None and params is None:
         hint = "name the parameter file with `params`"
         raise UsageError(Fault(f"`epoch={epoch}` needs a stem, but {argument!r} is a file", hint=hint))
