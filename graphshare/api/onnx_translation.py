@@ -20,13 +20,12 @@ from graphshare.execute.prepare.shape_report import StaticPart, infer_part
 from graphshare.export_onnx.dynamic import Variant, generalize
 from graphshare.export_onnx.translate import Translated
 from graphshare.formats.onnx.stored import find_stored
-from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.formats.onnx.types import input_types
 from graphshare.formats.params.arrays import ArrayReader, record_of_bytes
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import Origin, ParameterFile, Record
 from graphshare.ir.graph import Node
-from graphshare.ir.onnx import Tensor
+from graphshare.ir.onnx import Tensor, dtype_name
 from graphshare.ops.attributes import has_np_shape
 from graphshare.ops.kernel import Array
 from graphshare.ops.registry import name_inputs

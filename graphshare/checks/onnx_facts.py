@@ -6,20 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from graphshare.formats.onnx.graph_fields import LIST_NAMES
 from graphshare.formats.onnx.graph_names import GraphNames
-from graphshare.formats.onnx.stored import (
-    GRAPH_METADATA,
-    METADATA,
-    NamedMessage,
-    find_stored,
-    get_source,
-    list_output_names,
-    read_metadata,
-)
-from graphshare.formats.onnx.tensors import dtype_name
+from graphshare.formats.onnx.stored import GRAPH_METADATA, METADATA, NamedMessage, find_stored, get_source, read_metadata
 from graphshare.formats.onnx.types import TensorType, is_complete, read_any_type, read_type
 from graphshare.formats.onnx.value_types import ValueType, find_types
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ir.walk import iter_graphs
+from graphshare.ir.onnx import dtype_name
+from graphshare.ir.walk import iter_graphs, list_output_names
 from graphshare.reports.model import Steps
 
 

@@ -22,14 +22,12 @@ from graphshare.formats.onnx.compose import (
     make_initializer,
     make_input,
 )
-from graphshare.formats.onnx.messages import Dimensions
-from graphshare.formats.onnx.stored import find_stored, list_output_names
-from graphshare.formats.onnx.tensors import dtype_name
+from graphshare.formats.onnx.stored import find_stored
 from graphshare.formats.onnx.types import TensorType, input_types, output_types
 from graphshare.formats.onnx.value_types import find_types
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.onnx import DTYPE_CODES, Tensor
-from graphshare.ir.walk import post_order
+from graphshare.ir.onnx import DTYPE_CODES, Dimensions, Tensor, dtype_name
+from graphshare.ir.walk import list_output_names, post_order
 from graphshare.onnx_ops.size_nodes import SizeNodes, make_row
 from graphshare.ops.kernel import Array
 

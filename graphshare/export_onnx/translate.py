@@ -16,9 +16,8 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.export_onnx.opsets import IR_VERSIONS, list_versions
 from graphshare.export_onnx.writer import GraphWriter, UniqueNames
 from graphshare.formats.onnx.compose import declare_outputs, make_input, make_source
-from graphshare.formats.onnx.messages import Dimensions
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.onnx import Tensor
+from graphshare.ir.onnx import Dimensions, Tensor
 from graphshare.ir.walk import post_order
 from graphshare.ops.bodies import inner_operators, inner_variables
 from graphshare.ops.inference import Inference, infer

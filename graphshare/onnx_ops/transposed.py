@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.onnx.compose import make_operator, take_outputs
-from graphshare.formats.onnx.stored import TakenNames, find_stored, list_output_names
+from graphshare.formats.onnx.stored import find_stored
 from graphshare.formats.onnx.types import TensorType, list_replaceable
 from graphshare.formats.onnx.value_types import find_types
 from graphshare.formats.params.arrays import ArrayReader
@@ -22,7 +22,8 @@ from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.onnx import Tensor
 from graphshare.ir.rebuild import rebuild, relink_all
-from graphshare.ir.walk import consumers, topological
+from graphshare.ir.walk import consumers, list_output_names, topological
+from graphshare.text.names import TakenNames
 
 if TYPE_CHECKING:  # it imports numpy, which takes as long as the rest of the start
     from graphshare.formats.params.comparison import Array

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.model_format import find_format
 from graphshare.formats.onnx.compose import restate_shapes
-from graphshare.formats.onnx.stored import list_output_names
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild_graph
+from graphshare.ir.walk import list_output_names
 
 Size = int | str | None
 

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 
 from graphshare.formats.model_format import find_format
 from graphshare.formats.onnx.compose import make_operator, make_parameter, take_outputs
-from graphshare.formats.onnx.stored import list_output_names
 from graphshare.formats.onnx.tensors import is_weight
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.onnx import DTYPE_CODES, Tensor
 from graphshare.ir.rebuild import rebuild, relink_all
-from graphshare.ir.walk import post_order, topological
+from graphshare.ir.walk import list_output_names, post_order, topological
 
 
 def find_constants(graph: Graph) -> list[Entry]:

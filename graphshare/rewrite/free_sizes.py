@@ -12,12 +12,12 @@ from graphshare.analysis.free_sizes import BATCH, Symbol, join_places
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.formats.model_format import find_format
 from graphshare.formats.onnx.compose import ValueScope, restate_shapes
-from graphshare.formats.onnx.stored import TakenNames, get_source, list_output_names
+from graphshare.formats.onnx.stored import get_source
 from graphshare.formats.onnx.types import input_types, output_types
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.onnx import Tensor
 from graphshare.ir.rebuild import rebuild, relink_all
-from graphshare.ir.walk import list_operands, topological
+from graphshare.ir.walk import list_operands, list_output_names, topological
 from graphshare.onnx_ops.axis_rules import SIZE_OPERANDS, find_axes
 from graphshare.onnx_ops.free_axes import (
     Axes,
@@ -36,6 +36,7 @@ from graphshare.onnx_ops.integer_inputs import read_numbers
 from graphshare.onnx_ops.size_nodes import SizeNodes
 from graphshare.ops.batch_axis import UNKNOWN
 from graphshare.rewrite.fixed_constants import FixedConstants
+from graphshare.text.names import TakenNames
 
 _ASSUMED = 224  # what a size is taken to be that the file leaves open already
 _MANY = 64  # integers of a value that is evaluated are fewer

@@ -20,11 +20,11 @@ from graphshare.execute.prepare.prepare import Prepared, prepare
 from graphshare.execute.prepare.shape_report import StaticPart
 from graphshare.execute.prepare.variable_values import convert_feed
 from graphshare.formats.onnx.staging import ModelBytes
-from graphshare.formats.onnx.stored import list_output_names
 from graphshare.formats.onnx.types import input_types
 from graphshare.formats.params.lookup import RecordsByName, compare_parameters
 from graphshare.ir.compare import Pairing, compare_structure
 from graphshare.ir.graph import Graph, Node
+from graphshare.ir.walk import list_output_names
 from graphshare.ops.kernel import Array
 from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.text.format import format_count, format_names

@@ -13,7 +13,6 @@ from graphshare.formats.onnx.attributes import AttributeReader
 from graphshare.formats.onnx.attributes import Attributes as ReadAttributes
 from graphshare.formats.onnx.graph_fields import TENSOR_NAME
 from graphshare.formats.onnx.messages import (
-    Dimensions,
     describe_tensor,
     describe_type,
     describe_value,
@@ -37,16 +36,15 @@ from graphshare.formats.onnx.stored import (
     ValueMessages,
     find_stored,
     get_source,
-    list_output_names,
     replace_stored,
 )
 from graphshare.formats.onnx.tensors import locate_tensor
 from graphshare.formats.onnx.types import NestedType, TensorType, is_complete, read_type
 from graphshare.formats.onnx.values import describe_variable
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails, Source
-from graphshare.ir.onnx import DTYPE_CODES, Attributes, Tensor
+from graphshare.ir.onnx import DTYPE_CODES, Attributes, Dimensions, Tensor
 from graphshare.ir.rebuild import rebuild, relink
-from graphshare.ir.walk import Body, list_bodies, post_order
+from graphshare.ir.walk import Body, list_bodies, list_output_names, post_order
 
 _GRAPH_NAME, _ATTRIBUTE = 2, 5
 _LAST = 1 << 62  # the rank of an initializer after all others

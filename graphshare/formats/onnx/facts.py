@@ -7,9 +7,10 @@ import struct
 
 from graphshare.formats.onnx.protobuf import WireError, scan
 from graphshare.formats.onnx.stored import Span, find_stored
-from graphshare.formats.onnx.tensors import DTYPE_NAMES, dtype_name, is_weight, locate_tensor, read_elements
+from graphshare.formats.onnx.tensors import is_weight, locate_tensor, read_elements
 from graphshare.formats.params.records import ITEM_SIZES, element_count
 from graphshare.ir.graph import Node
+from graphshare.ir.onnx import DTYPE_NAMES, dtype_name
 from graphshare.ir.walk import list_operands
 from graphshare.text.format import format_count, format_dims
 

@@ -22,17 +22,16 @@ from graphshare.formats.onnx.stored import (
     NO_MESSAGES,
     MemoryFile,
     Span,
-    TakenNames,
     find_stored,
     get_source,
-    list_output_names,
     replace_stored,
 )
 from graphshare.formats.onnx.value_types import declare_weights, encode_without_data, find_refusal
 from graphshare.ir.graph import Branch, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild, rebuild_graph, relink_all, rename_node
-from graphshare.ir.walk import iter_graphs
+from graphshare.ir.walk import iter_graphs, list_output_names
 from graphshare.onnx_ops.operators import DEPRECATED, MOVED, find_meaning
+from graphshare.text.names import TakenNames
 
 _EXPORT = "export the model at operator set {}"
 _FUNCTION_OPSET = 9  # field of a FunctionProto

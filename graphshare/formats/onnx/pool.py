@@ -37,7 +37,6 @@ from graphshare.formats.onnx.stored import (
     OnnxFile,
     Span,
     Stored,
-    TakenNames,
     TensorPlace,
     find_stored,
     get_source,
@@ -53,6 +52,7 @@ from graphshare.formats.params.records import Origin, ParameterFile, Record
 from graphshare.ir.graph import Graph, Node
 from graphshare.progress import task
 from graphshare.text.format import escape_surrogates, format_bytes
+from graphshare.text.names import TakenNames
 
 LEAST = 1024
 """Bytes from which on an array goes into the file of the weights; shapes and axes must be in the model."""

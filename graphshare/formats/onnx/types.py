@@ -8,8 +8,8 @@ import msgspec
 
 from graphshare.formats.onnx.protobuf import BYTES, Data, Field, WireError, enum_at, expect, integer_at, scan, text_at
 from graphshare.formats.onnx.stored import FIRST_CONSTANTS, NamedMessage, OnnxSource, find_stored
-from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.ir.graph import Graph, Node
+from graphshare.ir.onnx import dtype_name
 
 Dimension = int | str | None
 _SPARSE, _MAP = 8, 5

@@ -25,15 +25,16 @@ from graphshare.formats.onnx.stored import (
     Span,
     find_stored,
     get_source,
-    list_output_names,
     replace_stored,
 )
 from graphshare.formats.onnx.tensor_messages import add_external
-from graphshare.formats.onnx.tensors import DATA_FIELDS, RAW, data_size, dtype_name, locate_tensor, read_elements
+from graphshare.formats.onnx.tensors import DATA_FIELDS, RAW, data_size, locate_tensor, read_elements
 from graphshare.formats.onnx.types import NestedType, TensorType, input_types, is_complete, parse_type, read_any_type, read_type
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.onnx import dtype_name
 from graphshare.ir.rebuild import rebuild_graph
+from graphshare.ir.walk import list_output_names
 from graphshare.text.format import format_count, format_names, format_shape
 from graphshare.text.names import did_you_mean
 

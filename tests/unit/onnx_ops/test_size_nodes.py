@@ -10,10 +10,10 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from graphshare.formats.onnx.compose import ValueScope, declare_outputs, make_input, make_source
-from graphshare.formats.onnx.stored import TakenNames
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import Graph
 from graphshare.onnx_ops.size_nodes import SizeNodes, make_row
+from graphshare.text.names import TakenNames
 
 
 @pytest.mark.parametrize(("dtype", "letter"), [("int64", "q"), ("int32", "i")])
