@@ -196,7 +196,7 @@ def export(
             if not proves:
                 return None
             parts = [(instance.static, instance.translated.names) for instance in instances]
-            proof = prove_export(source, parts, model, arrays, inputs, seed, bound)
+            proof = prove_export(source, parts, model.graph, model.encode, arrays, inputs, seed, bound)
             if not proof:
                 raise DisprovedError(Fault(proof.verdict, where=path, hint="nothing was written"))
             return proof

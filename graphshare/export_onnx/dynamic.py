@@ -71,7 +71,7 @@ class _Generalization:
     def __init__(self, variants: Sequence[Variant], symbols: Sequence[Symbol], owners: Mapping[str, str]) -> None:
         self.variants, self.symbols, self.owners = variants, symbols, owners
         self.first = variants[0].graph
-        self.constants = [{node.name: tensor for node, tensor in _list_constants(v.graph)} for v in variants]
+        self.constants = [{node.name: tensor for node, tensor in list_constants(v.graph)} for v in variants]
         self.scope = ValueScope()
         places = {symbol.name: symbol.places[0] for symbol in symbols}
         self.places: dict[str, tuple[str, int]] = dict(places)
@@ -298,7 +298,7 @@ class _ExportedSizes(SizeNodes):
     """Rows of sizes whose constants are initializers, ``added`` by name, after ``count`` nodes."""
 
     def __init__(self, scope: ValueScope, places: Mapping[str, tuple[str, int]], count: int) -> None:
-        super().__init__(scope, places, self._number)
+        super().__init__(places, self._number, scope)
         self.added: dict[str, Node] = {}
         self._count = count
         self._taken: dict[str, int] = {}
@@ -365,7 +365,7 @@ def _form(node: Node) -> tuple[object, ...]:
     return node.op, list_output_names(node), len(_input_names(node, EMPTY)), node.attrs.keys()
 
 
-def _list_constants(graph: Graph) -> Iterator[tuple[Node, Tensor]]:
+def list_constants(graph: Graph) -> Iterator[tuple[Node, Tensor]]:
     """Yield the initializers whose data is in the graph's own messages."""
     for node in graph.variables():
         stored = find_stored(node.details)

@@ -228,12 +228,12 @@ def _enter_copy(entry: Entry, copy: Node | None) -> Entry | None:
 
 def note_copied_attributes(graph: Graph) -> list[str]:
     """Return notes on weights in attributes, such as those of ai.onnx.ml, that several operators have, each for itself."""
-    from graphshare.formats.onnx.values import StoredValue  # start-up: an MXNet graph has none
-
+    description = find_format(graph).description
     alike: dict[object, list[Node]] = {}
     for node in graph.nodes:
-        values = [(name, each) for name, each in node.details.values.items() if isinstance(each, StoredValue)]
-        if node.op and sum(each.span.size for _, each in values) >= _LEAST_ATTRIBUTES:
-            alike.setdefault((node.details.domain, node.op, frozenset(values)), []).append(node)
+        sizes = description.measure_attributes(node)
+        if node.op and sum(sizes.values()) >= _LEAST_ATTRIBUTES:
+            values = frozenset((name, node.details.values[name]) for name in sizes)
+            alike.setdefault((node.details.domain, node.op, values), []).append(node)
     groups = [(nodes[0].op, format_names(output_name(Entry(n)) for n in nodes)) for nodes in alike.values() if len(nodes) > 1]
     return [f"weights in attributes are copied, not shared: {op} of {names} are equal" for op, names in groups]

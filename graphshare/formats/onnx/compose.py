@@ -38,7 +38,7 @@ from graphshare.formats.onnx.stored import (
     get_source,
     replace_stored,
 )
-from graphshare.formats.onnx.tensors import locate_tensor
+from graphshare.formats.onnx.tensors import is_weight, locate_tensor
 from graphshare.formats.onnx.types import NestedType, TensorType, is_complete, read_type
 from graphshare.formats.onnx.values import describe_variable
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails, Source
@@ -114,6 +114,13 @@ def make_parameter(graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) 
     if not isinstance(graph.source, OnnxSource) or graph.source.ir_version >= FIRST_CONSTANTS:
         return node
     return replace_stored(node, input=_declare(name, describe_type(dtype, shape)))
+
+
+def make_constant(graph: Graph, node: Node, value: Tensor) -> Node:
+    """Return a Constant with the outputs of ``node``, or an initializer where ``value`` is a weight, and so a parameter."""
+    if is_weight(value.shape, DTYPE_CODES[value.dtype]):
+        return make_parameter(graph, node.details.outputs[0], value.dtype, value.shape)
+    return take_outputs(make_operator("Constant", node.details.outputs, {"value": value}, label=node.details.label), node)
 
 
 def take_outputs(node: Node, other: Node) -> Node:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from msgspec.structs import replace
 
 from graphshare.errors import Fault, InputError, RefusedError, install_command
+from graphshare.formats.facets import OperatorSets
 from graphshare.formats.onnx.compose import describe_opset, import_opsets, make_operator, set_opsets
 from graphshare.formats.onnx.decode import decode_model, read_opset
 from graphshare.formats.onnx.inference import convert_version, is_installed
@@ -68,6 +69,13 @@ def raise_version(graph: Graph, version: int) -> Rewrite:
     if refusal and not find_refusal(graph):
         raise RefusedError(Fault(f"after its conversion ONNX's checker refuses it: {refusal}", hint=_EXPORT.format(version)))
     return rewrite
+
+
+class OnnxOperatorSets(OperatorSets):
+    """Versions of ONNX's own operators."""
+
+    find_used_version = staticmethod(find_used_version)
+    raise_version = staticmethod(raise_version)
 
 
 def _find_unconverted(graph: Graph, version: int) -> Iterator[Fault]:

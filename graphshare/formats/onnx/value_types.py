@@ -53,18 +53,22 @@ def find_head_types(graph: Graph) -> Mapping[str, bytes]:
 
     What the file has as an output stays as it is there.
     """
-    types = _find_type_bytes(graph, _list_untyped(graph))
+    types = _find_type_bytes(graph, _list_unstated(graph))
     return {list_output_names(node)[index]: data for (node, index), data in types.items()}
 
 
 def list_untyped_outputs(graph: Graph) -> list[str]:
     """Return the names of the heads that are written without a dtype or a rank, and were no outputs of the file."""
-    heads = _list_untyped(graph)
-    types = find_types(graph, heads) if heads else {}
-    return [list_output_names(e.node)[e.index] for e in heads if not is_complete(types.get((e.node, e.index)))]
+    return [list_output_names(e.node)[e.index] for e in list_untyped(graph, _list_unstated(graph))]
 
 
-def _list_untyped(graph: Graph) -> list[Entry]:
+def list_untyped(graph: Graph, entries: Sequence[Entry]) -> list[Entry]:
+    """Return the values without a dtype or a rank, or the type in a sequence, that is stated or known."""
+    types = find_types(graph, entries) if entries else {}
+    return [e for e in entries if not is_complete(types.get((e.node, e.index)))]
+
+
+def _list_unstated(graph: Graph) -> list[Entry]:
     """Return the heads of which the file states nothing, as an output or otherwise."""
     heads = [head for head in graph.heads if head.index not in find_stored(head.node.details).values.results]
     return [head for head in heads if _find_statement(head) is None]

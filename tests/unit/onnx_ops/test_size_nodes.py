@@ -28,7 +28,7 @@ def test_rows_of_integers(dtype: str, letter: str) -> None:
 def test_a_row_is_computed_from_sizes() -> None:
     scope = ValueScope()
     inputs = [scope.define(make_input("x", "float32", ("n", 4))), scope.define(make_input("z", "float32", (2, "t")))]
-    sizes = SizeNodes(scope, {"n": ("x", 0), "t": ("z", 1)}, TakenNames(["x", "z"]).take)
+    sizes = SizeNodes({"n": ("x", 0), "t": ("z", 1)}, TakenNames(["x", "z"]).take, scope)
     rows = [
         sizes.compute("first", [3, 0, 0], {"n": [0, 2, 0], "t": [0, 0, 5]}),
         sizes.compute("second", [0, 7], {"n": [1, 0], "t": [0, 0]}),
