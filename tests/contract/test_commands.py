@@ -36,6 +36,8 @@ WORKS = [
     ("group a second -o g", "second-x", ["g.npz", "g.toy"]),
     ("group a second --connect act=second-x -o g", "connected", ["g.npz", "g.toy"]),
     ("split a --at fc -o parts/", "fc_output", None),
+    ("foreach *.toy -- inspect {}", "5 models: 5 done", []),
+    ("foreach a.toy second.toy -o out -- duplicate {} --prefix b-", "2 models: 2 done", ["out"]),
     ("params list a", "w", []),
     ("params diff a same", "1 equal", []),
     ("params stats a", "0.5", []),
@@ -63,6 +65,7 @@ REFUSED = [
     ("extract a --target fc --type fc=float32[n,3] -o e", "--type", _ONNX),
     ("inspect a --fingerprint", "a fingerprint", _BOTH),
     ("check a", "", ""),
+    ("foreach twins.toy -- verify {}", "a run", _BOTH),
 ]
 """A command line, what is refused, and the formats that it is for."""
 
@@ -98,7 +101,7 @@ def test_a_facet_that_is_absent_is_refused_in_one_wording(
 
 def test_every_command_is_tried() -> None:
     tried = {line.split()[0] for line, *_ in (*WORKS, *REFUSED)}
-    assert set(COMMANDS) - tried == {"completion", "rules", "foreach"}  # which read no model, or in processes of their own
+    assert set(COMMANDS) - tried == {"completion", "rules"}  # which read no model
 
 
 def test_a_difference_is_found(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
