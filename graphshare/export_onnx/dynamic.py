@@ -16,6 +16,7 @@ import numpy as np
 
 from graphshare.analysis.free_sizes import Symbol
 from graphshare.errors import Fault, RefusedError
+from graphshare.formats.facets import TensorType
 from graphshare.formats.onnx.compose import (
     ValueScope,
     declare_outputs,
@@ -23,7 +24,7 @@ from graphshare.formats.onnx.compose import (
     make_input,
 )
 from graphshare.formats.onnx.stored import find_stored
-from graphshare.formats.onnx.types import TensorType, input_types, output_types
+from graphshare.formats.onnx.types import input_types, output_types
 from graphshare.formats.onnx.value_types import find_types
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.onnx import DTYPE_CODES, Dimensions, Tensor, dtype_name

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -23,15 +23,58 @@ if TYPE_CHECKING:  # start-up: few commands make terms
     from graphshare.ir.terms import Facts, NormalForm, Place, ReadContent, TermTable
 
 
-class StaticType(Protocol):
-    """The type of a value, shown as a text. The size of an axis is a number, a text that is its name, or None."""
+Dimension = int | str | None
+
+
+class TensorType(msgspec.Struct, frozen=True):
+    """A dtype (empty where none is stated) and a shape: None where even the rank is open, a text for a size with a name."""
+
+    dtype: str = ""
+    shape: tuple[Dimension, ...] | None = None
+
+    def __str__(self) -> str:
+        sizes = "" if self.shape is None else f" ({', '.join('?' if size is None else str(size) for size in self.shape)})"
+        return f"{self.dtype or 'any dtype'}{sizes}"
 
     @property
-    def parts(self) -> tuple[str | None, Any]:
-        """Return the dtype and the shape, each None where it is not known; of a sequence or map the whole type as a text."""
+    def parts(self) -> tuple[str | None, tuple[Dimension, ...] | None]:
+        """Return the dtype and the shape, each None where it is not known."""
+        return self.dtype or None, self.shape
 
-    def contradicts(self, other: Any) -> bool:
+    def contradicts(self, other: StaticType) -> bool:
+        """Return whether no tensor is of both types."""
+        if isinstance(other, NestedType):
+            return True
+        if self.dtype and other.dtype and self.dtype != other.dtype:
+            return True
+        if self.shape is None or other.shape is None:
+            return False
+        sizes = zip(self.shape, other.shape, strict=False)
+        unequal = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in sizes)
+        return len(self.shape) != len(other.shape) or unequal
+
+
+class NestedType(msgspec.Struct, frozen=True):
+    """A type of values that are not plain tensors: a sequence, an optional value, a map or a sparse tensor of ``inner``."""
+
+    kind: str
+    inner: StaticType
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.inner}"
+
+    @property
+    def parts(self) -> tuple[str, None]:
+        """Return the type as a text, and no shape."""
+        return str(self), None
+
+    def contradicts(self, other: StaticType) -> bool:
         """Return whether no value is of both types."""
+        return isinstance(other, TensorType) or self.kind != other.kind or self.inner.contradicts(other.inner)
+
+
+StaticType = TensorType | NestedType
+"""The type of a value."""
 
 
 class Integers(msgspec.Struct, frozen=True):

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from graphshare.errors import Fault, RefusedError
+from graphshare.formats.facets import TensorType
 from graphshare.formats.onnx.compose import make_operator, take_outputs
 from graphshare.formats.onnx.stored import find_stored
-from graphshare.formats.onnx.types import TensorType, list_replaceable
+from graphshare.formats.onnx.types import list_replaceable
 from graphshare.formats.onnx.value_types import find_types
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ParameterFile

@@ -16,6 +16,7 @@ from graphshare.ir.onnx import Tensor
 from graphshare.ir.rebuild import rebuild, relink_all
 from graphshare.ir.walk import list_operands, list_output_names, topological
 from graphshare.onnx_ops.axis_rules import SIZE_OPERANDS, find_axes
+from graphshare.onnx_ops.computable import static_shape
 from graphshare.onnx_ops.fixed_constants import FixedConstants
 from graphshare.onnx_ops.free_axes import (
     Axes,
@@ -155,8 +156,6 @@ class _Freeing:
             if any(entry.node in self.fed for entry in node.inputs):
                 self.fed.add(node)
         self.table = SizeTable(numbers, self.batches, numbers.keys() - self.names)
-        self.shapes: dict[Place, Sequence[int]] = {}
-        self.dtypes: dict[Place, str] = {}
         self.axes: dict[Place, Axes] = {}
         self.rows: dict[Place, Axes] = {}
         self.constants: dict[Place, Sequence[int]] = {}
@@ -171,10 +170,10 @@ class _Freeing:
         opened = {name: shape for name, shape in shapes.items() if shape != list(inputs[name])}
         # What the file states of inner values is not believed: a wrong shape would free a wrong axis.
         types = find_format(self.graph).types.find_types(self.graph, entries, shapes=opened, independent=True)
-        for place, (dtype, shape) in ((place, kind.parts) for place, kind in types.items()):
-            self.dtypes[place] = dtype or ""
-            if shape is not None and all(isinstance(size, int) for size in shape):
-                self.shapes[place] = shape
+        self.dtypes = {place: kind.parts[0] or "" for place, kind in types.items()}
+        self.shapes: dict[Place, Sequence[int]] = {
+            place: shape for place in types if (shape := static_shape(types, place)) is not None
+        }
         unknown = [entry for entry in entries if entry.node.op and (entry.node, entry.index) not in self.shapes]
         if unknown:
             self.shapes.update(measure(unknown, shapes))

@@ -11,7 +11,7 @@ import pytest
 
 from graphshare.cli import main
 from graphshare.cli.main import COMMANDS
-from graphshare.formats.facets import Description, Types
+from graphshare.formats.facets import Description, StaticType, TensorType, Types
 from graphshare.formats.model_format import iter_formats
 from graphshare.ir.graph import Graph, Node
 from tests.contract.toy_format import ToyFormat
@@ -170,8 +170,8 @@ class _StatedTypes(Types):
 
     are_stated = True
 
-    def list_types(self, graph: Graph) -> Mapping[str, object]:
-        return {node.name: "float64 ?x?" for node in graph.variables()}
+    def list_types(self, graph: Graph) -> Mapping[str, StaticType]:
+        return {node.name: TensorType("float64", (None, None)) for node in graph.variables()}
 
 
 class _Words(Description):
@@ -186,7 +186,7 @@ def test_a_facet_is_asked_where_it_is_there(
 ) -> None:
     assert "float64" not in run("inspect a", capfd)[1]
     monkeypatch.setattr(ToyFormat, "types", _StatedTypes())
-    assert "x float64 ?x?" in run("inspect a", capfd)[1]
+    assert "x float64 (?, ?)" in run("inspect a", capfd)[1]
     monkeypatch.setattr(ToyFormat, "description", _Words())
     assert run("draw a -o a.dot", capfd)[0] == 0
     assert "units 3" in (folder / "a.dot").read_text()

@@ -458,13 +458,13 @@ def test_a_link_is_not_written_through(pair: list[Path], tmp_path: Path) -> None
 def test_another_result_of_the_runtime_writes_nothing(
     pair: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = pooling.StagedMember.read
+    read = pooling._read_staged
 
-    def read_other(self: Any) -> tuple[bytes, str]:
-        content, folder = read(self)
+    def read_other(*staged: Any) -> tuple[bytes, str]:
+        content, folder = read(*staged)
         return content.replace(b"MatMul", b"MatSub").replace(b"MatSub", b"MatMul", 1), folder
 
-    monkeypatch.setattr(pooling.StagedMember, "read", read_other)
+    monkeypatch.setattr(pooling, "_read_staged", read_other)
     with pytest.raises(gs.DisprovedError, match="cannot be computed as its source can"):
         gs.pool(pair, tmp_path / "out")
     assert files_in(tmp_path / "out") == []
@@ -474,7 +474,7 @@ def test_other_bits_are_found(pair: list[Path], tmp_path: Path, monkeypatch: pyt
     """One model is computed in place of the other."""
     write(tmp_path / "b.onnx", dense(A, np.nextafter(B, 9)))
     wrong = (tmp_path / "b.onnx").read_bytes()
-    monkeypatch.setattr(pooling.StagedMember, "read", lambda self: (wrong, str(tmp_path)))
+    monkeypatch.setattr(pooling, "_read_staged", lambda *staged: (wrong, str(tmp_path)))
     with pytest.raises(gs.DisprovedError, match="different bits from its source"):
         gs.pool(pair[:1], tmp_path / "out")
     assert files_in(tmp_path / "out") == []

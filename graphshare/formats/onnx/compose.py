@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from graphshare.formats.facets import StaticType
+from graphshare.formats.facets import NestedType, StaticType, TensorType
 from graphshare.formats.onnx.attributes import AttributeReader
 from graphshare.formats.onnx.attributes import Attributes as ReadAttributes
 from graphshare.formats.onnx.graph_fields import TENSOR_NAME
@@ -39,7 +39,7 @@ from graphshare.formats.onnx.stored import (
     replace_stored,
 )
 from graphshare.formats.onnx.tensors import is_weight, locate_tensor
-from graphshare.formats.onnx.types import NestedType, TensorType, is_complete, read_type
+from graphshare.formats.onnx.types import is_complete, read_type
 from graphshare.formats.onnx.values import describe_variable
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails, Source
 from graphshare.ir.onnx import DTYPE_CODES, Attributes, Dimensions, Tensor

@@ -11,6 +11,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from graphshare.errors import Fault, InputError, RefusedError, install_command
+from graphshare.formats.facets import StaticType, TensorType
 from graphshare.formats.onnx import inference
 from graphshare.formats.onnx.compose import make_typed_input
 from graphshare.formats.onnx.inference import infer_types, is_installed
@@ -29,7 +30,7 @@ from graphshare.formats.onnx.stored import (
 )
 from graphshare.formats.onnx.tensor_messages import add_external
 from graphshare.formats.onnx.tensors import DATA_FIELDS, RAW, data_size, locate_tensor, read_elements
-from graphshare.formats.onnx.types import NestedType, TensorType, input_types, is_complete, parse_type, read_any_type, read_type
+from graphshare.formats.onnx.types import input_types, is_complete, parse_type, read_any_type, read_type
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.onnx import dtype_name
@@ -38,7 +39,6 @@ from graphshare.ir.walk import list_output_names
 from graphshare.text.format import format_count, format_names, format_shape
 from graphshare.text.names import did_you_mean
 
-ValueType = TensorType | NestedType
 Key = tuple[Node, int]
 _LARGEST = 4096  # bytes of a tensor that may matter to shapes
 _NAME, _TYPE = 8, 2  # fields of a TensorProto and of a ValueInfoProto
@@ -76,7 +76,7 @@ def _list_unstated(graph: Graph) -> list[Entry]:
 
 def find_types(
     graph: Graph, entries: Sequence[Entry], *, shapes: Mapping[str, Sequence[int | None]] = EMPTY, independent: bool = False
-) -> dict[Key, ValueType]:
+) -> dict[Key, StaticType]:
     """Return the types of values by node and index: stated ones, else those that ONNX infers; unknown ones are absent.
 
     With ``shapes`` of inputs by name, types that ONNX infers from these come first. With ``independent`` inferred types come

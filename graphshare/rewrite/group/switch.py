@@ -230,7 +230,7 @@ def _compare_defaults(members: Sequence[Member], inputs: Iterable[tuple[Node, No
 def _differ_in_sizes(left: StaticType, right: StaticType) -> bool:
     """Return whether two types have one dtype and one rank, so that only sizes can differ."""
     (dtype, shape), (other_dtype, other_shape) = left.parts, right.parts
-    return dtype == other_dtype and None not in (shape, other_shape) and len(shape) == len(other_shape)
+    return dtype == other_dtype and shape is not None and other_shape is not None and len(shape) == len(other_shape)
 
 
 def _find_equal(members: Sequence[Member], variables: Sequence[Mapping[Node, bool]]) -> dict[Node, Node]:
