@@ -7,17 +7,16 @@ where a run is killed between the file of the weights and a model. Arrays that i
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import cache, partial
-from hashlib import sha256
 
 import msgspec
 
 from graphshare.errors import BUG, Fault, GraphshareError, RefusedError, SelfCheckError
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.byte_source import ByteSource
+from graphshare.files.byte_source import ByteSource, hash_pieces
 from graphshare.files.leftovers import list_temporaries, remove_leftovers
 from graphshare.files.open_source import open_source, reopen_source
 from graphshare.files.paths import base_name, find_identity, join, list_names
@@ -236,7 +235,7 @@ def hash_members(members: Sequence[PoolMember]) -> None:
 
     def hash_one(job: tuple[PoolMember, WeightArray]) -> Content:
         with ArrayReader(job[0].file) as reader:
-            return Content(_hash(reader.chunks(job[1].record)), job[1].record.dense_size)
+            return Content(hash_pieces(reader.chunks(job[1].record)), job[1].record.dense_size)
 
     arrays = [(_find_source(member, weight), member, weight) for member in members for weight in member.pooled]
     jobs = {source: (member, weight) for source, member, weight in arrays}  # a range of many arrays is read once
@@ -261,13 +260,6 @@ def _find_source(member: PoolMember, weight: WeightArray) -> object:
     if holder is None or record.data_offset is None:
         return weight
     return holder.identity or holder.path, record.data_offset, record.dense_size
-
-
-def _hash(pieces: Iterable[bytes | memoryview]) -> str:
-    digest = sha256()
-    for piece in pieces:
-        digest.update(piece)
-    return digest.hexdigest()
 
 
 def _read_range(source: ByteSource, start: int, end: int) -> Iterator[bytes]:
@@ -304,7 +296,7 @@ def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> Weight
         pool.used = max((start + size for start, size in ranges), default=0)
         for start, size in ranges:
             if size in sizes and start + size <= source.size:
-                pool.places.setdefault(Content(_hash(_read_range(source, start, start + size)), size), start)
+                pool.places.setdefault(Content(hash_pieces(_read_range(source, start, start + size)), size), start)
     return pool
 
 
@@ -424,7 +416,7 @@ def find_changed_pools(graph: Graph) -> Iterator[Fault]:
 
 def _hash_range(path: str, start: int, end: int) -> str:
     with open_source(path) as source:
-        return _hash(_read_range(source, start, end))
+        return hash_pieces(_read_range(source, start, end))
 
 
 def _copy(record: Record, file: ParameterFile, reader: ArrayReader, out: StagedFile) -> None:
