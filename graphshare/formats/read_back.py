@@ -60,9 +60,9 @@ def list_differences(actual: Graph, graph: Graph, path: str = "$") -> Iterator[F
 
 
 def _list_content(node: Node, ids: dict[Node, int]) -> tuple[Any, ...]:
-    """Return everything of a node that its file states, with nodes by their numbers."""
+    """Return everything of a node that its file states, with nodes by their numbers; a file may number values that are new."""
     details, inputs = node.details, [_place(entry, ids) for entry in node.inputs]
-    typed = (details.domain, details.outputs, dict(details.values), details.absent)
+    typed = (details.domain, len(details.outputs), dict(details.values), details.absent)
     return node.op, node.name, dict(node.attrs), inputs, [ids[dep] for dep in node.control_deps], dict(node.extra), typed
 
 
