@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -39,31 +39,42 @@ def stage_file(
     return [data] if target == "-" else []
 
 
-def list_differences(actual: Graph, graph: Graph, path: str = "$") -> Iterator[Fault]:
-    """Yield the differences between ``graph``, which is at ``path``, and the graph that was read from its file."""
+def list_differences(actual: Graph, graph: Graph, path: str = "$", *, inner_names: bool = False) -> Iterator[Fault]:
+    """Yield the differences between ``graph``, which is at ``path``, and the graph that was read from its file.
+
+    With ``inner_names`` the names of nodes in subgraphs count, which other formats may number anew.
+    """
     if len(actual.nodes) != len(graph.nodes):
         yield Fault(f"holds {format_count(len(actual.nodes), 'node')} instead of {len(graph.nodes)}", path=path)
         return
     ids, read_ids = node_ids(graph), node_ids(actual)
     for i, (a, b) in enumerate(zip(actual.nodes, graph.nodes, strict=True)):
-        if _list_content(a, read_ids) != _list_content(b, ids) or len(a.subgraphs) != len(b.subgraphs):
+        is_renamed = a.name != b.name and (inner_names or path == "$")
+        if is_renamed or _list_content(a, read_ids) != _list_content(b, ids) or len(a.subgraphs) != len(b.subgraphs):
             yield Fault("does not read back as it was", path=f"{path}.nodes[{i}]", node=b.name)
             continue
         for k, (inner, expected) in enumerate(zip(a.subgraphs, b.subgraphs, strict=True)):
-            yield from list_differences(inner, expected, f"{path}.nodes[{i}].subgraphs[{k}]")
-    for key, ours, theirs in (("attrs.", graph.attrs, actual.attrs), ("", graph.extra, actual.extra)):
-        for name in {**ours, **theirs}:
-            if name not in ours or name not in theirs or ours[name] != theirs[name]:
-                yield Fault("does not read back as it was", path=f"{path}.{key}{name}")
+            yield from list_differences(inner, expected, f"{path}.nodes[{i}].subgraphs[{k}]", inner_names=inner_names)
+    yield from list_changed_keys(actual.attrs, graph.attrs, f"{path}.attrs")
     if [_place(e, read_ids) for e in actual.heads] != [_place(e, ids) for e in graph.heads]:
         yield Fault("do not read back as they were", path=f"{path}.heads")
 
 
+def list_changed_keys(actual: Mapping[str, Any], wanted: Mapping[str, Any], path: str) -> Iterator[Fault]:
+    """Yield the keys of one of two mappings alone, and those whose values differ."""
+    for key in {**wanted, **actual}:
+        if key not in wanted or key not in actual or wanted[key] != actual[key]:
+            yield Fault("does not read back as it was", path=f"{path}.{key}")
+
+
 def _list_content(node: Node, ids: dict[Node, int]) -> tuple[Any, ...]:
-    """Return everything of a node that its file states, with nodes by their numbers; a file may number values that are new."""
+    """Return everything of a node but its name that its file states, with nodes by their numbers.
+
+    A file may number values that are new, so the names of outputs are counted only.
+    """
     details, inputs = node.details, [_place(entry, ids) for entry in node.inputs]
     typed = (details.domain, len(details.outputs), dict(details.values), details.absent)
-    return node.op, node.name, dict(node.attrs), inputs, [ids[dep] for dep in node.control_deps], dict(node.extra), typed
+    return node.op, dict(node.attrs), inputs, [ids[dep] for dep in node.control_deps], dict(node.extra), typed
 
 
 def _place(entry: Entry, ids: dict[Node, int]) -> tuple[int, int, int | None]:

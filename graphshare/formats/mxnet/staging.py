@@ -19,7 +19,7 @@ from graphshare.formats.mxnet.document import Buffer
 from graphshare.formats.mxnet.layout import reuse_text, write_symbol
 from graphshare.formats.mxnet.source import CHUNK, NodesText, get_source
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.formats.read_back import list_differences, refuse_differences
+from graphshare.formats.read_back import list_changed_keys, list_differences, refuse_differences
 from graphshare.ir.graph import EMPTY, VARIABLE_OP, Entry, Graph, Node
 from graphshare.ir.walk import iter_graphs
 from graphshare.progress import task
@@ -74,10 +74,10 @@ def find_differences(data: document.Buffer, graph: Graph) -> Iterator[Fault]:
     except ValueError:
         pass  # not what the fast pass reads, raw control characters for one
     actual = read_symbol(bytes(data))
-    yield from list_differences(actual, graph)
+    yield from list_differences(actual, graph, inner_names=True)
     for own, expected in zip(iter_graphs(actual), iter_graphs(graph), strict=False):
-        if _arg_nodes(own) != _arg_nodes(expected):
-            yield Fault("do not read back as they were", path="$.arg_nodes")
+        keys, wanted = ({"arg_nodes": _arg_nodes(each), **each.extra} for each in (own, expected))
+        yield from list_changed_keys(keys, wanted, "$")
 
 
 def _are_plain_records_equal(data: document.Buffer, graph: Graph) -> bool:
