@@ -31,6 +31,7 @@ from graphshare.ir.onnx import DTYPE_CODES, Dimensions, Tensor, dtype_name
 from graphshare.ir.walk import list_output_names, post_order
 from graphshare.onnx_ops.size_nodes import SizeNodes, make_row
 from graphshare.ops.kernel import Array
+from graphshare.text.names import TakenNames
 
 _SIZE = "int64"
 
@@ -299,24 +300,15 @@ class _ExportedSizes(SizeNodes):
     """Rows of sizes whose constants are initializers, ``added`` by name, after ``count`` nodes."""
 
     def __init__(self, scope: ValueScope, places: Mapping[str, tuple[str, int]], count: int) -> None:
-        super().__init__(places, self._number, scope)
+        super().__init__(places, TakenNames(separator="#").take, scope)
         self.added: dict[str, Node] = {}
-        self._count = count
-        self._taken: dict[str, int] = {}
+        self._count, self._names = count, TakenNames(separator="#")
 
     def add_constant(self, name: str, values: int | Sequence[int], dtype: str = "int64") -> str:
-        unique, number = name, 0
-        while unique in self.added:
-            number += 1
-            unique = f"{name}#{number}"
+        unique = self._names.take(name)
         node = make_initializer(unique, make_row(values, dtype), self._count + len(self.added))
         self.added[unique] = self.scope.define(node)
         return unique
-
-    def _number(self, name: str) -> str:
-        taken = self._taken.get(name, 0)
-        self._taken[name] = taken + 1
-        return f"{name}#{taken}" if taken else name
 
 
 def _describe(law: Law) -> int | str:

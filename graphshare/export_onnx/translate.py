@@ -249,9 +249,9 @@ class _Work(GraphTranslation):
         keep_io: bool,
         is_open: bool,
     ) -> None:
-        names = UniqueNames()
+        names = UniqueNames(separator="#")
         super().__init__(part, inference, parameters, GraphWriter(opset, names, is_open=is_open), domain)
-        self.variables = {node: names.claim(node.name) for node in inference.nodes if node.is_variable}
+        self.variables = {node: names.take(node.name) for node in inference.nodes if node.is_variable}
         self.inputs: list[Node] = []
         self.widened = {(e.node, e.index) for e in part.heads if keep_io and self.value(e).dtype == "float16"}
         for node, name in self.variables.items():

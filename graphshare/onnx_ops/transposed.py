@@ -132,9 +132,8 @@ def tie_reshaped(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
     taken = TakenNames(name for node in graph.nodes for name in list_output_names(node))
     added: dict[Node, tuple[Node, Node]] = {}
     for node, kept in pairs.items():
-        place, name = find_stored(node.details).place, taken.find_free(f"{node.name}_shape")
+        place, name = find_stored(node.details).place, taken.take(f"{node.name}_shape")
         assert place is not None
-        taken.add(name)
         content = struct.pack(f"<{len(place.shape)}q", *place.shape)
         sizes = make_operator("Constant", (name,), {"value": Tensor("int64", (len(place.shape),), content)})
         reshape = take_outputs(make_operator("Reshape", node.details.outputs), node)

@@ -59,10 +59,10 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 
 class TakenNames:
-    """Names that are taken, and free ones derived from them."""
+    """Names that are taken, and free ones derived from them: with ``separator`` and a number at the end. None is empty."""
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
-        self._names = set(names)
+    def __init__(self, names: Iterable[str] = (), *, separator: str = "_") -> None:
+        self._names, self._separator = set(names), separator
         self._numbers: dict[str, int] = {}
 
     def add(self, name: str) -> None:
@@ -78,10 +78,10 @@ class TakenNames:
     def find_free(self, name: str) -> str:
         """Return ``name``, or where that is taken the first free one of ``name_1``, ``name_2`` and so on."""
         number = self._numbers.get(name, 0)  # all below are taken
-        free = f"{name}_{number}" if number else name
-        while free in self._names:
+        free = f"{name}{self._separator}{number}" if number else name
+        while not free or free in self._names:
             number += 1
-            free = f"{name}_{number}"
+            free = f"{name}{self._separator}{number}"
         self._numbers[name] = number
         return free
 

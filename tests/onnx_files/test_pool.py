@@ -294,12 +294,13 @@ def test_a_pool_that_was_harmed_is_named(kind: str, pair: list[Path], tmp_path: 
 
 
 class Counting:
-    """SHA-256 that counts the bytes that it is given."""
+    """SHA-256 that counts the bytes that it is updated with."""
 
     size = 0
+    make = staticmethod(hashlib.sha256)
 
-    def __init__(self) -> None:
-        self._digest = hashlib.sha256()
+    def __init__(self, data: bytes = b"") -> None:
+        self._digest = self.make(data)
         self.hexdigest = self._digest.hexdigest
 
     def update(self, piece: bytes) -> None:
@@ -310,7 +311,7 @@ class Counting:
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch) -> type[Counting]:
     monkeypatch.setattr(Counting, "size", 0)
-    monkeypatch.setattr(pooling, "sha256", Counting)
+    monkeypatch.setattr(hashlib, "sha256", Counting)
     return Counting
 
 

@@ -79,3 +79,5 @@ def test_names_that_are_free() -> None:
     assert [taken.take("c"), taken.take("c"), taken.find_free("b")] == ["c", "c_1", "b_1"]
     taken.add("b_1")
     assert taken.find_free("b") == "b_2"
+    numbered = TakenNames(separator="#")
+    assert [numbered.take(name) for name in ("", "", "a", "a")] == ["#1", "#2", "a", "a#1"]
