@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from onnx import ModelProto, TensorProto, numpy_helper
 import graphshare as gs
 from graphshare.errors import Fault
 from graphshare.files.atomic import OutputTransaction
+from graphshare.files.byte_source import hash_pieces
 from graphshare.files.leftovers import temporary_path
 from graphshare.formats.onnx import pool as pooling
 from graphshare.formats.params.arrays import have_equal_bytes
@@ -294,25 +295,22 @@ def test_a_pool_that_was_harmed_is_named(kind: str, pair: list[Path], tmp_path: 
 
 
 class Counting:
-    """SHA-256 that counts the bytes that it is updated with."""
+    """Counts the bytes that are hashed."""
 
     size = 0
-    make = staticmethod(hashlib.sha256)
-
-    def __init__(self, data: bytes = b"") -> None:
-        self._digest = self.make(data)
-        self.hexdigest = self._digest.hexdigest
-
-    def update(self, piece: bytes) -> None:
-        type(self).size += len(piece)
-        self._digest.update(piece)
 
 
 @pytest.fixture
-def counting(monkeypatch: pytest.MonkeyPatch) -> type[Counting]:
-    monkeypatch.setattr(Counting, "size", 0)
-    monkeypatch.setattr(hashlib, "sha256", Counting)
-    return Counting
+def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
+    count = Counting()
+
+    def hash_counted(pieces: Iterable[bytes | memoryview]) -> str:
+        data = b"".join(pieces)
+        count.size += len(data)
+        return hash_pieces([data])
+
+    monkeypatch.setattr(pooling, "hash_pieces", hash_counted)
+    return count
 
 
 REPEATED = 300
@@ -334,9 +332,7 @@ def share_a_range(folder: Path, lines: int, *, spelled: bool = False) -> Path:
 
 
 @pytest.mark.parametrize("spelled", [False, True])
-def test_what_is_stated_of_a_range_again_and_again_is_read_once(
-    spelled: bool, tmp_path: Path, counting: type[Counting]
-) -> None:
+def test_what_is_stated_of_a_range_again_and_again_is_read_once(spelled: bool, tmp_path: Path, counting: Counting) -> None:
     path = share_a_range(tmp_path, REPEATED, spelled=spelled)
     assert [finding.code for finding in gs.check([path]).findings if finding.code == "GS607"] == []
     assert counting.size == A.nbytes
@@ -346,7 +342,7 @@ def test_what_is_stated_of_a_range_again_and_again_is_read_once(
 
 
 def test_a_range_of_many_arrays_is_hashed_and_compared_once(
-    tmp_path: Path, counting: type[Counting], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, counting: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared = []
 
