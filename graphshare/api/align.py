@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.errors import DisprovedError, Fault, RefusedError, UsageError, locate_refusals
-from graphshare.formats.onnx.opset import find_used_version, raise_version
+from graphshare.formats.facets import OperatorSets
+from graphshare.formats.model_format import find_format
 
 
 def align(sources: Sequence[Checkpoint]) -> list[tuple[Checkpoint, str]]:
@@ -20,20 +21,20 @@ def align(sources: Sequence[Checkpoint]) -> list[tuple[Checkpoint, str]]:
             that the result is equal.
         DisprovedError: a converted model computes something else.
     """
-    versions = [find_used_version(source.graph) for source in sources]
+    sets = [find_format(source.graph).operator_sets for source in sources]
+    versions = [None if own is None else own.find_used_version(source.graph) for own, source in zip(sets, sources, strict=True)]
     newest = max((version for version in versions if version is not None), default=0)
     if all(version in (newest, None) for version in versions):
         raise UsageError(Fault("`align` changes nothing: no ONNX model has an older operator set", hint="leave `align` out"))
     return [
-        (source, "") if version in (newest, None) else _raise(source, newest)
-        for source, version in zip(sources, versions, strict=True)
+        (source, "") if own is None or version in (newest, None) else _raise(source, own, version, newest)
+        for source, own, version in zip(sources, sets, versions, strict=True)
     ]
 
 
-def _raise(source: Checkpoint, version: int) -> tuple[Checkpoint, str]:
+def _raise(source: Checkpoint, sets: OperatorSets, old: int | None, version: int) -> tuple[Checkpoint, str]:
     with locate_refusals(source):
-        result = follow_rewrite(source, raise_version(source.graph, version))
-    old = find_used_version(source.graph)
+        result = follow_rewrite(source, sets.raise_version(source.graph, version))
     return result, f"operator set {old} became {version}, and the results are equal, {_prove(source, result)}"
 
 

@@ -32,10 +32,11 @@ from graphshare.export_onnx.opsets import DEFAULT, check_opset, refuse_versions
 from graphshare.export_onnx.translate import translate_graph
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.paths import UsedFile, base_name, extend, is_directory, is_stem, refuse_inputs_as_outputs
+from graphshare.formats.facets import TensorType
 from graphshare.formats.model_format import Operation, SaveOptions, WeightPlace, require
 from graphshare.formats.model_names import name_of_file
 from graphshare.formats.onnx.staging import ModelBytes, StagedOnnx, keep_in_memory, stage_onnx
-from graphshare.formats.onnx.types import TensorType, input_types, output_types
+from graphshare.formats.onnx.types import input_types, output_types
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import cast_in_memory
 from graphshare.formats.params.records import find_coarsest
@@ -196,7 +197,7 @@ def export(
             if not proves:
                 return None
             parts = [(instance.static, instance.translated.names) for instance in instances]
-            proof = prove_export(source, parts, model, arrays, inputs, seed, bound)
+            proof = prove_export(source, parts, model.graph, model.encode, arrays, inputs, seed, bound)
             if not proof:
                 raise DisprovedError(Fault(proof.verdict, where=path, hint="nothing was written"))
             return proof

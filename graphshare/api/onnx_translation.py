@@ -17,11 +17,9 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import MEMORY
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.execute.prepare.shape_report import StaticPart, infer_part
-from graphshare.export_onnx.dynamic import Variant, generalize
+from graphshare.export_onnx.dynamic import Variant, generalize, list_constants
 from graphshare.export_onnx.translate import Translated
-from graphshare.formats.onnx.stored import find_stored
-from graphshare.formats.onnx.tensors import dtype_name
-from graphshare.formats.onnx.types import input_types
+from graphshare.formats.model_format import find_format
 from graphshare.formats.params.arrays import ArrayReader, record_of_bytes
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import Origin, ParameterFile, Record
@@ -59,8 +57,8 @@ class Instance(msgspec.Struct, frozen=True, eq=False):
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shapes of the inputs by name."""
-        types = input_types(self.translated.graph)
-        return {name: tuple(int(size or 0) for size in stated.shape or ()) for name, stated in types.items()}
+        types = find_format(self.translated.graph).types.list_input_types(self.translated.graph)
+        return {name: tuple(int(size or 0) for size in stated.parts[1] or ()) for name, stated in types.items()}
 
     def shapes(self, symbols: Sequence[Symbol], sizes: Mapping[str, int]) -> dict[str, Shape]:
         """Return the shapes of the inputs in which symbols have these sizes, by the names of their variables."""
@@ -130,15 +128,15 @@ def _read_later(reader: ArrayReader | None, record: Record) -> Callable[[], Arra
 def list_parameters(instance: Instance, source: ParameterFile | None) -> ParameterFile | None:
     """Return the initializers of a translation as an index of parameters: their bytes stay in ``source`` or in memory."""
     records: list[Record] = []
+    constants = dict(list_constants(instance.translated.graph))
     for node in instance.translated.graph.variables():
-        stored = find_stored(node.details)
-        if stored.data_in_record:
+        if node in constants:
+            value = constants[node]
+            records.append(record_of_bytes(node.name, value.dtype, value.shape, memoryview(value.content or b"")))
+        elif node.details.holds_value:
             record = instance.records[node.name]
             origin = record.origin or Origin(record.key, source)
             records.append(replace(record, key=node.name, tied_to=None, origin=origin))
-        elif stored.tensor is not None and stored.place is not None:
-            content = memoryview(stored.tensor.read())[stored.place.start : stored.place.end]
-            records.append(record_of_bytes(node.name, dtype_name(stored.place.code), stored.place.shape, content))
     if not records:
         return None
     if source is None:

@@ -17,19 +17,9 @@ from graphshare.files.atomic import OutputTransaction, make_folder, refuse_links
 from graphshare.files.leftovers import TEMPORARY_START, hold_folder
 from graphshare.files.open_source import describe_file
 from graphshare.files.paths import UsedFile, base_name, exists, find_identity, is_folder, is_snapshot, refuse_inputs_as_outputs
+from graphshare.formats.facets import StagedModel
 from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.model_names import list_model_endings
-from graphshare.formats.onnx.external import refuse_missing_data
-from graphshare.formats.onnx.pool import (
-    PoolMember,
-    StagedMember,
-    WeightPool,
-    find_changed_pools,
-    hash_members,
-    list_orphans,
-    open_pool,
-    stage_pool,
-)
 from graphshare.text.format import format_bytes, format_count
 from graphshare.text.summary import ShortRepr
 from graphshare.text.urls import is_url, local_path
@@ -111,26 +101,20 @@ def pool(
     refuse_links(folder, [*targets, os.path.join(folder, location)])
     outputs = [UsedFile(target, "graph") for target in targets]
     refuse_inputs_as_outputs(outputs, [file for source in sources for file in input_files(source)], in_place=in_place)
-    for source in sources:
-        refuse_missing_data(source.graph, source.parameter_file)
-    if faults := [fault for source in sources for fault in find_changed_pools(source.graph)]:
+    pooling = find_format(sources[0].graph).demand(find_format(sources[0].graph).pooling, Operation.POOL)
+    if faults := [fault for source in sources for fault in pooling.find_faults(source.graph, source.parameter_file)]:
         raise InputError(faults)
     before = _count_bytes(sources)
     sizes = [describe_file(source.where).size for source in sources]
     with make_folder(folder), hold_folder(folder), refusing_links(folder), OutputTransaction() as stage:
-        members = [
-            PoolMember(source.graph, source.parameter_file, target, embeds=embed)
-            for source, target in zip(sources, targets, strict=True)
-        ]
-        joint = None
-        if not embed:
-            hash_members(members)
-            joint = open_pool(os.path.join(folder, location), location, members)
-            joint.add(members)
-        staged = stage_pool(members, joint, stage)
+        members = [(source.graph, source.parameter_file, target) for source, target in zip(sources, targets, strict=True)]
+        path = os.path.join(folder, location) if location else ""
+        staged, size = pooling.stage(members, path, stage)
         proofs = [_prove(*pair) for pair in zip(sources, staged, strict=True)] if verify else [""] * len(staged)
         stage.commit()
-        return _report(sources, sizes, staged, proofs, joint, before)
+        if not any(one.contents for one in staged):
+            path, size = "", 0
+        return _report(sources, sizes, staged, proofs, path, size, pooling.count_orphans(path) if path else 0, before)
 
 
 def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
@@ -183,42 +167,43 @@ def _count_bytes(sources: Iterable[Checkpoint]) -> int:
     return sum(describe_file(path).size for path in {find_identity(path): path for path in paths}.values())
 
 
-def _prove(source: Checkpoint, staged: StagedMember) -> str:
+def _prove(source: Checkpoint, staged: StagedModel) -> str:
     from graphshare.verification.whole_model import compare_bits  # start-up: --help must not import numpy
 
     with locate_refusals(source):
-        return compare_bits(source, staged.read, staged.member.target)
+        return compare_bits(source, source, staged.target, staged.read)
 
 
 def _report(
     sources: Sequence[Checkpoint],
     sizes: Sequence[int],
-    staged: Sequence[StagedMember],
+    staged: Sequence[StagedModel],
     proofs: Sequence[str],
-    joint: WeightPool | None,
+    data: str,
+    size: int,
+    orphans: int,
     before: int,
 ) -> Pooling:
     """Return the result when all files are in place. No source is read: it may be gone, or replaced by its pooled self."""
     models = [
         PooledModel(
             source.where,
-            one.member.target,
-            size,
+            one.target,
+            old,
             one.size,
-            len(one.member.contents),
-            sum(content.size for content in one.member.contents.values()),
-            one.member.kept,
+            len(one.contents),
+            sum(content.size for content in one.contents),
+            one.kept,
             proof,
         )
-        for source, size, one, proof in zip(sources, sizes, staged, proofs, strict=True)
+        for source, old, one, proof in zip(sources, sizes, staged, proofs, strict=True)
     ]
-    contents = {content for one in staged for content in one.member.contents.values()}
-    data = "" if joint is None or not contents else joint.path
+    contents = {content for one in staged for content in one.contents}
     return Pooling(
         tuple(models),
         data,
-        joint.size if joint is not None and data else 0,
-        list_orphans(data) if data else 0,
+        size,
+        orphans,
         before,
         sum(content.size for content in contents) + sum(model.after for model in models),
         sum(model.weights for model in models),

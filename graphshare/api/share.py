@@ -142,10 +142,9 @@ def _tie_transposed(source: Checkpoint, types: Mapping[str, str]) -> Checkpoint:
 
 def _prove(source: Checkpoint, model: Checkpoint) -> Checkpoint:
     """Return a model, with a note where it could not be compared with its source. Raises DisprovedError for other bits."""
-    from graphshare.formats.onnx.staging import encode_for_session  # start-up: few models are ONNX models
     from graphshare.verification.whole_model import compare_bits  # start-up: --help must not import numpy
 
-    proof = compare_bits(source, lambda: encode_for_session(model.graph, model.parameter_file), source.where)
+    proof = compare_bits(source, model, source.where)
     # compare_bits() gives a text that begins with `not` if nothing could be computed.
     return replace(model, notes=(*model.notes, f"not proved by a run: {proof}")) if proof.startswith("not") else model
 

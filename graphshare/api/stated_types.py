@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -12,8 +11,6 @@ from graphshare.analysis.name_lists import output_name, resolve_targets
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.formats.model_format import Operation, find_format, require
-from graphshare.formats.onnx.compose import state_type
-from graphshare.formats.onnx.types import is_complete
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.onnx import DTYPE_CODES
 from graphshare.ir.rebuild import rebuild_graph
@@ -49,11 +46,7 @@ def refuse_types(graph: Graph, types: Mapping[str, str]) -> None:
 
 def find_untyped(graph: Graph, entries: Sequence[Entry]) -> list[Entry]:
     """Return the outputs of operators whose types neither the file states nor ONNX infers; none of another format."""
-    types = find_format(graph).types
-    if not types.are_inferred:
-        return []
-    known: Mapping[Place, Any] = types.find_types(graph, entries)
-    return [e for e in entries if not e.node.is_variable and not is_complete(known.get((e.node, e.index)))]
+    return [*find_format(graph).types.list_untyped(graph, [entry for entry in entries if entry.node.op])]
 
 
 def state_untyped(source: Checkpoint, graph: Graph, untyped: Sequence[Entry], stated: Types) -> Rewrite | None:
@@ -71,10 +64,12 @@ def state_untyped(source: Checkpoint, graph: Graph, untyped: Sequence[Entry], st
     for node, index in kinds:
         by_node.setdefault(node, []).append(index)
 
+    editing = find_format(graph).editing
+
     def change(node: Node) -> Node:
         image = node
         for index in by_node.get(node, ()):
-            image = state_type(image, index, *kinds[node, index])
+            image = editing.state_type(image, index, *kinds[node, index])
         return image
 
     changed, images = rebuild_graph(graph, change)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count
 from typing import Any
 
 import msgspec
@@ -28,7 +27,7 @@ from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Branch, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild_graph
 from graphshare.text.format import format_bytes, format_count, format_names
-from graphshare.text.names import did_you_mean, split_key
+from graphshare.text.names import TakenNames, did_you_mean, split_key
 from graphshare.text.summary import ShortRepr, format_html, quote_name
 
 
@@ -280,14 +279,6 @@ def _settle_names(rewrite: Rewrite) -> Rewrite:
 def _find_free_labels(graph: Graph) -> dict[Node, str]:
     """Return free labels for the nodes that have the label of an earlier one."""
     labels = graph.source.list_labels(graph)
-    taken = set(labels.values())
-    if len(taken) == len(labels):
-        return {}
-    seen: set[str] = set()
-    free: dict[Node, str] = {}
-    for node, label in labels.items():
-        if label in seen:
-            free[node] = next(name for i in count(1) if (name := f"{label}_{i}") not in taken)
-            taken.add(free[node])
-        seen.add(label)
-    return free
+    first = {label: node for node, label in reversed([*labels.items()])}
+    taken = TakenNames(first)
+    return {node: taken.take(label) for node, label in labels.items() if first[label] is not node}

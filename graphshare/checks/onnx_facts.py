@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from graphshare.formats.facets import StaticType, TensorType
 from graphshare.formats.onnx.graph_fields import LIST_NAMES
 from graphshare.formats.onnx.graph_names import GraphNames
-from graphshare.formats.onnx.stored import (
-    GRAPH_METADATA,
-    METADATA,
-    NamedMessage,
-    find_stored,
-    get_source,
-    list_output_names,
-    read_metadata,
-)
-from graphshare.formats.onnx.tensors import dtype_name
-from graphshare.formats.onnx.types import TensorType, is_complete, read_any_type, read_type
-from graphshare.formats.onnx.value_types import ValueType, find_types
+from graphshare.formats.onnx.stored import GRAPH_METADATA, METADATA, NamedMessage, find_stored, get_source, read_metadata
+from graphshare.formats.onnx.types import is_complete, read_any_type, read_type
+from graphshare.formats.onnx.value_types import find_types
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ir.walk import iter_graphs
+from graphshare.ir.onnx import dtype_name
+from graphshare.ir.walk import iter_graphs, list_output_names
 from graphshare.reports.model import Steps
 
 
@@ -28,7 +21,7 @@ def is_constant(node: Node) -> bool:
     return not node.op and find_stored(node.details).node is not None
 
 
-def list_stated_types(node: Node, inferred: Mapping[tuple[Node, int], ValueType]) -> Iterator[tuple[str, str, ValueType]]:
+def list_stated_types(node: Node, inferred: Mapping[tuple[Node, int], StaticType]) -> Iterator[tuple[str, str, StaticType]]:
     """Yield where a file states a type, or ONNX infers it, the name of the value and the type, for each output of ``node``."""
     stored = find_stored(node.details)
     for index, name in enumerate(list_output_names(node)):
@@ -57,7 +50,7 @@ def list_incomplete(graph: Graph) -> Iterator[tuple[str, Node, str]]:
             yield f"{what} {message.name!r}", node, missing
 
 
-def infer_independently(graph: Graph) -> Mapping[tuple[Node, int], ValueType]:
+def infer_independently(graph: Graph) -> Mapping[tuple[Node, int], StaticType]:
     """Return the types that ONNX infers of values of operators of which the file states one, without what it states."""
     values = [(node, find_stored(node.details).values) for node in graph.nodes if node.op]
     entries = [Entry(node, index) for node, stated in values for index in {**stated.infos, **stated.results}]

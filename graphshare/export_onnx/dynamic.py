@@ -16,22 +16,22 @@ import numpy as np
 
 from graphshare.analysis.free_sizes import Symbol
 from graphshare.errors import Fault, RefusedError
+from graphshare.formats.facets import TensorType
 from graphshare.formats.onnx.compose import (
     ValueScope,
     declare_outputs,
     make_initializer,
     make_input,
 )
-from graphshare.formats.onnx.messages import Dimensions
-from graphshare.formats.onnx.stored import find_stored, list_output_names
-from graphshare.formats.onnx.tensors import dtype_name
-from graphshare.formats.onnx.types import TensorType, input_types, output_types
+from graphshare.formats.onnx.stored import find_stored
+from graphshare.formats.onnx.types import input_types, output_types
 from graphshare.formats.onnx.value_types import find_types
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.onnx import DTYPE_CODES, Tensor
-from graphshare.ir.walk import post_order
+from graphshare.ir.onnx import DTYPE_CODES, Dimensions, Tensor, dtype_name
+from graphshare.ir.walk import list_output_names, post_order
 from graphshare.onnx_ops.size_nodes import SizeNodes, make_row
 from graphshare.ops.kernel import Array
+from graphshare.text.names import TakenNames
 
 _SIZE = "int64"
 
@@ -73,7 +73,7 @@ class _Generalization:
     def __init__(self, variants: Sequence[Variant], symbols: Sequence[Symbol], owners: Mapping[str, str]) -> None:
         self.variants, self.symbols, self.owners = variants, symbols, owners
         self.first = variants[0].graph
-        self.constants = [{node.name: tensor for node, tensor in _list_constants(v.graph)} for v in variants]
+        self.constants = [{node.name: tensor for node, tensor in list_constants(v.graph)} for v in variants]
         self.scope = ValueScope()
         places = {symbol.name: symbol.places[0] for symbol in symbols}
         self.places: dict[str, tuple[str, int]] = dict(places)
@@ -300,24 +300,15 @@ class _ExportedSizes(SizeNodes):
     """Rows of sizes whose constants are initializers, ``added`` by name, after ``count`` nodes."""
 
     def __init__(self, scope: ValueScope, places: Mapping[str, tuple[str, int]], count: int) -> None:
-        super().__init__(scope, places, self._number)
+        super().__init__(places, TakenNames(separator="#").take, scope)
         self.added: dict[str, Node] = {}
-        self._count = count
-        self._taken: dict[str, int] = {}
+        self._count, self._names = count, TakenNames(separator="#")
 
     def add_constant(self, name: str, values: int | Sequence[int], dtype: str = "int64") -> str:
-        unique, number = name, 0
-        while unique in self.added:
-            number += 1
-            unique = f"{name}#{number}"
+        unique = self._names.take(name)
         node = make_initializer(unique, make_row(values, dtype), self._count + len(self.added))
         self.added[unique] = self.scope.define(node)
         return unique
-
-    def _number(self, name: str) -> str:
-        taken = self._taken.get(name, 0)
-        self._taken[name] = taken + 1
-        return f"{name}#{taken}" if taken else name
 
 
 def _describe(law: Law) -> int | str:
@@ -367,7 +358,7 @@ def _form(node: Node) -> tuple[object, ...]:
     return node.op, list_output_names(node), len(_input_names(node, EMPTY)), node.attrs.keys()
 
 
-def _list_constants(graph: Graph) -> Iterator[tuple[Node, Tensor]]:
+def list_constants(graph: Graph) -> Iterator[tuple[Node, Tensor]]:
     """Yield the initializers whose data is in the graph's own messages."""
     for node in graph.variables():
         stored = find_stored(node.details)

@@ -16,9 +16,8 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.export_onnx.opsets import IR_VERSIONS, list_versions
 from graphshare.export_onnx.writer import GraphWriter, UniqueNames
 from graphshare.formats.onnx.compose import declare_outputs, make_input, make_source
-from graphshare.formats.onnx.messages import Dimensions
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.onnx import Tensor
+from graphshare.ir.onnx import Dimensions, Tensor
 from graphshare.ir.walk import post_order
 from graphshare.ops.bodies import inner_operators, inner_variables
 from graphshare.ops.inference import Inference, infer
@@ -250,9 +249,9 @@ class _Work(GraphTranslation):
         keep_io: bool,
         is_open: bool,
     ) -> None:
-        names = UniqueNames()
+        names = UniqueNames(separator="#")
         super().__init__(part, inference, parameters, GraphWriter(opset, names, is_open=is_open), domain)
-        self.variables = {node: names.claim(node.name) for node in inference.nodes if node.is_variable}
+        self.variables = {node: names.take(node.name) for node in inference.nodes if node.is_variable}
         self.inputs: list[Node] = []
         self.widened = {(e.node, e.index) for e in part.heads if keep_io and self.value(e).dtype == "float16"}
         for node, name in self.variables.items():

@@ -17,32 +17,18 @@ from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.onnx import DTYPE_CODES, Attributes, Tensor
 from graphshare.ops.kernel import Array
 from graphshare.ops.translation import Value
+from graphshare.text.names import TakenNames
 
 # A lone surrogate, which UniqueNames keeps out of all final names.
 _PROVISIONAL = "\udfff"
 _INTEGERS = frozenset(code for dtype, code in DTYPE_CODES.items() if "int" in dtype)
 
 
-class UniqueNames:
-    """Names that are taken; a claimed name that is among them, or empty, gets ``#1``, ``#2``... at its end.
+class UniqueNames(TakenNames):
+    """Names of an ONNX graph: lone surrogates, which ONNX's UTF-8 has no bytes for, become ``\\udc80``."""
 
-    Lone surrogates, which ONNX's UTF-8 has no bytes for, become ``\\udc80``.
-    """
-
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
-        self._numbers: dict[str, int] = {}
-
-    def claim(self, name: str) -> str:
-        """Return ``name``, or the first numbered form of it that is free, and keep it for the caller."""
-        name = name.encode("utf-8", "backslashreplace").decode()
-        unique = name
-        while not unique or unique in self._taken:
-            # The last number of each name is kept, so that many equal names do not search from 1 each time.
-            number = self._numbers[name] = self._numbers.get(name, 0) + 1
-            unique = f"{name}#{number}"
-        self._taken.add(unique)
-        return unique
+    def take(self, name: str) -> str:
+        return super().take(name.encode("utf-8", "backslashreplace").decode())
 
 
 class _Pending(msgspec.Struct, frozen=True, eq=False):
@@ -80,7 +66,7 @@ class GraphWriter:
         self.opset, self.is_open = opset, is_open
         self.names = names
         # onnxruntime requires nodes, too, to have names of their own.
-        self.node_names = UniqueNames()
+        self.node_names = UniqueNames(separator="#")
         self.owners: dict[str, str] = {}  # the name of the MXNet node that an ONNX node is a part of
         self.scope = ValueScope()
         self.nodes: list[Node] = []
@@ -137,7 +123,7 @@ class GraphWriter:
         # A digest, so that the table does not keep a second copy of each constant.
         key = (blake2b(data, digest_size=16).digest(), dtype, array.shape)
         if key not in self._by_content:
-            self._by_content[key] = self.names.claim(f"{self._level.name}/constant")
+            self._by_content[key] = self.names.take(f"{self._level.name}/constant")
             self.add_initializer(self._by_content[key], Tensor(dtype, array.shape, data))
         return self._by_content[key]
 
@@ -155,7 +141,7 @@ class GraphWriter:
         """Return the body that ``build`` emits, given its inputs with their names; it returns the outputs."""
         name = self._level.name
         level = _Level(ValueScope(is_body=True), [], name)
-        values = [msgspec.structs.replace(x, name=self.names.claim(f"{name}/{x.name or 'input'}")) for x in inputs]
+        values = [msgspec.structs.replace(x, name=self.names.take(f"{name}/{x.name or 'input'}")) for x in inputs]
         level.nodes += [level.scope.define(make_input(x.name, x.dtype, x.shape)) for x in values]
         self._levels.append(level)
         try:
@@ -188,14 +174,14 @@ class GraphWriter:
         produced = {output for node in level.pending for output in node.outputs if output.startswith(_PROVISIONAL)}
         for result, name in zip(results, wanted, strict=False):
             if result in produced and result not in final:
-                final[result] = self.names.claim(name)
+                final[result] = self.names.take(name)
         for number, node in enumerate(level.pending):
             name = level.name if number == len(level.pending) - 1 else f"{level.name}/{node.op_type}"
             for output in node.outputs:
                 if output in produced and output not in final:
-                    final[output] = self.names.claim(f"{level.name}/{node.op_type}")
+                    final[output] = self.names.take(f"{level.name}/{node.op_type}")
             outputs = tuple([final.get(x, x) for x in node.outputs])
-            label = node.label or self.node_names.claim(name)
+            label = node.label or self.node_names.take(name)
             self.owners.setdefault(label, level.name)
             if level.outer is None:
                 operator = make_operator(node.op_type, outputs, node.attributes, label=label, domain=node.domain)

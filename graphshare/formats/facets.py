@@ -8,27 +8,73 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from graphshare.formats.params.records import Record
-from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.errors import Fault
+from graphshare.files.atomic import OutputTransaction
+from graphshare.formats.params.records import ParameterFile, Record
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node, Rewrite
+from graphshare.ir.onnx import Dimensions, Tensor
 from graphshare.ir.walk import Body
 
 if TYPE_CHECKING:  # start-up: few commands make terms
     from graphshare.ir.terms import Facts, NormalForm, Place, ReadContent, TermTable
 
 
-class StaticType(Protocol):
-    """The type of a value, shown as a text. The size of an axis is a number, a text that is its name, or None."""
+Dimension = int | str | None
+
+
+class TensorType(msgspec.Struct, frozen=True):
+    """A dtype (empty where none is stated) and a shape: None where even the rank is open, a text for a size with a name."""
+
+    dtype: str = ""
+    shape: tuple[Dimension, ...] | None = None
+
+    def __str__(self) -> str:
+        sizes = "" if self.shape is None else f" ({', '.join('?' if size is None else str(size) for size in self.shape)})"
+        return f"{self.dtype or 'any dtype'}{sizes}"
 
     @property
-    def parts(self) -> tuple[str | None, Any]:
-        """Return the dtype and the shape, each None where it is not known; of a sequence or map the whole type as a text."""
+    def parts(self) -> tuple[str | None, tuple[Dimension, ...] | None]:
+        """Return the dtype and the shape, each None where it is not known."""
+        return self.dtype or None, self.shape
 
-    def contradicts(self, other: Any) -> bool:
+    def contradicts(self, other: StaticType) -> bool:
+        """Return whether no tensor is of both types."""
+        if isinstance(other, NestedType):
+            return True
+        if self.dtype and other.dtype and self.dtype != other.dtype:
+            return True
+        if self.shape is None or other.shape is None:
+            return False
+        sizes = zip(self.shape, other.shape, strict=False)
+        unequal = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in sizes)
+        return len(self.shape) != len(other.shape) or unequal
+
+
+class NestedType(msgspec.Struct, frozen=True):
+    """A type of values that are not plain tensors: a sequence, an optional value, a map or a sparse tensor of ``inner``."""
+
+    kind: str
+    inner: StaticType
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.inner}"
+
+    @property
+    def parts(self) -> tuple[str, None]:
+        """Return the type as a text, and no shape."""
+        return str(self), None
+
+    def contradicts(self, other: StaticType) -> bool:
         """Return whether no value is of both types."""
+        return isinstance(other, TensorType) or self.kind != other.kind or self.inner.contradicts(other.inner)
+
+
+StaticType = TensorType | NestedType
+"""The type of a value."""
 
 
 class Integers(msgspec.Struct, frozen=True):
@@ -59,8 +105,12 @@ class Types:
         """Yield the variables, also some with a value, that the file declares to be inputs; none where it declares none."""
         return iter(())
 
-    def list_types(self, graph: Graph) -> Mapping[str, object]:
+    def list_types(self, graph: Graph) -> Mapping[str, StaticType]:
         """Return the types that the file states of inputs and outputs, by name."""
+        return {}
+
+    def list_input_types(self, graph: Graph) -> Mapping[str, StaticType]:
+        """Return the types that the file states of inputs, by name."""
         return {}
 
     def find_types(
@@ -79,6 +129,10 @@ class Types:
             RefusedError: a name of ``shapes`` is not that of an input, or the file states another shape of it; all are listed.
         """
         return {}
+
+    def list_untyped(self, graph: Graph, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Return the values without a stated or known type, where an input or output of the format needs one."""
+        return ()
 
     def list_untyped_outputs(self, graph: Graph) -> Sequence[str]:
         """Return the outputs without a stated or known type, where the format needs one."""
@@ -111,6 +165,21 @@ class Editing:
     def make_parameter(self, graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
         """Return a new variable for ``graph``, whose value a model's parameters have under its name."""
         return Node("", name, num_outputs=1)
+
+    def make_constant(self, graph: Graph, node: Node, value: Tensor) -> Node:
+        """Return what stands in ``graph`` for an operator that always has ``value``: an operator, or a new parameter."""
+        return self.make_parameter(graph, node.name, value.dtype, value.shape)
+
+    def state_type(self, node: Node, index: int, dtype: str, shape: Dimensions) -> Node:
+        """Return a node whose file states the type of an output."""
+        return node
+
+    def restate_shapes(self, node: Node, shapes: Mapping[int, Dimensions]) -> Node:
+        """Return a node whose file states other shapes, by the index of the output, where it states one.
+
+        A size of which nothing is known stays as it is unless it is a number.
+        """
+        return node
 
     def declare_output(self, graph: Graph, dtype: str, shape: tuple[int, ...]) -> Graph:
         """Return a graph whose file states the type of its only output."""
@@ -227,9 +296,80 @@ class Description:
         """Return the value of a small constant in a few characters; empty for any other node."""
         return ""
 
+    def measure_attributes(self, node: Node) -> Mapping[str, int]:
+        """Return the bytes of each attribute that is an array or a list, by name."""
+        return EMPTY
+
     def name_operand(self, node: Node, position: int) -> str:
         """Return the name of an input of an operator in a picture."""
         return f"input {position}"
+
+
+class OperatorSets(ABC):
+    """Versions of a set of operators, for models that are joined and have different ones."""
+
+    @abstractmethod
+    def find_used_version(self, graph: Graph) -> int | None:
+        """Return the version that a graph is written for; None where it uses no operator of the set."""
+
+    @abstractmethod
+    def raise_version(self, graph: Graph, version: int) -> Rewrite:
+        """Return a graph for a later version.
+
+        Raises:
+            RefusedError: it cannot be converted; all reasons are listed.
+        """
+
+
+class Content(msgspec.Struct, frozen=True):
+    """The SHA-256 and the number of the bytes of an array: equal for arrays of equal bytes."""
+
+    digest: str
+    size: int
+
+
+class StagedModel(msgspec.Struct, frozen=True, eq=False):
+    """A model that is written beside its ``target``, with ``size`` bytes; ``contents`` are its arrays in the pool.
+
+    ``kept`` counts the bytes of those that are large enough for a pool and are in the model. ``read`` returns the bytes of the
+    model as it can be computed now, and the folder of its weights.
+    """
+
+    target: str
+    size: int
+    contents: Sequence[Content]
+    kept: int
+    read: Callable[[], tuple[bytes, str]]
+
+
+class Pooling(ABC):
+    """Many models on one file of weights: equal arrays are there once."""
+
+    @abstractmethod
+    def find_faults(self, graph: Graph, parameters: ParameterFile | None) -> Sequence[Fault]:
+        """Return why weights in a pool are not those of a model. Raises InputError: files of weights are missing."""
+
+    @abstractmethod
+    def hash_arrays(self, graph: Graph, parameters: ParameterFile | None) -> Sequence[Content]:
+        """Return the content of each array that a pool takes. Raises InputError for one that cannot be read."""
+
+    @abstractmethod
+    def stage(
+        self, models: Sequence[tuple[Graph, ParameterFile | None, str]], path: str, stage: OutputTransaction
+    ) -> tuple[Sequence[StagedModel], int]:
+        """Write models beside their targets, and their weights into the file ``path``, whose size is returned.
+
+        Without a path the models get their weights into their own files. All are compared with their sources.
+
+        Raises:
+            InputError: a file cannot be read.
+            RefusedError: the file of weights is not one of a pool; a model would be too large.
+            SelfCheckError: a model does not read back as it was, or an array has other bytes.
+        """
+
+    @abstractmethod
+    def count_orphans(self, path: str) -> int:
+        """Return how many bytes of a file of weights no model beside it points into; 0 where this cannot be known."""
 
 
 class Layout(ABC):

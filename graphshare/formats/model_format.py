@@ -18,7 +18,7 @@ import msgspec
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.files.atomic import OutputTransaction
-from graphshare.formats.facets import Bodies, Description, Editing, Layout, Meaning, Switches, Types
+from graphshare.formats.facets import Bodies, Description, Editing, Layout, Meaning, OperatorSets, Pooling, Switches, Types
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_names import DEFAULT_FORMAT, FORMAT_NAMES, PACKED, FormatNames
 from graphshare.formats.params.records import ParameterFile
@@ -141,6 +141,16 @@ class ModelFormat(ABC):
     description: Description = Description()
     switches: Switches | None = None
     layout: Layout | None = None
+
+    @property
+    def operator_sets(self) -> OperatorSets | None:
+        """Return the facet of versions of operators."""
+        return None
+
+    @property
+    def pooling(self) -> Pooling | None:
+        """Return the facet of pools, of a format that ``shares_data``."""
+        return None
 
     @property
     def names(self) -> FormatNames:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
+from typing import Any
 
 from graphshare.errors import BUG, Fault, InputError, OutputError, SelfCheckError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.paths import STDOUT
 from graphshare.formats.model_file import HeldFile, ModelFile
-from graphshare.ir.compare import compare_images
-from graphshare.ir.graph import Graph
+from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import node_ids
 from graphshare.text.format import format_count
 
@@ -35,29 +35,50 @@ def stage_file(
         if not out.direct:  # else it is a pipe or a device, which cannot be read back
             with open(out.name, "rb") as file:
                 data = file.read()
-    refuse_differences(lambda: _find_differences(read(HeldFile(where, data)), graph), where=where)
+    refuse_differences(lambda: list_differences(read(HeldFile(where, data)), graph), where=where)
     return [data] if target == "-" else []
 
 
-def _find_differences(actual: Graph, graph: Graph) -> Iterator[Fault]:
-    """Yield the differences between ``graph`` and the graph that was read from its file, node by node in their order."""
+def list_differences(actual: Graph, graph: Graph, path: str = "$", *, inner_names: bool = False) -> Iterator[Fault]:
+    """Yield the differences between ``graph``, which is at ``path``, and the graph that was read from its file.
+
+    With ``inner_names`` the names of nodes in subgraphs count, which other formats may number anew.
+    """
     if len(actual.nodes) != len(graph.nodes):
-        yield Fault(f"holds {format_count(len(actual.nodes), 'node')} instead of {len(graph.nodes)}")
+        yield Fault(f"holds {format_count(len(actual.nodes), 'node')} instead of {len(graph.nodes)}", path=path)
         return
-    images = dict(zip(graph.nodes, actual.nodes, strict=True))
-    for node, image in images.items():
-        if node.name != image.name:
-            yield Fault(f"reads back with the name {image.name!r}", node=node.name)
-    for difference in compare_images(images):
-        yield Fault(f"does not read back as it was: {difference.what}", node=difference.left.name)
-    if _list_places(actual) != _list_places(graph):
-        yield Fault("does not read back with the outputs that it had")
+    ids, read_ids = node_ids(graph), node_ids(actual)
+    for i, (a, b) in enumerate(zip(actual.nodes, graph.nodes, strict=True)):
+        is_renamed = a.name != b.name and (inner_names or path == "$")
+        if is_renamed or _list_content(a, read_ids) != _list_content(b, ids) or len(a.subgraphs) != len(b.subgraphs):
+            yield Fault("does not read back as it was", path=f"{path}.nodes[{i}]", node=b.name)
+            continue
+        for k, (inner, expected) in enumerate(zip(a.subgraphs, b.subgraphs, strict=True)):
+            yield from list_differences(inner, expected, f"{path}.nodes[{i}].subgraphs[{k}]", inner_names=inner_names)
+    yield from list_changed_keys(actual.attrs, graph.attrs, f"{path}.attrs")
+    if [_place(e, read_ids) for e in actual.heads] != [_place(e, ids) for e in graph.heads]:
+        yield Fault("do not read back as they were", path=f"{path}.heads")
 
 
-def _list_places(graph: Graph) -> list[tuple[int, int]]:
-    """Return the number of the node and the index of each output of a graph."""
-    ids = node_ids(graph)
-    return [(ids[entry.node], entry.index) for entry in graph.heads]
+def list_changed_keys(actual: Mapping[str, Any], wanted: Mapping[str, Any], path: str) -> Iterator[Fault]:
+    """Yield the keys of one of two mappings alone, and those whose values differ."""
+    for key in {**wanted, **actual}:
+        if key not in wanted or key not in actual or wanted[key] != actual[key]:
+            yield Fault("does not read back as it was", path=f"{path}.{key}")
+
+
+def _list_content(node: Node, ids: dict[Node, int]) -> tuple[Any, ...]:
+    """Return everything of a node but its name that its file states, with nodes by their numbers.
+
+    A file may number values that are new, so the names of outputs are counted only.
+    """
+    details, inputs = node.details, [_place(entry, ids) for entry in node.inputs]
+    typed = (details.domain, len(details.outputs), dict(details.values), details.absent)
+    return node.op, dict(node.attrs), inputs, [ids[dep] for dep in node.control_deps], dict(node.extra), typed
+
+
+def _place(entry: Entry, ids: dict[Node, int]) -> tuple[int, int, int | None]:
+    return ids[entry.node], entry.index, entry.version
 
 
 def refuse_differences(find: Callable[[], Iterable[Fault]], *, where: str) -> None:

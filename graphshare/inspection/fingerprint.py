@@ -16,10 +16,10 @@ from graphshare.analysis.name_lists import list_implied_variables
 from graphshare.checkpoint.load import Model, as_checkpoint
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.model_format import Operation, find_format, require
-from graphshare.formats.onnx.tensors import dtype_code
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.onnx import dtype_code
 from graphshare.ir.terms import Facts, NormalForm, TermTable, shorten
 from graphshare.ir.walk import Body, format_cycle, list_bodies, list_operands, order_by_references
 

@@ -9,7 +9,6 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from math import prod
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,7 +17,8 @@ from graphshare.checkpoint.folder import ModelFiles, Sieve, find_models
 from graphshare.checkpoint.load import Names, StrPath, as_names, load
 from graphshare.checkpoint.parameters import notes_on
 from graphshare.errors import Fault, GraphshareError
-from graphshare.formats.model_format import Operation, find_format
+from graphshare.formats.facets import Content
+from graphshare.formats.model_format import find_format
 from graphshare.formats.params.format import read_index
 from graphshare.formats.params.records import ParameterFile
 from graphshare.inspection.graph import list_facts
@@ -26,9 +26,6 @@ from graphshare.progress import item_progress
 from graphshare.text.names import split_key
 from graphshare.text.summary import ShortRepr
 from graphshare.text.urls import redact
-
-if TYPE_CHECKING:
-    from graphshare.formats.onnx.pool import Content
 
 
 class ModelFacts(ShortRepr, msgspec.Struct, frozen=True):
@@ -142,8 +139,6 @@ def inspect_shared(folder: StrPath, *, exclude: Names = ()) -> SharedWeights:
 
 def find_shared(models: list[ModelFiles]) -> SharedWeights:
     """Return the arrays that models have in common, by their bytes; one model is in memory at a time."""
-    from graphshare.formats.onnx.pool import PoolMember, hash_members  # start-up: few inspections read weights
-
     users: dict[Content, dict[str, None]] = {}
     counts: Counter[Content] = Counter()
     left = []
@@ -151,15 +146,15 @@ def find_shared(models: list[ModelFiles]) -> SharedWeights:
         path = redact(files.graph)
         try:
             model = load(files.graph)
-            if not find_format(model.graph).supports(Operation.POOL):
+            pooling = find_format(model.graph).pooling
+            if pooling is None:
                 left.append(path)
                 continue
-            member = PoolMember(model.graph, model.parameter_file, "")
-            hash_members([member])
+            contents = pooling.hash_arrays(model.graph, model.parameter_file)
         except GraphshareError:
             left.append(path)
             continue
-        for content in member.contents.values():
+        for content in contents:
             users.setdefault(content, {})[path] = None
             counts[content] += 1
     sizes: dict[tuple[str, ...], list[int]] = {}

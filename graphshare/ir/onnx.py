@@ -27,6 +27,23 @@ DTYPE_CODES = {
     "bfloat16": 16,
 }
 """ONNX's numbers for dtypes (TensorProto.DataType)."""
+DTYPE_NAMES = {code: dtype for dtype, code in DTYPE_CODES.items()}
+OTHER_NAMES = {
+    8: "string", 14: "complex64", 15: "complex128", 17: "float8e4m3fn", 18: "float8e4m3fnuz", 19: "float8e5m2",
+    20: "float8e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4e2m1", 24: "float8e8m0", 25: "uint2", 26: "int2",
+}  # fmt: skip
+Dimensions = Sequence[int | str | None]
+"""Sizes; a text is one that the caller of a model chooses, by its name, None one of which nothing is known."""
+
+
+def dtype_code(name: str) -> int:
+    """Return ONNX's number of a dtype by its name; 0 for an unknown one."""
+    return DTYPE_CODES.get(name) or next((code for code, other in OTHER_NAMES.items() if other == name), 0)
+
+
+def dtype_name(code: int) -> str:
+    """Return the name of a dtype by ONNX's number."""
+    return DTYPE_NAMES.get(code) or OTHER_NAMES.get(code) or f"dtype {code}"
 
 
 class Tensor(msgspec.Struct, frozen=True, eq=False):

@@ -154,6 +154,11 @@ def list_operands(node: Node) -> list[Entry | None]:
     return [None if place in absent else next(entries) for place in range(count_inputs(node) + len(absent))]
 
 
+def list_output_names(node: Node) -> tuple[str, ...]:
+    """Return the names of a node's outputs; a variable is its own output."""
+    return node.details.outputs if node.op else (node.name,)
+
+
 def list_bodies(node: Node) -> dict[str, Body]:
     """Return the subgraphs of a node by the names of their attributes; by position in a format without such names.
 

@@ -98,4 +98,5 @@ def static_shape(types: Mapping[Place, StaticType], place: Place) -> tuple[int, 
     """Return the shape of a value where all of its sizes are known."""
     kind = types.get(place)
     shape = None if kind is None else kind.parts[1]
-    return tuple(shape) if shape is not None and all(isinstance(size, int) for size in shape) else None
+    sizes = tuple([size for size in shape or () if isinstance(size, int)])
+    return sizes if shape is not None and len(sizes) == len(shape) else None

@@ -29,10 +29,10 @@ from graphshare.formats.onnx.constants import (
 )
 from graphshare.formats.onnx.statements import key_of_call, list_functions
 from graphshare.formats.onnx.stored import find_stored, get_source
-from graphshare.formats.onnx.tensors import dtype_code, dtype_name
 from graphshare.formats.onnx.values import Content, StoredValue
 from graphshare.ir.affine import AffineStep, FindConstant
 from graphshare.ir.graph import EMPTY, Graph, Node
+from graphshare.ir.onnx import dtype_code, dtype_name
 from graphshare.ir.terms import Facts, NormalForm, Place, ReadContent, TermTable, shorten
 from graphshare.ir.walk import list_operands
 from graphshare.onnx_ops.computable import static_shape

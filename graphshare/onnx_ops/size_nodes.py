@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from graphshare.formats.onnx.compose import ValueScope, make_operator
-from graphshare.ir.graph import EMPTY, Node
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.onnx import Attributes, Tensor
 
 
@@ -15,9 +17,11 @@ class SizeNodes:
     ``places`` are values by the name of a size, each with the axis that has it; ``take`` returns a free name for another one.
     """
 
-    def __init__(self, scope: ValueScope, places: Mapping[str, tuple[str, int]], take: Callable[[str], str]) -> None:
+    def __init__(
+        self, places: Mapping[str, tuple[str, int]], take: Callable[[str], str], scope: ValueScope | None = None
+    ) -> None:
         self.nodes: list[Node] = []
-        self.scope, self._places, self._take = scope, places, take
+        self.scope, self._places, self._take = scope or ValueScope(), places, take
         self._sizes: dict[str, str] = {}
 
     def take_nodes(self) -> list[Node]:
@@ -54,6 +58,13 @@ class SizeNodes:
             axis = self.add_constant(f"{value}/axis of {name}", (place,))
             self._sizes[name] = self.emit("Gather", (shape, axis), f"{value}/{name}")
         return self._sizes[name]
+
+
+def take_shapes(graph: Graph, entries: Sequence[Entry]) -> Graph:
+    """Return the graph whose outputs are the shapes of ``entries``."""
+    nodes = (make_operator("Shape", (f"shape {number}",)) for number in range(len(entries)))
+    heads = (Entry(replace(node, inputs=(entry,))) for node, entry in zip(nodes, entries, strict=True))
+    return replace(graph, heads=tuple(heads))
 
 
 def make_row(values: int | Sequence[int], dtype: str = "int64") -> Tensor:

@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from graphshare.errors import Fault, RefusedError
+from graphshare.formats.facets import TensorType
 from graphshare.formats.onnx.compose import make_operator, take_outputs
-from graphshare.formats.onnx.stored import TakenNames, find_stored, list_output_names
-from graphshare.formats.onnx.types import TensorType, list_replaceable
+from graphshare.formats.onnx.stored import find_stored
+from graphshare.formats.onnx.types import list_replaceable
 from graphshare.formats.onnx.value_types import find_types
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.onnx import Tensor
 from graphshare.ir.rebuild import rebuild, relink_all
-from graphshare.ir.walk import consumers, topological
+from graphshare.ir.walk import consumers, list_output_names, topological
+from graphshare.text.names import TakenNames
 
 if TYPE_CHECKING:  # it imports numpy, which takes as long as the rest of the start
     from graphshare.formats.params.comparison import Array
@@ -130,9 +132,8 @@ def tie_reshaped(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
     taken = TakenNames(name for node in graph.nodes for name in list_output_names(node))
     added: dict[Node, tuple[Node, Node]] = {}
     for node, kept in pairs.items():
-        place, name = find_stored(node.details).place, taken.find_free(f"{node.name}_shape")
+        place, name = find_stored(node.details).place, taken.take(f"{node.name}_shape")
         assert place is not None
-        taken.add(name)
         content = struct.pack(f"<{len(place.shape)}q", *place.shape)
         sizes = make_operator("Constant", (name,), {"value": Tensor("int64", (len(place.shape),), content)})
         reshape = take_outputs(make_operator("Reshape", node.details.outputs), node)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import count
 
 from graphshare.analysis.name_lists import name_outputs, resolve_targets
 from graphshare.errors import Fault, RefusedError
@@ -11,6 +10,7 @@ from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import StoredNames, keep, rebuild, relink, rename_node
 from graphshare.ir.walk import topological
+from graphshare.text.names import TakenNames
 
 
 def extract(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] = ()) -> Rewrite:
@@ -106,14 +106,13 @@ def _free_names(
 ) -> dict[Node, tuple[str, StoredNames]]:
     """Return other names for nodes that stay for another output than the cut one, whose stored name the variable gets."""
     concerned = {node: None for node, index in cuts if node in needed and index < len(node.details.outputs)}
-    taken = {name for node in graph.nodes for name in (node.name, *node.details.outputs)} if concerned else set()
+    taken = TakenNames(name for node in graph.nodes if concerned for name in (node.name, *node.details.outputs))
     renames: dict[Node, tuple[str, StoredNames]] = {}
     for node in concerned:
         outputs = list(node.details.outputs)
         for index, name in enumerate(outputs):
             if cuts.get((node, index)) == name:
-                outputs[index] = next(free for i in count(1) if (free := f"{name}_{i}") not in taken)
-                taken.add(outputs[index])
+                outputs[index] = taken.take(name)
         name = outputs[node.details.outputs.index(node.name)] if node.name in node.details.outputs else node.name
         renames[node] = name, StoredNames(tuple(outputs), node.details.label)
     return renames

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.model_format import find_format
-from graphshare.formats.onnx.compose import restate_shapes
-from graphshare.formats.onnx.stored import list_output_names
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild_graph
+from graphshare.ir.walk import list_output_names
 
 Size = int | str | None
 
@@ -39,8 +38,11 @@ def fix_sizes(graph: Graph, inputs: Mapping[str, Sequence[Size]], sizes: Mapping
     names = [(node, list_output_names(node)) for node in graph.nodes if node.op]
     entries = [Entry(node, index) for node, row in names for index, name in enumerate(row) if name]
     shapes: dict[Node, dict[int, Sequence[Size]]] = {n: {0: fixed[n.name]} for n in graph.variables() if n.name in fixed}
-    for (node, index), kind in find_format(graph).types.find_types(graph, entries, shapes=known, independent=True).items():
+    format_ = find_format(graph)
+    for (node, index), kind in format_.types.find_types(graph, entries, shapes=known, independent=True).items():
         if (shape := kind.parts[1]) is not None:
             shapes.setdefault(node, {})[index] = fix(shape)
-    changed, images = rebuild_graph(graph, lambda node: restate_shapes(node, shapes[node]) if node in shapes else node)
+    changed, images = rebuild_graph(
+        graph, lambda node: format_.editing.restate_shapes(node, shapes[node]) if node in shapes else node
+    )
     return Rewrite(changed, (Branch("", graph, images),))

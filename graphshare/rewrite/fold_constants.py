@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from graphshare.formats.model_format import find_format
-from graphshare.formats.onnx.compose import make_operator, make_parameter, take_outputs
-from graphshare.formats.onnx.stored import list_output_names
-from graphshare.formats.onnx.tensors import is_weight
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
-from graphshare.ir.onnx import DTYPE_CODES, Tensor
+from graphshare.ir.onnx import Tensor
 from graphshare.ir.rebuild import rebuild, relink_all
-from graphshare.ir.walk import post_order, topological
+from graphshare.ir.walk import list_output_names, post_order, topological
 
 
 def find_constants(graph: Graph) -> list[Entry]:
@@ -31,15 +28,15 @@ def fold_constants(graph: Graph, values: Mapping[Node, Tensor]) -> tuple[Rewrite
     The values of those that are parameters are returned by name: their data is in the model's parameter file.
     """
     weights: dict[str, Tensor] = {}
+    editing = find_format(graph).editing
 
     def change(node: Node) -> Node:
         if node not in values:
             return node
-        value = values[node]
-        if is_weight(value.shape, DTYPE_CODES[value.dtype]):  # and so a parameter, even as a Constant
-            weights[node.details.outputs[0]] = value
-            return make_parameter(graph, node.details.outputs[0], value.dtype, value.shape)
-        return take_outputs(make_operator("Constant", node.details.outputs, {"value": value}, label=node.details.label), node)
+        image = editing.make_constant(graph, node, values[node])
+        if not image.op:
+            weights[image.name] = values[node]
+        return image
 
     images = rebuild(topological(graph), change)
     heads = relink_all(graph.heads, images)

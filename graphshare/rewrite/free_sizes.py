@@ -11,14 +11,13 @@ from graphshare.analysis.batch_axis import Coupling, follow
 from graphshare.analysis.free_sizes import BATCH, Symbol, join_places
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.formats.model_format import find_format
-from graphshare.formats.onnx.compose import ValueScope, restate_shapes
-from graphshare.formats.onnx.stored import TakenNames, get_source, list_output_names
-from graphshare.formats.onnx.types import input_types, output_types
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.onnx import Tensor
 from graphshare.ir.rebuild import rebuild, relink_all
-from graphshare.ir.walk import list_operands, topological
+from graphshare.ir.walk import list_operands, list_output_names, topological
 from graphshare.onnx_ops.axis_rules import SIZE_OPERANDS, find_axes
+from graphshare.onnx_ops.computable import static_shape
+from graphshare.onnx_ops.fixed_constants import FixedConstants
 from graphshare.onnx_ops.free_axes import (
     Axes,
     Axis,
@@ -35,7 +34,7 @@ from graphshare.onnx_ops.free_axes import (
 from graphshare.onnx_ops.integer_inputs import read_numbers
 from graphshare.onnx_ops.size_nodes import SizeNodes
 from graphshare.ops.batch_axis import UNKNOWN
-from graphshare.rewrite.fixed_constants import FixedConstants
+from graphshare.text.names import TakenNames
 
 _ASSUMED = 224  # what a size is taken to be that the file leaves open already
 _MANY = 64  # integers of a value that is evaluated are fewer
@@ -121,9 +120,12 @@ def find_batch_places(inputs: Shapes, axes: Mapping[str, int]) -> list[tuple[str
 
 def list_shapes(graph: Graph) -> list[Mapping[str, tuple[int | str | None, ...] | None]]:
     """Return the stated shapes of inputs without a value, and of outputs, by name; None where no rank is stated."""
+    types = find_format(graph).types
     held = {node.name for node in graph.variables() if node.details.holds_value}
-    inputs = {name: kind for name, kind in input_types(graph).items() if name not in held}
-    return [{name: kind.shape for name, kind in types.items()} for types in (inputs, output_types(graph))]
+    inputs = {name: kind for name, kind in types.list_input_types(graph).items() if name not in held}
+    known, heads = types.list_types(graph), [list_output_names(head.node)[head.index] for head in graph.heads]
+    outputs = {name: known[name] for name in heads if name in known}
+    return [{name: kind.parts[1] for name, kind in row.items()} for row in (inputs, outputs)]
 
 
 class _Freeing:
@@ -154,8 +156,6 @@ class _Freeing:
             if any(entry.node in self.fed for entry in node.inputs):
                 self.fed.add(node)
         self.table = SizeTable(numbers, self.batches, numbers.keys() - self.names)
-        self.shapes: dict[Place, Sequence[int]] = {}
-        self.dtypes: dict[Place, str] = {}
         self.axes: dict[Place, Axes] = {}
         self.rows: dict[Place, Axes] = {}
         self.constants: dict[Place, Sequence[int]] = {}
@@ -170,10 +170,10 @@ class _Freeing:
         opened = {name: shape for name, shape in shapes.items() if shape != list(inputs[name])}
         # What the file states of inner values is not believed: a wrong shape would free a wrong axis.
         types = find_format(self.graph).types.find_types(self.graph, entries, shapes=opened, independent=True)
-        for place, (dtype, shape) in ((place, kind.parts) for place, kind in types.items()):
-            self.dtypes[place] = dtype or ""
-            if shape is not None and all(isinstance(size, int) for size in shape):
-                self.shapes[place] = shape
+        self.dtypes = {place: kind.parts[0] or "" for place, kind in types.items()}
+        self.shapes: dict[Place, Sequence[int]] = {
+            place: shape for place in types if (shape := static_shape(types, place)) is not None
+        }
         unknown = [entry for entry in entries if entry.node.op and (entry.node, entry.index) not in self.shapes]
         if unknown:
             self.shapes.update(measure(unknown, shapes))
@@ -240,7 +240,7 @@ class _Freeing:
         shapes = [self.shapes.get((node, index)) for index in range(len(list_output_names(node)))]
         call = Call(
             node,
-            get_source(self.graph).opsets.get("", 1),
+            find_format(self.graph).operator_set(self.graph) or 1,
             self.table,
             [None if place is None else self._find_axes(place) for place in places],
             [place in self.axes for place in places],
@@ -300,7 +300,7 @@ class _Freeing:
     def _rebuild(self) -> tuple[Graph, dict[Node, Node]]:
         """Return the graph with all edits, and the images of its nodes; a constant that an edit replaced is gone."""
         taken = TakenNames(name for node in self.nodes for name in (node.name, node.details.label, *list_output_names(node)))
-        computed = SizeNodes(ValueScope(), self.origins, taken.take)
+        computed = SizeNodes(self.origins, taken.take)
         images: dict[Node, Node] = {}
         nodes: list[Node] = []
         unread = self._list_unread()
@@ -341,7 +341,7 @@ class _Freeing:
                 named = [axis[0] if len(axis) == 1 and axis[0] in self.names else None for axis in axes]
                 pairs = zip(axes, named, strict=True)
                 shapes[index] = [name if is_free(axis) else self.table.count(axis) for axis, name in pairs]
-        return restate_shapes(node, shapes) if shapes else node
+        return find_format(self.graph).editing.restate_shapes(node, shapes) if shapes else node
 
 
 def _add_edit(computed: SizeNodes, node: Node, entry: Entry, edit: Edit) -> str:

@@ -25,7 +25,7 @@ from graphshare.rewrite.rules.model import Ruleset
 from graphshare.rewrite.rules.plan import Plan, plan_sharing
 from graphshare.rewrite.tie import Sharing, Tied, Ties, assign_sharing_roles, tie
 from graphshare.text.format import format_dims
-from graphshare.text.names import split_key
+from graphshare.text.names import TakenNames, split_key
 
 _HINTS = ("lr_mult", "wd_mult", "init")
 _NUMBER = re.compile(r"-?\d+")
@@ -344,17 +344,8 @@ def plan_doctor(
 
 
 def _number_names(graph: Graph, repeated: Mapping[str, Sequence[Node]]) -> dict[Node, str]:
-    taken = {node.name for node in graph.nodes}
-    names: dict[Node, str] = {}
-    for name, nodes in repeated.items():
-        number = 0
-        for node in nodes[1:]:
-            number += 1
-            while f"{name}_{number}" in taken:
-                number += 1
-            names[node] = f"{name}_{number}"
-            taken.add(names[node])
-    return names
+    taken = TakenNames(node.name for node in graph.nodes)
+    return {node: taken.take(name) for name, nodes in repeated.items() for node in nodes[1:]}
 
 
 def _report_separate(names: Mapping[Node, str], roles: Mapping[Node, Role]) -> Ties:

@@ -21,7 +21,7 @@ from graphshare.ir.rebuild import rebuild, relink, relink_all, rename_node
 from graphshare.ir.walk import consumers, topological
 from graphshare.ops.registry import name_inputs
 from graphshare.text.format import format_names
-from graphshare.text.names import did_you_mean
+from graphshare.text.names import TakenNames, did_you_mean
 from graphshare.text.summary import ShortRepr
 
 _LEAST_ATTRIBUTES = 128  # bytes of an operator's attributes that may hold weights
@@ -190,7 +190,7 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
         for slot, entry in enumerate(node.inputs):
             if entry.node in users:
                 users[entry.node].setdefault(node, slot)
-    taken = {node.name for node in graph.nodes} | {slots.name for slots in list_implied_variables(graph)}
+    taken = TakenNames([*(node.name for node in graph.nodes), *(slots.name for slots in list_implied_variables(graph))])
     copies: dict[Node, dict[Node, Node]] = {}
     for variable, slots in users.items():
         # The first user keeps the variable itself.
@@ -210,15 +210,10 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
     return Rewrite(result, tuple(branches))
 
 
-def _copy_for(variable: Node, user: Node, slot: int, taken: set[str]) -> Node:
+def _copy_for(variable: Node, user: Node, slot: int, taken: TakenNames) -> Node:
     formals = name_inputs(user)
     name = name_implied(user.name, formals[slot]) if formals and user.name and slot < len(formals) else ""
-    number = 0
-    while not name or name in taken:
-        number += 1
-        name = f"{variable.name}_{number}"
-    taken.add(name)
-    return rename_node(variable, name)
+    return rename_node(variable, taken.take(name if taken.find_free(name) == name else variable.name))
 
 
 def _enter_copy(entry: Entry, copy: Node | None) -> Entry | None:
@@ -228,12 +223,12 @@ def _enter_copy(entry: Entry, copy: Node | None) -> Entry | None:
 
 def note_copied_attributes(graph: Graph) -> list[str]:
     """Return notes on weights in attributes, such as those of ai.onnx.ml, that several operators have, each for itself."""
-    from graphshare.formats.onnx.values import StoredValue  # start-up: an MXNet graph has none
-
+    description = find_format(graph).description
     alike: dict[object, list[Node]] = {}
     for node in graph.nodes:
-        values = [(name, each) for name, each in node.details.values.items() if isinstance(each, StoredValue)]
-        if node.op and sum(each.span.size for _, each in values) >= _LEAST_ATTRIBUTES:
-            alike.setdefault((node.details.domain, node.op, frozenset(values)), []).append(node)
+        sizes = description.measure_attributes(node)
+        if node.op and sum(sizes.values()) >= _LEAST_ATTRIBUTES:
+            values = frozenset((name, node.details.values[name]) for name in sizes)
+            alike.setdefault((node.details.domain, node.op, values), []).append(node)
     groups = [(nodes[0].op, format_names(output_name(Entry(n)) for n in nodes)) for nodes in alike.values() if len(nodes) > 1]
     return [f"weights in attributes are copied, not shared: {op} of {names} are equal" for op, names in groups]

@@ -58,6 +58,34 @@ def unique_names(names: Sequence[str]) -> list[str]:
     return unique
 
 
+class TakenNames:
+    """Names that are taken, and free ones derived from them: with ``separator`` and a number at the end. None is empty."""
+
+    def __init__(self, names: Iterable[str] = (), *, separator: str = "_") -> None:
+        self._names, self._separator = set(names), separator
+        self._numbers: dict[str, int] = {}
+
+    def add(self, name: str) -> None:
+        """Take a name."""
+        self._names.add(name)
+
+    def take(self, name: str) -> str:
+        """Take ``name``, or where that is taken the first free one of ``name_1``, ``name_2`` and so on, and return it."""
+        free = self.find_free(name)
+        self.add(free)
+        return free
+
+    def find_free(self, name: str) -> str:
+        """Return ``name``, or where that is taken the first free one of ``name_1``, ``name_2`` and so on."""
+        number = self._numbers.get(name, 0)  # all below are taken
+        free = f"{name}{self._separator}{number}" if number else name
+        while not free or free in self._names:
+            number += 1
+            free = f"{name}{self._separator}{number}"
+        self._numbers[name] = number
+        return free
+
+
 def find_numbered(name: str, named: Mapping[str, Sequence[T]]) -> T | None:
     """Return the thing that ``NAME#1`` means, the second of several things named ``NAME``; ``NAME#0`` is the first.
 

@@ -16,9 +16,9 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import DisprovedError, Fault, GraphshareError, InputError, RefusedError
 from graphshare.execute.backends.backend import Computation, DrawOptions, open_computation
 from graphshare.execute.prepare.declared_inputs import list_declared
-from graphshare.formats.onnx.compose import make_operator
 from graphshare.ir.graph import Entry, Node
 from graphshare.onnx_ops.free_axes import list_names, multiply_numbers
+from graphshare.onnx_ops.size_nodes import take_shapes
 from graphshare.ops.kernel import Array
 from graphshare.resources import is_chosen_limit
 from graphshare.rewrite.free_sizes import FreedGraph
@@ -113,13 +113,8 @@ def measure_shapes(
     model: Checkpoint, entries: Sequence[Entry], shapes: Mapping[str, Sequence[int]]
 ) -> dict[tuple[Node, int], Sequence[int]]:
     """Return the shapes that values have in onnxruntime for ``shapes`` of inputs; none where it does not compute them."""
-    measured = [
-        msgspec.structs.replace(make_operator("Shape", (f"shape {number}",)), inputs=(entry,))
-        for number, entry in enumerate(entries)
-    ]
     try:
-        graph = msgspec.structs.replace(model.graph, heads=tuple(Entry(node) for node in measured))
-        computation = open_computation(graph, model.parameter_file, model.where)
+        computation = open_computation(take_shapes(model.graph, entries), model.parameter_file, model.where)
         needed = {node: tuple(shapes[node.name]) for node in computation.graph.variables() if node.name in shapes}
         rows = computation.run(computation.draw(shapes=needed).values).outputs
     except GraphshareError as error:

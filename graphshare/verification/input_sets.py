@@ -41,7 +41,7 @@ def read_recorded(folder: str, graph: Graph) -> dict[str, Any]:
     types = find_format(graph).types.find_types(graph, heads)
     names = unique_names([output_name(head) for head in heads])
     stated = [types[head.node, head.index].parts if (head.node, head.index) in types else _UNKNOWN for head in heads]
-    outputs = dict(zip(names, stated, strict=True))
+    outputs: Declared = dict(zip(names, stated, strict=True))
     reader = _SetReader(graph, outputs)
     sets = reader.read_folder(folder) if is_folder(folder) else []
     if len(sets) > 1:

@@ -11,9 +11,8 @@ import numpy as np
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import GraphshareError
 from graphshare.execute.backends.backend import open_computation
-from graphshare.formats.onnx.messages import Dimensions
 from graphshare.ir.graph import Entry, Node
-from graphshare.ir.onnx import DTYPE_CODES, Tensor
+from graphshare.ir.onnx import DTYPE_CODES, Dimensions, Tensor
 from graphshare.ir.terms import Place
 from graphshare.resources import is_chosen_limit
 

@@ -1,4 +1,4 @@
-"""ONNX's checker, which is optional: only this module, for exports, and ``formats.onnx.inference`` import onnx."""
+"""ONNX's checker, which is optional: only this module, for exports, and the inference of types import onnx."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ bit in onnxruntime.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from graphshare.analysis.branches import HeadPairs, find_prefixes, pair_by_prefix
@@ -19,12 +19,11 @@ from graphshare.execute.prepare.declared_inputs import draw_as
 from graphshare.execute.prepare.prepare import Prepared, prepare
 from graphshare.execute.prepare.shape_report import StaticPart
 from graphshare.execute.prepare.variable_values import convert_feed
-from graphshare.formats.onnx.staging import ModelBytes
-from graphshare.formats.onnx.stored import list_output_names
-from graphshare.formats.onnx.types import input_types
+from graphshare.formats.model_format import find_format
 from graphshare.formats.params.lookup import RecordsByName, compare_parameters
 from graphshare.ir.compare import Pairing, compare_structure
 from graphshare.ir.graph import Graph, Node
+from graphshare.ir.walk import list_output_names
 from graphshare.ops.kernel import Array
 from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.text.format import format_count, format_names
@@ -119,14 +118,16 @@ def _list_differing(branch: BranchReport) -> list[str]:
 def prove_export(
     source: Checkpoint,
     parts: Sequence[tuple[StaticPart, Names]],
-    staged: ModelBytes,
+    graph: Graph,
+    encode: Callable[[Graph], tuple[bytes, str]],
     feeds: Mapping[str, Array],
     as_input: Collection[str],
     seed: int,
     tolerance: Tolerance,
 ) -> ExportReport:
-    """Run the staged model in onnxruntime and the graph in the executor, on equal inputs, and compare every output.
+    """Run a translated ``graph`` in onnxruntime and its source in the executor, on equal inputs, and compare every output.
 
+    ``encode`` returns the file of the graph, or of one with other outputs, and the folder of its external data.
     ``parts`` have the shapes to run at, and the model's names of variables and outputs; ``feeds`` have the sizes of the first.
     Inputs that are not fed are drawn with ``seed``; labels and states are zeros. The branches of a siamese network are compared
     where all outputs are right. Where an output differs the first inner value that does is looked for.
@@ -138,14 +139,14 @@ def prove_export(
     rounds: list[Values] = []
     by_inputs: dict[str, None] = {}
     branches: tuple[BranchReport, ...] = ()
-    data = staged.read()
+    whole = encode(graph)
     operators = {node.name for node in parts[0][0].part.nodes if not node.is_variable}
-    check_model(data, operators, staged.folder if staged.has_external else "")
+    check_model(whole[0], operators, whole[1])
 
-    def encode(graph: Graph) -> tuple[bytes, str]:
-        return data if graph.heads == staged.graph.heads else staged.read(graph), staged.folder
+    def encode_part(part: Graph) -> tuple[bytes, str]:
+        return whole if part.heads == graph.heads else encode(part)
 
-    model = open_computation(staged.graph, None, encode=encode, own=True, whole=True)
+    model = open_computation(graph, None, encode=encode_part, own=True, whole=True)
     for static, names in parts:
         part = _StagedPart(model, static, names)
         # Feeds have the sizes of the first part, so at others all inputs are drawn.
@@ -189,7 +190,7 @@ def _prepare(
     for node in ready.values:
         stated = part.stated.get(part.names.get((node, 0), ""))
         if stated is not None and node.name not in feeds:
-            ready.values[node] = draw_as(ready.values[node], stated.dtype)
+            ready.values[node] = draw_as(ready.values[node], stated.parts[0] or "")
     return ready
 
 
@@ -205,14 +206,16 @@ class _StagedPart:
 
     def __init__(self, model: Computation, static: StaticPart, names: Names) -> None:
         self.model, self.static, self.names = model, static, names
-        self.stated = input_types(model.graph)
+        self.stated = find_format(model.graph).types.list_input_types(model.graph)
         self.places = {name: place for place, name in names.items() if not place[0].is_variable}
         self._variables = {node.name: node for node in model.graph.variables()}
 
     def open(self, values: Mapping[Node, Array]) -> _StagedRunner:
         """Return a run of the model on values of the graph's inputs, in the dtypes that it states."""
         by_name = {self.names[node, 0]: value for node, value in values.items()}
-        own = {self._variables[name]: x.astype(self.stated[name].dtype) for name, x in by_name.items() if name in self.stated}
+        own = {
+            self._variables[name]: x.astype(self.stated[name].parts[0]) for name, x in by_name.items() if name in self.stated
+        }
         return _StagedRunner(self, own)
 
 

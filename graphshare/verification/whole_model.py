@@ -29,8 +29,8 @@ ModelContent = Callable[[], tuple[bytes | Iterable[bytes | memoryview], str]]
 """Returns the bytes of a model and the directory of its external data."""
 
 
-def compare_bits(model: Checkpoint, read: ModelContent, where: str) -> str:
-    """Compare the outputs of a model with those of its copy at ``where``, whose bytes ``read`` gives, on drawn inputs.
+def compare_bits(model: Checkpoint, copy: Checkpoint, where: str, read: ModelContent | None = None) -> str:
+    """Compare the outputs of a model with those of its copy at ``where``, whose bytes ``read`` may give, on drawn inputs.
 
     Returns what was compared, or why nothing could be, in words.
 
@@ -47,8 +47,9 @@ def compare_bits(model: Checkpoint, read: ModelContent, where: str) -> str:
         return f"not computed: {_explain_failure(error, model)}"
     hint = "nothing was written; please report it"
     try:
-        copy = open_computation(model.graph, model.parameter_file, model.where, encode=lambda graph: read(), whole=True)
-        values = copy.run(drawn.values).outputs
+        encode = None if read is None else lambda graph: read()
+        part = open_computation(copy.graph, copy.parameter_file, model.where, encode=encode, whole=True)
+        values = part.run(drawn.values).outputs
     except GraphshareError as error:
         _refuse_changed(model)
         message = f"cannot be computed as its source can: {error.faults[0].message}"

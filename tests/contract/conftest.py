@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphshare.formats.model_names import FORMAT_NAMES, FormatNames
-
-NAMES = FormatNames("tests.contract.toy_format", ".toy", ".toy", ".npz")
+from graphshare.formats.model_names import FORMAT_NAMES
+from tests.contract.registry import NAMES, prepare_worker
 
 
 def write_model(stem: Path, *prefixes: str, weight: float = 0.5) -> None:
@@ -37,6 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
     ordered: Mapping[str, object] = {**others, "toy": NAMES} if request.param == "last" else {"toy": NAMES, **others}
     FORMAT_NAMES.clear()
     FORMAT_NAMES.update(ordered)  # type: ignore[arg-type]
+    monkeypatch.setattr("graphshare.cli.fleet.prepare_worker", prepare_worker)
     monkeypatch.chdir(tmp_path)
     write_model(tmp_path / "a", "")
     write_model(tmp_path / "same", "")

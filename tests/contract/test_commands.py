@@ -11,7 +11,7 @@ import pytest
 
 from graphshare.cli import main
 from graphshare.cli.main import COMMANDS
-from graphshare.formats.facets import Description, Types
+from graphshare.formats.facets import Description, StaticType, TensorType, Types
 from graphshare.formats.model_format import iter_formats
 from graphshare.ir.graph import Graph, Node
 from tests.contract.toy_format import ToyFormat
@@ -36,6 +36,8 @@ WORKS = [
     ("group a second -o g", "second-x", ["g.npz", "g.toy"]),
     ("group a second --connect act=second-x -o g", "connected", ["g.npz", "g.toy"]),
     ("split a --at fc -o parts/", "fc_output", None),
+    ("foreach *.toy -- inspect {}", "5 models: 5 done", []),
+    ("foreach a.toy second.toy -o out -- duplicate {} --prefix b-", "2 models: 2 done", ["out"]),
     ("params list a", "w", []),
     ("params diff a same", "1 equal", []),
     ("params stats a", "0.5", []),
@@ -63,6 +65,7 @@ REFUSED = [
     ("extract a --target fc --type fc=float32[n,3] -o e", "--type", _ONNX),
     ("inspect a --fingerprint", "a fingerprint", _BOTH),
     ("check a", "", ""),
+    ("foreach twins.toy -- verify {}", "a run", _BOTH),
 ]
 """A command line, what is refused, and the formats that it is for."""
 
@@ -98,7 +101,7 @@ def test_a_facet_that_is_absent_is_refused_in_one_wording(
 
 def test_every_command_is_tried() -> None:
     tried = {line.split()[0] for line, *_ in (*WORKS, *REFUSED)}
-    assert set(COMMANDS) - tried == {"completion", "rules", "foreach"}  # which read no model, or in processes of their own
+    assert set(COMMANDS) - tried == {"completion", "rules"}  # which read no model
 
 
 def test_a_difference_is_found(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -167,8 +170,8 @@ class _StatedTypes(Types):
 
     are_stated = True
 
-    def list_types(self, graph: Graph) -> Mapping[str, object]:
-        return {node.name: "float64 ?x?" for node in graph.variables()}
+    def list_types(self, graph: Graph) -> Mapping[str, StaticType]:
+        return {node.name: TensorType("float64", (None, None)) for node in graph.variables()}
 
 
 class _Words(Description):
@@ -183,7 +186,7 @@ def test_a_facet_is_asked_where_it_is_there(
 ) -> None:
     assert "float64" not in run("inspect a", capfd)[1]
     monkeypatch.setattr(ToyFormat, "types", _StatedTypes())
-    assert "x float64 ?x?" in run("inspect a", capfd)[1]
+    assert "x float64 (?, ?)" in run("inspect a", capfd)[1]
     monkeypatch.setattr(ToyFormat, "description", _Words())
     assert run("draw a -o a.dot", capfd)[0] == 0
     assert "units 3" in (folder / "a.dot").read_text()

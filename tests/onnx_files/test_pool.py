@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from onnx import ModelProto, TensorProto, numpy_helper
 import graphshare as gs
 from graphshare.errors import Fault
 from graphshare.files.atomic import OutputTransaction
+from graphshare.files.byte_source import hash_pieces
 from graphshare.files.leftovers import temporary_path
 from graphshare.formats.onnx import pool as pooling
 from graphshare.formats.params.arrays import have_equal_bytes
@@ -294,24 +295,22 @@ def test_a_pool_that_was_harmed_is_named(kind: str, pair: list[Path], tmp_path: 
 
 
 class Counting:
-    """SHA-256 that counts the bytes that it is given."""
+    """Counts the bytes that are hashed."""
 
     size = 0
 
-    def __init__(self) -> None:
-        self._digest = hashlib.sha256()
-        self.hexdigest = self._digest.hexdigest
-
-    def update(self, piece: bytes) -> None:
-        type(self).size += len(piece)
-        self._digest.update(piece)
-
 
 @pytest.fixture
-def counting(monkeypatch: pytest.MonkeyPatch) -> type[Counting]:
-    monkeypatch.setattr(Counting, "size", 0)
-    monkeypatch.setattr(pooling, "sha256", Counting)
-    return Counting
+def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
+    count = Counting()
+
+    def hash_counted(pieces: Iterable[bytes | memoryview]) -> str:
+        data = b"".join(pieces)
+        count.size += len(data)
+        return hash_pieces([data])
+
+    monkeypatch.setattr(pooling, "hash_pieces", hash_counted)
+    return count
 
 
 REPEATED = 300
@@ -333,9 +332,7 @@ def share_a_range(folder: Path, lines: int, *, spelled: bool = False) -> Path:
 
 
 @pytest.mark.parametrize("spelled", [False, True])
-def test_what_is_stated_of_a_range_again_and_again_is_read_once(
-    spelled: bool, tmp_path: Path, counting: type[Counting]
-) -> None:
+def test_what_is_stated_of_a_range_again_and_again_is_read_once(spelled: bool, tmp_path: Path, counting: Counting) -> None:
     path = share_a_range(tmp_path, REPEATED, spelled=spelled)
     assert [finding.code for finding in gs.check([path]).findings if finding.code == "GS607"] == []
     assert counting.size == A.nbytes
@@ -345,7 +342,7 @@ def test_what_is_stated_of_a_range_again_and_again_is_read_once(
 
 
 def test_a_range_of_many_arrays_is_hashed_and_compared_once(
-    tmp_path: Path, counting: type[Counting], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, counting: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared = []
 
@@ -458,13 +455,13 @@ def test_a_link_is_not_written_through(pair: list[Path], tmp_path: Path) -> None
 def test_another_result_of_the_runtime_writes_nothing(
     pair: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = pooling.StagedMember.read
+    read = pooling._read_staged
 
-    def read_other(self: Any) -> tuple[bytes, str]:
-        content, folder = read(self)
+    def read_other(*staged: Any) -> tuple[bytes, str]:
+        content, folder = read(*staged)
         return content.replace(b"MatMul", b"MatSub").replace(b"MatSub", b"MatMul", 1), folder
 
-    monkeypatch.setattr(pooling.StagedMember, "read", read_other)
+    monkeypatch.setattr(pooling, "_read_staged", read_other)
     with pytest.raises(gs.DisprovedError, match="cannot be computed as its source can"):
         gs.pool(pair, tmp_path / "out")
     assert files_in(tmp_path / "out") == []
@@ -474,7 +471,7 @@ def test_other_bits_are_found(pair: list[Path], tmp_path: Path, monkeypatch: pyt
     """One model is computed in place of the other."""
     write(tmp_path / "b.onnx", dense(A, np.nextafter(B, 9)))
     wrong = (tmp_path / "b.onnx").read_bytes()
-    monkeypatch.setattr(pooling.StagedMember, "read", lambda self: (wrong, str(tmp_path)))
+    monkeypatch.setattr(pooling, "_read_staged", lambda *staged: (wrong, str(tmp_path)))
     with pytest.raises(gs.DisprovedError, match="different bits from its source"):
         gs.pool(pair[:1], tmp_path / "out")
     assert files_in(tmp_path / "out") == []
@@ -482,7 +479,7 @@ def test_other_bits_are_found(pair: list[Path], tmp_path: Path, monkeypatch: pyt
 
 def test_other_bytes_are_found(pair: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two arrays that are taken for one, as after a collision of digests."""
-    monkeypatch.setattr(pooling, "_hash", lambda pieces: str(sum(map(len, pieces))))
+    monkeypatch.setattr(pooling, "hash_pieces", lambda pieces: str(sum(map(len, pieces))))
     with pytest.raises(gs.SelfCheckError, match=r"differs from its source in weights\.data"):
         gs.pool(pair, tmp_path / "out", verify=False)
     assert files_in(tmp_path / "out") == []

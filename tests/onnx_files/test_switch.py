@@ -16,8 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import graphshare as gs
 from graphshare.errors import RefusedError, UsageError
+from graphshare.formats.facets import NestedType, TensorType
 from graphshare.formats.onnx.compose import find_switch_version
-from graphshare.formats.onnx.types import NestedType, TensorType
 from tests.onnx_files import made, odd
 from tests.onnx_files.running import Session, Unrunnable, are_same, run_somehow
 from tests.surroundings import ROOT

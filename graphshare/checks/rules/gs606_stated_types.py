@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, relu, value
 from graphshare.errors import RefusedError
-
-if TYPE_CHECKING:  # start-up: symbol files need no other format
-    from graphshare.formats.onnx.value_types import ValueType
+from graphshare.formats.facets import StaticType
 
 
 @check_rule(
@@ -34,7 +30,7 @@ def find(context: CheckContext) -> Violations:
             yield Violation(error.faults[0].message, ("graph",), hint=error.faults[0].hint)
             inferred = {}
         for i, node in enumerate(graph.nodes):
-            known: dict[str, tuple[str, ValueType]] = {}
+            known: dict[str, tuple[str, StaticType]] = {}
             for where, name, stated in list_stated_types(node, inferred):
                 first, other = known.setdefault(name, (where, stated))
                 if stated.contradicts(other):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from graphshare.errors import Fault, InputError, UsageError, install_command
 from graphshare.execute.backends.session import Session
-from graphshare.formats.onnx.tensors import dtype_code
 from graphshare.formats.params.narrow_dtypes import NARROW, read_raw
+from graphshare.ir.onnx import dtype_code
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, SessionOptions

@@ -17,7 +17,7 @@ from graphshare.execute.backends.paddle_session import EXTRA, ConfinedPredictor,
 from graphshare.execute.backends.session import Session
 from graphshare.execute.backends.session_computation import SessionComputation
 from graphshare.execute.engines.executor import Executor
-from graphshare.formats.onnx.types import TensorType
+from graphshare.formats.facets import TensorType
 from graphshare.formats.paddle.edit import settle_outputs
 from graphshare.formats.paddle.types import find_type
 from graphshare.formats.paddle.write import encode_program

@@ -53,7 +53,7 @@ def infer_by_format(
     """
     entries = [entry for node in nodes for entry in visible_outputs(node)]
     types = find_format(part).types.find_types(part, entries, shapes=shapes, independent=independent)
-    known = {
+    known: dict[Node, list[tuple[str | None, Any]]] = {  # a size may be a name
         node: [types[node, i].parts if (node, i) in types else (None, None) for i in range(node.num_outputs or 1)]
         for node in nodes
     }

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from mmap import ACCESS_READ, mmap
 from operator import attrgetter
-from typing import Any
 
 from graphshare.errors import Fault
 from graphshare.files.atomic import OutputTransaction
@@ -20,11 +19,10 @@ from graphshare.formats.mxnet.document import Buffer
 from graphshare.formats.mxnet.layout import reuse_text, write_symbol
 from graphshare.formats.mxnet.source import CHUNK, NodesText, get_source
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.formats.read_back import refuse_differences
+from graphshare.formats.read_back import list_changed_keys, list_differences, refuse_differences
 from graphshare.ir.graph import EMPTY, VARIABLE_OP, Entry, Graph, Node
-from graphshare.ir.walk import node_ids
+from graphshare.ir.walk import iter_graphs
 from graphshare.progress import task
-from graphshare.text.format import format_count
 
 _COMPARED = 1 << 16  # bytes at a time
 
@@ -75,7 +73,11 @@ def find_differences(data: document.Buffer, graph: Graph) -> Iterator[Fault]:
             return
     except ValueError:
         pass  # not what the fast pass reads, raw control characters for one
-    yield from _graph_differences(read_symbol(bytes(data)), graph)
+    actual = read_symbol(bytes(data))
+    yield from list_differences(actual, graph, inner_names=True)
+    for own, expected in zip(iter_graphs(actual), iter_graphs(graph), strict=False):
+        keys, wanted = ({"arg_nodes": _arg_nodes(each), **each.extra} for each in (own, expected))
+        yield from list_changed_keys(keys, wanted, "$")
 
 
 def _are_plain_records_equal(data: document.Buffer, graph: Graph) -> bool:
@@ -185,33 +187,3 @@ def _find_attr_key(nodes: Sequence[Node]) -> str | None:
 
 _ATTR_KEYS = ("attrs", "attr", "param")
 _FORM = attrgetter("form")
-
-
-def _graph_differences(actual: Graph, graph: Graph, path: str = "$") -> Iterator[Fault]:
-    if len(actual.nodes) != len(graph.nodes):
-        yield Fault(f"holds {format_count(len(actual.nodes), 'node')} instead of {len(graph.nodes)}", path=path)
-        return
-    ids, read_ids = node_ids(graph), node_ids(actual)
-    for i, (a, b) in enumerate(zip(actual.nodes, graph.nodes, strict=True)):
-        if _content(a, read_ids) != _content(b, ids) or len(a.subgraphs) != len(b.subgraphs):
-            yield Fault("does not read back as it was", path=f"{path}.nodes[{i}]", node=b.name)
-            continue
-        for k, (inner, expected) in enumerate(zip(a.subgraphs, b.subgraphs, strict=True)):
-            yield from _graph_differences(inner, expected, f"{path}.nodes[{i}].subgraphs[{k}]")
-    if _arg_nodes(actual) != _arg_nodes(graph):
-        yield Fault("do not read back as they were", path=f"{path}.arg_nodes")
-    for key, ours, theirs in (("attrs", graph.attrs, actual.attrs), ("extra", graph.extra, actual.extra)):
-        for name in {**ours, **theirs}:
-            if name not in ours or name not in theirs or ours[name] != theirs[name]:
-                yield Fault("does not read back as it was", path=f"{path}.attrs.{name}" if key == "attrs" else f"{path}.{name}")
-    if [_triple(e, read_ids) for e in actual.heads] != [_triple(e, ids) for e in graph.heads]:
-        yield Fault("do not read back as they were", path=f"{path}.heads")
-
-
-def _content(node: Node, ids: dict[Node, int]) -> tuple[Any, ...]:
-    inputs = [_triple(entry, ids) for entry in node.inputs]
-    return node.op, node.name, dict(node.attrs), inputs, [ids[dep] for dep in node.control_deps], dict(node.extra)
-
-
-def _triple(entry: Entry, ids: dict[Node, int]) -> tuple[int, int, int | None]:
-    return ids[entry.node], entry.index, entry.version

@@ -30,13 +30,12 @@ from graphshare.formats.onnx.stored import (
     ValueMessages,
     find_stored,
     get_source,
-    list_output_names,
     list_results,
     read_metadata,
 )
 from graphshare.formats.onnx.write import is_untouched
 from graphshare.ir.graph import EMPTY, Graph, Node
-from graphshare.ir.walk import iter_graphs
+from graphshare.ir.walk import iter_graphs, list_output_names
 
 # fmt: off
 _MODEL_FIELDS = {1: "ir_version", 2: "producer_name", 3: "producer_version", 4: "domain", 5: "model_version", 6: "doc_string",

@@ -20,9 +20,10 @@ from graphshare.formats.onnx.protobuf import (
 )
 from graphshare.formats.onnx.stated_once import refuse_repeats
 from graphshare.formats.onnx.stored import OnnxFile, Span, TensorPlace
-from graphshare.formats.onnx.tensors import dtype_name, is_weight, locate_sparse, locate_tensor
+from graphshare.formats.onnx.tensors import is_weight, locate_sparse, locate_tensor
 from graphshare.formats.onnx.values import StoredValue, read_attribute
 from graphshare.ir.graph import EMPTY, Graph, freeze
+from graphshare.ir.onnx import dtype_name
 from graphshare.text.format import shorten
 
 TENSOR, GRAPH, TENSORS, GRAPHS, SPARSE_TENSOR, SPARSE_TENSORS = 5, 6, 10, 11, 22, 23

@@ -8,12 +8,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from graphshare.formats.facets import StaticType
+from graphshare.formats.facets import NestedType, StaticType, TensorType
 from graphshare.formats.onnx.attributes import AttributeReader
 from graphshare.formats.onnx.attributes import Attributes as ReadAttributes
 from graphshare.formats.onnx.graph_fields import TENSOR_NAME
 from graphshare.formats.onnx.messages import (
-    Dimensions,
     describe_tensor,
     describe_type,
     describe_value,
@@ -37,16 +36,15 @@ from graphshare.formats.onnx.stored import (
     ValueMessages,
     find_stored,
     get_source,
-    list_output_names,
     replace_stored,
 )
-from graphshare.formats.onnx.tensors import locate_tensor
-from graphshare.formats.onnx.types import NestedType, TensorType, is_complete, read_type
+from graphshare.formats.onnx.tensors import is_weight, locate_tensor
+from graphshare.formats.onnx.types import is_complete, read_type
 from graphshare.formats.onnx.values import describe_variable
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails, Source
-from graphshare.ir.onnx import DTYPE_CODES, Attributes, Tensor
+from graphshare.ir.onnx import DTYPE_CODES, Attributes, Dimensions, Tensor
 from graphshare.ir.rebuild import rebuild, relink
-from graphshare.ir.walk import Body, list_bodies, post_order
+from graphshare.ir.walk import Body, list_bodies, list_output_names, post_order
 
 _GRAPH_NAME, _ATTRIBUTE = 2, 5
 _LAST = 1 << 62  # the rank of an initializer after all others
@@ -116,6 +114,13 @@ def make_parameter(graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) 
     if not isinstance(graph.source, OnnxSource) or graph.source.ir_version >= FIRST_CONSTANTS:
         return node
     return replace_stored(node, input=_declare(name, describe_type(dtype, shape)))
+
+
+def make_constant(graph: Graph, node: Node, value: Tensor) -> Node:
+    """Return a Constant with the outputs of ``node``, or an initializer where ``value`` is a weight, and so a parameter."""
+    if is_weight(value.shape, DTYPE_CODES[value.dtype]):
+        return make_parameter(graph, node.details.outputs[0], value.dtype, value.shape)
+    return take_outputs(make_operator("Constant", node.details.outputs, {"value": value}, label=node.details.label), node)
 
 
 def take_outputs(node: Node, other: Node) -> Node:

@@ -45,7 +45,6 @@ from graphshare.formats.onnx.stored import (
     OnnxSource,
     Span,
     Stored,
-    TakenNames,
     TensorPlace,
     get_source,
     read_metadata,
@@ -55,6 +54,7 @@ from graphshare.formats.onnx.tensors import is_weight, locate_tensor
 from graphshare.formats.onnx.values import describe_variable
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails, freeze
 from graphshare.ir.rebuild import rebuild, relink_all
+from graphshare.text.names import TakenNames
 
 OVERLOAD = "overload of the function"
 """The typed attribute of a node that names one of several functions; no attribute of a file has such a name."""

@@ -17,11 +17,11 @@ from graphshare.formats.onnx.inner_tensors import list_inner_tensors, move_inner
 from graphshare.formats.onnx.protobuf import Message
 from graphshare.formats.onnx.stored import FileRange, TensorPlace, find_stored
 from graphshare.formats.onnx.tensor_messages import ExternalRange, encode_tensor, replace_data
-from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.formats.onnx.write import TensorEncoder
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import WEIGHTS_HINT, ParameterFile, Record
 from graphshare.ir.graph import EMPTY, Graph, Node
+from graphshare.ir.onnx import dtype_name
 from graphshare.ir.walk import iter_graphs
 from graphshare.text.format import format_bytes, format_names
 from graphshare.text.urls import is_url, redact

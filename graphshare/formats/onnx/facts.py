@@ -7,9 +7,11 @@ import struct
 
 from graphshare.formats.onnx.protobuf import WireError, scan
 from graphshare.formats.onnx.stored import Span, find_stored
-from graphshare.formats.onnx.tensors import DTYPE_NAMES, dtype_name, is_weight, locate_tensor, read_elements
+from graphshare.formats.onnx.tensors import is_weight, locate_tensor, read_elements
+from graphshare.formats.onnx.values import StoredValue
 from graphshare.formats.params.records import ITEM_SIZES, element_count
 from graphshare.ir.graph import Node
+from graphshare.ir.onnx import DTYPE_NAMES, dtype_name
 from graphshare.ir.walk import list_operands
 from graphshare.text.format import format_count, format_dims
 
@@ -70,6 +72,11 @@ def name_operand(node: Node, position: int) -> str:
     if position < len(names):
         return names[position]
     return "AB"[position] if len(list_operands(node)) == 2 else f"input {position}"
+
+
+def measure_attributes(node: Node) -> dict[str, int]:
+    """Return the bytes of each attribute that is an array or a list, by name."""
+    return {name: value.span.size for name, value in node.details.values.items() if isinstance(value, StoredValue)}
 
 
 def describe_constant(node: Node) -> str:

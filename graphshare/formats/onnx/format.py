@@ -13,28 +13,42 @@ from msgspec.structs import replace
 from graphshare.errors import Fault, InputError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.content_tests import is_onnx
-from graphshare.formats.facets import Bodies, Description, Editing, Inlined, Meaning, StaticType, Switches, Types
+from graphshare.formats.facets import (
+    Bodies,
+    Description,
+    Editing,
+    Inlined,
+    Meaning,
+    OperatorSets,
+    Pooling,
+    StaticType,
+    Switches,
+    Types,
+)
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_format import ModelFormat, Operation, Origins, RemovedMessage, SaveOptions
 from graphshare.formats.onnx.compose import (
     declare_outputs,
     find_switch,
     find_switch_version,
+    make_constant,
     make_input,
     make_parameter,
     make_switch,
     open_input,
+    restate_shapes,
     start_body,
+    state_type,
     take_outputs,
 )
 from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.external import find_missing_data
-from graphshare.formats.onnx.facts import describe_constant, describe_operator, name_operand
+from graphshare.formats.onnx.facts import describe_constant, describe_operator, measure_attributes, name_operand
 from graphshare.formats.onnx.parameters import index_functions, index_parameters
 from graphshare.formats.onnx.statements import find_calls, find_changes, separate_functions
 from graphshare.formats.onnx.stored import OnnxFile, OnnxSource, get_source
-from graphshare.formats.onnx.types import list_replaceable, list_types
-from graphshare.formats.onnx.value_types import explain_unknown, find_types, list_untyped_outputs, make_inputs
+from graphshare.formats.onnx.types import input_types, list_replaceable, list_types
+from graphshare.formats.onnx.value_types import explain_unknown, find_types, list_untyped, list_untyped_outputs, make_inputs
 from graphshare.formats.onnx.write import encode_graph_file, list_as_read
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
@@ -50,6 +64,8 @@ class OnnxTypes(Types):
     can_change = True
     list_replaceable = staticmethod(list_replaceable)
     list_types = staticmethod(list_types)
+    list_input_types = staticmethod(input_types)
+    list_untyped = staticmethod(list_untyped)
     list_untyped_outputs = staticmethod(list_untyped_outputs)
     explain_unknown_types = staticmethod(explain_unknown)
     find_integers = staticmethod(find_integers)
@@ -73,6 +89,9 @@ class OnnxEditing(Editing):
     make_parameter = staticmethod(make_parameter)
     take_outputs = staticmethod(take_outputs)
     open_input = staticmethod(open_input)
+    make_constant = staticmethod(make_constant)
+    state_type = staticmethod(state_type)
+    restate_shapes = staticmethod(restate_shapes)
 
     def declare_output(self, graph: Graph, dtype: str, shape: tuple[int, ...]) -> Graph:
         nodes, heads = declare_outputs(graph.nodes, [(graph.heads[0], dtype, shape)])
@@ -135,6 +154,7 @@ class OnnxDescription(Description):
 
     describe_operator = staticmethod(describe_operator)
     describe_constant = staticmethod(describe_constant)
+    measure_attributes = staticmethod(measure_attributes)
     name_operand = staticmethod(name_operand)
 
 
@@ -163,6 +183,18 @@ class OnnxFormat(ModelFormat):
         Operation.EXPORT: "it is an ONNX model already",
         Operation.PARAMETER_FILE: "it holds its parameters itself; `graphshare params convert` copies them to a file",
     }
+
+    @property
+    def operator_sets(self) -> OperatorSets:
+        from graphshare.formats.onnx.opset import OnnxOperatorSets  # start-up: few models are joined
+
+        return OnnxOperatorSets()
+
+    @property
+    def pooling(self) -> Pooling:
+        from graphshare.formats.onnx.pool import OnnxPooling  # start-up: few commands read all weights
+
+        return OnnxPooling()
 
     def fits(self, start: bytes) -> bool:
         return is_onnx(start)

@@ -13,18 +13,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 from graphshare.formats.onnx.graph_fields import ANNOTATION
-from graphshare.formats.onnx.stored import (
-    FIRST_CONSTANTS,
-    NamedMessage,
-    OnnxFile,
-    TakenNames,
-    find_stored,
-    get_source,
-    list_output_names,
-    list_read_names,
-)
+from graphshare.formats.onnx.stored import FIRST_CONSTANTS, NamedMessage, OnnxFile, find_stored, get_source, list_read_names
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.walk import list_bodies
+from graphshare.ir.walk import list_bodies, list_output_names
+from graphshare.text.names import TakenNames
 
 
 class GraphNames:

@@ -26,15 +26,16 @@ from graphshare.formats.onnx.statements import (
     list_functions,
     list_uses,
 )
-from graphshare.formats.onnx.stored import MemoryFile, Span, TakenNames, find_stored, get_source, list_output_names
+from graphshare.formats.onnx.stored import MemoryFile, Span, find_stored, get_source
 from graphshare.formats.onnx.value_types import define_operators
 from graphshare.formats.onnx.values import StoredValue
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.rebuild import StoredNames, rename_node
 from graphshare.ir.terms import Place
-from graphshare.ir.walk import count_inputs, iter_graphs, list_operands, topological
+from graphshare.ir.walk import count_inputs, iter_graphs, list_operands, list_output_names, topological
 from graphshare.onnx_ops.definitions import STANDARD, Step, find_definition
 from graphshare.onnx_ops.operators import find_meaning
+from graphshare.text.names import TakenNames
 
 _MOST = 1 << 17  # nodes of a model with those of functions: functions that call each other twice double them
 _OTHER_FLOATS = (10, 11, 16)  # ONNX's numbers of float16, float64 and bfloat16

@@ -11,16 +11,14 @@ from typing import Any
 from graphshare.formats.onnx.graph_fields import TENSOR_NAME
 from graphshare.formats.onnx.protobuf import Blob, Message, encode_name, encode_text, scan
 from graphshare.formats.onnx.stored import MemoryFile, NamedMessage, Span
-from graphshare.formats.onnx.tensors import RAW, dtype_code
+from graphshare.formats.onnx.tensors import RAW
 from graphshare.ir.graph import Graph
-from graphshare.ir.onnx import DTYPE_CODES, Float, Tensor
+from graphshare.ir.onnx import DTYPE_CODES, Dimensions, Float, Tensor, dtype_code
 
 _FLOAT, _INTEGER, _TEXT, _TENSOR, _GRAPH, _FLOATS, _INTEGERS, _TEXTS = range(2, 10)
 """The fields of values in an AttributeProto; the number of a value's type is one less."""
 SHORT = 512
 """Bytes up to which a message is in memory while others are written."""
-Dimensions = Sequence[int | str | None]
-"""Sizes; a text is one that the caller of a model chooses, by its name, None one of which nothing is known."""
 FieldChange = Callable[[Span], Message | bytes]
 """Returns the new value of a field."""
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from msgspec.structs import replace
 
 from graphshare.errors import Fault, InputError, RefusedError, install_command
+from graphshare.formats.facets import OperatorSets
 from graphshare.formats.onnx.compose import describe_opset, import_opsets, make_operator, set_opsets
 from graphshare.formats.onnx.decode import decode_model, read_opset
 from graphshare.formats.onnx.inference import convert_version, is_installed
@@ -22,17 +23,16 @@ from graphshare.formats.onnx.stored import (
     NO_MESSAGES,
     MemoryFile,
     Span,
-    TakenNames,
     find_stored,
     get_source,
-    list_output_names,
     replace_stored,
 )
 from graphshare.formats.onnx.value_types import declare_weights, encode_without_data, find_refusal
 from graphshare.ir.graph import Branch, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild, rebuild_graph, relink_all, rename_node
-from graphshare.ir.walk import iter_graphs
+from graphshare.ir.walk import iter_graphs, list_output_names
 from graphshare.onnx_ops.operators import DEPRECATED, MOVED, find_meaning
+from graphshare.text.names import TakenNames
 
 _EXPORT = "export the model at operator set {}"
 _FUNCTION_OPSET = 9  # field of a FunctionProto
@@ -69,6 +69,13 @@ def raise_version(graph: Graph, version: int) -> Rewrite:
     if refusal and not find_refusal(graph):
         raise RefusedError(Fault(f"after its conversion ONNX's checker refuses it: {refusal}", hint=_EXPORT.format(version)))
     return rewrite
+
+
+class OnnxOperatorSets(OperatorSets):
+    """Versions of ONNX's own operators."""
+
+    find_used_version = staticmethod(find_used_version)
+    raise_version = staticmethod(raise_version)
 
 
 def _find_unconverted(graph: Graph, version: int) -> Iterator[Fault]:

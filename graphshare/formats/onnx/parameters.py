@@ -19,20 +19,11 @@ from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.protobuf import BYTES, WireError, scan
 from graphshare.formats.onnx.statements import list_function_weights
 from graphshare.formats.onnx.stored import MemoryFile, OnnxFile, Span, TensorPlace, find_stored, get_source
-from graphshare.formats.onnx.tensors import (
-    DTYPE_NAMES,
-    EXTERNAL,
-    RAW,
-    data_size,
-    dtype_name,
-    locate_sparse,
-    locate_tensor,
-    pack_integers,
-    read_elements,
-)
+from graphshare.formats.onnx.tensors import EXTERNAL, RAW, data_size, locate_sparse, locate_tensor, pack_integers, read_elements
 from graphshare.formats.params.format import Chunks, ParameterFormat, Plan, WriteOptions
 from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, format_record
 from graphshare.ir.graph import Graph, Node
+from graphshare.ir.onnx import DTYPE_NAMES, dtype_name
 from graphshare.onnx_ops.integer_inputs import walk_operands
 from graphshare.text.format import format_shape
 

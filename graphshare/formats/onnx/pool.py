@@ -7,26 +7,26 @@ where a run is killed between the file of the weights and a model. Arrays that i
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from functools import cache
-from hashlib import sha256
+from functools import cache, partial
 
 import msgspec
 
 from graphshare.errors import BUG, Fault, GraphshareError, RefusedError, SelfCheckError
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.byte_source import ByteSource
+from graphshare.files.byte_source import ByteSource, hash_pieces
 from graphshare.files.leftovers import list_temporaries, remove_leftovers
 from graphshare.files.open_source import open_source, reopen_source
 from graphshare.files.paths import base_name, find_identity, join, list_names
 from graphshare.files.staged_file import StagedFile
+from graphshare.formats.facets import Content, Pooling, StagedModel
 from graphshare.formats.model_names import PARAMETER_ENDINGS
 from graphshare.formats.onnx.accounts import check_kept
 from graphshare.formats.onnx.compose import add_metadata
 from graphshare.formats.onnx.decode import decode_model, read_model
-from graphshare.formats.onnx.external import RecordData, list_initializers, list_outside
+from graphshare.formats.onnx.external import RecordData, list_initializers, list_outside, refuse_missing_data
 from graphshare.formats.onnx.inner_tensors import list_inner_tensors, move_inner_data
 from graphshare.formats.onnx.protobuf import Blob, Message
 from graphshare.formats.onnx.read_back import check_written
@@ -37,7 +37,6 @@ from graphshare.formats.onnx.stored import (
     OnnxFile,
     Span,
     Stored,
-    TakenNames,
     TensorPlace,
     find_stored,
     get_source,
@@ -53,6 +52,7 @@ from graphshare.formats.params.records import Origin, ParameterFile, Record
 from graphshare.ir.graph import Graph, Node
 from graphshare.progress import task
 from graphshare.text.format import escape_surrogates, format_bytes
+from graphshare.text.names import TakenNames
 
 LEAST = 1024
 """Bytes from which on an array goes into the file of the weights; shapes and axes must be in the model."""
@@ -62,13 +62,6 @@ _ALIGNMENT = 64
 _PADDING = 100  # at most a hundredth of the arrays is padding
 _KEY = "graphshare.pool."
 _WRITTEN, _METADATA = ".safetensors", "__metadata__"
-
-
-class Content(msgspec.Struct, frozen=True):
-    """The SHA-256 and the number of the bytes of an array: equal for arrays of equal bytes."""
-
-    digest: str
-    size: int
 
 
 class WeightArray(msgspec.Struct, frozen=True, eq=False):
@@ -242,7 +235,7 @@ def hash_members(members: Sequence[PoolMember]) -> None:
 
     def hash_one(job: tuple[PoolMember, WeightArray]) -> Content:
         with ArrayReader(job[0].file) as reader:
-            return Content(_hash(reader.chunks(job[1].record)), job[1].record.dense_size)
+            return Content(hash_pieces(reader.chunks(job[1].record)), job[1].record.dense_size)
 
     arrays = [(_find_source(member, weight), member, weight) for member in members for weight in member.pooled]
     jobs = {source: (member, weight) for source, member, weight in arrays}  # a range of many arrays is read once
@@ -269,13 +262,6 @@ def _find_source(member: PoolMember, weight: WeightArray) -> object:
     return holder.identity or holder.path, record.data_offset, record.dense_size
 
 
-def _hash(pieces: Iterable[bytes | memoryview]) -> str:
-    digest = sha256()
-    for piece in pieces:
-        digest.update(piece)
-    return digest.hexdigest()
-
-
 def _read_range(source: ByteSource, start: int, end: int) -> Iterator[bytes]:
     return (source.read_at(place, min(source.piece, end - place)) for place in range(start, end, source.piece))
 
@@ -295,9 +281,8 @@ def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> Weight
             raise RefusedError(Fault(f"does not exist, and new weights are not written as {suffix}", where=path, hint=hint))
         return WeightPool(path, location, is_indexed=suffix in PARAMETER_ENDINGS)
     if os.path.isfile(path) and os.stat(path).st_nlink > 1:
-        raise RefusedError(
-            Fault("is a link, which ONNX does not allow for weights", where=path, hint="name another file with `data`")
-        )
+        hint = "name another file with `data`"
+        raise RefusedError(Fault("is a link, which ONNX does not allow for weights", where=path, hint=hint))
     if suffix in PARAMETER_ENDINGS:
         old = read_index(path)
         plain = [r for r in old.records if r.data_offset is not None and r.storage == "default"]
@@ -311,7 +296,7 @@ def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> Weight
         pool.used = max((start + size for start, size in ranges), default=0)
         for start, size in ranges:
             if size in sizes and start + size <= source.size:
-                pool.places.setdefault(Content(_hash(_read_range(source, start, start + size)), size), start)
+                pool.places.setdefault(Content(hash_pieces(_read_range(source, start, start + size)), size), start)
     return pool
 
 
@@ -327,44 +312,35 @@ def list_ranges(path: str) -> list[tuple[int, int]]:
             try:
                 places = [place for _, _, place in list_outside(read_model(join(folder, name)))]
             except GraphshareError as error:
-                if isinstance(error.__cause__, OSError) and not isinstance(
-                    error.__cause__, (FileNotFoundError, IsADirectoryError)
-                ):
+                cause = error.__cause__
+                if isinstance(cause, OSError) and not isinstance(cause, (FileNotFoundError, IsADirectoryError)):
                     raise
                 continue  # it cannot be read before or after
             ranges.update((place.start, place.end) for place in places if find_identity(place.path) == identity)
     return sorted(ranges)
 
 
-class StagedMember(msgspec.Struct, frozen=True, eq=False):
-    """A model that is written beside its target, with ``size`` bytes; its weights are in the file ``location`` for now."""
-
-    member: PoolMember
-    size: int
-    pool: WeightPool | None
-    location: str
-
-    def read(self) -> tuple[bytes, str]:
-        """Return the bytes of the model with the place that its weights have for now, and the directory of that place."""
-        with ArrayReader(self.member.file) as reader:
-            _, content = _encode(self.member, self.pool, reader, self.location)
-            return b"".join(content.pieces()), os.path.dirname(self.member.target) or "."
+def _read_staged(member: PoolMember, pool: WeightPool | None, location: str) -> tuple[bytes, str]:
+    """Return the bytes of a model whose weights are in the file ``location`` for now, and the directory of that."""
+    with ArrayReader(member.file) as reader:
+        _, content = _encode(member, pool, reader, location)
+        return b"".join(content.pieces()), os.path.dirname(member.target) or "."
 
 
-def stage_pool(members: Sequence[PoolMember], pool: WeightPool | None, stage: OutputTransaction) -> list[StagedMember]:
-    """Write the file of the weights and the models beside their targets, and compare all of them with their sources.
-
-    Without a pool the models get their data into their own files.
-
-    Raises:
-        RefusedError: a model with its data would be larger than protobuf allows.
-        SelfCheckError: a model does not read back as it was, or an array has other bytes.
-    """
-    written = "" if pool is None or pool.old is None else pool.path
-    if pool is not None and pool.new:
-        out = stage.open(pool.path)
-        written = out.name
-        pool.write(out)
+def stage_models(
+    models: Sequence[tuple[Graph, ParameterFile | None, str]], path: str, stage: OutputTransaction
+) -> tuple[list[StagedModel], int]:
+    """Write models and the file of their weights; see :meth:`graphshare.formats.facets.Pooling.stage`."""
+    members, pool, written = [PoolMember(*model, embeds=not path) for model in models], None, ""
+    if path:
+        hash_members(members)
+        pool = open_pool(path, base_name(path), members)
+        pool.add(members)
+        written = "" if pool.old is None else path
+        if pool.new:
+            out = stage.open(path)
+            written = out.name
+            pool.write(out)
     staged = []
     with ExitStack() as stack:
         data = stack.enter_context(open_source(written)) if written else None
@@ -382,8 +358,9 @@ def stage_pool(members: Sequence[PoolMember], pool: WeightPool | None, stage: Ou
             moved = {weight.name for weight in (*member.contents, *member.embedded)}
             check_written(out.name, graph, where=member.target, changed=moved)
             _compare(member, pool, reader, out.name, data)
-            staged.append(StagedMember(member, content.size, pool, base_name(written)))
-    return staged
+            read = partial(_read_staged, member, pool, base_name(written))
+            staged.append(StagedModel(member.target, content.size, [*member.contents.values()], member.kept, read))
+    return staged, 0 if pool is None else pool.size
 
 
 def _encode(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, location: str) -> tuple[Graph, Blob]:
@@ -439,7 +416,7 @@ def find_changed_pools(graph: Graph) -> Iterator[Fault]:
 
 def _hash_range(path: str, start: int, end: int) -> str:
     with open_source(path) as source:
-        return _hash(_read_range(source, start, end))
+        return hash_pieces(_read_range(source, start, end))
 
 
 def _copy(record: Record, file: ParameterFile, reader: ArrayReader, out: StagedFile) -> None:
@@ -498,3 +475,18 @@ def list_orphans(path: str) -> int:
         orphans += 0 if gap < start & -start and start < size else gap  # less is padding
         end = max(end, stop)
     return orphans
+
+
+class OnnxPooling(Pooling):
+    """Data of initializers, Constants and other attributes in one file, into which ONNX models point."""
+
+    stage = staticmethod(stage_models)
+    count_orphans = staticmethod(list_orphans)
+
+    def find_faults(self, graph: Graph, parameters: ParameterFile | None) -> list[Fault]:
+        refuse_missing_data(graph, parameters)
+        return [*find_changed_pools(graph)]
+
+    def hash_arrays(self, graph: Graph, parameters: ParameterFile | None) -> list[Content]:
+        hash_members([member := PoolMember(graph, parameters, "")])
+        return [*member.contents.values()]

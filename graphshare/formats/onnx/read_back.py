@@ -45,13 +45,12 @@ from graphshare.formats.onnx.stored import (
     TensorPlace,
     find_stored,
     get_source,
-    list_output_names,
     list_results,
 )
 from graphshare.formats.onnx.tensors import DATA_FIELDS, TENSOR_METADATA, data_size, has_own_key, locate_tensor
 from graphshare.formats.read_back import refuse_differences
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.walk import own_inputs
+from graphshare.ir.walk import list_output_names, own_inputs
 
 _ATTRIBUTE = 5
 _Facts = tuple[object, ...]

@@ -50,27 +50,23 @@ class ModelBytes(msgspec.Struct, frozen=True, eq=False):
     staged: str = ""
     beside: str = ""
 
-    @property
-    def has_external(self) -> bool:
-        """Return whether data of the model is in other files."""
-        return self.placement.has_external
-
-    def read(self, graph: Graph | None = None) -> bytes:
-        """Return the bytes of the model, or of ``graph``, which has other outputs.
+    def encode(self, graph: Graph) -> tuple[bytes, str]:
+        """Return the bytes of the model, or of ``graph`` with other outputs, and the folder of its external data.
 
         Raises:
             RefusedError: they are more than protobuf allows.
         """
-        return b"".join(self.pieces(graph))
+        return b"".join(self.pieces(graph)), self.folder
 
-    def pieces(self, graph: Graph | None = None) -> Iterator[bytes | memoryview]:
-        """Yield the bytes of :meth:`read` in pieces; each is there until the next is wanted."""
-        if self.staged and graph is None:
+    def pieces(self, graph: Graph) -> Iterator[bytes | memoryview]:
+        """Yield the bytes of :meth:`encode` in pieces; each is there until the next is wanted."""
+        is_whole = graph.heads == self.graph.heads
+        if self.staged and is_whole:
             with open_source(self.staged) as source:
                 yield source.read_at(0, source.size)
             return
         with self.placement.open_records() as reader:
-            wanted = self.graph if graph is None else self.placement.move_inner(graph)
+            wanted = self.graph if is_whole else self.placement.move_inner(graph)
             data = encode_graph_file(wanted, self.placement.make_encoder(reader, self.beside))
             if data.size > LARGEST:
                 raise RefusedError(Fault(f"the model has {format_bytes(data.size)}, and the limit is 2 GiB"))
@@ -148,7 +144,7 @@ def stage_onnx(
         _write_model(data, graph, out, target, replaced)
         beside = _write_data(placement, reader, stage, options) if placement.outside else ""
     files = (target, placement.beside) if placement.beside else (target,)
-    written = ModelBytes(graph, placement, folder, staged, beside)
+    written = ModelBytes(graph, placement, folder if placement.has_external else "", staged, beside)
     return StagedOnnx(written, files, data.size, tuple(placement.embedded), [])
 
 
@@ -161,7 +157,7 @@ def encode_for_session(graph: Graph, parameters: ParameterFile | None) -> tuple[
     """
     refuse_missing_data(graph, parameters)
     model = keep_in_memory(graph, parameters)
-    return model.pieces(), model.folder
+    return model.pieces(model.graph), model.folder
 
 
 def _list_remote(graph: Graph, parameters: ParameterFile | None) -> dict[str, Record]:

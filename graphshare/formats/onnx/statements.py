@@ -22,21 +22,21 @@ from graphshare.formats.onnx.stored import (
     OnnxSource,
     Span,
     Stored,
-    TakenNames,
     find_stored,
     get_source,
-    list_output_names,
     list_read_names,
     replace_stored,
 )
-from graphshare.formats.onnx.tensors import DTYPE_NAMES, dtype_name, is_weight
+from graphshare.formats.onnx.tensors import is_weight
 from graphshare.formats.onnx.types import read_any_type
 from graphshare.formats.onnx.values import format_sparse
 from graphshare.ir.compare import Change, compare_structure
 from graphshare.ir.graph import Graph, Node
+from graphshare.ir.onnx import DTYPE_NAMES, dtype_name
 from graphshare.ir.rebuild import rebuild_graph
-from graphshare.ir.walk import Body, list_operands
+from graphshare.ir.walk import Body, list_operands, list_output_names
 from graphshare.text.format import format_count, format_shape
+from graphshare.text.names import TakenNames
 
 Pairs = Iterable[tuple[Node, Node]]
 FunctionKey = tuple[str, str, str]

@@ -17,6 +17,7 @@ from graphshare.files.open_source import reopen_source
 from graphshare.files.paths import split
 from graphshare.formats.onnx.protobuf import Data, once, scan, text_at
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails, Source
+from graphshare.ir.walk import list_output_names
 from graphshare.text.format import format_names
 from graphshare.text.urls import redact
 
@@ -232,39 +233,6 @@ OWN_KEYS = "graphshare."
 """The start of the keys of metadata that state digests of files beside a model."""
 FIRST_CONSTANTS = 4
 """The IR version from which on an initializer need not be an input; without an input it is a constant."""
-
-
-class TakenNames:
-    """Names that are taken, and free ones derived from them."""
-
-    def __init__(self, names: Iterable[str] = ()) -> None:
-        self._names = set(names)
-        self._numbers: dict[str, int] = {}
-
-    def add(self, name: str) -> None:
-        """Take a name."""
-        self._names.add(name)
-
-    def take(self, name: str) -> str:
-        """Take ``name``, or where that is taken the first free one of ``name_1``, ``name_2`` and so on, and return it."""
-        free = self.find_free(name)
-        self.add(free)
-        return free
-
-    def find_free(self, name: str) -> str:
-        """Return ``name``, or where that is taken the first free one of ``name_1``, ``name_2`` and so on."""
-        number = self._numbers.get(name, 0)  # all below are taken
-        free = f"{name}_{number}" if number else name
-        while free in self._names:
-            number += 1
-            free = f"{name}_{number}"
-        self._numbers[name] = number
-        return free
-
-
-def list_output_names(node: Node) -> tuple[str, ...]:
-    """Return the names of a node's outputs; a variable is its own output."""
-    return node.details.outputs if node.op else (node.name,)
 
 
 def list_read_names(node: Node) -> tuple[str, ...]:

@@ -13,16 +13,11 @@ from graphshare.formats.onnx.protobuf import BYTES, Data, Field, WireError, enum
 from graphshare.formats.onnx.stated_once import refuse_repeats
 from graphshare.formats.onnx.stored import OWN_KEYS, OnnxFile, Span, TensorPlace
 from graphshare.formats.params.records import MAX_RANK, element_count
-from graphshare.ir.onnx import DTYPE_CODES
+from graphshare.ir.onnx import dtype_name
 from graphshare.text.format import format_count
 from graphshare.text.urls import is_url, leaves_folder
 
-DTYPE_NAMES = {code: dtype for dtype, code in DTYPE_CODES.items()}
 # fmt: off
-OTHER_NAMES = {
-    8: "string", 14: "complex64", 15: "complex128", 17: "float8e4m3fn", 18: "float8e4m3fnuz", 19: "float8e5m2",
-    20: "float8e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4e2m1", 24: "float8e8m0", 25: "uint2", 26: "int2",
-}
 #: Bits of one element by ONNX's number of the dtype.
 _BITS = {
     1: 32, 2: 8, 3: 8, 4: 16, 5: 16, 6: 32, 7: 64, 9: 8, 10: 16, 11: 64, 12: 32, 13: 64, 14: 64, 15: 128, 16: 16,
@@ -160,16 +155,6 @@ def find_integer_form(span: Span) -> tuple[int, bool]:
     """Return the bytes of one integer of the TensorProto in ``span`` as raw data, and whether it has a sign."""
     code = next((enum_at(span.file.data, field) for field in scan(span.file.data, span.start, span.end) if field[0] == 2), 0)
     return max(1, _BITS.get(code, 8) // 8), code in _SIGNED
-
-
-def dtype_code(name: str) -> int:
-    """Return ONNX's number of a dtype by its name; 0 for an unknown one."""
-    return DTYPE_CODES.get(name) or next((code for code, other in OTHER_NAMES.items() if other == name), 0)
-
-
-def dtype_name(code: int) -> str:
-    """Return the name of a dtype by ONNX's number."""
-    return DTYPE_NAMES.get(code) or OTHER_NAMES.get(code) or f"dtype {code}"
 
 
 def read_pair(file: OnnxFile, start: int, end: int) -> tuple[str, str]:

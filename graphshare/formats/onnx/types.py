@@ -4,65 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import msgspec
-
+from graphshare.formats.facets import Dimension, NestedType, StaticType, TensorType
 from graphshare.formats.onnx.protobuf import BYTES, Data, Field, WireError, enum_at, expect, integer_at, scan, text_at
 from graphshare.formats.onnx.stored import FIRST_CONSTANTS, NamedMessage, OnnxSource, find_stored
-from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.ir.graph import Graph, Node
+from graphshare.ir.onnx import dtype_name
 
-Dimension = int | str | None
 _SPARSE, _MAP = 8, 5
 _NESTED = {4: "sequence", _MAP: "map", 9: "optional"}
 _DEEPEST = 16  # types in types
 _TYPE, _TENSOR, _DTYPE, _SHAPE, _DIMENSION, _SIZE, _SYMBOL = 2, 1, 1, 2, 1, 1, 2
-
-
-class TensorType(msgspec.Struct, frozen=True):
-    """A dtype (empty where none is stated) and a shape: None where even the rank is open, a text for a size with a name."""
-
-    dtype: str = ""
-    shape: tuple[Dimension, ...] | None = None
-
-    def __str__(self) -> str:
-        sizes = "" if self.shape is None else f" ({', '.join('?' if size is None else str(size) for size in self.shape)})"
-        return f"{self.dtype or 'any dtype'}{sizes}"
-
-    @property
-    def parts(self) -> tuple[str | None, tuple[Dimension, ...] | None]:
-        """Return the dtype and the shape, each None where it is not known."""
-        return self.dtype or None, self.shape
-
-    def contradicts(self, other: TensorType | NestedType) -> bool:
-        """Return whether no tensor is of both types."""
-        if isinstance(other, NestedType):
-            return True
-        if self.dtype and other.dtype and self.dtype != other.dtype:
-            return True
-        if self.shape is None or other.shape is None:
-            return False
-        sizes = zip(self.shape, other.shape, strict=False)
-        unequal = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in sizes)
-        return len(self.shape) != len(other.shape) or unequal
-
-
-class NestedType(msgspec.Struct, frozen=True):
-    """A type of values that are not plain tensors: a sequence, an optional value, a map or a sparse tensor of ``inner``."""
-
-    kind: str
-    inner: TensorType | NestedType
-
-    def __str__(self) -> str:
-        return f"{self.kind} of {self.inner}"
-
-    @property
-    def parts(self) -> tuple[str, None]:
-        """Return the type as a text, and no shape."""
-        return str(self), None
-
-    def contradicts(self, other: TensorType | NestedType) -> bool:
-        """Return whether no value is of both types."""
-        return isinstance(other, TensorType) or self.kind != other.kind or self.inner.contradicts(other.inner)
 
 
 def list_types(graph: Graph) -> dict[str, TensorType]:
@@ -100,12 +51,12 @@ def read_type(message: NamedMessage) -> TensorType | None:
     return stated if isinstance(stated, TensorType) else None
 
 
-def is_complete(stated: TensorType | NestedType | None) -> bool:
+def is_complete(stated: StaticType | None) -> bool:
     """Return whether a type is complete enough for an input of ONNX: a dtype and a rank, or the type in a sequence."""
     return stated is not None and (isinstance(stated, NestedType) or bool(stated.dtype and stated.shape is not None))
 
 
-def read_any_type(message: NamedMessage) -> TensorType | NestedType | None:
+def read_any_type(message: NamedMessage) -> StaticType | None:
     """Return the type in a ValueInfoProto; None for an unknown one, and for a message that is malformed."""
     data = message.file.data
     try:
@@ -118,7 +69,7 @@ def read_any_type(message: NamedMessage) -> TensorType | NestedType | None:
     return None
 
 
-def parse_type(data: Data, start: int, end: int) -> TensorType | NestedType | None:
+def parse_type(data: Data, start: int, end: int) -> StaticType | None:
     """Return the type in a TypeProto; None for an unknown one, and for a message that is malformed."""
     try:
         return decode_type(data, start, end)
@@ -126,7 +77,7 @@ def parse_type(data: Data, start: int, end: int) -> TensorType | NestedType | No
         return None
 
 
-def decode_type(data: Data, start: int, end: int, depth: int = 0) -> TensorType | NestedType | None:
+def decode_type(data: Data, start: int, end: int, depth: int = 0) -> StaticType | None:
     """Return the type in a TypeProto; None for an unknown one. Raises WireError."""
     for field in scan(data, start, end):
         if field[0] == _TENSOR:

@@ -11,6 +11,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from graphshare.errors import Fault, InputError, RefusedError, install_command
+from graphshare.formats.facets import StaticType, TensorType
 from graphshare.formats.onnx import inference
 from graphshare.formats.onnx.compose import make_typed_input
 from graphshare.formats.onnx.inference import infer_types, is_installed
@@ -25,19 +26,19 @@ from graphshare.formats.onnx.stored import (
     Span,
     find_stored,
     get_source,
-    list_output_names,
     replace_stored,
 )
 from graphshare.formats.onnx.tensor_messages import add_external
-from graphshare.formats.onnx.tensors import DATA_FIELDS, RAW, data_size, dtype_name, locate_tensor, read_elements
-from graphshare.formats.onnx.types import NestedType, TensorType, input_types, is_complete, parse_type, read_any_type, read_type
+from graphshare.formats.onnx.tensors import DATA_FIELDS, RAW, data_size, locate_tensor, read_elements
+from graphshare.formats.onnx.types import input_types, is_complete, parse_type, read_any_type, read_type
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.onnx import dtype_name
 from graphshare.ir.rebuild import rebuild_graph
+from graphshare.ir.walk import list_output_names
 from graphshare.text.format import format_count, format_names, format_shape
 from graphshare.text.names import did_you_mean
 
-ValueType = TensorType | NestedType
 Key = tuple[Node, int]
 _LARGEST = 4096  # bytes of a tensor that may matter to shapes
 _NAME, _TYPE = 8, 2  # fields of a TensorProto and of a ValueInfoProto
@@ -52,18 +53,22 @@ def find_head_types(graph: Graph) -> Mapping[str, bytes]:
 
     What the file has as an output stays as it is there.
     """
-    types = _find_type_bytes(graph, _list_untyped(graph))
+    types = _find_type_bytes(graph, _list_unstated(graph))
     return {list_output_names(node)[index]: data for (node, index), data in types.items()}
 
 
 def list_untyped_outputs(graph: Graph) -> list[str]:
     """Return the names of the heads that are written without a dtype or a rank, and were no outputs of the file."""
-    heads = _list_untyped(graph)
-    types = find_types(graph, heads) if heads else {}
-    return [list_output_names(e.node)[e.index] for e in heads if not is_complete(types.get((e.node, e.index)))]
+    return [list_output_names(e.node)[e.index] for e in list_untyped(graph, _list_unstated(graph))]
 
 
-def _list_untyped(graph: Graph) -> list[Entry]:
+def list_untyped(graph: Graph, entries: Sequence[Entry]) -> list[Entry]:
+    """Return the values without a dtype or a rank, or the type in a sequence, that is stated or known."""
+    types = find_types(graph, entries) if entries else {}
+    return [e for e in entries if not is_complete(types.get((e.node, e.index)))]
+
+
+def _list_unstated(graph: Graph) -> list[Entry]:
     """Return the heads of which the file states nothing, as an output or otherwise."""
     heads = [head for head in graph.heads if head.index not in find_stored(head.node.details).values.results]
     return [head for head in heads if _find_statement(head) is None]
@@ -71,7 +76,7 @@ def _list_untyped(graph: Graph) -> list[Entry]:
 
 def find_types(
     graph: Graph, entries: Sequence[Entry], *, shapes: Mapping[str, Sequence[int | None]] = EMPTY, independent: bool = False
-) -> dict[Key, ValueType]:
+) -> dict[Key, StaticType]:
     """Return the types of values by node and index: stated ones, else those that ONNX infers; unknown ones are absent.
 
     With ``shapes`` of inputs by name, types that ONNX infers from these come first. With ``independent`` inferred types come

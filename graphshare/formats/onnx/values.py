@@ -6,9 +6,10 @@ from collections.abc import Callable, Hashable, Mapping
 
 from graphshare.formats.onnx.protobuf import BYTES, FIXED32, Field, WireError, enum_at, expect, integer_at, integers_at, scan
 from graphshare.formats.onnx.stored import OnnxFile, Span, Stored, TensorPlace
-from graphshare.formats.onnx.tensors import dtype_name, locate_tensor, pack_integers, read_elements
+from graphshare.formats.onnx.tensors import locate_tensor, pack_integers, read_elements
 from graphshare.formats.onnx.types import decode_type
 from graphshare.ir.graph import freeze
+from graphshare.ir.onnx import dtype_name
 from graphshare.ir.terms import shorten
 
 Content = tuple[Hashable, ...]

@@ -9,8 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from graphshare.errors import Fault, GraphshareError, RefusedError
-from graphshare.formats.facets import Editing
-from graphshare.formats.onnx.types import TensorType
+from graphshare.formats.facets import Editing, TensorType
 from graphshare.formats.paddle.records import FETCH, Result, Stored, find_stored, name_value, read_values
 from graphshare.formats.paddle.text import make_attribute, read_list, read_typed, write_list
 from graphshare.formats.paddle.types import find_type_text, parse_type

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.onnx.types import TensorType
+from graphshare.formats.facets import TensorType
 from graphshare.formats.paddle.types import find_type
 from graphshare.formats.params.records import ParameterFile, Record, encode_key, format_record
 from graphshare.ir.graph import Entry, Graph, Node

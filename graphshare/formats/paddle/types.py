@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from graphshare.errors import Fault, RefusedError
-from graphshare.formats.facets import StaticType, Types
-from graphshare.formats.onnx.types import NestedType, TensorType
+from graphshare.formats.facets import NestedType, StaticType, TensorType, Types
 from graphshare.formats.paddle.records import find_stored, name_value
 from graphshare.formats.paddle.text import read_list, read_typed
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
@@ -20,7 +19,7 @@ DTYPES = {"t_bool": "bool", "t_i8": "int8", "t_ui8": "uint8", "t_i16": "int16", 
 _DEEPEST = 16
 
 
-def parse_type(text: bytes) -> TensorType | NestedType | None:
+def parse_type(text: bytes) -> StaticType | None:
     """Return the type in a ``TT``; None for no value, and for a type that is not known."""
     try:
         return _parse(text, 0) if text else None
@@ -28,7 +27,7 @@ def parse_type(text: bytes) -> TensorType | NestedType | None:
         return None
 
 
-def _parse(text: bytes, depth: int) -> TensorType | NestedType | None:
+def _parse(text: bytes, depth: int) -> StaticType | None:
     kind, data = read_typed(text)
     if kind == "t_vec" and depth < _DEEPEST:
         inner = [_parse(item, depth + 1) for item in read_list(data)]
@@ -63,7 +62,7 @@ class PaddleTypes(Types):
 
     are_stated = True
 
-    def list_types(self, graph: Graph) -> Mapping[str, object]:
+    def list_types(self, graph: Graph) -> Mapping[str, StaticType]:
         entries = [*(Entry(node) for node in graph.variables() if not node.details.holds_value), *graph.heads]
         return {name_value(entry): kind for entry in entries if (kind := find_type(entry)) is not None}
 

@@ -20,13 +20,14 @@ from graphshare.files.open_source import open_source
 from graphshare.formats.model_names import ARRAY_ENDINGS
 from graphshare.formats.onnx.protobuf import BYTES, WireError, expect, scan, text_at
 from graphshare.formats.onnx.stored import OnnxFile, Span
-from graphshare.formats.onnx.tensors import data_size, dtype_name, locate_tensor, read_elements
+from graphshare.formats.onnx.tensors import data_size, locate_tensor, read_elements
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import refuse_record
 from graphshare.formats.params.format import ParameterFormat, WriteOptions, read_index
 from graphshare.formats.params.narrow_dtypes import NARROW, from_raw, read_raw
 from graphshare.formats.params.npz import MAGIC, read_npy_header, read_npy_start
 from graphshare.formats.params.records import Record, element_count, format_record
+from graphshare.ir.onnx import dtype_name
 from graphshare.text.format import format_count
 from graphshare.text.names import split_key
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import count
 
 from msgspec.structs import replace
 
@@ -23,6 +22,7 @@ from graphshare.rewrite.group.join import Member
 from graphshare.rewrite.group.plan import find_incompatibilities, follow_member, list_renamed_functions
 from graphshare.rewrite.tie import assign_sharing_roles
 from graphshare.text.format import format_count, format_names
+from graphshare.text.names import TakenNames
 
 OPTION = "`switch`"
 
@@ -230,7 +230,7 @@ def _compare_defaults(members: Sequence[Member], inputs: Iterable[tuple[Node, No
 def _differ_in_sizes(left: StaticType, right: StaticType) -> bool:
     """Return whether two types have one dtype and one rank, so that only sizes can differ."""
     (dtype, shape), (other_dtype, other_shape) = left.parts, right.parts
-    return dtype == other_dtype and None not in (shape, other_shape) and len(shape) == len(other_shape)
+    return dtype == other_dtype and shape is not None and other_shape is not None and len(shape) == len(other_shape)
 
 
 def _find_equal(members: Sequence[Member], variables: Sequence[Mapping[Node, bool]]) -> dict[Node, Node]:
@@ -287,7 +287,7 @@ def _place_variables(
 ) -> list[dict[Node, Node]]:
     """Return for each graph what its variables become in the graph around the If."""
     format_ = find_format(graphs[0])
-    taken = {name, *(output_name(head) for head in graphs[0].heads), *(node.name for own in variables for node in own)}
+    taken = TakenNames([name, *map(output_name, graphs[0].heads), *(node.name for own in variables for node in own)])
     inputs = {node.name: node for node, is_input in variables[1].items() if is_input}
     first: dict[Node, Node] = {}
     for node, is_input in variables[0].items():
@@ -305,9 +305,7 @@ def _place_variables(
         elif is_input:
             second[node] = by_name[node.name]
         else:
-            free = next(other for i in count(1) if (other := f"{node.name}_{i}") not in taken)
-            taken.add(free)
-            second[node] = rename_node(node, free)
+            second[node] = rename_node(node, taken.take(node.name))
     return [first, second]
 
 

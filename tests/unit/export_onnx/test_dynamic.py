@@ -17,11 +17,12 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
 from graphshare.export_onnx.dynamic import Variant, generalize
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.formats.onnx.stored import find_stored, list_output_names
+from graphshare.formats.onnx.stored import find_stored
 from graphshare.formats.onnx.types import input_types, output_types
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import Graph
 from graphshare.ir.onnx import AttributeValue, Tensor
+from graphshare.ir.walk import list_output_names
 from tests.corpus.test_export import seeded_model
 from tests.onnx_files.composed import Operator, body, model
 

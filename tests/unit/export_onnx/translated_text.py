@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from graphshare.formats.onnx.stored import find_stored
-from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.formats.onnx.types import input_types, output_types
 from graphshare.ir.graph import Graph, Node
+from graphshare.ir.onnx import dtype_name
 
 LONG = 24
 """Elements of a constant that are all written; of more a part is."""

@@ -10,10 +10,10 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from graphshare.formats.onnx.compose import ValueScope, declare_outputs, make_input, make_source
-from graphshare.formats.onnx.stored import TakenNames
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import Graph
 from graphshare.onnx_ops.size_nodes import SizeNodes, make_row
+from graphshare.text.names import TakenNames
 
 
 @pytest.mark.parametrize(("dtype", "letter"), [("int64", "q"), ("int32", "i")])
@@ -28,7 +28,7 @@ def test_rows_of_integers(dtype: str, letter: str) -> None:
 def test_a_row_is_computed_from_sizes() -> None:
     scope = ValueScope()
     inputs = [scope.define(make_input("x", "float32", ("n", 4))), scope.define(make_input("z", "float32", (2, "t")))]
-    sizes = SizeNodes(scope, {"n": ("x", 0), "t": ("z", 1)}, TakenNames(["x", "z"]).take)
+    sizes = SizeNodes({"n": ("x", 0), "t": ("z", 1)}, TakenNames(["x", "z"]).take, scope)
     rows = [
         sizes.compute("first", [3, 0, 0], {"n": [0, 2, 0], "t": [0, 0, 5]}),
         sizes.compute("second", [0, 7], {"n": [1, 0], "t": [0, 0]}),

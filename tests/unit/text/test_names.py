@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from graphshare.text.names import KnownPrefixes, did_you_mean, find_similar, join_key, split_key, split_pair, suggest
+from graphshare.text.names import (
+    KnownPrefixes,
+    TakenNames,
+    did_you_mean,
+    find_similar,
+    join_key,
+    split_key,
+    split_pair,
+    suggest,
+)
 
 
 def test_keys_split_at_the_first_colon() -> None:
@@ -62,3 +71,13 @@ def test_nothing_is_suggested_twice() -> None:
 def test_names_of_one_thing_hide_no_other_thing() -> None:
     outputs = {f"conv{layer}{number}": layer for layer in "123" for number in range(4)}
     assert find_similar("convxx", outputs, key=outputs.__getitem__) == ["conv33", "conv23", "conv13"]
+
+
+def test_names_that_are_free() -> None:
+    taken = TakenNames(["a", "a_1", "b"])
+    assert [taken.find_free("a"), taken.find_free("a"), taken.take("a"), taken.take("a")] == ["a_2", "a_2", "a_2", "a_3"]
+    assert [taken.take("c"), taken.take("c"), taken.find_free("b")] == ["c", "c_1", "b_1"]
+    taken.add("b_1")
+    assert taken.find_free("b") == "b_2"
+    numbered = TakenNames(separator="#")
+    assert [numbered.take(name) for name in ("", "", "a", "a")] == ["#1", "#2", "a", "a#1"]

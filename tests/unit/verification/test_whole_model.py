@@ -31,7 +31,7 @@ def load(folder: Path, name: str, text: str) -> gs.Checkpoint:
 def compare(folder: Path, text: str, copy: str) -> str:
     source = load(folder, "source", text)
     load(folder, "copy", copy)
-    return compare_bits(source, lambda: ((folder / "copy.onnx").read_bytes(), str(folder)), "copy.onnx")
+    return compare_bits(source, source, "copy.onnx", lambda: ((folder / "copy.onnx").read_bytes(), str(folder)))
 
 
 def refuse(*_: object, **__: object) -> None:
@@ -85,7 +85,7 @@ def test_a_limit_that_is_chosen_ends_a_proof_and_no_other(
 
     def prove() -> str:
         if is_whole:
-            return compare_bits(model, lambda: (b"", ""), "")
+            return compare_bits(model, model, "", lambda: (b"", ""))
         return prove_folding(model, Folding((), ()), model, {"float32"}, None).notes[-1]
 
     assert prove().endswith(": too large")
@@ -119,7 +119,7 @@ def test_nothing_follows_from_external_data_that_changes(proof: str, changed: by
         (tmp_path / "data").write_bytes(changed)
         os.utime(tmp_path / "data", (1, 1))
     ways: dict[str, Callable[[], object]] = {
-        "of a copy": lambda: compare_bits(model, lambda: ((tmp_path / "copy.onnx").read_bytes(), ""), "copy.onnx"),
+        "of a copy": lambda: compare_bits(model, model, "copy.onnx", lambda: ((tmp_path / "copy.onnx").read_bytes(), "")),
         "of folding": lambda: prove_folding(copy, Folding((), ()), model, {"float32"}, None),
     }
     with pytest.raises(InputError, match=words):

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from onnx import numpy_helper
 
+from graphshare.formats.facets import NestedType, TensorType
 from graphshare.formats.onnx.compose import (
     ValueScope,
     find_switch,
@@ -23,7 +24,7 @@ from graphshare.formats.onnx.compose import (
 from graphshare.formats.onnx.protobuf import Message, encode_varint, pack_float
 from graphshare.formats.onnx.stored import ValueMessages, find_stored, replace_stored
 from graphshare.formats.onnx.tensor_messages import encode_tensor
-from graphshare.formats.onnx.types import NestedType, TensorType, read_type
+from graphshare.formats.onnx.types import read_type
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.onnx import DTYPE_CODES, AttributeValue, Float, Tensor

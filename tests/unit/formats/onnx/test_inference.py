@@ -8,8 +8,9 @@ import pytest
 
 from graphshare import confined_process
 from graphshare.errors import InputError, MemoryLimitError, RefusedError
+from graphshare.formats.facets import TensorType
 from graphshare.formats.onnx import inference
-from graphshare.formats.onnx.types import TensorType, parse_type
+from graphshare.formats.onnx.types import parse_type
 from graphshare.resources import memory_limit, time_limit
 
 onnx = pytest.importorskip("onnx", reason="onnx is of the onnx extra")

@@ -10,7 +10,6 @@ from onnx import TensorProto, helper
 
 from graphshare.formats.onnx.graph_fields import ANNOTATION, SPARSE, VALUE_INFO, scan_graph
 from graphshare.formats.onnx.messages import (
-    Dimensions,
     describe_type,
     describe_value,
     encode_attribute,
@@ -24,7 +23,7 @@ from graphshare.formats.onnx.protobuf import Blob, Message, encode_field
 from graphshare.formats.onnx.stored import MemoryFile, NamedMessage, Span
 from graphshare.formats.onnx.tensor_messages import encode_tensor, name_tensor, replace_data
 from graphshare.ir.graph import Graph
-from graphshare.ir.onnx import Float, Tensor
+from graphshare.ir.onnx import Dimensions, Float, Tensor
 
 
 def read(number: int, message: bytes) -> NamedMessage:

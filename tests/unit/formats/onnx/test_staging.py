@@ -36,24 +36,23 @@ def test_a_model_is_read_from_the_file_that_has_its_bytes(tmp_path: Path, monkey
     staged = tmp_path / "staged"
     staged.write_bytes(b"staged")
     model = ModelBytes(graph, Placement(graph, str(tmp_path / "m" / "out.onnx")), staged=str(staged))
-    assert model.read() == b"staged"
-    assert model.read(other) == (tmp_path / "n" / "model.onnx").read_bytes()
+    assert model.encode(graph) == (b"staged", "")
+    assert model.encode(other)[0] == (tmp_path / "n" / "model.onnx").read_bytes()
     data = (tmp_path / "m" / "model.onnx").read_bytes()
     plain = replace(model, staged="")
-    assert (plain.read(), plain.read(graph), model.read(graph)) == (data, data, data)
+    assert plain.encode(graph)[0] == plain.encode(replace(graph, heads=(*graph.heads,)))[0] == data
     monkeypatch.setattr(staging, "LARGEST", len(data))
-    assert plain.read() == data
+    assert plain.encode(graph)[0] == data
     monkeypatch.setattr(staging, "LARGEST", len(data) - 1)
     with pytest.raises(RefusedError, match=f"the model has {format_bytes(len(data))}, and the limit is 2 GiB"):
-        plain.read()
+        plain.encode(graph)
 
 
 def test_the_directory_of_data_outside_of_a_model_in_memory(tmp_path: Path) -> None:
     assert keep_in_memory(read(tmp_path / "m", []), None).folder == ""
     graph = read(tmp_path / "m", [outside("a", 0)])
     kept = keep_in_memory(graph, None)
-    assert (kept.folder, kept.has_external) == (str(tmp_path / "m"), False)
-    assert kept.read() == (tmp_path / "m" / "model.onnx").read_bytes()
+    assert kept.encode(graph) == ((tmp_path / "m" / "model.onnx").read_bytes(), str(tmp_path / "m"))
     # The data of a model that is a link may be beside the file behind the link.
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "model.onnx").symlink_to(tmp_path / "m" / "model.onnx")

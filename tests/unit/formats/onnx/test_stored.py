@@ -23,7 +23,6 @@ from graphshare.formats.onnx.stored import (
     OnnxFile,
     OnnxSource,
     Span,
-    TakenNames,
     find_stored,
     get_source,
     read_metadata,
@@ -55,14 +54,6 @@ def test_bytes_are_read_in_pieces(large: int, tmp_path: Path, monkeypatch: pytes
     assert again.data[3:9] == data[3:9]
     memory = MemoryFile(data)
     assert (memory.size, memory.held, memory.sizes, memory.folder, memory.seeks_data) == (30, data, {}, "", False)
-
-
-def test_names_that_are_free() -> None:
-    taken = TakenNames(["a", "a_1", "b"])
-    assert [taken.find_free("a"), taken.find_free("a"), taken.take("a"), taken.take("a")] == ["a_2", "a_2", "a_2", "a_3"]
-    assert [taken.take("c"), taken.take("c"), taken.find_free("b")] == ["c", "c_1", "b_1"]
-    taken.add("b_1")
-    assert taken.find_free("b") == "b_2"
 
 
 def make(opsets: Mapping[str, int], metadata: Mapping[str, str] = EMPTY, version: int = 8) -> OnnxSource:

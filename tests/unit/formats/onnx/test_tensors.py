@@ -16,14 +16,13 @@ from graphshare.formats.onnx.stored import MemoryFile, OnnxFile, Span, TensorPla
 from graphshare.formats.onnx.tensors import (
     check_location,
     data_size,
-    dtype_code,
-    dtype_name,
     is_weight,
     locate_sparse,
     locate_tensor,
     pack_integers,
     read_elements,
 )
+from graphshare.ir.onnx import dtype_code, dtype_name
 
 FLOATING = {1, 10, 11, 14, 15, 16, 17, 18, 19, 20, 23, 24}
 BITS = {1: 32, 2: 8, 3: 8, 4: 16, 5: 16, 6: 32, 7: 64, 9: 8, 10: 16, 11: 64, 12: 32, 13: 64, 14: 64, 15: 128, 16: 16}

@@ -7,18 +7,11 @@ import pytest
 from onnx import TensorProto, TypeProto, helper, parser
 
 from graphshare.errors import InputError
+from graphshare.formats.facets import NestedType, TensorType
 from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.protobuf import encode_field
 from graphshare.formats.onnx.stored import MemoryFile
-from graphshare.formats.onnx.types import (
-    NestedType,
-    TensorType,
-    decode_type,
-    is_complete,
-    list_replaceable,
-    list_types,
-    parse_type,
-)
+from graphshare.formats.onnx.types import decode_type, is_complete, list_replaceable, list_types, parse_type
 
 FLOATS = helper.make_tensor_type_proto(TensorProto.FLOAT, [1, "n", None])
 PLAIN = TensorType("float32", (1, "n", None))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from onnx import TensorProto
 
+from graphshare.formats.facets import TensorType
 from graphshare.formats.onnx import value_types
 from graphshare.formats.onnx.stored import MemoryFile, Span
-from graphshare.formats.onnx.types import TensorType, parse_type
+from graphshare.formats.onnx.types import parse_type
 
 ONE = TensorType("float32", (2, "n", 3))
 
