@@ -121,7 +121,9 @@ def test_what_a_model_was_loaded_from_is_kept() -> None:
     with pytest.raises(UsageError, match=r"`epoch=0` needs a stem, but 'net-symbol.json' is a file"):
         gs.load("net-symbol.json", epoch=0)
     for options in ({"params": "net-0000.params"}, {"epoch": 0}):
-        with pytest.raises(RefusedError, match=f"`{next(iter(options))}` is for MXNet graphs and Paddle graphs, and this is an ONNX model"):
+        with pytest.raises(
+            RefusedError, match=f"`{next(iter(options))}` is for MXNet graphs and Paddle graphs, and this is an ONNX model"
+        ):
             gs.load("small", **options)  # type: ignore[arg-type]
     left, right = load_both("net", "net-symbol.json", epoch=12)
     assert (left.epoch, right.epoch, right.parameter_file) == (12, 0, None)
