@@ -169,7 +169,7 @@ def _compare_rows(original: Path, freed: Path, report: Any) -> str:
     # Sizes of the freed file: some that the original leaves open are fixed there, as the model needs them.
     shapes = {each.name: each.shape for each in many.get_inputs()}
     sizes = {size: 64 for shape in shapes.values() for size in shape if not isinstance(size, int)}
-    sizes |= {"batch": own[name][axis] for name, axis in axes.items()}
+    sizes["batch"] = next(own[name][axis] for name, axis in axes.items())
     compared = 0
     for count in BATCHES:
         first = draw(many, rng, sizes)
