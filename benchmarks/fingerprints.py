@@ -98,14 +98,20 @@ CHANGES: Mapping[str, Callable[[Path, Path, random.Random], None]] = {
 
 
 def choose_models(data: Path, count: int, chance: random.Random) -> Iterator[bytes]:
-    """Yield the tests' own models, and as many of the wheel as are asked for, each with operators."""
+    """Yield the tests' own models, and of the wheel those on which most of the changes have an effect."""
     for make in MADE.values():
         yield make().SerializeToString()
     paths = list_wheel(data)
     chance.shuffle(paths)
-    light = [path for path in paths if "light" in path.parts]
-    for path in [*(path for path in paths if path not in light), *light][: max(0, count - len(MADE))]:
+    paths.sort(key=lambda path: -_count_effects(onnx.load(path)))
+    for path in paths[: max(0, count - len(MADE))]:
         yield path.read_bytes()
+
+
+def _count_effects(model: onnx.ModelProto) -> int:
+    """Return how much of a model there is to change: several nodes, Constants, initializers."""
+    graph = model.graph
+    return (len(graph.node) > 1) + any(node.op_type == "Constant" for node in graph.node) + (len(graph.initializer) > 0)
 
 
 def compare_changes(data: Path, count: int, chance: random.Random) -> Counter[str]:
