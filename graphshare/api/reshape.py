@@ -101,15 +101,12 @@ def reshape(
                 raise UsageError(Fault(message, hint="leave it out"))
             if fold and not numbers:
                 raise UsageError(Fault("`fold` folds what fixed sizes decide, and none gets fixed", hint="leave it out"))
-            rewrite = None
-            if symbols:
-                rewrite = free_sizes(source.graph, symbols, partial(_measure, source), partial(_evaluate, source))
-        result = source if rewrite is None else follow_rewrite(source, rewrite)
-        freed, folded = result, 0
-        if numbers:
+            stages, rewrite = _change_sizes(source, symbols, numbers)
+        folded = 0
+        if fold:
             with locate_refusals(source):
-                result = follow_rewrite(freed, fix_sizes(freed.graph, list_inputs(freed.graph), numbers))
-                result, folded = _fold(result) if fold else (result, 0)
+                result, folded = _fold(stages[-1])
+            stages = (*stages[:2], result)
         proof = None
         if verify:
             from graphshare.verification.flow import make_options  # start-up: --help must not import numpy
@@ -117,7 +114,8 @@ def reshape(
 
             options = make_options(Inputs(sets=sets, rounds=rounds, seed=seed), None, ())
             options = options.with_values(feeds, None, source.graph)
-            proof = _prove(source, rewrite, freed, result if numbers else None, as_names(witness), options, tolerance)
+            proof = _prove(source, stages, rewrite, as_names(witness), options, tolerance)
+    result = stages[-1]
     notes = [*notes_on(source.parameter_file, source.graph), *result.notes]
     changed: Sequence[Node] = ()
     if rewrite is not None:
@@ -158,6 +156,28 @@ def _choose_sizes(
     return symbols, numbers
 
 
+def _change_sizes(
+    source: Checkpoint, symbols: Sequence[Symbol], numbers: Mapping[tuple[str, int], int]
+) -> tuple[tuple[Checkpoint, Checkpoint, Checkpoint], FreedGraph | None]:
+    """Return the model after each step, and the rewrite that frees: open sizes fixed, others freed, and these fixed.
+
+    Open sizes come first, because some number must be assumed for those that stay open.
+    """
+    inputs = list_inputs(source.graph)
+    is_open = {place: not isinstance(inputs[place[0]][place[1]], int) for place in numbers}
+    early, late = ({place: size for place, size in numbers.items() if is_open[place] is wanted} for wanted in (True, False))
+    fixed = _fix(source, early)
+    if not symbols:
+        return (fixed, fixed, fixed), None
+    rewrite = free_sizes(fixed.graph, symbols, partial(_measure, fixed), partial(_evaluate, fixed))
+    freed = follow_rewrite(fixed, rewrite)
+    return (fixed, freed, _fix(freed, late)), rewrite
+
+
+def _fix(model: Checkpoint, numbers: Mapping[tuple[str, int], int]) -> Checkpoint:
+    return follow_rewrite(model, fix_sizes(model.graph, list_inputs(model.graph), numbers)) if numbers else model
+
+
 def _fold(model: Checkpoint) -> tuple[Checkpoint, int]:
     """Return a model in which constants stand for operators of known value, and for how many."""
     entries = find_constants(model.graph)
@@ -180,17 +200,22 @@ def _evaluate(model: Checkpoint, entries: Sequence[Entry]) -> Mapping[Node, Tens
 
 def _prove(
     source: Checkpoint,
+    stages: tuple[Checkpoint, Checkpoint, Checkpoint],
     rewrite: FreedGraph | None,
-    freed: Checkpoint,
-    fixed: Checkpoint | None,
     witness: Sequence[str],
     options: ProofOptions,
     tolerance: float | None,
 ) -> SizesProof:
     from graphshare.verification.free_sizes import SizesProof, prove_fixed, prove_sizes  # start-up: as above
 
-    proof = SizesProof() if rewrite is None else prove_sizes(freed, rewrite, source, witness, options, tolerance)
-    return proof if fixed is None else msgspec.structs.replace(proof, fixed=prove_fixed(fixed, freed, options))
+    fixed, freed, result = stages
+    if rewrite is None:
+        return SizesProof(fixed=prove_fixed(result, source, options))
+    proof = prove_sizes(freed, rewrite, fixed, witness, options, tolerance)
+    for model, other in ((fixed, source), (result, freed)):
+        if model is not other:
+            proof = msgspec.structs.replace(proof, fixed=prove_fixed(model, other, options))
+    return proof
 
 
 def _measure(

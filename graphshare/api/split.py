@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from math import prod
 
 import msgspec
 
@@ -16,8 +17,10 @@ from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs
 from graphshare.differences.diff import diff
 from graphshare.errors import BUG, Fault, SelfCheckError, UsageError, locate_refusals
+from graphshare.formats.model_format import find_format
 from graphshare.formats.params.lookup import RecordsByName
-from graphshare.ir.graph import Graph, Node
+from graphshare.formats.params.records import ITEM_SIZES
+from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.rewrite.extract import extract_entries
 from graphshare.rewrite.split import Crossing, extract_parts, split_at, split_evenly
 from graphshare.text.summary import ShortRepr
@@ -59,11 +62,7 @@ def split(model: Model, *, at: Names = (), into: Natural | None = None, types: M
     source = as_checkpoint(model)
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
-        records = None if source.parameter_file is None else RecordsByName(source.parameter_file)
-
-        def measure(node: Node) -> int:
-            record = None if records is None else records.of(node)
-            return 0 if record is None else record.data_size
+        measure = _measure_weights(source)
 
         def place(graph: Graph) -> dict[Node, int]:
             return split_at(graph, names) if into is None else split_evenly(graph, into, measure)
@@ -80,6 +79,24 @@ def split(model: Model, *, at: Names = (), into: Natural | None = None, types: M
     splitting = Splitting(parts, divided.crossings, inputs, outputs, unused)
     _prove(source, splitting)
     return splitting
+
+
+def _measure_weights(source: Checkpoint) -> Callable[[Node], int]:
+    """Return the function that measures a variable, or a constant among the operators, in bytes; 0 where none are known."""
+    records = None if source.parameter_file is None else RecordsByName(source.parameter_file)
+    entries = [Entry(node) for node in source.graph.nodes if node.op and not node.inputs]
+    types = find_format(source.graph).types.find_types(source.graph, entries) if entries else {}
+
+    def measure(node: Node) -> int:
+        record = None if records is None else records.of(node)
+        if record is not None or (node, 0) not in types:
+            return 0 if record is None else record.data_size
+        dtype, shape = types[node, 0].parts
+        sizes = [size for size in shape or () if isinstance(size, int)]
+        is_known = shape is not None and len(sizes) == len(shape)
+        return prod(sizes) * ITEM_SIZES.get(dtype or "", 0) if is_known else 0
+
+    return measure
 
 
 def _state_crossing(source: Checkpoint, places: Mapping[Node, int], types: Mapping[str, str]) -> Checkpoint:

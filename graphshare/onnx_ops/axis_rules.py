@@ -97,9 +97,9 @@ def _pool(call: Call) -> Outputs:
 
 def _pad(call: Call) -> Outputs:
     data = call.data
-    axes, pads = call.integers("", 3) or list(range(len(data))), call.integers("pads", 1)
-    # A sample would move where one is added before and one taken away behind: the shape stays.
-    padded = {axis % len(data) for axis, pad in zip(axes * 2, pads, strict=False) if pad} if pads else range(len(data))
+    axes, pads = call.integers("", 3) or list(range(len(data))), call.some_integers("pads", 1)
+    # A sample would move where one is added before and one taken away behind: the shape stays. A pad may be computed.
+    padded = {axis % len(data) for axis, pad in zip(axes * 2, pads, strict=False) if pad != 0} if pads else range(len(data))
     call.refuse_batch([data[axis] for axis in padded], "changes the number of samples")
     return _along(_no_axis)(call)
 
@@ -120,6 +120,11 @@ def _multiply_packed(call: Call) -> Outputs:
 def _quantize(call: Call) -> Outputs:
     call.refuse_batch(call.data, "takes its scale from all samples of a batch")
     return [call.data, (), ()]
+
+
+def _quantize_sequence(call: Call) -> Outputs:
+    _quantize(call)
+    raise SizeRefusal  # the length of the sequence may be free, which is not followed
 
 
 def _reduce(call: Call) -> Outputs:
@@ -416,6 +421,7 @@ _FUSED: Mapping[str, Rule] = {
     **dict.fromkeys(("FusedConv", "QLinearConv"), _along(_inner_axes)),
     **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), _skip),
     **{op: partial(find_by_sample, rule) for op, rule in BY_SAMPLE_FUSED.items()},
+    "DynamicQuantizeLSTM": _quantize_sequence,
     "MatMulNBits": _multiply_packed,
 }
 """Those of onnxruntime's own operators that its optimizer and the common tools write most."""

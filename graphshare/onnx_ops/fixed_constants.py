@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from math import isclose
+from math import isclose, prod
 
 from graphshare.formats.onnx.facts import read_constant
 from graphshare.formats.onnx.protobuf import WireError
@@ -16,10 +16,12 @@ from graphshare.ir.graph import Entry, Node
 from graphshare.ir.walk import list_operands
 from graphshare.onnx_ops.free_axes import Axes, is_free
 from graphshare.onnx_ops.integer_inputs import read_numbers
+from graphshare.onnx_ops.joined_constants import JoinedConstant, find_joined_constants
 
 _LARGEST = 1 << 16  # bytes of a constant that is read
 _LEAST = 3  # of smaller sizes the numbers are everywhere: 2, 1, a half
 _STRIDES = (2, 4, 8, 16, 32)
+_STEPS = (4, 8, 16, 32, 64, 128)
 _NUMBERS = frozenset("Add Clip Div Equal Greater GreaterOrEqual Less LessOrEqual Max Min Mod Mul Sub Where".split())
 """Operators that compute with a number, or compare with it."""
 _PLACES = frozenset("Add Cast Expand Gather Mul Sub".split())
@@ -32,12 +34,21 @@ Place = tuple[Node, int]
 
 
 class FixedConstants:
-    """Finds such constants. ``sizes`` are the numbers of free sizes in the file by name, ``axes`` those of values."""
+    """Finds such constants. ``sizes`` are the numbers of free sizes in the file by name, ``axes`` those of values.
+
+    ``shapes`` are those of all values in the file, ``computed`` the integers that operators compute from constants alone.
+    """
 
     def __init__(
-        self, nodes: Sequence[Node], inputs: Sequence[Node], sizes: Mapping[str, int], axes: Mapping[Place, Axes]
+        self,
+        nodes: Sequence[Node],
+        inputs: Sequence[Node],
+        sizes: Mapping[str, int],
+        axes: Mapping[Place, Axes],
+        shapes: Mapping[Place, Sequence[int]],
+        computed: Mapping[Place, Sequence[int]],
     ) -> None:
-        self._nodes, self._axes = nodes, axes
+        self._nodes, self._axes, self._shapes, self._computed = nodes, axes, shapes, computed
         self._sizes = {number: name for name, number in reversed([*sizes.items()]) if number >= _LEAST}
         numbers = [number for number in sizes.values() if number >= _LEAST]
         self._products = [a * b for place, a in enumerate(numbers) for b in numbers[place + 1 :]]
@@ -46,6 +57,9 @@ class FixedConstants:
         for node in nodes:
             if any(entry.node in self._dependent for entry in node.inputs):
                 self._dependent.add(node)
+        self._joined: dict[Node, list[JoinedConstant]] = {}
+        for each in find_joined_constants(nodes, axes, shapes, sizes):
+            self._joined.setdefault(each.node, []).append(each)
 
     def list_notes(self) -> list[str]:
         """Return a note on each constant, with its node."""
@@ -63,12 +77,45 @@ class FixedConstants:
                 yield from self._find_kernel(node, operands)
             if node.op in ("Gather", "Slice", "TopK"):
                 yield from self._find_ends(node, operands)
+            elif node.op == "Pad":
+                yield from self._find_pads(operands)
             elif node.op in _NUMBERS:
                 for entry in self._list_constants(operands):
                     yield from self._match_scalar(entry)
         if node.op in _PLACES:
             for entry in self._list_constants(operands[:1] if node.op == "Expand" else operands):
                 yield from self._match_places(entry, is_index=node.op in ("Cast", "Gather"))
+        for each in self._joined.get(node, ()):
+            yield from self._match_joined(each)
+
+    def _match_joined(self, joined: JoinedConstant) -> Iterator[str]:
+        """Yield a constant with different numbers for the places that are joined to a free size; it is listed once."""
+        origins = self._list_origins(joined.entry)
+        if self._listed.isdisjoint(origins) and self._has_rows(joined):
+            self._listed.update(origins)
+            name = "a size" if joined.size.startswith("size ") else f"the size {joined.size}"
+            yield f"its constant has numbers for each place that is joined to {name}"
+
+    def _list_origins(self, entry: Entry) -> set[Node]:
+        """Return the constants from which a value is computed, with the operators between."""
+        origins, left = set[Node](), [entry.node]
+        while left:
+            node = left.pop()
+            if node not in origins:
+                origins.add(node)
+                left += [each.node for each in node.inputs]
+        return origins
+
+    def _has_rows(self, joined: JoinedConstant) -> bool:
+        """Return whether the numbers at the places differ; one that is not read may."""
+        node = _find_origin(joined.entry)
+        shape, values = self._shapes[joined.entry.node, joined.entry.index], self._read(joined.entry)
+        if not values or node is not joined.entry.node or shape[joined.axis] == 1:
+            return True
+        inner = prod(shape[joined.axis + 1 :])
+        rows = [values[start : start + inner] for start in range(0, len(values), inner)]
+        count = shape[joined.axis]
+        return any(rows[number] != rows[number - number % count] for number in range(len(rows)))
 
     def _list_constants(self, operands: Sequence[Entry | None]) -> list[Entry]:
         return [entry for entry in operands if entry is not None and entry.node not in self._dependent]
@@ -89,13 +136,37 @@ class FixedConstants:
         axes = self._axes.get((data.node, data.index), ()) if data is not None else ()
         if not any(map(is_free, axes)):
             return
+        # What a Slice or a TopK leaves has a size of its own, which is the number that it states.
+        own = set(self._axes.get((node, 0), ())) - set(axes)
         for place in (1, 2) if node.op == "Slice" else (1,):
-            numbers = read_numbers(operands[place]) if place < len(operands) else None
-            for number in dict.fromkeys(numbers or ()):
-                if number in self._sizes:
+            for number in dict.fromkeys(self._read_integers(operands, place)):
+                if number in self._sizes and (self._sizes[number],) not in own:
                     yield f"{number} is {self._name(number)}"
+                elif -number in self._sizes and node.op == "Slice":
+                    yield f"{number} goes back by {self._name(-number)}"
                 elif number + 1 in self._sizes and node.op != "TopK":
                     yield f"{number} is the last place of {self._name(number + 1)}"
+                elif 2 * number in self._sizes and node.op != "Gather":
+                    yield f"{number} is half of {self._name(2 * number)}"
+
+    def _find_pads(self, operands: Sequence[Entry | None]) -> Iterator[str]:
+        """Yield a Pad behind the last place whose result is a multiple: a size is filled up, by what the fixed one lacks."""
+        data, pads = operands[0], self._read_integers(operands, 1)
+        axes = self._axes.get((data.node, data.index), ()) if data is not None else ()
+        places = self._read_integers(operands, 3) or range(len(axes))
+        for place, before, after in zip(places, pads, pads[len(places) :], strict=False):
+            padded = axes[place] if -len(axes) <= place < len(axes) else ()
+            size = next((size for size, name in self._sizes.items() if padded == (name,)), 0)
+            step = next((step for step in _STEPS if step > after), 0)
+            if size and step and not before and after > 0 and not (size + after) % step:
+                yield f"{after} fills up {self._name(size)} to a multiple of {step}"
+
+    def _read_integers(self, operands: Sequence[Entry | None], place: int) -> Sequence[int]:
+        """Return the integers of an operand that is a constant, or is computed from some."""
+        entry = operands[place] if place < len(operands) else None
+        if entry is None:
+            return ()
+        return self._computed.get((entry.node, entry.index)) or read_numbers(entry) or ()
 
     def _match_scalar(self, entry: Entry) -> Iterator[str]:
         """Yield a number that is a size, or follows from one."""

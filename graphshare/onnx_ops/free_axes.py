@@ -118,8 +118,9 @@ class Edit(msgspec.Struct, frozen=True):
 class Call(msgspec.Struct, eq=False):
     """An operator with the axes of its operands (None: absent or unknown) and the shapes of its outputs.
 
-    ``depends`` marks operands that depend on free sizes, ``rows`` has those that are rows of sizes. A rule adds ``edits`` by
-    the positions of operands, and the ``row`` of an output that is one.
+    ``depends`` marks operands that depend on free sizes, ``rows`` has those that are rows of sizes, ``known`` the numbers of
+    those that are few integers, None for each that is not known. A rule adds ``edits`` by the positions of operands, and the
+    ``row`` of an output that is one.
     """
 
     node: Node
@@ -130,6 +131,7 @@ class Call(msgspec.Struct, eq=False):
     rows: Sequence[Axes | None]
     shapes: Sequence[Sequence[int] | None]
     dtypes: Sequence[str]
+    known: Sequence[tuple[int | None, ...] | None] = ()
     edits: dict[int, Edit] = msgspec.field(default_factory=dict)
     row: Axes | None = None
 
@@ -171,6 +173,11 @@ class Call(msgspec.Struct, eq=False):
             return None if row is None or any(map(is_free, row)) else list(map(multiply_numbers, row))
         text = self.node.attrs.get(name)
         return None if text is None else [int(number) for number in text.strip("[]").split(", ") if number]
+
+    def some_integers(self, name: str, place: int) -> Sequence[int | None] | None:
+        """Return integers like :meth:`integers`, None for each of an operand that is not known."""
+        known = self.known[place] if place < len(self.known) and self.has(place) else None
+        return self.integers(name, place) if known is None else known
 
     def axis(self, default: int = 0) -> int:
         """Return the attribute ``axis``, counted from the first of the data. Raises IndexError where there is no such axis."""

@@ -9,7 +9,7 @@ from math import prod
 
 from graphshare.analysis.batch_axis import Coupling, follow
 from graphshare.analysis.free_sizes import BATCH, Symbol, join_places
-from graphshare.errors import Fault, RefusedError, UsageError
+from graphshare.errors import Fault, GraphshareError, RefusedError, UsageError
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.onnx import Tensor
@@ -32,12 +32,14 @@ from graphshare.onnx_ops.free_axes import (
     multiply_numbers,
 )
 from graphshare.onnx_ops.integer_inputs import read_numbers
+from graphshare.onnx_ops.partly_known import MANY, Known, find_partly_known
 from graphshare.onnx_ops.size_nodes import SizeNodes
 from graphshare.ops.batch_axis import UNKNOWN
+from graphshare.resources import is_chosen_limit
+from graphshare.text.format import format_shape
 from graphshare.text.names import TakenNames
 
 _ASSUMED = 224  # what a size is taken to be that the file leaves open already
-_MANY = 64  # integers of a value that is evaluated are fewer
 _RECURRENT = ("GRU", "LSTM", "RNN")
 _PARTS = ("Cast", "Identity", "Slice", "Split")
 _STATES = (0, 5, 6)  # inputs of these that have samples on axis 1
@@ -60,7 +62,7 @@ class FreedGraph(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
 Shapes = Mapping[str, Sequence[int | str | None]]
 Place = tuple[Node, int]
 Measure = Callable[[Sequence[Entry], Mapping[str, Sequence[int]]], Mapping[Place, Sequence[int]]]
-"""Returns the shapes of values at shapes of inputs by name."""
+"""Returns the shapes of values at shapes of inputs by name; raises GraphshareError where they are not computed."""
 Evaluate = Callable[[Sequence[Entry]], Mapping[Node, Tensor]]
 """Returns the values of operators on constants alone."""
 
@@ -105,17 +107,23 @@ def find_batch_axes(graph: Graph, inputs: Collection[str]) -> dict[str, int]:
 def find_batch(inputs: Shapes, axes: Mapping[str, int]) -> Symbol:
     """Return the batch as a size to free. Raises RefusedError where there is none, or none that is fixed."""
     places = find_batch_places(inputs, axes)
-    sizes = [inputs[name][axis] for name, axis in places]
-    if not places or not isinstance(sizes[0], int):
-        message = f"the batch is free already: {sizes[0] or '?'} of {places[0][0]!r}" if places else "no input has a batch"
-        raise RefusedError(Fault(message, hint="free other sizes by name with `shapes={'data': ('n', 3, 'h', 'w')}`"))
+    if not places:
+        raise RefusedError(Fault("no input has a batch", hint="free sizes by name with `shapes={'data': ('n', 3, 'h', 'w')}`"))
+    name, axis = places[0]
+    if not isinstance(size := inputs[name][axis], int):
+        hint = "where another axis has the samples, free that by name with `shapes={'data': (None, 'n', None)}`"
+        raise RefusedError(Fault(f"axis {axis} of {name!r} is free already: {size or '?'}", hint=hint))
     return join_places(BATCH, places)
 
 
 def find_batch_places(inputs: Shapes, axes: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Return the axes, as (input, axis), that have the batch: those of ``axes`` with the size that the first input has."""
+    """Return the axes, as (input, axis), that have the batch: those of ``axes`` with the size of the surest.
+
+    That is the one of an RNN, whose operator says where samples are: the first axis of other inputs may be a sequence.
+    """
     sizes = {(name, axis): inputs[name][axis] for name, axis in axes.items() if axis < len(inputs[name])}
-    return [place for place, size in sizes.items() if size == next(iter(sizes.values()))]
+    surest = max(sizes, key=lambda place: place[1], default=None)
+    return [place for place, size in sizes.items() if size == sizes[surest]] if surest else []
 
 
 def list_shapes(graph: Graph) -> list[Mapping[str, tuple[int | str | None, ...] | None]]:
@@ -158,14 +166,16 @@ class _Freeing:
         self.table = SizeTable(numbers, self.batches, numbers.keys() - self.names)
         self.axes: dict[Place, Axes] = {}
         self.rows: dict[Place, Axes] = {}
+        self.known: dict[Place, Known] = {}
         self.constants: dict[Place, Sequence[int]] = {}
         self.edits: dict[Node, dict[int, Edit]] = {}
         self.origins: dict[str, tuple[str, int]] = {}
         self.counts: set[Place] = set()
+        self.unmeasured = ""
 
     def find_types(self, inputs: Shapes, measure: Measure) -> None:
         """Find the shapes and dtypes of all values at the sizes of the file."""
-        shapes = {name: [self.table.count(axis) for axis in axes] for name, axes in self.inputs.items()}
+        shapes = self.assumed = {name: [self.table.count(axis) for axis in axes] for name, axes in self.inputs.items()}
         entries = [Entry(node, index) for node in self.nodes for index, name in enumerate(list_output_names(node)) if name]
         opened = {name: shape for name, shape in shapes.items() if shape != list(inputs[name])}
         # What the file states of inner values is not believed: a wrong shape would free a wrong axis.
@@ -176,13 +186,18 @@ class _Freeing:
         }
         unknown = [entry for entry in entries if entry.node.op and (entry.node, entry.index) not in self.shapes]
         if unknown:
-            self.shapes.update(measure(unknown, shapes))
+            try:
+                self.shapes.update(measure(unknown, shapes))
+            except GraphshareError as error:
+                if is_chosen_limit(error):
+                    raise
+                self.unmeasured = error.faults[0].message.splitlines()[0]
 
     def find_constants(self, evaluate: Evaluate) -> None:
         """Find the integers that operators compute from constants alone, such as the pads of a padding layer."""
         computable, _ = find_format(self.graph).meaning.find_computable(self.graph, {})
         wanted = [e for e in computable if self.dtypes.get((e.node, e.index)) == "int64" and len(e.node.details.outputs) == 1]
-        small = [e for e in wanted if prod(self.shapes.get((e.node, e.index), (_MANY,))) < _MANY]
+        small = [e for e in wanted if prod(self.shapes.get((e.node, e.index), (MANY + 1,))) <= MANY]
         for node, tensor in (evaluate(small) if small else {}).items():
             self.constants[node, 0] = struct.unpack(f"<{prod(tensor.shape)}q", tensor.content or b"")
 
@@ -193,6 +208,9 @@ class _Freeing:
                 self._note(node, 0, self.inputs[node.name])
         couplings = follow(self.nodes, self.axes, self._find_places)
         hint = "leave this size fixed, or `graphshare extract` the part before"
+        if self.unmeasured:
+            row = ", ".join(f"{name} {format_shape(sizes)}" for name, sizes in self.assumed.items())
+            hint = f"give numbers for open sizes with `shapes`: with {row} no shape is known, because {self.unmeasured}"
         faults = [Fault(f"{c.node.op} {c.why}", node=c.node.details.label or c.node.name, hint=hint) for c in couplings]
         if faults:
             raise RefusedError(faults)
@@ -225,7 +243,8 @@ class _Freeing:
         inputs = [node for node in self.graph.variables() if node.name in places]
         derived = self.table.numbers.keys() - set(self.batches) - self.table.before
         sizes = {name: number for name, number in self.table.numbers.items() if name in derived}
-        return FixedConstants(self.nodes, inputs, sizes, self.axes).list_notes() if free else []
+        constants = FixedConstants(self.nodes, inputs, sizes, self.axes, self.shapes, self.constants)
+        return constants.list_notes() if free else []
 
     def _note(self, node: Node, index: int, axes: Axes) -> None:
         """Keep the axes of a value, and where it has a free size by itself."""
@@ -247,6 +266,7 @@ class _Freeing:
             [None if place is None else self._find_row(place) for place in places],
             shapes,
             ["" if place is None else self.dtypes.get(place, "") for place in places],
+            [None if place is None else self._find_known(place) for place in places],
         )
         try:
             outputs = find_axes(call)
@@ -264,6 +284,8 @@ class _Freeing:
             self.edits[node] = call.edits
         if (row := find_row(call)) is not None:
             self.rows[node, 0] = row
+        if (known := find_partly_known(call)) is not None:
+            self.known[node, 0] = known
         for index, axes in enumerate(outputs):
             if axes is not None:
                 self._note(node, index, axes)
@@ -289,6 +311,15 @@ class _Freeing:
         """Return the sizes in a row of integers, as far as they are known."""
         numbers = None if place in self.axes else self.constants.get(place, read_numbers(Entry(*place)))
         return self.rows.get(place) if numbers is None else tuple(map(fix, numbers))
+
+    def _find_known(self, place: Place) -> Known | None:
+        """Return the numbers of few integers, None for each that is not known."""
+        row = self._find_row(place)
+        if row is not None:
+            return tuple(None if is_free(axis) else multiply_numbers(axis) for axis in row)
+        shape = self.shapes.get(place)
+        is_small = self.dtypes.get(place) in ("int32", "int64") and shape is not None and prod(shape) <= MANY
+        return self.known.get(place, (None,) * prod(shape or ()) if is_small else None)
 
     def _assume(self, shape: Sequence[int]) -> Axes:
         """Return the axes of an output behind a refusal, so that what follows is not refused for the same reason."""

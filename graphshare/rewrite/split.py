@@ -56,17 +56,22 @@ def split_at(graph: Graph, names: Sequence[str]) -> dict[Node, int]:
 def split_evenly(graph: Graph, count: int, measure: Callable[[Node], int]) -> dict[Node, int]:
     """Return the part of each operator that the heads need, of ``count`` parts with weights of about equal size.
 
-    ``measure`` returns the bytes of a variable. Raises RefusedError where there are fewer operators than parts.
+    ``measure`` returns the bytes of a variable, or of an operator without inputs.
+
+    Raises:
+        RefusedError: there are fewer operators than parts.
     """
     needed = set(post_order(entry.node for entry in graph.heads))
-    order = [node for node in topological(graph) if node in needed and node.op]
+    nodes = [node for node in topological(graph) if node in needed and node.op]
+    # What has no inputs, such as a weight in a Constant, goes with its first reader: in the file it may stand far before.
+    order = [node for node in nodes if node.inputs] or nodes
     if not 2 <= count <= len(order):
         what = f"{count} parts of {format_count(len(order), 'operator')}"
         raise RefusedError(Fault(f"cannot make {what}", hint="give `into` a number from 2 to that of the operators"))
     seen: set[Node] = set()
     sizes = []
     for node in order:
-        fresh = {entry.node: None for entry in node.inputs if not entry.node.op and entry.node not in seen}
+        fresh = {entry.node: None for entry in node.inputs if not entry.node.inputs and entry.node not in seen}
         seen.update(fresh)
         sizes.append(1 + sum(map(measure, fresh)))
     parts: dict[Node, int] = {}
@@ -78,8 +83,11 @@ def split_evenly(graph: Graph, count: int, measure: Callable[[Node], int]) -> di
         if others and (is_full or len(order) - place == others):
             number, taken = number + 1, 0
         parts[node] = number
+        for entry in node.inputs:
+            if entry.node.op and not entry.node.inputs:
+                parts.setdefault(entry.node, number)
         taken, left = taken + size, left - size
-    return parts
+    return {node: parts.get(node, number) for node in nodes}
 
 
 def extract_parts(graph: Graph, parts: Mapping[Node, int]) -> GraphParts:

@@ -13,14 +13,13 @@ import numpy as np
 from graphshare.analysis.free_sizes import Symbol, list_trials, suggest_steps
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import DisprovedError, Fault, GraphshareError, InputError, RefusedError
+from graphshare.errors import DisprovedError, Fault, InputError, RefusedError
 from graphshare.execute.backends.backend import Computation, DrawOptions, open_computation
 from graphshare.execute.prepare.declared_inputs import list_declared
 from graphshare.ir.graph import Entry, Node
 from graphshare.onnx_ops.free_axes import list_names, multiply_numbers
 from graphshare.onnx_ops.size_nodes import take_shapes
 from graphshare.ops.kernel import Array
-from graphshare.resources import is_chosen_limit
 from graphshare.rewrite.free_sizes import FreedGraph
 from graphshare.text.format import format_count, format_names
 from graphshare.verification.compare import compare
@@ -77,7 +76,7 @@ def _ask_witness(freed: Checkpoint, path: str) -> str:
     """Return the verdict on a model and the same network at other sizes. Raises DisprovedError where they are not equal."""
     report = compare(freed, path)
     if report.outcome != "equal":
-        details = [detail for _, stage in report.list_stages("fails") for detail in stage.details]
+        details = [stage.details[-1] for _, stage in report.list_stages("fails") if stage.name == "values" and stage.details]
         message = f"{path} differs from the model at its sizes: {details[-1] if details else report.verdict}"
         raise DisprovedError(Fault(message, hint=_HINT))
     return report.verdict
@@ -112,15 +111,14 @@ def _compute(part: Computation, values: Mapping[str, Array]) -> list[Array]:
 def measure_shapes(
     model: Checkpoint, entries: Sequence[Entry], shapes: Mapping[str, Sequence[int]]
 ) -> dict[tuple[Node, int], Sequence[int]]:
-    """Return the shapes that values have in onnxruntime for ``shapes`` of inputs; none where it does not compute them."""
-    try:
-        computation = open_computation(take_shapes(model.graph, entries), model.parameter_file, model.where)
-        needed = {node: tuple(shapes[node.name]) for node in computation.graph.variables() if node.name in shapes}
-        rows = computation.run(computation.draw(shapes=needed).values).outputs
-    except GraphshareError as error:
-        if is_chosen_limit(error):
-            raise
-        return {}
+    """Return the shapes that values have in onnxruntime for ``shapes`` of inputs.
+
+    Raises:
+        GraphshareError: onnxruntime does not compute them.
+    """
+    computation = open_computation(take_shapes(model.graph, entries), model.parameter_file, model.where)
+    needed = {node: tuple(shapes[node.name]) for node in computation.graph.variables() if node.name in shapes}
+    rows = computation.run(computation.draw(shapes=needed).values).outputs
     return {(entry.node, entry.index): row.tolist() for entry, row in zip(entries, rows, strict=True)}
 
 

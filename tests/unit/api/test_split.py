@@ -57,6 +57,18 @@ def test_parts_run_one_after_the_other_and_joined_are_the_model(count: int, tmp_
     done(graphshare("compare", "m.onnx", "joined.onnx", "--target", "y", "--exact", cwd=tmp_path))
 
 
+def test_weights_in_constants_go_with_their_readers(tmp_path: Path) -> None:
+    """As exporters of Paddle write them: all of them at the start, the last one read by two operators."""
+    ones = f"{{{', '.join('1' * 16)}}}"
+    text = f"""<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) {{
+        a = Constant<value = float[1] {{1}}>() b = Constant<value = float[2,8] {ones}>() c = Constant<value_float = 3.0>()
+        d = Constant<value = float[8,2] {ones}>()
+        p = Add(x, a) q = Mul(p, c) r = MatMul(q, b) s = MatMul(r, d) t = Mul(s, c) y = Neg(t) }}"""
+    result = gs.split(_write(tmp_path, text), into=2)
+    assert [(each.name, each.source, each.readers) for each in result.crossings] == [("r", 1, (2,)), ("c", 1, (2,))]
+    assert [sum(node.op == "MatMul" for node in part.graph.nodes) for part in result.parts] == [1, 1]
+
+
 @pytest.mark.parametrize("name", [name for name in MADE if name not in ("old", "functions", "kinds", "external")])
 def test_bodies_stay_whole_and_read_values_of_other_parts(name: str, tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(MADE[name]().SerializeToString())

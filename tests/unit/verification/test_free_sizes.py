@@ -184,19 +184,21 @@ def test_shapes_are_measured_of_values_inside(tmp_path: Path) -> None:
     entries = [Entry(nodes[name]) for name in ("a", "y")]
     measured = measure_shapes(model, entries, {"x": (1, 6), "other": (1,)})
     assert measured == {(nodes["a"], 0): [1, 6], (nodes["y"], 0): [2, 3]}
-    assert measure_shapes(model, entries, {"x": (1, 5)}) == {}
+    with pytest.raises(gs.GraphshareError, match="declares 1x6"):
+        measure_shapes(model, entries, {"x": (1, 5)})
 
 
 def test_shapes_are_not_measured_beyond_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A limit that the caller chose is an error; one of the machine, and other refusals, leave shapes unknown."""
-    model = load(tmp_path, "fixed", "(float[1,6] x) => (float[1,6] y) { y = Neg(x) }")
-    with resource_limits("4 GB", None):
-        assert measure_shapes(model, model.graph.heads, {"x": (1, 5)}) == {}
+    """A limit that the caller chose is an error; one of the machine leaves shapes unknown, and a refusal says so."""
+    text = "(float[1,6] x) => (float[2,n] y) <int64[3] s = {2, -1, 1}> { k = Abs(s) m = Neg(s) y = Reshape(x, m) }"
+    model = load(tmp_path, "fixed", text)
 
     def refuse(*_: object, **__: object) -> None:
         raise MemoryLimitError(Fault("too large"))
 
     monkeypatch.setattr("graphshare.verification.free_sizes.open_computation", refuse)
-    assert measure_shapes(model, model.graph.heads, {"x": (1, 6)}) == {}
+    with pytest.raises(RefusedError) as caught:
+        gs.reshape(model, dynamic_batch=True)
+    assert "with x (1,6) no shape is known, because too large" in caught.value.faults[0].hint
     with resource_limits("4 GB", None), pytest.raises(MemoryLimitError):
-        measure_shapes(model, model.graph.heads, {"x": (1, 6)})
+        gs.reshape(model, dynamic_batch=True)

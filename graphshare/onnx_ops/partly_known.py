@@ -1,0 +1,56 @@
+"""Integers of which only some are known: pads behind a length that the caller chooses are 0 on every other axis."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from math import prod
+
+from graphshare.onnx_ops.free_axes import Call
+
+MANY = 64  # numbers of a value that is followed are at most as many
+_COMPUTED: Mapping[str, Callable[[int, int], int]] = {"Add": operator.add, "Mul": operator.mul, "Sub": operator.sub}
+_KEPT = frozenset("Cast Flatten Identity Reshape Squeeze Unsqueeze".split())
+"""Operators that keep all numbers in their order."""
+
+Known = tuple[int | None, ...]
+
+
+def find_partly_known(call: Call) -> Known | None:
+    """Return the numbers of the first output, row by row, None for each that is not known; None where none is followed."""
+    op, shape = call.node.op, call.shapes[0] if call.shapes else None
+    if call.node.details.domain or shape is None or not call.known or call.known[0] is None or prod(shape) > MANY:
+        return None
+    first = call.known[0]
+    if op in _KEPT:
+        return first
+    if op == "Concat" and len(shape) == 1:
+        parts = [known for known in call.known if known is not None]
+        return tuple(number for part in parts for number in part) if len(parts) == len(call.known) else None
+    if op in _COMPUTED and len(call.known) == 2 and call.known[1] is not None:
+        return _compute(_COMPUTED[op], first, call.known[1])
+    if op == "Transpose" and len(shape) == 2 and call.node.attrs.get("perm") == "[1, 0]":
+        return tuple(number for row in range(shape[0]) for number in first[row :: shape[0]])
+    if op == "Slice" and shape:
+        return _cut(call, first, prod(shape[1:]))
+    return None
+
+
+def _compute(function: Callable[[int, int], int], a: Known, b: Known) -> Known | None:
+    if len(a) != len(b) and 1 not in (len(a), len(b)):
+        return None
+    count = max(len(a), len(b))
+    pairs = zip(*(each * (count if len(each) == 1 else 1) for each in (a, b)), strict=True)
+    return tuple(None if x is None or y is None else function(x, y) for x, y in pairs)
+
+
+def _cut(call: Call, first: Known, inner: int) -> Known | None:
+    """Return some rows, as Slice counts them, of numbers whose rows are ``inner`` long; None where it cuts another axis."""
+    starts, ends, axes, steps = (call.integers("", place) if call.has(place) else None for place in (1, 2, 3, 4))
+    if not inner or not starts or not ends or len(starts) != 1 or any(axes or ()):
+        return None
+    start, end, step = starts[0], ends[0], (steps or [1])[0]
+    rows = [first[place : place + inner] for place in range(0, len(first), inner)]
+    # An end before the first row is written as a large negative number, which Python would count from the last row.
+    stop = None if step < 0 and end < -len(rows) else end
+    return tuple(number for row in rows[start:stop:step] for number in row) if step else None
