@@ -1,6 +1,6 @@
 """What optimizers and converters change in real ONNX models, and whether ``verify`` can tell: models by tools.
 
-    python -m benchmarks.rewrites --cache DIR [--only TEXT] [--tool NAME] [--exchange]
+    python -m benchmarks.rewrites --cache DIR [--only TEXT] [--tool NAME] [--largest MB] [--exchange]
                                    [--again [KIND ...]] [--jobs N] [--markdown FILE]
     python -m benchmarks.rewrites --large 1024
 
@@ -8,7 +8,7 @@ Models come from packages on PyPI and from onnx's wheel; the tools get an enviro
 each model in a process of its own, and `compare` judges the pair in both orders, which must not differ.
 Each pair is also measured without graphshare, on other inputs (``rewrite_side.py``): the largest difference of an output
 relative to its range. DIR keeps models, rewrites, measures and verdicts; with --again those of some kinds, or all, are judged
-anew.
+anew. The regions that weights or labels decide are counted beside those that samples judge, these by their operators.
 
 With --exchange the names of a rewrite's inner values are exchanged at random before it is judged, those of its nodes too, and
 its nodes have another order: the same function, in which names and places say nothing about what belongs together.
@@ -54,9 +54,9 @@ LIMIT = 300
 MEMORY = "6G"
 NOISE = {"float16": 1e-2}
 """By tool, 1e-5 for others: outputs that are as close, relative to their range, are the same: NOT EQUAL is a false alarm."""
-KINDS = ("exact", "regions", "NOT PROVED", "NOT EQUAL", "not judged", "no rewrite")
-"""Verdicts: ``regions`` is EQUAL by regions that numbers judge. Without a rewrite there is none."""
-MARKS = dict(zip(KINDS, ("=", "≈", "**~**", "**≠**", "?", "-"), strict=True))
+KINDS = ("exact", "by weights", "regions", "NOT PROVED", "NOT EQUAL", "not judged", "no rewrite")
+"""Verdicts: ``regions`` is EQUAL by regions some of which numbers judge. Without a rewrite there is none."""
+MARKS = dict(zip(KINDS, ("=", "=w", "≈", "**~**", "**≠**", "?", "-"), strict=True))
 
 
 _UNITS = ("s", "s of processors", "MiB")
@@ -74,11 +74,16 @@ class Measure(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """One of ``KINDS``, what was said, and the first region that differs."""
+    """One of ``KINDS``, what was said, the first region that differs, regions that weights decide, and operators of others.
+
+    A region that samples judge is named by the operators of either side, without those that both sides have.
+    """
 
     kind: str
     note: str = ""
     region: str = ""
+    weighed: int = 0
+    sampled: Sequence[str] = ()
 
 
 class Cell(NamedTuple):
@@ -197,13 +202,24 @@ def read_verdict(report: dict[str, Any]) -> Verdict:
     text = report["verdict"]
     if report["outcome"] == "not judged":
         return Verdict("not judged", text)
+    regions = [region for each in branch["regions"][:1] for region in each["regions"]]
+    sampled = [name_operators(region) for region in regions if region["steps"] is None]
+    counts = len(regions) - len(sampled), sampled
     failed = {stage["name"]: stage for stage in branch["stages"] if stage["verdict"] == "fails"}
     if failed:
         stage = failed.get("regions") or next(iter(failed.values()))
         region = "; ".join(stage["details"][:3] or [stage["summary"]])
-        return Verdict("NOT PROVED" if text.startswith("NOT PROVED") else "NOT EQUAL", text, region)
+        return Verdict("NOT PROVED" if text.startswith("NOT PROVED") else "NOT EQUAL", text, region, *counts)
+    if report["rung"] == "by weights":
+        return Verdict("by weights", text, "", *counts)
     holds = any((stage["name"], stage["verdict"]) == ("structure", "holds") for stage in branch["stages"])
-    return Verdict("exact" if holds and "dtype" not in branch["tolerance"] else "regions", text)
+    return Verdict("exact" if holds and "dtype" not in branch["tolerance"] else "regions", text, "", *counts)
+
+
+def name_operators(region: dict[str, Any]) -> str:
+    """Return the operators of a region that one side alone has; all of them where there are none."""
+    one, other = ({node["op"] for node in region[side]} for side in ("nodes", "other_nodes"))
+    return " ".join(sorted(one ^ other or one))
 
 
 def measure_pair(python: str, original: Path, rewrite: Path) -> Measure:
@@ -362,6 +378,14 @@ def format_table(table: dict[str, dict[str, Cell]], tools: Sequence[str]) -> str
     return "\n".join(lines) + "\n"
 
 
+def format_regions(cells: Collection[Cell]) -> str:
+    """Return how many regions weights or labels decide, with the original first, and the operators of the others."""
+    weighed = sum(cell.verdict.weighed for cell in cells)
+    sampled = Counter(name for cell in cells for name in cell.verdict.sampled)
+    lines = [f"{weighed} of {weighed + sampled.total()} regions by weights or labels; the others by operators of one side:"]
+    return "\n".join([*lines, *(f"{count:6} {name}" for name, count in sampled.most_common())])
+
+
 def list_versions(python: str) -> str:
     """Return the versions of graphshare and of the tools."""
     names = [package.partition("==")[0] for package in TOOL_PACKAGES]
@@ -392,6 +416,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path("rewrites"), metavar="DIR")
     parser.add_argument("--only", default="", metavar="TEXT", help="models with this in their label")
     parser.add_argument("--tool", choices=TOOLS, action="append", help="these tools alone")
+    parser.add_argument("--largest", type=float, default=LARGEST / 1e6, metavar="MB", help="models up to this size alone")
     parser.add_argument("--exchange", action="store_true", help="judge rewrites whose names and order say nothing")
     parser.add_argument("--again", nargs="*", choices=KINDS, metavar="KIND", help="judge these again, or all")
     parser.add_argument("--jobs", type=int, default=1, metavar="N")
@@ -406,7 +431,7 @@ def main() -> None:
     tools = options.tool or list(TOOLS)
     sizes = {}
     for label, source in read_models(options.cache):
-        if options.only in label:
+        if options.only in label and len(source.data) <= options.largest * 1e6:
             sizes[label] = write_original(options.cache / "models" / label, source).stat().st_size
     labels = sorted(sizes, key=sizes.__getitem__)
     table: dict[str, dict[str, Cell]] = {label: {} for label in labels}
@@ -427,6 +452,7 @@ def main() -> None:
     print(f"{len(cells)} pairs, of which {apart} depend on the order")
     for (kind, back), count in sorted(counts.items()):
         print(f"{count:6} {kind}{'' if kind == back else f', in the other order {back}'}")
+    print(format_regions(cells))
     if options.markdown:
         options.markdown.write_text(f"{list_versions(python)}\n\n{format_table(table, tools)}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -84,9 +84,13 @@ def only_moves(cone: Cone) -> bool:
     return all(node.op in _MOVING for node in chain(*cone.sides))
 
 
-def is_alike(cone: Cone) -> bool:
-    """Whether both sides have the same operators, which differ in attributes, constants, functions, bodies or order."""
-    return sorted(node.op for node in cone.left) == sorted(node.op for node in cone.right)
+def is_alike(cone: Cone, apart: Container[str] = ()) -> bool:
+    """Whether both sides have the same operators, which differ in attributes, constants, functions, bodies or order.
+
+    Those ``apart`` are not compared.
+    """
+    left, right = (sorted(node.op for node in side if node.op not in apart) for side in cone.sides)
+    return left == right
 
 
 def has_other_meanings(plan: RegionPlan, cone: Cone) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain, islice
 from typing import TypeVar
 
 import msgspec
@@ -15,6 +16,7 @@ from graphshare.analysis.name_lists import (
     output_name,
     resolve_targets,
 )
+from graphshare.analysis.normal_form import make_form
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.checkpoint.map_file import NodeFinder, read_map
 from graphshare.checkpoint.model import Checkpoint
@@ -26,7 +28,8 @@ from graphshare.formats.params.lookup import RecordsByName, compare_parameters
 from graphshare.ir.compare import Pairing, compare_structure
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import relink_all
-from graphshare.ir.walk import post_order
+from graphshare.ir.terms import Facts, TermTable
+from graphshare.ir.walk import own_inputs, post_order
 from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.rewrite.upgrade import upgrade
 from graphshare.text.format import format_count, format_names
@@ -232,6 +235,11 @@ def _pair_outputs(
 ) -> list[tuple[Entry, Entry]]:
     heads = [_list_heads(left, names), _list_heads(right, EMPTY)]
     rest = [[name for name in own if name not in other] for own, other in zip(heads, reversed(heads), strict=True)]
+    by_value = _pair_passed((left, right), heads, rest, names)
+    if by_value:
+        text = ", ".join(f"{a} with {b}" for a, b in by_value)
+        notes.append(f"outputs have other names, and are compared where one passes the other on: {text}")
+    rest = [[name for name in own if name not in {*chain(*by_value)}] for own in rest]
     # What one model lists may be inside of the other: then it is compared, but the other has not the output.
     inner = [_find_inner(graph, wanted) for graph, wanted in zip((left, right), reversed(rest), strict=True)]
     in_order = [] if any(inner) else _pair_in_order("output", heads, rest)
@@ -242,7 +250,40 @@ def _pair_outputs(
         missing.update({title: lost for title, lost in zip(_TITLES, rest, strict=True) if lost})
     values = [{**own, **more} for own, more in zip(heads, inner, strict=True)]
     pairs = [(entry, values[1][name]) for name, entry in values[0].items() if name in values[1]]
-    return pairs + [(heads[0][a], heads[1][b]) for a, b in in_order]
+    return pairs + [(heads[0][a], heads[1][b]) for a, b in (*by_value, *in_order)]
+
+
+def _pair_passed(
+    graphs: Sequence[Graph], heads: Sequence[Mapping[str, Entry]], rest: Sequence[Sequence[str]], names: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """Pair outputs, of those that one model alone lists, that pass on what the other model lists under its own name.
+
+    An export or an optimizer that drops such an operator leaves the name of what it reads.
+    """
+    pairs: list[tuple[str, str]] = []
+    for side, renames in enumerate((names, EMPTY)):
+        for own in rest[side] if rest[1 - side] else ():
+            passed = [_rename(output_name(e), e.node.name, renames) for e in _list_passed(graphs[side], heads[side][own])]
+            other = next((name for name in passed if name in rest[1 - side] and not any(name in pair for pair in pairs)), None)
+            if other is not None and not any(own in pair for pair in pairs):
+                pairs.append((own, other) if side == 0 else (other, own))
+    return pairs
+
+
+def _list_passed(graph: Graph, entry: Entry) -> list[Entry]:
+    """Return the inner values that an output is, nearest first: what an Identity or a loss in inference passes on."""
+    table = TermTable()
+    form = make_form(graph, None, table, Facts())
+    values: list[Entry] = []
+    while form is not None and entry.node.op and not entry.node.subgraphs:
+        operands = own_inputs(entry.node)
+        terms = [table.number("input", place) for place in range(len(operands))]
+        term = next(islice(form.make_terms(entry.node, terms, ()), entry.index, None), None)
+        if term not in terms:
+            break
+        entry = operands[terms.index(term)]
+        values.append(entry)
+    return [value for value in values if value.node.op]
 
 
 def _list_heads(graph: Graph, names: Mapping[str, str]) -> dict[str, Entry]:

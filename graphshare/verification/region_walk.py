@@ -398,7 +398,7 @@ class RegionWalk:
         entered, learned = self._enter_bodies(cone)
         rest = cone.leave_out(entered)  # bodies that were judged by themselves hide nothing any more
         is_like = is_same and is_alike(rest)
-        self._learn(step, learned, needs_ranks=is_like)
+        self._learn(step, learned, needs_ranks=is_same and is_alike(rest, apart=("Identity", "_copy")))
         is_like = is_like and not has_other_meanings(self.plan, rest)
         unentered = [node for node in chain(*rest.sides) if node.subgraphs]
         # Of such an If, a run compares one body at most: the report counts over all rounds.

@@ -702,3 +702,12 @@ def test_means_of_two_operator_sets_are_one_but_for_their_sums(values: Mapping[s
         [("AveragePool", "x", "y", {**window, "count_include_pad": 1 - values.get("count_include_pad", 0)})], {}, ["N", 2, 9, 9]
     )
     assert compare(tmp_path, other, new).outcome == "not equal"
+
+
+@pytest.mark.parametrize(("axis", "rung"), [(-1, "exact"), (1, "differs")])
+def test_an_identity_alone_does_not_hide_what_ranks_decide(axis: int, rung: str, tmp_path: Path) -> None:
+    """How many axes a Squeeze leaves is known from a run alone, and so is which one the last is."""
+    start = ("Squeeze", "x", "h", {})
+    ours = build([start, ("Softmax", "h", "n", {"axis": 2}), ("Identity", "n", "y", {})], {}, [2, "C", 5], opset=11)
+    theirs = build([start, ("Softmax", "h", "y", {"axis": axis})], {}, [2, "C", 5], opset=11)
+    assert compare(tmp_path, ours, theirs).rung == rung

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import sources
+import graphshare as gs
+from benchmarks import folds, sources
 from benchmarks.check import measured
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
@@ -89,3 +90,60 @@ def test_an_engine_beside_mxnet(oracle_python: str) -> None:
     assert float(error) <= 1e-5
     assert mean.startswith("onnxruntime over MXNet at batch 1, geometric mean of the image networks: ")
     assert float(mean.split()[-1]) > 0
+
+
+@pytest.mark.parametrize("make", ["make_layers", "make_moved", "make_masked"])
+def test_planted_faults_are_found(make: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    from benchmarks import faults
+
+    planted = [each for seed in range(2) for each in getattr(faults, make)(seed)]
+    seen, wrong = faults.judge_planted(iter(planted[:4]), 4, tmp_path)
+    assert not wrong
+    assert seen["faults"] == seen["found"] == seen["named"] > 0
+    assert seen["rewrites"] > 0
+    assert not seen["false alarms"]
+
+
+def test_a_fault_that_is_not_found_is_told(tmp_path: Path) -> None:
+    """Two models that compute the same stand for a fault that nothing shows."""
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    from benchmarks import faults
+
+    right = next(faults.make_moved(0))
+    planted = [right._replace(kind="none"), right._replace(faulty=list(faults.make_moved(0))[1].faulty)]
+    seen, wrong = faults.judge_planted(iter(planted), 2, tmp_path)
+    assert (seen["faults"], seen["found"], seen["false alarms"]) == (1, 0, 1)
+    assert len(wrong) == 3
+
+
+def test_faults_are_planted_in_rewrites_of_models(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    from benchmarks import faults
+
+    folder = tmp_path / "models" / "model"
+    folder.mkdir(parents=True)
+    for name, model in zip(("original", "onnxsim"), faults.make_fold(1).build(), strict=True):
+        onnx.save(model, folder / f"{name}.onnx")
+    seen, wrong = faults.judge_planted(faults.make_models(tmp_path, 1.0), 3, tmp_path)
+    assert not wrong
+    assert seen["faults"] == seen["named"] == 3
+
+
+def test_a_model_of_the_backend_is_judged() -> None:
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    from benchmarks import backend
+    from tests.onnx_files.sources import WHEEL
+
+    folder = WHEEL / "simple" / "test_expand_shape_model1"
+    assert backend.judge_itself(folder / "model.onnx") == "exact"
+    assert backend.judge_record(folder / "model.onnx", folder / "test_data_set_0") == "the same judgement"
+
+
+def test_a_fold_is_described() -> None:
+    assert folds.describe_fold(gs.load(ROOT / "fixtures" / "lenet")) == "by weights"
+    assert folds.describe_fold(gs.fold(ROOT / "fixtures" / "lenet")) == "nothing to fold"

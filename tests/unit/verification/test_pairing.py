@@ -216,6 +216,34 @@ def test_each_model_may_list_an_inner_value_of_the_other(tmp_path: Path) -> None
         assert [*pairs.missing.values()] == [["a_output"], ["b_output"]][::swapped]
 
 
+@pytest.mark.parametrize("passes", [["MakeLoss"], ["BlockGrad", "Dropout"], ["_copy", "_copy"]])
+def test_an_output_that_is_passed_on_is_one_with_what_it_passes_on(passes: Sequence[str], tmp_path: Path) -> None:
+    """A model that drops the last operator calls the output as the value before it; another inner value is no output."""
+    nodes = [variable("data"), operator("relu", "a", [0]), operator("tanh", "b", [0])]
+    for op in passes:
+        nodes += [operator(op, f"{name}{len(nodes)}", [len(nodes) - 2 + place]) for place, name in enumerate("ab")]
+    models = []
+    for name, own, heads in (
+        ("left", nodes, [len(nodes) - 2, len(nodes) - 1]),
+        ("right", nodes[:3], [2, 1]),
+        ("other", nodes[:3], [2]),
+    ):
+        (tmp_path / f"{name}-symbol.json").write_text(json.dumps(document(own, heads)))
+        models.append(gs.load(tmp_path / f"{name}-symbol.json"))
+    left, right, other = models
+    last = [f"{name}{len(nodes) - 2}_output" for name in "ab"]
+    for swapped in (1, -1):
+        pairs = pair_both(*(left, right)[::swapped])
+        assert sorted(pair[::swapped] for pair in pairs.names) == [(last[0], "a_output"), (last[1], "b_output")]
+        assert not pairs.missing
+        words = [" with ".join([one, other][::swapped]) for one, other in zip(last, ("a_output", "b_output"), strict=True)]
+        assert pairs.notes[0] == f"outputs have other names, and are compared where one passes the other on: {', '.join(words)}"
+        assert gs.compare(*(left, right)[::swapped], shapes={"data": (2, 3)}).outcome == "equal"
+        pairs = pair_both(*(left, other)[::swapped])
+        assert [pair[::swapped] for pair in pairs.names] == [(last[1], "b_output")]
+        assert [*pairs.missing.values()] == [[last[0]]]
+
+
 def test_targets_are_outputs_of_both_models(tmp_path: Path) -> None:
     left, right = load(tmp_path, "a", "b"), load(tmp_path, "c", "a")
     assert pair_models(left, right, (), {"b": "c"}, ["b"]).names == [("b_output", "c_output")]
