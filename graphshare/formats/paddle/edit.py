@@ -79,22 +79,21 @@ def settle_outputs(graph: Graph) -> Graph:
     A rewrite may have taken any value for an output, and connected an operator to an output.
     """
     graph = _pass_by_fetches(graph)
-    taken = {head.node.name for head in graph.heads}
-    heads, more = list[Entry](), list[Node]()
+    # One scope has inputs and outputs by name.
+    taken = {node.name for node in (*graph.variables(), *(head.node for head in graph.heads if head.node.op == FETCH))}
+    outputs, more = list[Node](), list[Node]()
     for head in graph.heads:
-        if head.node.op == FETCH and head not in heads:
-            heads.append(head)
-            continue
-        base = name_value(head)
-        name = next(text for i in count() if (text := f"{base}_{i}" if i else base) not in taken or not (i or head in heads))
-        taken.add(name)
-        more.append(make_fetch(head, name))
-        heads.append(Entry(more[-1]))
+        node = head.node
+        if node.op != FETCH or node in outputs:
+            base = name_value(head)
+            node = make_fetch(head, next(name for i in count() if (name := f"{base}_{i}" if i else base) not in taken))
+            taken.add(node.name)
+            more.append(node)
+        outputs.append(node)
     nodes = (*topological(graph), *more)
-    outputs = [head.node for head in heads]
     if [node for node in nodes if node.op == FETCH] != outputs:  # the predictor loses those that are not in their order
         nodes = (*(node for node in nodes if node.op != FETCH), *outputs)
-    return replace(graph, nodes=nodes, heads=tuple(heads))
+    return replace(graph, nodes=nodes, heads=tuple(map(Entry, outputs)))
 
 
 def _pass_by_fetches(graph: Graph) -> Graph:
