@@ -65,7 +65,7 @@ REFUSED = [
     ("extract a --target fc --type fc=float32[n,3] -o e", "--type", _ONNX),
     ("inspect a --fingerprint", "a fingerprint", _BOTH),
     ("check a", "", ""),
-    ("foreach twins.toy -- verify {}", "a run", _BOTH),
+    ("foreach twins.toy -- verify {}", "a run", _ALL),
 ]
 """A command line, what is refused, and the formats that it is for."""
 
