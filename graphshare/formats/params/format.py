@@ -39,7 +39,7 @@ Chunks = Callable[[Record], Iterable[bytes | memoryview]]
 """Gives an array's bytes piece by piece; to a writer in dense C order, little endian."""
 #: Formats of models that hold their own parameters: they are read, and written as models.
 MODELS = {"onnx": "graphshare.formats.onnx.parameters"}
-_START = 16  # bytes that tell a format
+_START = 24  # bytes that tell a format
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ class ParameterFormat(ABC):
         return f".{self.name}"
 
     def sniff(self, start: bytes) -> bool:
-        """Return whether a file that starts with these 16 bytes (fewer when it is shorter) is of this format."""
+        """Return whether a file that starts with these 24 bytes (fewer when it is shorter) is of this format."""
         return start.startswith(self.starts)
 
     def may_hold_arrays(self, source: ByteSource) -> bool:

@@ -52,13 +52,8 @@ class Pdiparams(ParameterFormat):
     copies_records = True
 
     def sniff(self, start: bytes) -> bool:
-        return len(start) == 16 and not any(start)
-
-    def may_hold_arrays(self, source: ByteSource) -> bool:
-        if source.size < _HEADER.size + 2:
-            return False
-        start = source.read_at(0, _HEADER.size + 1)
-        return 0 < _HEADER.unpack(start[: _HEADER.size])[3] <= _LARGEST and start[-1] == 8
+        # Zeros alone may be anything: a description with the tag of its dtype follows them.
+        return len(start) > _HEADER.size and _HEADER.unpack_from(start)[:3] == (0, 0, 0) and start[_HEADER.size] == 8
 
     def index(self, source: ByteSource) -> ParameterFile:
         cursor, records = Cursor(source), list[Record]()
