@@ -18,7 +18,7 @@ import msgspec
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.files.byte_source import DAMAGED, SAMPLE, ByteSource, HeldBytes
 from graphshare.files.open_source import GZIP, MAX_UNPACKED, open_source, unpack_gzip, unpack_gzip_start
-from graphshare.files.paths import base_name
+from graphshare.files.paths import base_name, is_folder
 from graphshare.formats.model_names import ARRAY_ENDINGS, PARAMETER_FORMATS
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.text.format import format_count, join_words
@@ -135,10 +135,15 @@ class ParameterFormat(ABC):
 def read_index(path: str | os.PathLike[str], *, wanted: Wanted = "parameters") -> ParameterFile:
     """Return the index of the parameter file at ``path`` (``-`` for stdin): names, shapes, dtypes, places. No array is read.
 
-    ``wanted`` is the kind of file that messages ask for.
+    That of a checkpoint folder lists the tensors of all its shards. ``wanted`` is the kind of file that messages ask for.
 
     Raises InputError when the file is not a parameter file, is cut short or contradicts itself.
     """
+    if is_folder(os.fspath(path)):
+        from graphshare.formats.params.shards import index_shards, is_shard_folder  # start-up: few parameters are in folders
+
+        if is_shard_folder(os.fspath(path)):
+            return index_shards(os.fspath(path))
     with open_source(
         path, endings=(*ARRAY_ENDINGS, *(f".{name}" for name in MODELS)), accepts=_begins_like_parameters
     ) as source:
