@@ -13,7 +13,7 @@ snapshot of a model hub's cache, into that cache's ``blobs``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -21,14 +21,12 @@ import msgspec
 from graphshare.errors import Fault, InputError
 from graphshare.files.open_source import open_source
 from graphshare.files.paths import find_blobs, is_folder, join, list_names
+from graphshare.formats.model_names import CONFIG, INDEX_END, SHARD_END, has_shards
 from graphshare.formats.params.records import Origin, ParameterFile, format_record
 from graphshare.formats.params.safetensors import FORMAT, Entry, Header, find_misfit, index_header, read_header
 from graphshare.text.format import format_count, format_names
 from graphshare.text.urls import is_url
 
-INDEX_END = ".safetensors.index.json"
-SHARD_END = ".safetensors"
-CONFIG = "config.json"
 _SINGLE = "model.safetensors"
 _MOST_TEXT = 100_000_000  # bytes of an index or a configuration, as of a header
 _LISTED = 20  # faults of one kind
@@ -39,8 +37,9 @@ Kind = Literal["unreadable", "index", "twice", "empty", "unlisted"]
 class ShardFolder(msgspec.Struct, frozen=True):
     """A checkpoint folder. ``shards`` are the readable headers by the names of their files, in order.
 
-    ``index`` is the index as JSON, None without one, ``weight_map`` its names of tensors and files, and ``config`` the
-    configuration with its text. ``unreadable`` are the faults of files that cannot be read.
+    ``others`` are those of files that the index does not name, read only where it misses a tensor. ``index`` is the index as
+    JSON, None without one, ``weight_map`` its names of tensors and files, and ``config`` the configuration with its text.
+    ``unreadable`` are the faults of files that cannot be read.
     """
 
     path: str
@@ -48,6 +47,7 @@ class ShardFolder(msgspec.Struct, frozen=True):
     index: dict[str, Any] | None
     weight_map: dict[str, str]
     shards: dict[str, Header]
+    others: dict[str, Header]
     config: dict[str, Any]
     config_text: str
     unreadable: tuple[Fault, ...]
@@ -64,17 +64,12 @@ class ShardFolder(msgspec.Struct, frozen=True):
             for key, entry in header.entries.items():
                 if self.weight_map.get(key, name) == name and (self.index is None or key in self.weight_map):
                     tensors.setdefault(key, (header, entry))
-        return {key: found for key, found in tensors.items() if not _is_empty(key, found[1])}
+        return {key: tensor for key, tensor in tensors.items() if not _is_empty(key, tensor[1])}
 
 
 def is_shard_folder(path: str) -> bool:
-    """Return whether a folder holds a checkpoint: an index, or safetensors files beside a ``config.json``."""
-    return is_folder(path) and has_shards(list_names(path))
-
-
-def has_shards(names: Mapping[str, object] | list[str]) -> bool:
-    """Return whether these names of files are those of a checkpoint folder."""
-    return any(name.endswith(INDEX_END) for name in names) or (CONFIG in names and any(n.endswith(SHARD_END) for n in names))
+    """Return whether a folder holds a checkpoint. Raises InputError for one that cannot be read."""
+    return is_folder(path) and has_shards(_list_names(path))
 
 
 def read_shard_folder(path: str) -> ShardFolder:
@@ -83,10 +78,7 @@ def read_shard_folder(path: str) -> ShardFolder:
     Raises:
         InputError: the folder itself cannot be read.
     """
-    try:
-        names = list_names(path)
-    except OSError as error:
-        raise InputError(Fault(f"cannot be read: {error.strerror}", where=path)) from error
+    names = _list_names(path)
     faults: list[Fault] = []
     indexes = [name for name in names if name.endswith(INDEX_END)]
     # Loaders take the single file first.
@@ -96,15 +88,30 @@ def read_shard_folder(path: str) -> ShardFolder:
     files = list(dict.fromkeys(weight_map.values())) if index is not None else [n for n in names if n.endswith(SHARD_END)]
     if index is None and _SINGLE in files:
         files = [_SINGLE]
-    shards: dict[str, Header] = {}
-    for name in files:
+    shards = _read_headers(path, files, faults)
+    lost = any(name in shards and key not in shards[name].entries for key, name in weight_map.items())
+    rest = [name for name in names if name.endswith(SHARD_END) and name not in files] if lost else []
+    text, config = _read_json(path, CONFIG, faults) if CONFIG in names else ("", {})
+    return ShardFolder(path, index_path, index, weight_map, shards, _read_headers(path, rest, []), config, text, tuple(faults))
+
+
+def _read_headers(folder: str, names: Iterable[str], faults: list[Fault]) -> dict[str, Header]:
+    """Return the headers of shards that can be read; the faults of others are added to ``faults``."""
+    headers: dict[str, Header] = {}
+    for name in names:
         try:
-            with open_source(_locate(path, name)) as source:
-                shards[name] = read_header(source)
+            with open_source(_locate(folder, name)) as source:
+                headers[name] = read_header(source)
         except InputError as error:
             faults += error.faults
-    text, config = _read_json(path, CONFIG, faults) if CONFIG in names else ("", {})
-    return ShardFolder(path, index_path, index, weight_map, shards, config, text, tuple(faults))
+    return headers
+
+
+def _list_names(folder: str) -> list[str]:
+    try:
+        return list_names(folder)
+    except OSError as error:
+        raise InputError(Fault(f"cannot be read: {error.strerror}", where=folder)) from error
 
 
 def _locate(folder: str, name: str) -> str:
@@ -112,7 +119,8 @@ def _locate(folder: str, name: str) -> str:
     path = join(folder, name)
     if not name or name in (os.curdir, os.pardir) or any(c in name for c in "/\\\0:"):
         hint = "an index names files of its own folder; write the name alone"
-        raise InputError(Fault(f"the index names the file {name[:200]!r}, which is a path", where=folder, hint=hint))
+        message = f"the index names the file {name[:200]!r}, which is a path"
+        raise InputError(Fault(message, where=folder, path="$.weight_map", hint=hint))
     if not is_url(path) and os.path.islink(path):
         root, place = os.path.realpath(folder), os.path.realpath(path)
         if os.path.dirname(place) not in (root, find_blobs(folder)):
@@ -187,7 +195,7 @@ def _compare_index(folder: ShardFolder, holders: Mapping[str, list[str]]) -> Ite
     if not folder.weight_map:
         yield "index", Fault("has no weight_map, which maps tensors to files", where=folder.index_path, hint=hint)
     for key, name in folder.weight_map.items():
-        names = holders.get(key, [])
+        names = holders.get(key) or [other for other, header in folder.others.items() if key in header.entries]
         if name in folder.shards and name not in names:
             place = f"it is in {format_names(names)}" if names else "no shard has it"
             message = f"is in {name} by the index, and {place}"
@@ -208,11 +216,8 @@ def index_shards(path: str) -> ParameterFile:
         InputError: a file cannot be read, or index and shards contradict each other; all faults are listed.
     """
     folder = read_shard_folder(path)
-    faults = [fault for kind, fault in find_faults(folder) if kind != "unlisted"]
-    faults += [fault for header in folder.shards.values() for fault in find_misfit(header)] if not faults else []
-    if not folder.shards and not faults:
-        faults.append(Fault("has no safetensors file", where=path, hint="name a folder with model.safetensors or an index"))
-    if faults:
+    require_sound(folder)
+    if faults := [fault for header in folder.shards.values() for fault in find_misfit(header)]:
         raise InputError(faults[:_LISTED])
     files = {name: index_header(header) for name, header in folder.shards.items()}
     tensors = folder.list_tensors()
@@ -224,3 +229,13 @@ def index_shards(path: str) -> ParameterFile:
     ]
     size = sum(file.size for file in files.values())
     return ParameterFile(path, size, FORMAT.name, tuple(records), named=True)
+
+
+def require_sound(folder: ShardFolder) -> None:
+    """Raise InputError for a folder whose tensors are not all where loaders look for them; the first faults are listed."""
+    faults = [fault for kind, fault in find_faults(folder) if kind != "unlisted"]
+    if not folder.shards and not faults:
+        hint = "name a folder with model.safetensors or an index"
+        faults.append(Fault("has no safetensors file", where=folder.path, hint=hint))
+    if faults:
+        raise InputError(faults[:_LISTED])
