@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -13,6 +13,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import notes_on, split_by_origin
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.files.atomic import OutputTransaction, make_folder
+from graphshare.files.leftovers import TEMPORARY_START
 from graphshare.files.paths import (
     UsedFile,
     base_name,
@@ -233,19 +234,20 @@ def tie_params(
 
     The names of a pair are those that transformers ties for the architecture in ``config.json``. Two equal copies become one,
     under the name of the embedding unless ``keep`` has the other one; shards, index and configuration agree. Every other
-    tensor keeps its bytes. ``out`` is a new or empty folder; ``in_place`` writes the shards that change in ``folder`` itself.
+    tensor keeps its bytes. ``out`` is a new folder, or one of no other files than an earlier run wrote; ``in_place`` writes the
+    shards that change in ``folder`` itself.
     ``dry_run`` writes nothing.
 
     Raises:
         InputError: a file cannot be read, or index and shards contradict each other.
         UsageError: neither or both of ``out`` and ``in_place`` are given.
-        RefusedError: there is nothing to tie, copies differ, ``out`` is not empty, or is in a model hub's cache.
+        RefusedError: there is nothing to tie, copies differ, ``out`` has other files, or is in a model hub's cache.
         OutputError: a file cannot be written; then all are as they were.
     """
     path, target = local_path(os.fspath(folder)), local_path(os.fspath(out)) if out is not None else ""
     if not dry_run and bool(target) == in_place:
         raise UsageError(Fault("needs either `out` or `in_place`", hint="name a new folder for the result"))
-    _refuse_target(path, target or path, in_place=in_place or not target)
+    _refuse_target(path, target or path)
     shards = read_shard_folder(path)
     require_sound(shards)
     pairs, statement = find_pairs(shards), read_statement(shards)
@@ -258,6 +260,7 @@ def tie_params(
             files = stage_retie(shards, plan, path, stage)
             stage.commit()
     else:
+        _refuse_others(path, target, {*plan.shards, base_name(shards.index_path), CONFIG})
         with make_folder(target), OutputTransaction() as stage:
             files = stage_retie(shards, plan, target, stage)
             stage.commit()
@@ -266,8 +269,8 @@ def tie_params(
     return RetiedFolder(path, plan.how, plan.arrays, tuple(files), left)
 
 
-def _refuse_target(path: str, target: str, *, in_place: bool) -> None:
-    """Refuse a target that is not a new folder, or that belongs to a hub's cache. Raises RefusedError."""
+def _refuse_target(path: str, target: str) -> None:
+    """Refuse a target at a URL, or in a hub's cache. Raises RefusedError."""
     if is_url(path) or is_url(target):
         raise RefusedError(
             Fault("is a URL; checkpoint folders are written on this machine", where=target, hint="copy it first")
@@ -275,5 +278,14 @@ def _refuse_target(path: str, target: str, *, in_place: bool) -> None:
     if is_snapshot(target if is_folder(target) else os.path.dirname(os.path.abspath(target))):
         hint = "write it elsewhere with `out`"
         raise RefusedError(Fault("is in a model hub's cache, which is not written to", where=target, hint=hint))
-    if not in_place and is_folder(target) and list_names(target):
-        raise RefusedError(Fault("is a folder with files in it", where=target, hint="name a new or an empty folder"))
+
+
+def _refuse_others(path: str, target: str, names: Collection[str]) -> None:
+    """Refuse a folder that is the source, or that has more than the files to be written. Raises RefusedError."""
+    if is_folder(target):
+        others = [n for n in list_names(target) if n not in names and not n.startswith(TEMPORARY_START)]
+        if os.path.samefile(path, target):
+            raise RefusedError(Fault("is the source itself", where=target, hint="add --in-place, or name a new folder"))
+        if others:
+            message = f"is a folder with other files in it: {format_names(others, 5)}"
+            raise RefusedError(Fault(message, where=target, hint="name a new or an empty folder"))

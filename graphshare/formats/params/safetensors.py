@@ -48,7 +48,7 @@ class Entry(msgspec.Struct, frozen=True):
         return self.data_offsets[1] - self.data_offsets[0]
 
 
-class Header(msgspec.Struct, frozen=True):
+class Header(msgspec.Struct, frozen=True, eq=False):
     """The header of a file of ``size`` bytes, whose data begins at byte ``start``; ``identity`` changes with the file."""
 
     path: str

@@ -60,6 +60,7 @@ def choose_tied(folder: ShardFolder, pairs: Sequence[TiedPair], keep: Sequence[s
         RefusedError: there is no such pair, copies differ, or ``keep`` names another tensor; all are listed.
     """
     faults, arrays = [], []
+    lost: dict[str, str] = {}
     names = [name for pair in pairs for name in (pair.name, pair.kept)]
     for name in (name for name in keep if name not in names):
         hint = did_you_mean(name, names)
@@ -74,7 +75,12 @@ def choose_tied(folder: ShardFolder, pairs: Sequence[TiedPair], keep: Sequence[s
             faults.append(Fault(message, where=folder.path, hint="only equal arrays are tied"))
         else:
             name, kept = (pair.kept, pair.name) if pair.name in keep else (pair.name, pair.kept)
+            if name in lost:
+                faults.append(Fault(f"`keep` names {lost[name]} and {kept}, which are one array", where=folder.path))
+            lost[name] = kept
             arrays.append(Retied(name, kept, pair.first[1].size))
+    # An embedding that another pair drops is that pair's kept one: shared.weight with `keep` lm_head.weight.
+    arrays = [msgspec.structs.replace(array, kept=lost.get(array.kept, array.kept)) for array in arrays]
     if not faults and not arrays:
         faults.append(Fault("has no two copies of an array that its architecture ties", where=folder.path))
     if faults:
@@ -111,7 +117,8 @@ def plan_retie(folder: ShardFolder, how: How, arrays: Sequence[Retied], statemen
             metadata[name].pop(array.name, None)
         if how == "tie":
             weight_map.pop(array.name, None)
-            metadata[home][array.name] = array.kept
+            if array.name in folder.shards[home].entries:  # else the shard would be written again for it
+                metadata[home][array.name] = array.kept
         else:
             shards[home][array.name] = entry
             weight_map[array.name] = home
