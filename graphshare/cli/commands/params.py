@@ -52,7 +52,8 @@ EXAMPLES = {
         ("without its graph", "graphshare params rename lenet-0000.params --prefix net1_ --except 'bn*' -o net1.params"),
     ],
     "params tie": [
-        ("what it would save", "graphshare params tie gpt --dry-run"),
+        ("what it would save", "graphshare params tie gpt-twice --dry-run"),
+        ("one copy", "graphshare params tie gpt-twice -o gpt-once"),
     ],
     "params untie": [
         ("an output layer of its own", "graphshare params untie gpt -o untied"),
