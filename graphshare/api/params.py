@@ -1,4 +1,4 @@
-"""``convert``, ``diff_params`` and ``tie_params``: parameter files, which stems name too, and folders of checkpoints."""
+"""``convert``, ``diff_params``, ``rename_params`` and ``tie_params``: parameter files, which stems name too."""
 
 from __future__ import annotations
 
@@ -162,11 +162,14 @@ def rename_params(
     leave_out: Names = (),
     in_place: bool = False,
 ) -> RenamedKeys:
-    """Write a parameter file under other names, without its graph; ``target`` chooses the format by its suffix.
+    """Write a parameter file under other names, without its graph.
 
-    The names are given as to :func:`rename`; they are those behind ``arg:`` and ``aux:``, which stay. ``select`` limits them to
-    what these patterns match, ``leave_out`` to what these do not match; other arrays keep their names. A ``target`` of None
-    writes nothing. Arrays are streamed.
+    ``source`` is a file, ``-`` for stdin, a checkpoint folder, or the stem of a checkpoint, with its ``epoch`` if it has
+    several. ``target`` chooses the format by its suffix; None writes nothing, and with ``in_place`` it may be the source.
+    The names are given as to :func:`rename` by ``prefix`` and ``strip_prefix``, by ``names`` or the file ``map`` (``inverse``
+    the other way round), or by ``rules`` and ``match``; they are those behind ``arg:`` and ``aux:``, which stay. ``select``
+    limits them to what these patterns match, ``leave_out`` to what these do not match; other arrays keep their names. Arrays
+    are streamed.
 
     Raises:
         InputError: the source, the map or the rules cannot be read.
@@ -232,11 +235,11 @@ def tie_params(
 ) -> RetiedFolder:
     """Write a checkpoint folder of safetensors with one copy of the arrays that its architecture ties; with ``untie`` with two.
 
-    The names of a pair are those that transformers ties for the architecture in ``config.json``. Two equal copies become one,
-    under the name of the embedding unless ``keep`` has the other one; shards, index and configuration agree. Every other
-    tensor keeps its bytes. ``out`` is a new folder, or one of no other files than an earlier run wrote; ``in_place`` writes the
-    shards that change in ``folder`` itself.
-    ``dry_run`` writes nothing.
+    ``folder`` has shards, their index if there are several, and ``config.json``. The names of a pair are those that
+    transformers ties for the architecture in ``config.json``. Two equal copies become one, under the name of the embedding
+    unless ``keep`` has the other one; shards, index and configuration agree. Every other tensor keeps its bytes. ``out`` is a
+    new folder, or one of no other files than an earlier run wrote; ``in_place`` writes the shards that change in ``folder``
+    itself. ``dry_run`` writes nothing.
 
     Raises:
         InputError: a file cannot be read, or index and shards contradict each other.

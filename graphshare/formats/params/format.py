@@ -40,6 +40,7 @@ Chunks = Callable[[Record], Iterable[bytes | memoryview]]
 #: Formats of models that hold their own parameters: they are read, and written as models.
 MODELS = {"onnx": "graphshare.formats.onnx.parameters"}
 _START = 16  # bytes that tell a format
+_SHARDS = "graphshare.formats.params.shards"  # reads folders; loaded as a format is, when it is first asked for
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
@@ -140,10 +141,10 @@ def read_index(path: str | os.PathLike[str], *, wanted: Wanted = "parameters") -
     Raises InputError when the file is not a parameter file, is cut short or contradicts itself.
     """
     if is_folder(os.fspath(path)):
-        from graphshare.formats.params.shards import index_shards, is_shard_folder  # start-up: few parameters are in folders
-
-        if is_shard_folder(os.fspath(path)):
-            return index_shards(os.fspath(path))
+        shards = import_module(_SHARDS)
+        if shards.is_shard_folder(os.fspath(path)):
+            index: ParameterFile = shards.index_shards(os.fspath(path))
+            return index
     with open_source(
         path, endings=(*ARRAY_ENDINGS, *(f".{name}" for name in MODELS)), accepts=_begins_like_parameters
     ) as source:
