@@ -99,6 +99,8 @@ def find_models(folder: str, sieve: Sieve | None = None, *, loose: bool = False)
             [*(f"*{suffix}{more}" for suffix, more in beside.items()), *(f"*{e}" for e in PARAMETER_ENDINGS if loose)]
         )
         hints = [*sieve.notes(), "name symbol files, ONNX models, stems, folders or globs"]
+        if not is_url(folder) and has_shards(list_names(folder)):
+            hints.append("of a checkpoint folder `graphshare params list` and `graphshare check` look at the files")
         raise InputError(Fault(f"contains no {endings}", where=folder, hint="; ".join(hints)))
     return models
 

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 import graphshare as gs
+from graphshare.formats.params.shards import _locate, read_shard_folder
+from graphshare.formats.params.tied_names import read_statement
 from tests.processes import graphshare
 from tests.shard_folders import INDEX, encode_shard, make_values, write_shards
 
@@ -382,10 +384,19 @@ def test_odd_texts_are_findings_or_nothing(config: str, index: str | None, tmp_p
     assert b"bug in graphshare" not in run.stderr
 
 
-def test_what_config_says_is_followed_into_the_text_model(tmp_path: Path) -> None:
-    from graphshare.formats.params.shards import read_shard_folder
-    from graphshare.formats.params.tied_names import read_statement
+@pytest.mark.parametrize("name", ["../a", "..", "", "a/b", "a\\b", "%2e%2e%2fb", "a?b", "a#b", "c:a"])
+def test_names_at_a_url_stay_in_its_folder(name: str) -> None:
+    with pytest.raises(gs.InputError, match="which is a path"):
+        _locate("https://example.org/model", name)
 
+
+def test_the_usual_index_comes_before_that_of_a_variant(tmp_path: Path) -> None:
+    folder = write_shards(tmp_path / "a", {FIRST: ["x"]}, tied=True)
+    (folder / "model.fp16.safetensors.index.json").write_text('{"weight_map": {"x": "none.safetensors"}}')
+    assert list_codes(folder) == set()
+
+
+def test_what_config_says_is_followed_into_the_text_model(tmp_path: Path) -> None:
     def read(number: int, config: Mapping[str, object]) -> str:
         folder = write_shards(tmp_path / str(number), {FIRST: ["x"]}, **dict(config))
         return str(read_statement(read_shard_folder(str(folder))))

@@ -80,9 +80,9 @@ def read_shard_folder(path: str) -> ShardFolder:
     """
     names = _list_names(path)
     faults: list[Fault] = []
-    indexes = [name for name in names if name.endswith(INDEX_END)]
-    # Loaders take the single file first.
-    index_name = "" if _SINGLE in names or not indexes else indexes[0]
+    # The usual name comes before those of variants; loaders take a single file before both.
+    indexes = sorted((name for name in names if name.endswith(INDEX_END)), key=lambda name: name != f"model{INDEX_END}")
+    index_name = "" if _SINGLE in names else next(iter(indexes), "")
     index_path = join(path, index_name) if index_name else ""
     index, weight_map = _read_index(path, index_name, faults) if index_name else (None, {})
     files = list(dict.fromkeys(weight_map.values())) if index is not None else [n for n in names if n.endswith(SHARD_END)]
@@ -117,7 +117,8 @@ def _list_names(folder: str) -> list[str]:
 def _locate(folder: str, name: str) -> str:
     """Return the path of a file that lies in the folder by its name and by its links. Raises InputError."""
     path = join(folder, name)
-    if not name or name in (os.curdir, os.pardir) or any(c in name for c in "/\\\0:"):
+    separators = "/\\\0:%?#" if is_url(folder) else "/\\\0:"  # a server may unquote a name
+    if not name or name in (os.curdir, os.pardir) or any(c in name for c in separators):
         hint = "an index names files of its own folder; write the name alone"
         message = f"the index names the file {name[:200]!r}, which is a path"
         raise InputError(Fault(message, where=folder, path="$.weight_map", hint=hint))
