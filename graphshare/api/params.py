@@ -12,7 +12,7 @@ from graphshare.checkpoint.load import Names, StrPath, as_checkpoint, as_names, 
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import notes_on, split_by_origin
 from graphshare.errors import Fault, RefusedError, UsageError
-from graphshare.files.atomic import OutputTransaction, make_folder
+from graphshare.files.atomic import OutputTransaction, make_folder, refusing_links
 from graphshare.files.leftovers import TEMPORARY_START
 from graphshare.files.paths import (
     UsedFile,
@@ -250,24 +250,23 @@ def tie_params(
     path, target = local_path(os.fspath(folder)), local_path(os.fspath(out)) if out is not None else ""
     if not dry_run and bool(target) == in_place:
         raise UsageError(Fault("needs either `out` or `in_place`", hint="name a new folder for the result"))
-    _refuse_target(path, target or path)
+    if not dry_run:
+        _refuse_target(path, target or path)
     shards = read_shard_folder(path)
     require_sound(shards)
     pairs, statement = find_pairs(shards), read_statement(shards)
     arrays = choose_untied(shards, pairs) if untie else choose_tied(shards, pairs, as_names(keep))
     plan = plan_retie(shards, "untie" if untie else "tie", arrays, statement)
+    written = {*plan.shards, base_name(shards.index_path), CONFIG}
     if dry_run:
         files = list(plan.changed)
-    elif in_place:
-        with OutputTransaction() as stage:
-            files = stage_retie(shards, plan, path, stage)
-            stage.commit()
     else:
-        _refuse_others(path, target, {*plan.shards, base_name(shards.index_path), CONFIG})
-        with make_folder(target), OutputTransaction() as stage:
+        if not in_place:
+            _refuse_others(path, target, written)
+        target = target or path
+        with make_folder(target), refusing_links(target), OutputTransaction() as stage:
             files = stage_retie(shards, plan, target, stage)
             stage.commit()
-    written = {*plan.shards, base_name(shards.index_path), CONFIG}
     left = () if in_place or dry_run else tuple(name for name in list_names(path) if name not in written)
     return RetiedFolder(path, plan.how, plan.arrays, tuple(files), left)
 
@@ -275,9 +274,7 @@ def tie_params(
 def _refuse_target(path: str, target: str) -> None:
     """Refuse a target at a URL, or in a hub's cache. Raises RefusedError."""
     if is_url(path) or is_url(target):
-        raise RefusedError(
-            Fault("is a URL; checkpoint folders are written on this machine", where=target, hint="copy it first")
-        )
+        raise RefusedError(Fault("is a URL; tied folders are written on this machine", where=target, hint="copy it first"))
     if is_snapshot(target if is_folder(target) else os.path.dirname(os.path.abspath(target))):
         hint = "write it elsewhere with `out`"
         raise RefusedError(Fault("is in a model hub's cache, which is not written to", where=target, hint=hint))

@@ -176,6 +176,7 @@ def test_a_hub_cache_is_read_and_not_written(twice: Path, tmp_path: Path) -> Non
         gs.tie_params(snapshot, in_place=True)
     with pytest.raises(RefusedError, match="hub's cache"):
         gs.tie_params(snapshot, snapshot / "new")
+    assert gs.tie_params(snapshot, dry_run=True).size == 320
     gs.tie_params(snapshot, tmp_path / "tied")
     assert OUTPUT not in read_tensors(tmp_path / "tied")
     assert all(not path.is_symlink() for path in (tmp_path / "tied").iterdir())
@@ -185,6 +186,22 @@ def test_a_hub_cache_is_read_and_not_written(twice: Path, tmp_path: Path) -> Non
     (tmp_path / "elsewhere.safetensors").write_bytes(encode_shard([WORDS]))
     with pytest.raises(InputError, match="leads out of the folder"):
         read_index(snapshot)
+
+
+def test_links_in_a_folder_are_not_written_through(twice: Path, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"kept")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / SECOND).symlink_to(precious)
+    with pytest.raises(RefusedError, match="is a link"):
+        gs.tie_params(twice, tmp_path / "out")
+    os.replace(twice / SECOND, twice / "second")
+    (twice / SECOND).symlink_to("second")
+    old = read_files(twice)
+    with pytest.raises(RefusedError, match="is a link"):
+        gs.tie_params(twice, in_place=True)
+    assert read_files(twice) == old
+    assert precious.read_bytes() == b"kept"
 
 
 def test_a_folder_is_a_parameter_file(twice: Path, tmp_path: Path) -> None:
