@@ -48,7 +48,7 @@ def edit_index(folder: Path, **changes: str | None) -> Path:
 
 
 def twice(m: Maker) -> Path:
-    """lmms-engine#157: the output layer is shipped although it is tied."""
+    """The output layer is shipped although it is tied."""
     return m.write([m.words], [m.output, "norm.weight"], tied=True)
 
 
@@ -62,7 +62,7 @@ def tied_by_text_config(m: Maker) -> Path:
 
 
 def differ(m: Maker) -> Path:
-    """transformers#48154: both were trained, and the configuration still ties them."""
+    """Both were trained, and the configuration still ties them."""
     return m.write({m.words: make_values("embed"), m.output: make_values("trained")}, tied=True)
 
 
@@ -72,12 +72,12 @@ def differ_in_last_byte(m: Maker) -> Path:
 
 
 def no_output(m: Maker) -> Path:
-    """mlx-lm#1298 the other way round: not tied, and not there."""
+    """Not tied, and not there."""
     return m.write([m.words], tied=False)
 
 
 def padded(m: Maker) -> Path:
-    """llama.cpp#11345: the vocabulary of one was padded."""
+    """The vocabulary of one was padded."""
     return m.write({m.words: make_values("embed"), m.output: make_values("embed", 96)}, tied=True)
 
 
@@ -89,7 +89,7 @@ def converted(m: Maker) -> Path:
 
 
 def empty_entry(m: Maker) -> Path:
-    """torchtitan#3764: an empty entry, and an index that points at it."""
+    """An empty entry, and an index that points at it."""
     return m.write({m.words: make_values("embed"), m.output: b""}, tied=True)
 
 
