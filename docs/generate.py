@@ -414,6 +414,9 @@ def prepare_folder(folder: Path, page: Path | None = None) -> Path:
     """Copy the checkpoints of the examples of ``page`` into ``folder`` and return it."""
     for name in ("lenet-symbol.json", "lenet-0000.params", "nin-symbol.json"):
         shutil.copy(ROOT / "fixtures" / name, folder)
+    for name in ("gpt", "gpt-twice"):  # elsewhere they would be among the models of the folder
+        if page is not None and page.stem == "tied-weights":
+            shutil.copytree(ROOT / "fixtures" / name, folder / name)
     if page is not None and page.parent == DOCS / "cookbook":
         make = [sys.executable, str(ROOT / "fixtures" / "make_cookbook.py"), str(folder)]
         subprocess.run(make, env=_environment(find_checkout()), check=True, timeout=300)

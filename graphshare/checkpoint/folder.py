@@ -13,7 +13,7 @@ from graphshare.files.byte_source import ListedFile
 from graphshare.files.path_matches import find_below, match_path
 from graphshare.files.paths import base_name, is_folder, is_surely_file, join, list_names, split
 from graphshare.formats.model_format import load_format
-from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_ENDINGS
+from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_ENDINGS, SHARD_END, has_shards
 from graphshare.text.format import format_count
 from graphshare.text.urls import is_url, split_url
 
@@ -99,6 +99,8 @@ def find_models(folder: str, sieve: Sieve | None = None, *, loose: bool = False)
             [*(f"*{suffix}{more}" for suffix, more in beside.items()), *(f"*{e}" for e in PARAMETER_ENDINGS if loose)]
         )
         hints = [*sieve.notes(), "name symbol files, ONNX models, stems, folders or globs"]
+        if not is_url(folder) and has_shards(list_names(folder)):
+            hints.append("of a checkpoint folder `graphshare params list` and `graphshare check` look at the files")
         raise InputError(Fault(f"contains no {endings}", where=folder, hint="; ".join(hints)))
     return models
 
@@ -138,7 +140,8 @@ def _find_model(path: str) -> ModelFiles:
 def list_models(folder: str, sieve: Sieve | None = None, *, loose: bool = False) -> list[ModelFiles]:
     """Return the models below ``folder`` (or a URL), sorted by path, without hidden ones and those that ``sieve`` leaves out.
 
-    With ``loose`` each parameter file that by its name belongs to none follows, as a model without a graph.
+    With ``loose`` each parameter file that by its name belongs to none follows, as a model without a graph; the shards of a
+    checkpoint folder are one, the folder.
 
     Links to folders are followed, each folder is read once, and only regular files count (and links to nothing, which cannot be
     read), so that neither a loop of links nor a pipe stops the search.
@@ -153,8 +156,11 @@ def list_models(folder: str, sieve: Sieve | None = None, *, loose: bool = False)
         group = group_models(parent, names)
         used = {path for model in group for path in model.params.values()}
         models += group
-        paths = (join(parent, name) for name in names if loose and name.endswith(PARAMETER_ENDINGS) and name[:1] != ".")
+        is_checkpoint = loose and has_shards(names)
+        endings = tuple(end for end in PARAMETER_ENDINGS if not (is_checkpoint and end == SHARD_END))
+        paths = (join(parent, name) for name in names if loose and name.endswith(endings) and name[:1] != ".")
         rest += [path for path in paths if path not in used and _is_readable(path)]
+        rest += [parent] if is_checkpoint else []
     return sorted(models, key=lambda model: model.graph) + [ModelFiles("", {0: path}) for path in sorted(rest)]
 
 

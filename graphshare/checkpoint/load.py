@@ -221,7 +221,13 @@ def find_both_params(left: StrPath, right: StrPath, *, epoch: int | None = None)
 
 
 def _is_parameter_file(path: str) -> bool:
-    return path == "-" or (is_url(path) and is_surely_file(path)) or is_file(path)
+    if path == "-" or (is_url(path) and is_surely_file(path)) or is_file(path):
+        return True
+    if not is_folder(path) or find_by_stem(path):
+        return False
+    from graphshare.formats.params.shards import is_shard_folder  # start-up: few parameters are in folders
+
+    return is_shard_folder(path)
 
 
 def list_siblings(stem: str, names: FormatNames) -> list[str]:

@@ -14,7 +14,7 @@ from graphshare.checkpoint.load import Names, Shapes, StrPath, as_names, as_path
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checks.baseline import drop_known, read_baseline
 from graphshare.checks.config import CheckConfig, CheckOptions, find_config, read_config
-from graphshare.checks.context import CheckContext
+from graphshare.checks.context import SHARDS, CheckContext
 from graphshare.checks.document import Reading
 from graphshare.checks.engine import RULES, run_rules, select_codes
 from graphshare.checks.fix import drop_repeated, plan_fixes, stage_fix
@@ -55,7 +55,7 @@ def check_target(target: Target, options: CheckOptions) -> TargetResult:
     if unchecked := _explain_unchecked(context.format):
         return TargetResult(target, unchecked=unchecked)
     codes = options.codes_for(context.where)
-    findings, suppressed = run_rules(context, codes if target.graph else codes & _WITHOUT_GRAPH)
+    findings, suppressed = run_rules(context, codes if target.graph or context.subject == SHARDS else codes & _WITHOUT_GRAPH)
     vars(context).clear()  # it refers to itself, and garbage collection is off
     return TargetResult(target, tuple(findings), suppressed)
 

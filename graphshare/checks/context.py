@@ -15,6 +15,7 @@ from graphshare.formats.model_format import ModelFormat, recognize_format
 from graphshare.formats.mxnet.places import LineIndex
 from graphshare.formats.params.format import read_index
 from graphshare.formats.params.records import ParameterFile, Record, format_record
+from graphshare.formats.params.shards import ShardFolder
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import consumers, node_ids, reachable
 from graphshare.ops.registry import lookup
@@ -24,6 +25,8 @@ from graphshare.text.names import join_key, split_key
 from graphshare.text.patterns import expand_patterns
 
 T = TypeVar("T")
+SHARDS = "safetensors"
+"""What rules on checkpoint folders look at, which have no graph."""
 PartialShape = tuple[int | None, ...]
 
 
@@ -57,7 +60,8 @@ class CheckContext:
 
     ``where`` is the path of the graph file and ``data`` its bytes; ``format`` and ``reading`` follow from these unless they
     are known. ``params_path`` names a parameter file or is empty, ``params`` is its index where that is known;
-    ``given_shapes`` are the user's shapes by variable name. Unless ``has_graph`` is true, ``graph`` is an empty one.
+    ``given_shapes`` are the user's shapes by variable name.
+    Of a checkpoint folder ``shards`` are all that there is. Unless ``has_graph`` is true, ``graph`` is an empty one.
     """
 
     def __init__(
@@ -70,13 +74,14 @@ class CheckContext:
         given_shapes: Mapping[str, PartialShape] | None = None,
         format_: ModelFormat | None = None,
         reading: Reading | None = None,
+        shards: ShardFolder | None = None,
     ) -> None:
         if format_ is not None:
             self.format = format_
         if reading is not None:
             self.reading = reading
         self.where, self.data, self.params_path, self._given_shapes = where, data, params_path, given_shapes or {}
-        self._params = params
+        self._params, self._shards = params, shards
         self._facts: dict[tuple[str, int], OperatorFacts] = {}
         self._findings: dict[Callable[[CheckContext], Any], Any] = {}
 
@@ -84,6 +89,17 @@ class CheckContext:
     def format(self) -> ModelFormat:
         """Return the format of the file."""
         return recognize_format(HeldFile(self.where, self.data))[0]
+
+    @property
+    def subject(self) -> str:
+        """Return the format that rules name to look at these files."""
+        return SHARDS if self._shards is not None else self.format.name
+
+    @property
+    def shards(self) -> ShardFolder:
+        """Return the checkpoint folder; rules on folders alone ask for it."""
+        assert self._shards is not None
+        return self._shards
 
     @cached_property
     def reading(self) -> Reading:

@@ -55,7 +55,7 @@ def _match_codes(texts: Iterable[str], faults: list[Fault]) -> set[str]:
 
 def run_rules(context: CheckContext, codes: Collection[str] = tuple(RULES)) -> tuple[list[Finding], int]:
     """Return the findings of the rules ``codes``, ordered by place, and how many more the file itself suppresses."""
-    rules = [rule for code, rule in RULES.items() if code in codes and rule.format == context.format.name]
+    rules = [rule for code, rule in RULES.items() if code in codes and rule.format == context.subject]
     violations = [(rule, violation) for rule in rules if rule.runs_after_errors for violation in _find(context, rule)]
     # ONNX's checker would only repeat what another rule has explained, with its place.
     if not any((violation.level or rule.level) is Level.ERROR for rule, violation in violations):
@@ -108,7 +108,7 @@ def _make_finding(context: CheckContext, rule: CheckRule, violation: Violation, 
         code=rule.code,
         level=violation.level or rule.level,
         message=violation.message,
-        where=context.where if record is None else context.params_path,
+        where=violation.file or (context.where if record is None else context.params_path),
         path=record if record is not None else format_path(violation.steps) if violation.steps else "",
         node=violation.node_name,
         line=line,

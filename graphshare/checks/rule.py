@@ -24,7 +24,7 @@ class Violation(msgspec.Struct, frozen=True, eq=False):
 
     Without ``steps`` it is where the document has ``node``, and the document as a whole where it has not. ``record`` is
     the record's name in messages; an empty text is the file as a whole. ``at`` is a line and a column for places that the steps
-    cannot express. ``level`` is that of a violation that is milder than its rule.
+    cannot express. ``level`` is that of a violation that is milder than its rule. ``file`` is the file of a folder.
     """
 
     message: str
@@ -35,6 +35,7 @@ class Violation(msgspec.Struct, frozen=True, eq=False):
     at: tuple[int, int] = (0, 0)
     name: str | None = None
     level: Level | None = None
+    file: str = ""
 
     @property
     def node_name(self) -> str | None:
@@ -64,6 +65,7 @@ class Example(msgspec.Struct, frozen=True):
     """A symbol file, and the records of its parameter file if the rule needs one.
 
     ``named``: the records have names; ``damaged``: the parameter file is cut in half; ``shapes`` are those of ``--shape``.
+    ``files`` are those of a checkpoint folder, by name.
     """
 
     graph: str | bytes
@@ -71,6 +73,7 @@ class Example(msgspec.Struct, frozen=True):
     named: bool = True
     damaged: bool = False
     shapes: Mapping[str, tuple[int | None, ...]] = {}
+    files: Mapping[str, bytes] = {}
 
 
 class CheckRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -233,3 +236,25 @@ def model(*parts: bytes, opset: int = 17, more: bytes = b"") -> bytes:
 def relu(*parts: bytes, opset: int = 17, more: bytes = b"") -> bytes:
     """Return a model of one Relu from ``x`` to ``y``, with more fields of its graph, and ``more`` of the model."""
     return model(apply("Relu", "x", "y"), *parts, value(11, "x", 2), value(12, "y", 2), opset=opset, more=more)
+
+
+def checkpoint(shards: Mapping[str, str], *, index: Mapping[str, str] | None = None, **config: object) -> Example:
+    """Return a checkpoint folder: ``shards`` have names of tensors separated by blanks, of 2 bytes each unless one states more.
+
+    ``name:4`` has 4 bytes, ``name:0`` none, and ``name!`` other values.
+    """
+    files: dict[str, bytes] = {"config.json": json.dumps(config).encode()} if config else {}
+    if index is not None:
+        files["model.safetensors.index.json"] = json.dumps({"weight_map": index}).encode()
+    for file, names in shards.items():
+        header, data = {}, b""
+        for text in names.split():
+            name, _, size = text.removesuffix("!").partition(":")
+            content = (b"\1" if text.endswith("!") else b"\0") * int(size or 2)
+            shape = [len(content)] if content else []
+            offsets = [len(data), len(data) + len(content)]
+            header[name] = {"dtype": "U8" if content else "", "shape": shape, "data_offsets": offsets}
+            data += content
+        text = json.dumps(header)
+        files[file] = len(text).to_bytes(8, "little") + text.encode() + data
+    return Example("", files=files)

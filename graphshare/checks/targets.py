@@ -18,6 +18,7 @@ from graphshare.files.paths import STDIN, base_name, list_names, split
 from graphshare.formats.model_file import open_model_file
 from graphshare.formats.model_format import ModelFormat, Operation, load_format, recognize_format
 from graphshare.formats.model_names import DEFAULT_FORMAT, FORMAT_NAMES, PARAMETER_ENDINGS, STEM_END, find_names
+from graphshare.formats.params.shards import is_shard_folder, read_shard_folder
 from graphshare.text.urls import is_url, local_path
 
 
@@ -111,6 +112,9 @@ def read_context(target: Target, options: CheckOptions) -> CheckContext:
     if not target.graph:
         # The rules on parameter files (GS4) are those of MXNet's format.
         alone = load_format(DEFAULT_FORMAT)
+        if is_shard_folder(target.params):
+            shards = read_shard_folder(target.params)
+            return CheckContext(target.params, b"", format_=alone, reading=Reading(), shards=shards)
         return CheckContext(target.params, b"", params_path=target.params, format_=alone, reading=Reading())
     path = STDIN if target.graph == "-" else target.graph
     with open_model_file(path) as opened:

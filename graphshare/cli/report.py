@@ -86,7 +86,8 @@ def format_parameter_diff(difference: ParameterDiff) -> Iterator[Line]:
     for change in difference.changes:
         style = change.how if change.how in ("added", "removed") else "changed"
         yield style, f"{change.how:8} {_names(change)}  {_what(change)}"
-    yield "", f"parameters: {difference.equal} equal, {len(difference.changes)} different"
+    near = f", {difference.near} of them near" if difference.near else ""
+    yield "", f"parameters: {difference.equal} equal{near}, {len(difference.changes)} different"
     if difference.missing:
         yield (
             "",

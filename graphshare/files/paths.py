@@ -123,8 +123,14 @@ def is_inside(path: str, folder: str) -> bool:
 
 def is_snapshot(folder: str) -> bool:
     """Return whether a folder is in a snapshot of a model hub's cache, whose files are links into ``blobs``."""
+    return find_blobs(folder) != ""
+
+
+def find_blobs(folder: str) -> str:
+    """Return the folder of the files to which the links of a hub's snapshot lead; an empty text outside of a snapshot."""
     parts = os.path.realpath(folder).split(os.sep)
-    return any(part == "snapshots" and os.path.isdir(os.sep.join([*parts[:i], "blobs"])) for i, part in enumerate(parts))
+    places = (os.sep.join([*parts[:i], "blobs"]) for i, part in enumerate(parts) if part == "snapshots")
+    return next(filter(os.path.isdir, places), "")
 
 
 Identity = tuple[int | str, ...]

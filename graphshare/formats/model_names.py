@@ -8,6 +8,7 @@ These are known before a format's own code is loaded, so that a command on one f
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 import msgspec
 
@@ -29,6 +30,7 @@ PARAMETER_FORMATS = {
 PARAMETER_ENDINGS = tuple(f".{name}" for name in PARAMETER_FORMATS)
 #: What the names of files with arrays end in; an ``.npy`` file holds one array without a name.
 ARRAY_ENDINGS = (*PARAMETER_ENDINGS, ".npy")
+INDEX_END, SHARD_END, CONFIG = ".safetensors.index.json", ".safetensors", "config.json"
 # A suffix begins with a letter: the .0 of mobilenet1.0.json belongs to the name.
 _SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
 # MXNet formats the epoch as %04d, which is five digits from 10000 on.
@@ -42,6 +44,11 @@ def split_params(path: str) -> tuple[str, int] | None:
 
 
 PACKED = ".gz"
+
+
+def has_shards(names: Collection[str]) -> bool:
+    """Return whether these files are those of a checkpoint folder: an index, or safetensors files beside a ``config.json``."""
+    return any(name.endswith(INDEX_END) or (name.endswith(SHARD_END) and CONFIG in names) for name in names)
 
 
 class FormatNames(msgspec.Struct, frozen=True):

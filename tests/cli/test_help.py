@@ -14,7 +14,7 @@ from graphshare.cli.main import COMMANDS, CONTEXT, cli
 from tests.processes import ROOT, done, graphshare
 
 LENET = ROOT / "fixtures" / "lenet"
-PREFIXED = ["duplicate", "rename", "group", "verify", "diff", "draw"]
+PREFIXED = ["duplicate", "rename", "params rename", "group", "verify", "diff", "draw"]
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:

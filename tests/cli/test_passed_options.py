@@ -17,7 +17,13 @@ from graphshare.cli.main import cli
 from graphshare.errors import UsageError
 from tests.surroundings import ROOT
 
-_API = {"params convert": graphshare.convert, "params diff": graphshare.diff_params}
+_API = {
+    "params convert": graphshare.convert,
+    "params diff": graphshare.diff_params,
+    "params rename": graphshare.rename_params,
+    "params tie": graphshare.tie_params,
+    "params untie": graphshare.tie_params,
+}
 _GATHERED = {
     "output": options._OUTPUT,
     "source": ("graph", "epoch", "params", "upgrade_first"),

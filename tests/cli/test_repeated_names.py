@@ -233,6 +233,14 @@ OTHER_NAMES = {
     **dict.fromkeys(("pool --data", "pool --exclude", "inspect --exclude", "check --exclude", "foreach --exclude"), "files"),
     **dict.fromkeys(("params convert --keep", "params convert --select"), "records, whose names are unlike"),
     **dict.fromkeys(
+        (
+            "params convert --except",
+            "params tie --keep",
+            *(f"params rename --{word}" for word in "match to select except".split()),
+        ),
+        "records, whose names are unlike",
+    ),
+    **dict.fromkeys(
         ("params diff --select", "params show --select", "params stats --select"), "records, whose names are unlike"
     ),
 }

@@ -71,6 +71,9 @@ def folder(tmp_path: Path) -> Path:
         ("plan", ["reshape", "fixed.onnx", "--dynamic-batch", "--no-verify", "--dry-run"]),
         ("params-list", ["params", "list", "old.params"]),
         ("params-list", ["params", "list", "nameless.params"]),
+        ("params-list", ["params", "list", str(ROOT / "fixtures" / "gpt")]),
+        ("params-tie", ["params", "tie", str(ROOT / "fixtures" / "gpt-twice"), "--dry-run"]),
+        ("params-tie", ["params", "untie", str(ROOT / "fixtures" / "gpt"), "--dry-run"]),
     ],
 )
 def test_printed_json_fits_its_schema(schema: str, arguments: list[str], folder: Path) -> None:

@@ -33,6 +33,7 @@ CAMPAIGNS: dict[str, str] = {
     "faults": "errors, short writes and signals at every call of every command that writes",
     "races": "signals, changed files, links, full disks and other commands in the middle of a command, and sessions in threads",
     "messages": "one message of an ONNX model changed at a time, for every rewrite: nothing is lost without a word",
+    "shards": "checkpoint folders with changed indexes, configurations and headers, for every command that takes one",
     "operators": "attributes, shapes, dtypes and values for every kernel",
 }
 """The name of a module in this folder, and what it attacks, in one line."""

@@ -30,11 +30,18 @@ from tests import params_bytes
 from tests.fuzz.fault_server import HANGING
 from tests.fuzz.totals import Failure, Totals, Unavailable, make_reproduction
 from tests.processes import ROOT, write_json
+from tests.shard_folders import write_shards
 from tests.symbols import two_layers
 
 ERROR, SHORT, SIGNAL, NO_SPACE = 1, 2, 3, 4
 _EVER = 1 << 40
-_TEMPORARY = ".graphshare-"
+
+
+def is_temporary(name: str) -> bool:
+    """Whether this is the path of a temporary file."""
+    return Path(name).name.startswith(".graphshare-")
+
+
 _CODES = {signal.SIGINT: 130, signal.SIGTERM: 2, signal.SIGHUP: 2, signal.SIGKILL: -signal.SIGKILL}
 
 Fault = tuple[int, int, int, int, int]
@@ -80,6 +87,11 @@ COMMANDS = [
     "params convert net-0000.params out.npz",
     "params convert net-0000.params out.safetensors",
     "params convert net-0000.params net-0000.params --dtype float16 --in-place",
+    "params rename net-0000.params --prefix b- -o out.npz",
+    "params tie twice -o new",
+    "params tie twice --in-place",
+    "params untie once -o new",
+    "params untie once --in-place",
 ]
 
 
@@ -136,7 +148,8 @@ class Injector:
 
     def files(self) -> dict[str, bytes]:
         """Return the files of the folder."""
-        return {path.name: path.read_bytes() for path in sorted(self.folder.iterdir())}
+        paths = (path for path in sorted(self.folder.rglob("*")) if path.is_file())
+        return {str(path.relative_to(self.folder)): path.read_bytes() for path in paths}
 
     def reference(self, command: str) -> Reference:
         """Run a command without faults. Raises RuntimeError for one that does not end well."""
@@ -160,6 +173,9 @@ def make_files(folder: Path) -> None:
     for name in ("one", "two"):
         write_json(folder / f"{name}-symbol.json", unsorted)
     write_models(folder)
+    first, second = "model-1.safetensors", "model-2.safetensors"
+    write_shards(folder / "once", {first: ["embed_tokens.weight", "a"], second: ["b"]}, tied=True)
+    write_shards(folder / "twice", {first: ["embed_tokens.weight"], second: ["lm_head.weight", "b"]}, tied=False)
     for name in ("out-symbol.json", "out-0000.params", "map.json", "report.txt"):
         (folder / name).write_bytes(b"old")
 
@@ -242,7 +258,7 @@ def judge(injector: Injector, reference: Reference, faults: Sequence[Fault], cod
     stderr = injector.stream("stderr").decode("utf-8", "replace")
     wrong = [f"{word!r} on stderr" for word in ("Traceback", "bug in graphshare", "Exception ignored") if word in stderr]
     files = injector.files()
-    left = [name for name in files if name.startswith(_TEMPORARY)]
+    left = [name for name in files if is_temporary(name)]
     signals = {value for kind, value, *_ in faults if kind == SIGNAL}
     killed = signal.SIGKILL in signals and code == -signal.SIGKILL
     if code == HANGING:
@@ -281,11 +297,11 @@ def _judge_killed(injector: Injector, reference: Reference, files: dict[str, byt
         return wrong  # in place: the next run does not start from the same files
     code, _, _ = injector.run(reference.command)
     again = injector.files()
-    if code != reference.code or {n: d for n, d in again.items() if not n.startswith(_TEMPORARY)} != reference.after:
+    if code != reference.code or {n: d for n, d in again.items() if not is_temporary(n)} != reference.after:
         if not reference.command.startswith("check"):  # it fixes what is not fixed yet, and reports the rest
             wrong.append(f"killed: the next run ends with {code} and other files")
-    elif any(name.startswith(_TEMPORARY) for name in again) and not reference.command.startswith("check"):
-        wrong.append("killed: the next run leaves " + ", ".join(name for name in again if name.startswith(_TEMPORARY)))
+    elif any(map(is_temporary, again)) and not reference.command.startswith("check"):
+        wrong.append("killed: the next run leaves " + ", ".join(name for name in again if is_temporary(name)))
     return wrong
 
 

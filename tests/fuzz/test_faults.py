@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from tests.fuzz import faults
+from tests.fuzz.shards import read_tensors
 from tests.fuzz.totals import Unavailable
 from tests.surroundings import size_of_day
 
@@ -68,6 +69,28 @@ def test_outputs_are_all_old_or_all_new_wherever_the_disk_fills_up(injector: fau
         assert faults.judge(injector, reference, [], code) == [], at
         failed += injected > 0 and code == 2 and injector.files() == reference.before
     assert failed > 3
+
+
+@pytest.mark.parametrize(
+    "command", [command for command in faults.COMMANDS if command.startswith(("params tie", "params untie"))]
+)
+def test_a_kill_loses_no_tensor(injector: faults.Injector, command: str) -> None:
+    """Wherever the run is killed, each tensor of the folder can be read from it, or the one that it is tied to."""
+    reference = injector.reference(command)
+    folder = injector.folder / command.split()[2]
+    injector.reset()
+    before = read_tensors(folder)
+    kills = 0
+    for at in range(1, reference.calls + 1, size_of_day(9, 1)):
+        for after in (0, 1):
+            injector.reset()
+            fault = (faults.SIGNAL, signal.SIGKILL, at, at, after)
+            code, _, _ = injector.run(command, [fault])
+            kills += code == -signal.SIGKILL
+            assert faults.judge(injector, reference, [fault], code) == [], (at, after)
+            left = read_tensors(folder)
+            assert set(left.values()) >= set(before.values()), (at, after)
+    assert kills > size_of_day(5, 60)
 
 
 def test_what_is_wrong_is_found(injector: faults.Injector) -> None:

@@ -190,9 +190,16 @@ def _explain(rule: CheckRule) -> Iterator[str]:
 
 
 def _decode(rule: CheckRule, example: Example) -> str:
+    if example.files:
+        return "\n".join(f"{name}: {_print_json(data)}" for name, data in example.files.items())
     if isinstance(example.graph, str):
         return example.graph
     return load_format(rule.format).description.print_file(example.graph)
+
+
+def _print_json(data: bytes) -> str:
+    """Return the text of a JSON file, of a shard that of its header."""
+    return (data if data[:1] == b"{" else data[8 : 8 + int.from_bytes(data[:8], "little")]).decode()
 
 
 def _describe_damage(example: Example) -> str:

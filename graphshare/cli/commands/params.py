@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
 import msgspec
 
+from graphshare.api.params import RetiedFolder, diff_params, rename_params, tie_params
 from graphshare.api.params import convert as convert_params
-from graphshare.api.params import diff_params
-from graphshare.cli import options
+from graphshare.cli import options, rule_options
 from graphshare.cli.command import SuggestingGroup
 from graphshare.cli.console import is_terminal, put, put_colored, put_json, put_table, say
+from graphshare.cli.output import warn
 from graphshare.cli.report import format_parameter_diff
+from graphshare.errors import Fault, UsageError
 from graphshare.formats.model_names import PARAMETER_FORMATS
 from graphshare.formats.params.convert import FLOATS, Conversion
 from graphshare.formats.params.format import list_formats
 from graphshare.inspection.params import ParameterListing, list_params, measure_params, show_params
-from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_number
+from graphshare.rewrite.rules.load import make_ruleset
+from graphshare.rewrite.rules.model import matches_of_options, renames_of_arguments
+from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_names, format_number
 
 _TIED = ", ".join(format_.suffix for format_ in list_formats() if format_.has_ties)
 select = click.option("--select", metavar="PATTERN", multiple=True, help="Take only names that match this glob or =name.")
 
 
+leave_out = click.option("--except", "leave_out", metavar="PATTERN", multiple=True, help="Leave out names that match this.")
 EXAMPLES = {
     "params list": [
         ("names, types, shapes", "graphshare params list lenet"),
@@ -41,6 +47,16 @@ EXAMPLES = {
         ("one layer", "graphshare params convert lenet-0000.params conv1.npz --select 'conv1*'"),
         ("the names of a graph", "graphshare params convert lenet-0000.params named.params --graph lenet-symbol.json"),
         ("half the size", "graphshare params convert lenet-0000.params half.params --dtype float16"),
+    ],
+    "params rename": [
+        ("without its graph", "graphshare params rename lenet-0000.params --prefix net1_ --except 'bn*' -o net1.params"),
+    ],
+    "params tie": [
+        ("what it would save", "graphshare params tie gpt-twice --dry-run"),
+        ("one copy", "graphshare params tie gpt-twice -o gpt-once"),
+    ],
+    "params untie": [
+        ("an output layer of its own", "graphshare params untie gpt -o untied"),
     ],
 }
 
@@ -186,6 +202,7 @@ def diff_(left: str, right: str, format_: str, **settings: Any) -> int:
 @click.option("--graph", metavar="GRAPH", help="Give names of Gluon's save_parameters those that this exported graph has.")
 @click.option("--blocks", metavar="FILE", help="With --graph: give the graph's names those of this save_parameters file.")
 @select
+@leave_out
 @options.in_place
 def convert(source: str, target: str, dtype: str | None, keep: tuple[str, ...], **settings: Any) -> None:
     """Convert a parameter file; keys keep their arg: and aux: in every format.
@@ -211,6 +228,97 @@ def convert(source: str, target: str, dtype: str | None, keep: tuple[str, ...], 
         say(f"{key!r} was tied and has an array of its own now", style="warning")
     if dtype is not None:
         _say_cast(done, dtype, by_default=not keep)
+
+
+@command.command("rename")
+@click.argument("source", metavar="SOURCE")
+@click.argument("renames", metavar="OLD=NEW...", nargs=-1)
+@click.option("-o", "--out", "target", metavar="FILE", help="Write this file; its suffix chooses the format.")
+@options.epoch
+@click.option("-p", "--prefix", metavar="P", default="", help="Put P before every name.")
+@click.option("--strip-prefix", metavar="P", default="", help="Remove P from the front of names.")
+@click.option("--map", metavar="FILE", help="Take the new names from a map file, or a JSON object of old and new names.")
+@click.option("--inverse", is_flag=True, help="Undo the renames of --map.")
+@rule_options.matches
+@rule_options.targets
+@rule_options.rules_file
+@select
+@leave_out
+@options.in_place
+@options.dry_run
+def rename_(
+    source: str,
+    renames: tuple[str, ...],
+    target: str | None,
+    match: tuple[str, ...],
+    to: tuple[str, ...],
+    rules_file: str | None,
+    dry_run: bool,
+    **settings: Any,
+) -> None:
+    """Rename the arrays of a parameter file, without its graph.
+
+    SOURCE is a parameter file, or the stem of a checkpoint; names are given as to `graphshare rename`, and arg: and aux: stay
+    in front of them. Two arrays of one name are refused. Byte ranges or arrays are copied one at a time.
+    """
+    rules = [*matches_of_options(match, to), *renames_of_arguments(renames)]
+    target = target or (source if settings["in_place"] else None)
+    if target is None and not dry_run:
+        raise UsageError(Fault("there is no output", hint="add -o FILE, --in-place or --dry-run"))
+    ruleset = make_ruleset(rules_file, rules) if rules or rules_file else None
+    done = rename_params(source, None if dry_run else target, ruleset, **settings)
+    warn(done.notes)
+    if dry_run:
+        put([f"{old} -> {new}" for old, new in done.renamed.items()])
+    say(f"{'would rename' if dry_run else 'renamed'} {len(done.renamed)} of {format_count(done.arrays, 'array')}")
+    if not dry_run:
+        say(f"wrote {done.target}")
+
+
+def _retying(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the argument and the options of ``tie`` and ``untie``."""
+    folder = click.argument("folder", metavar="FOLDER")
+    out = click.option("-o", "--out", metavar="DIR", help="Write the checkpoint to this new or empty folder.")
+    in_place = click.option("--in-place", is_flag=True, help="Write the shards that change in FOLDER itself.")
+    for option in (options.format_, options.dry_run, in_place, out, folder):
+        function = option(function)
+    return function
+
+
+@command.command
+@_retying
+@click.option("--keep", metavar="NAME", multiple=True, help="Keep this name of a pair [that of the embedding].")
+def tie(folder: str, format_: str, **settings: Any) -> None:
+    """Write a checkpoint with one copy of each array that its architecture ties.
+
+    FOLDER has safetensors files, an index if there are several, and a config.json, whose architecture says which arrays are
+    tied: an output layer with its embedding. Two copies that are equal byte for byte become one; shards, index and
+    tie_word_embeddings agree afterwards. Every other tensor keeps its bytes. Files are put in place together or not at all.
+    """
+    _report_retied(tie_params(folder, **settings), format_, dry_run=settings["dry_run"])
+
+
+@command.command
+@_retying
+def untie(folder: str, format_: str, **settings: Any) -> None:
+    """Write a checkpoint with a copy for each name of a tied array.
+
+    FOLDER is as for tie. The output layer gets a copy of the embedding beside it in its shard, so that both can be trained
+    apart, and config.json says that they are not tied.
+    """
+    _report_retied(tie_params(folder, untie=True, **settings), format_, dry_run=settings["dry_run"])
+
+
+def _report_retied(done: RetiedFolder, format_: str, *, dry_run: bool) -> None:
+    if format_ == "json":
+        put_json({"version": 1, "size": done.size, **msgspec.to_builtins(done)})
+        return
+    verb = "is" if done.how == "tie" else "gets a copy of"
+    lines = [f"{array.name} {verb} {array.kept}: {format_count(array.size, 'byte')}" for array in done.arrays]
+    put([*lines, f"{format_bytes(done.size)} {'less' if done.how == 'tie' else 'more'}"])
+    say(f"{'would write' if dry_run else 'wrote'} {', '.join(done.files)}")
+    if done.left:
+        say(f"not copied: {format_names(done.left)}")
 
 
 def _say_cast(done: Conversion, dtype: str, *, by_default: bool) -> None:

@@ -157,13 +157,12 @@ def compare_records(
         numbers.add(row, expected)
         if is_exact and not numbers.identical:
             unlike += count_unlike(row, expected)
-    differs = numbers.differing > 0
     bits = max(unlike - numbers.differing, 0)  # none where dtypes differ
     known = not numbers.apart and isfinite(numbers.max_abs)
     return Distance(
         count=element_count(reference.shape or ()),
         differing=numbers.differing + bits,
-        max_abs=(numbers.max_abs if known else None) if differs else 0.0,
+        max_abs=numbers.max_abs if known else None,
         densified=not stays_sparse and (record.storage != "default" or reference.storage != "default"),
         bits=bits,
     )

@@ -208,12 +208,12 @@ def find_ties(plan: Plan) -> dict[str, str]:
 
 
 def plan_conversion(
-    file: ParameterFile, format_: ParameterFormat, select: Sequence[str], tie: bool
+    file: ParameterFile, format_: ParameterFormat, select: Sequence[str], tie: bool, leave_out: Sequence[str] = ()
 ) -> list[tuple[Record, str | None]]:
     """Return the records to convert, with their keys in the target."""
     plan = _name_records(file, format_)
-    if select:
-        chosen = select_keys(file, select)
+    if select or leave_out:
+        chosen = select_keys(file, select, leave_out=leave_out)
         plan = [(record, key) for record, key in plan if record.key in chosen]
     return _tie_equal_arrays(file, plan, format_) if tie else plan
 

@@ -43,6 +43,7 @@ class ParameterChange(msgspec.Struct, frozen=True):
 class ParameterDiff(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
     """Two parameter files. ``equal`` counts the parameters without a difference. True when anything differs.
 
+    ``near`` counts those of them that differ within the tolerance.
     ``across`` counts those of unlike dtypes that were compared by value, by the dtype up to whose rounding they may differ.
     ``missing`` are those whose values are in files that do not exist or are too short: they were not compared.
     """
@@ -53,6 +54,7 @@ class ParameterDiff(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
     changes: tuple[ParameterChange, ...]
     across: Mapping[str, int] = {}
     missing: tuple[str, ...] = ()
+    near: int = 0
 
     def __bool__(self) -> bool:
         return bool(self.changes)
@@ -95,6 +97,12 @@ def diff_parameters(
     if chosen is not None:
         pairs = [pair for pair in pairs if any(r is not None and r.key in chosen for r in pair)]
     equal, changes, across, missing = 0, [], Counter[str](), []
+    distances: list[Distance] = []
+
+    def measure(old: Record, new: Record, coarsest: str) -> Distance:
+        distances.append(compare_records(b, new, a, old, atol=atol, rtol=rtol, across=coarsest, advance=advance))
+        return distances[-1]
+
     size = sum(x.dense_size for x, y in pairs if x is not None and y is not None)
     with ArrayReader(left) as a, ArrayReader(right) as b, task("comparing parameters", size, "B") as advance:
         for x, y in pairs:
@@ -109,20 +117,14 @@ def diff_parameters(
             if across_dtypes and x and y and x.shape == y.shape and x.dtype != y.dtype and {x.dtype, y.dtype} <= {*PRECISIONS}:
                 coarser = find_coarsest((x.dtype, y.dtype))
                 across[coarser] += 1
-            change = _change(
-                x,
-                y,
-                coarser,
-                lambda old, new, coarsest: compare_records(
-                    b, new, a, old, atol=atol, rtol=rtol, across=coarsest, advance=advance
-                ),
-            )
+            change = _change(x, y, coarser, measure)
             # Names in models have no arg: and aux:
             if change is not None and not (change.how == "renamed" and {left.format, right.format} & MODELS.keys()):
                 changes.append(change)
             else:
                 equal += 1
-    return ParameterDiff(left.shown_path, right.shown_path, equal, tuple(changes), dict(across), tuple(missing))
+    near = sum(bool(distance) and bool(distance.max_abs) for distance in distances)
+    return ParameterDiff(left.shown_path, right.shown_path, equal, tuple(changes), dict(across), tuple(missing), near)
 
 
 def _find_place(file: ParameterFile, record: Record) -> tuple[object, ...]:

@@ -18,7 +18,7 @@ import msgspec
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.files.byte_source import DAMAGED, SAMPLE, ByteSource, HeldBytes
 from graphshare.files.open_source import GZIP, MAX_UNPACKED, open_source, unpack_gzip, unpack_gzip_start
-from graphshare.files.paths import base_name
+from graphshare.files.paths import base_name, is_folder
 from graphshare.formats.model_names import ARRAY_ENDINGS, PARAMETER_FORMATS
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.text.format import format_count, join_words
@@ -40,6 +40,7 @@ Chunks = Callable[[Record], Iterable[bytes | memoryview]]
 #: Formats of models that hold their own parameters: they are read, and written as models.
 MODELS = {"onnx": "graphshare.formats.onnx.parameters"}
 _START = 24  # bytes that tell a format
+_SHARDS = "graphshare.formats.params.shards"  # reads folders; loaded as a format is, when it is first asked for
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
@@ -135,10 +136,15 @@ class ParameterFormat(ABC):
 def read_index(path: str | os.PathLike[str], *, wanted: Wanted = "parameters") -> ParameterFile:
     """Return the index of the parameter file at ``path`` (``-`` for stdin): names, shapes, dtypes, places. No array is read.
 
-    ``wanted`` is the kind of file that messages ask for.
+    That of a checkpoint folder lists the tensors of all its shards. ``wanted`` is the kind of file that messages ask for.
 
     Raises InputError when the file is not a parameter file, is cut short or contradicts itself.
     """
+    if is_folder(os.fspath(path)):
+        shards = import_module(_SHARDS)
+        if shards.is_shard_folder(os.fspath(path)):
+            index: ParameterFile = shards.index_shards(os.fspath(path))
+            return index
     with open_source(
         path, endings=(*ARRAY_ENDINGS, *(f".{name}" for name in MODELS)), accepts=_begins_like_parameters
     ) as source:

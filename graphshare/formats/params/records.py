@@ -228,17 +228,25 @@ def format_record(key: str | None, number: int | None) -> str:
 
 
 def select_keys(
-    file: ParameterFile, patterns: Sequence[str], *, others: Collection[str] = (), option: str = "`select`"
+    file: ParameterFile,
+    patterns: Sequence[str],
+    *,
+    others: Collection[str] = (),
+    option: str = "`select`",
+    leave_out: Sequence[str] = (),
 ) -> set[str]:
     """Return the keys that any of ``patterns`` matches, with or without ``arg:`` or ``aux:``; without patterns all.
 
-    ``others`` are keys of another file, in which a pattern may find its match instead. ``option`` gave the patterns.
+    Those that one of ``leave_out`` matches are not among them. ``others`` are keys
+    of another file, in which a pattern may find its match instead. ``option`` gave the patterns.
 
     Raises:
         RefusedError: a pattern matches nothing; all such are listed.
         UsageError: a pattern is malformed.
     """
     keys = [record.key for record in file.records if record.key is not None]
+    if leave_out:
+        return select_keys(file, patterns) - select_keys(file, leave_out, option="`leave_out`")
     if not patterns:
         return set(keys)
     selected: set[str] = set()

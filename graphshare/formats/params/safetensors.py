@@ -22,7 +22,7 @@ from typing import Annotated, BinaryIO
 import msgspec
 
 from graphshare.errors import Fault, InputError
-from graphshare.files.byte_source import DAMAGED, ByteSource, Cursor
+from graphshare.files.byte_source import DAMAGED, ByteSource, Cursor, Identity
 from graphshare.formats.params.byte_ranges import write_all
 from graphshare.formats.params.format import Chunks, ParameterFormat, Plan, WriteOptions
 from graphshare.formats.params.records import DTYPES, ITEM_SIZES, MAX_RANK, ParameterFile, Record, element_count, format_record
@@ -35,10 +35,28 @@ _DTYPES = {codes.safetensors: dtype for dtype, codes in DTYPES.items()}
 _Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
-class _Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True):
+    """An array as the header states it; the offsets are bytes from the start of the data."""
+
     dtype: str
     shape: tuple[_Count, ...]
     data_offsets: tuple[_Count, _Count]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the data."""
+        return self.data_offsets[1] - self.data_offsets[0]
+
+
+class Header(msgspec.Struct, frozen=True, eq=False):
+    """The header of a file of ``size`` bytes, whose data begins at byte ``start``; ``identity`` changes with the file."""
+
+    path: str
+    size: int
+    identity: Identity
+    start: int
+    entries: dict[str, Entry]
+    metadata: dict[str, str]
 
 
 class Safetensors(ParameterFormat):
@@ -52,27 +70,11 @@ class Safetensors(ParameterFormat):
         return len(start) > 8 and start[8:9] == b"{" and 0 < int.from_bytes(start[:8], "little") < 1 << 40
 
     def index(self, source: ByteSource) -> ParameterFile:
-        header = _read_header(source)
-        try:
-            entries, metadata = _decode(header)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise InputError(Fault(f"has a malformed header: {error}", where=source.name, path="byte 8")) from error
-        start = 8 + len(header)
-        faults = list(_find_misfit(entries, source.size - start))
+        header = read_header(source)
+        faults = list(find_misfit(header))
         if faults:
-            raise InputError([msgspec.structs.replace(fault, where=source.name) for fault in faults])
-        records = {key: _record(key, entry, start) for key, entry in entries.items()}
-        ties = {key: kept for key, kept in metadata.items() if key not in entries and kept in entries}
-        tied = [msgspec.structs.replace(records[kept], key=key, tied_to=kept) for key, kept in ties.items()]
-        return ParameterFile(
-            source.name,
-            source.size,
-            self.name,
-            (*records.values(), *tied),
-            named=bool(records),
-            metadata={key: value for key, value in metadata.items() if key not in ties},
-            identity=source.identity,
-        )
+            raise InputError(faults)
+        return index_header(header)
 
     def write(self, plan: Plan, out: BinaryIO, chunks: Chunks, options: WriteOptions) -> None:
         """Write each record under its key.
@@ -88,14 +90,11 @@ class Safetensors(ParameterFormat):
             offsets[key] = (end, end + record.dense_size)
             end += record.dense_size
         metadata = {**options.metadata, **options.ties}
-        header: dict[str, object] = {METADATA: metadata} if metadata else {}
+        entries: dict[str, Entry] = {}
         for record, key in arrays:
             shape, dtype = record.shape_and_dtype()
-            header[key] = _Entry(DTYPES[dtype].safetensors, shape, offsets[key])
-        encoded = msgspec.json.encode(header)
-        # The data begins at a multiple of 8 bytes, as in files of the safetensors package.
-        encoded += b" " * (-len(encoded) % 8)
-        write_all(out, len(encoded).to_bytes(8, "little") + encoded)
+            entries[key] = Entry(DTYPES[dtype].safetensors, shape, offsets[key])
+        write_all(out, encode_header(entries, metadata))
         for record, _ in placed:
             for chunk in chunks(record):
                 write_all(out, chunk)
@@ -113,46 +112,83 @@ class Safetensors(ParameterFormat):
 FORMAT = Safetensors()
 
 
-def _read_header(source: ByteSource) -> bytes:
+def read_header(source: ByteSource) -> Header:
+    """Return the header of a file, whose entries may still contradict it. Raises InputError when it cannot be read."""
     cursor = Cursor(source)
     length = int.from_bytes(cursor.take(8, "the header's length"), "little")
     if length > source.size - 8:
         cursor.cut_short(length, "the header")
     if length > MAX_HEADER_SIZE:
         cursor.fail(f"has a header of {format_count(length, 'byte')}; the format allows {MAX_HEADER_SIZE:,}", at=0)
-    return cursor.take(length, "the header")
+    try:
+        entries, metadata = _decode(cursor.take(length, "the header"))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(Fault(f"has a malformed header: {error}", where=source.name, path="byte 8")) from error
+    return Header(source.name, source.size, source.identity, 8 + length, entries, metadata)
 
 
-def _decode(header: bytes) -> tuple[dict[str, _Entry], dict[str, str]]:
+def _decode(header: bytes) -> tuple[dict[str, Entry], dict[str, str]]:
     raw = msgspec.json.decode(header, type=dict[str, msgspec.Raw])
     metadata: dict[str, str] = {}
     if METADATA in raw:
         metadata = msgspec.json.decode(raw.pop(METADATA), type=dict[str, str])
-    decoder = msgspec.json.Decoder(_Entry)
+    decoder = msgspec.json.Decoder(Entry)
     return {key: decoder.decode(value) for key, value in raw.items()}, metadata
 
 
-def _find_misfit(entries: Mapping[str, _Entry], data_size: int) -> Iterator[Fault]:
+def encode_header(entries: Mapping[str, Entry], metadata: Mapping[str, str]) -> bytes:
+    """Return the start of a file: the length of the header, and the header."""
+    encoded = msgspec.json.encode({METADATA: metadata, **entries} if metadata else entries)
+    # The data begins at a multiple of 8 bytes, as in files of the safetensors package.
+    encoded += b" " * (-len(encoded) % 8)
+    return len(encoded).to_bytes(8, "little") + encoded
+
+
+def find_misfit(header: Header, *, known_dtypes: bool = True) -> Iterator[Fault]:
+    """Yield what contradicts the header; without ``known_dtypes`` any dtype passes, with the bytes that it takes."""
     end = 0
-    numbered = sorted(enumerate(entries.items()), key=lambda item: item[1][1].data_offsets)
+    numbered = sorted(enumerate(header.entries.items()), key=lambda item: item[1][1].data_offsets)
     for number, (key, entry) in numbered:
-        place = format_record(key, number)
-        begin, stop = entry.data_offsets
-        dtype = _DTYPES.get(entry.dtype)
-        if dtype is None:
-            yield Fault(f"has dtype {entry.dtype[:40]!r}, which no parameter file holds", path=place)
-        elif len(entry.shape) > MAX_RANK:
-            yield Fault(f"has rank {len(entry.shape)}; ranks go up to {MAX_RANK}", path=place)
-        elif stop - begin != element_count(entry.shape) * ITEM_SIZES[dtype]:
-            yield Fault(f"has {format_count(stop - begin, 'byte')}, which is not what its shape and dtype need", path=place)
-        if begin != end:
-            yield Fault(f"starts at byte {begin:,} of the data, expected byte {end:,}", path=place, hint=DAMAGED)
-        end = max(stop, end)
+        for message, hint in _describe_misfit(entry, end, known_dtypes):
+            yield Fault(message, where=header.path, path=format_record(key, number), hint=hint)
+        end = max(entry.data_offsets[1], end)
+    data_size = header.size - header.start
     if end != data_size:
-        yield Fault(f"has {format_count(data_size, 'byte')} of data; its header describes {end:,}", hint=DAMAGED)
+        message = f"has {format_count(data_size, 'byte')} of data; its header describes {end:,}"
+        yield Fault(message, where=header.path, hint=DAMAGED)
 
 
-def _record(key: str, entry: _Entry, start: int) -> Record:
+def _describe_misfit(entry: Entry, end: int, known_dtypes: bool) -> Iterator[tuple[str, str]]:
+    begin, stop = entry.data_offsets
+    dtype = _DTYPES.get(entry.dtype)
+    if dtype is None and known_dtypes:
+        yield f"has dtype {entry.dtype[:40]!r}, which no parameter file holds", ""
+    elif len(entry.shape) > MAX_RANK:
+        yield f"has rank {len(entry.shape)}; ranks go up to {MAX_RANK}", ""
+    elif stop < begin or (dtype is not None and stop - begin != element_count(entry.shape) * ITEM_SIZES[dtype]):
+        yield f"has {format_count(stop - begin, 'byte')}, which is not what its shape and dtype need", ""
+    if begin != end:
+        yield f"starts at byte {begin:,} of the data, expected byte {end:,}", DAMAGED
+
+
+def index_header(header: Header) -> ParameterFile:
+    """Return the index of a file with this header, in which nothing contradicts it."""
+    entries = header.entries
+    records = {key: _record(key, entry, header.start) for key, entry in entries.items()}
+    ties = {key: kept for key, kept in header.metadata.items() if key not in entries and kept in entries}
+    tied = [msgspec.structs.replace(records[kept], key=key, tied_to=kept) for key, kept in ties.items()]
+    return ParameterFile(
+        header.path,
+        header.size,
+        FORMAT.name,
+        (*records.values(), *tied),
+        named=bool(records),
+        metadata={key: value for key, value in header.metadata.items() if key not in ties},
+        identity=header.identity,
+    )
+
+
+def _record(key: str, entry: Entry, start: int) -> Record:
     begin, stop = entry.data_offsets
     offset, size = start + begin, stop - begin
     return Record(key, entry.shape, _DTYPES[entry.dtype], "safetensors", offset, size, offset, size)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+from graphshare.checkpoint.folder import Sieve
+from graphshare.checks.config import CheckOptions
 from graphshare.checks.context import CheckContext
 from graphshare.checks.rule import Example, ExampleRecord
+from graphshare.checks.targets import find_targets
+from graphshare.checks.targets import read_context as read_target
 from tests import params_bytes
 
 _CODES = {"float32": "f", "float16": "e", "float64": "d", "int32": "i"}
@@ -33,6 +37,11 @@ def _record(record: ExampleRecord) -> bytes:
 
 def read_context(example: Example, folder: Path) -> CheckContext:
     """The example as what rules look at, its files in ``folder``."""
+    if example.files:
+        for name, data in example.files.items():
+            (folder / name).write_bytes(data)
+        (target,) = find_targets([str(folder)], params=None, epoch=None, sieve=Sieve())
+        return read_target(target, CheckOptions())
     path = folder / "a-symbol.json"
     path.write_bytes(graph_bytes(example))
     params = folder / "a-0000.params"

@@ -1,0 +1,72 @@
+"""The facts about a checkpoint folder that rules look at: faults of its files, and the pairs that its architecture ties."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from graphshare.checks.context import CheckContext
+from graphshare.checks.rule import Violation, Violations
+from graphshare.errors import Fault, InputError
+from graphshare.formats.params.records import format_record
+from graphshare.formats.params.shards import Kind, find_faults
+from graphshare.formats.params.tied_names import (
+    TiedPair,
+    TieStatement,
+    find_difference,
+    find_pairs,
+    has_one_form,
+    read_statement,
+)
+
+State = Literal["absent", "form", "values", "equal", "unreadable"]
+
+
+class Tie(NamedTuple):
+    """A pair with what the configuration says of it, and how its two tensors compare; ``at`` is the first byte that differs."""
+
+    pair: TiedPair
+    statement: TieStatement
+    state: State
+    at: int = 0
+
+
+def list_faults(context: CheckContext, kind: Kind) -> Violations:
+    """Yield the faults of one kind, each in its file."""
+    for kind_of_fault, fault in context.once(_find_faults):
+        if kind_of_fault == kind:
+            yield Violation(fault.message, record=fault.path, hint=fault.hint, file=fault.where)
+
+
+def _find_faults(context: CheckContext) -> list[tuple[Kind, Fault]]:
+    return list(find_faults(context.shards))
+
+
+def list_ties(context: CheckContext, tied: bool | None, *states: State) -> list[Tie]:
+    """Return the pairs in one of ``states`` of which the configuration says that they are ``tied``, or None: nothing."""
+    return [tie for tie in context.once(_find_ties) if tie.statement.tied is tied and tie.state in states]
+
+
+def _find_ties(context: CheckContext) -> list[Tie]:
+    statement = read_statement(context.shards)
+    return [_compare(pair, statement) for pair in find_pairs(context.shards)]
+
+
+def _compare(pair: TiedPair, statement: TieStatement) -> Tie:
+    if pair.first is None or pair.second is None:
+        return Tie(pair, statement, "absent")
+    if not has_one_form(pair):
+        return Tie(pair, statement, "form")
+    if statement.tied is False:  # two arrays, which may start equal
+        return Tie(pair, statement, "values")
+    try:
+        at = find_difference(pair.first, pair.second)
+    except InputError:  # a shard is too short, which another rule reports
+        return Tie(pair, statement, "unreadable")
+    return Tie(pair, statement, "equal") if at is None else Tie(pair, statement, "values", at)
+
+
+def report_tie(context: CheckContext, tie: Tie, message: str, *, hint: str = "") -> Violation:
+    """Return the violation at the first tensor of a pair that is there."""
+    name, tensor = (tie.pair.name, tie.pair.first) if tie.pair.first is not None else (tie.pair.kept, tie.pair.second)
+    file = tensor[0].path if tensor is not None else context.shards.config_path
+    return Violation(message, record=format_record(name, None), hint=hint, file=file)

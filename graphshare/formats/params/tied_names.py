@@ -1,0 +1,164 @@
+"""Find the tensors of a checkpoint folder that its configuration ties, and compare the bytes of such a pair.
+
+``tied_names.json`` has the names of outputs and embeddings by architecture, read off the classes of transformers (it states the
+version). Folders prefix these names (``language_model.lm_head.weight``), or leave out a first part (``wte.weight``). Whether
+they are tied ``config.json`` says as ``tie_word_embeddings``, itself or in the configuration of its text model; where it does
+not, the default is in the code of the model, and nothing is assumed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from graphshare.files.byte_source import ByteSource
+from graphshare.files.open_source import reopen_source
+from graphshare.formats.params.safetensors import Entry, Header
+from graphshare.formats.params.shards import ShardFolder
+from graphshare.progress import task
+
+KEY = "tie_word_embeddings"
+_TEXT_MODELS = ("text_config", "decoder", "generator", "llm_config", "language_config", "thinker_config", "text_encoder")
+_DEPTH = 3  # thinker_config.text_config of Qwen's omni models
+_HEADS = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")  # ends of the names of classes that put out words
+_PIECE = 1 << 20
+
+
+class TieStatement(msgspec.Struct, frozen=True):
+    """What a configuration says of ties: ``tied`` is None where it says nothing, or both; ``places`` are those that say it."""
+
+    tied: bool | None
+    places: tuple[tuple[str, ...], ...]
+
+    def __str__(self) -> str:
+        if self.tied is None:
+            return (
+                f"config says both: {' and '.join('.'.join(p) for p in self.places)} differ"
+                if self.places
+                else "config says nothing"
+            )
+        return f"config.json: {'.'.join(self.places[0])} is {str(self.tied).lower()}"
+
+
+class TiedPair(msgspec.Struct, frozen=True):
+    """Two names of one array by the architecture: ``name`` is there as ``first``, ``kept`` as ``second``, None if it is not."""
+
+    name: str
+    kept: str
+    first: tuple[Header, Entry] | None
+    second: tuple[Header, Entry] | None
+
+    @property
+    def is_output(self) -> bool:
+        """Whether ``name`` is an output layer, and ``kept`` an embedding."""
+        last = self.name.split(".")[-2:]
+        words = ("embed", "shared", "wte", "transformer.w.")
+        return last[-1] == "weight" and "embed" not in self.name.replace("embed_out", "") and any(w in self.kept for w in words)
+
+
+def read_statement(folder: ShardFolder) -> TieStatement:
+    """Return what the configuration says of ties, for the model or for its text model."""
+    stated: dict[tuple[str, ...], bool] = {}
+    pending: list[tuple[tuple[str, ...], Mapping[str, object]]] = [((), folder.config)]
+    for steps, config in pending:  # grows during the loop
+        value = config.get(KEY)
+        if isinstance(value, bool):
+            place = (*steps, KEY)
+            stated[place] = value
+        names = _TEXT_MODELS if len(steps) < _DEPTH else ()
+        pending.extend(((*steps, name), part) for name in names if isinstance(part := config.get(name), dict))
+    values = set(stated.values())
+    return TieStatement(values.pop() if len(values) == 1 else None, tuple(stated))
+
+
+@cache
+def _read_table() -> dict[str, tuple[tuple[str, str], ...]]:
+    """Return the pairs of names that each class of transformers ties."""
+    data = msgspec.json.decode(files(__package__).joinpath("tied_names.json").read_bytes())
+    pairs = {
+        text: tuple((new, old) for pair in text.split() for new, _, old in (pair.partition("="),)) for text in data["classes"]
+    }
+    return {name: pairs[text] for text, names in data["classes"].items() for name in names.split()}
+
+
+def find_pairs(folder: ShardFolder) -> list[TiedPair]:
+    """Return the pairs of the folder's architecture of which a name is there.
+
+    Without an architecture, or with an unknown one that puts out words, they are the first that fit of all language models.
+    """
+    tensors = folder.list_tensors()
+    stated = folder.config.get("architectures")
+    names = [name for name in stated if isinstance(name, str)] if isinstance(stated, list) else []
+    table = _read_table()
+    known = [pair for name in names for pair in table.get(name, ())]
+    if known or (names and not any(name.endswith(_HEADS) for name in names)):
+        return list(dict.fromkeys(pair for new, old in known if (pair := _match(tensors, new, old)) is not None))
+    general = dict.fromkeys(pair for name, pairs in table.items() if name.endswith(_HEADS) for pair in pairs)
+    fitting = (pair for new, old in general if (pair := _match(tensors, new, old)) is not None and pair.is_output)
+    best = sorted(fitting, key=lambda pair: (pair.first is None) + (pair.second is None))
+    return best[:1]
+
+
+def _match(tensors: Mapping[str, tuple[Header, Entry]], new: str, old: str) -> TiedPair | None:
+    kept = _find(tensors, old, 2)
+    name = _find(tensors, new, max(2, new.count(".")))
+    if name is None and kept is not None:  # the name that it would have beside the other one
+        name = kept.removesuffix(old) + new if kept.endswith(f".{old}") else new
+    if kept is None and name is not None:
+        kept = name.removesuffix(new) + old if name.endswith(f".{new}") else old
+    if name is None or kept is None or name == kept:
+        return None
+    return TiedPair(name, kept, tensors.get(name), tensors.get(kept))
+
+
+def _find(tensors: Mapping[str, object], name: str, least: int) -> str | None:
+    """Return the one tensor of this name, or the one whose name ends in it, or in its last parts, at least so many."""
+    parts = name.split(".")
+    for start in range(max(1, len(parts) - least + 1)):
+        end = ".".join(parts[start:])
+        if end in tensors:
+            return end
+        matches = [key for key in tensors if key.endswith(f".{end}")]
+        if matches:
+            return matches[0] if len(matches) == 1 else None
+    return None
+
+
+def find_difference(left: tuple[Header, Entry], right: tuple[Header, Entry]) -> int | None:
+    """Return the first byte in which two tensors of one size differ; None when they are equal.
+
+    Raises:
+        InputError: a shard cannot be read, or has changed since its header was read.
+    """
+    (one, x), (other, y) = left, right
+    with reopen_source(one.path, one.identity, b"") as a, reopen_source(other.path, other.identity, b"") as b:
+        with task("comparing", x.size, "B") as advance:
+            for start, piece, twin in _read_pairs(a, one.start + x.data_offsets[0], b, other.start + y.data_offsets[0], x.size):
+                if piece != twin:
+                    return start + next(i for i, (p, q) in enumerate(zip(piece, twin, strict=True)) if p != q)
+                advance(len(piece))
+        a.check_unchanged()
+        b.check_unchanged()
+    return None
+
+
+def _read_pairs(a: ByteSource, at: int, b: ByteSource, there: int, size: int) -> Iterator[tuple[int, bytearray, bytearray]]:
+    """Yield pieces of two ranges, each with its place in them; both arrays are reused."""
+    left, right = bytearray(min(size, _PIECE)), bytearray(min(size, _PIECE))
+    for start in range(0, size, _PIECE):
+        if size - start < len(left):
+            del left[size - start :], right[size - start :]
+        a.read_into(at + start, memoryview(left))
+        b.read_into(there + start, memoryview(right))
+        yield start, left, right
+
+
+def has_one_form(pair: TiedPair) -> bool:
+    """Return whether both tensors are there, with one dtype, shape and number of bytes."""
+    if pair.first is None or pair.second is None:
+        return False
+    x, y = pair.first[1], pair.second[1]
+    return (x.dtype, x.shape, x.size) == (y.dtype, y.shape, y.size)

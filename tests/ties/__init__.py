@@ -1,0 +1,1 @@
+"""Tied weights in checkpoint folders: what check finds, what tie and untie write, and what transformers makes of it."""
