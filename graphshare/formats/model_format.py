@@ -240,7 +240,7 @@ class ModelFormat(ABC):
 
     @abstractmethod
     def encode(self, graph: Graph) -> Iterable[bytes | memoryview]:
-        """Return the bytes of the file of ``graph`` in pieces."""
+        """Return the bytes of the file of ``graph`` in pieces. Raises RefusedError with all that the format cannot express."""
 
     def stage(
         self,
@@ -333,7 +333,8 @@ def list_mismatches(first: str, graph: Graph, second: str, other: Graph) -> Iter
     if format_ is another:
         yield from format_.mismatches(first, graph, second, other)
         return
-    hint = "export the MXNet model first: graphshare export GRAPH -o model.onnx"
+    names = {format_.name, another.name}
+    hint = "export the MXNet model first: graphshare export GRAPH -o model.onnx" if names == {"mxnet", "onnx"} else ""
     yield Fault(f"{first} is {format_.title} and {second} {another.title}", hint=hint)
 
 

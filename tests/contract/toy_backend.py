@@ -64,13 +64,11 @@ class ToyComputation(Computation):
         known: dict[Node, Any] = {}
         for node in post_order(entry.node for entry in self.graph.heads):
             operands = [known[entry.node] for entry in node.inputs]
-            if node.op == "product":
+            if node.op in ("product", "positive"):
                 try:
-                    known[node] = operands[0] @ operands[1]
-                except ValueError as error:
+                    known[node] = operands[0] @ operands[1] if node.op == "product" else np.maximum(operands[0], 0)
+                except (ValueError, LookupError) as error:
                     raise RefusedError(Fault(f"cannot be computed: {error}", where=self.where, node=node.name)) from error
-            elif node.op == "positive":
-                known[node] = np.maximum(operands[0], 0)
             elif node.op:
                 raise RefusedError(Fault(f"operator {node.op} cannot be run", where=self.where, node=node.name))
             else:

@@ -7,6 +7,7 @@ The text of a graph is ``{"toy": 1, "nodes": [...], "outputs": [[node, index], .
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -32,11 +33,13 @@ class ToyFormat(ModelFormat):
     file = "a toy graph"
 
     def fits(self, start: bytes) -> bool:
-        return start.startswith(b'{"toy"')
+        return re.match(rb'\s*\{\s*"toy"', start) is not None
 
     def read(self, file: ModelFile, *, complete: bool = True) -> Graph:
         try:
             document = json.loads(file.read())
+            if document["toy"] != 1:
+                raise ValueError(f"version {document['toy']} is not known")
             nodes: list[Node] = []
             for record in document["nodes"]:
                 inputs = _read_entries(record.get("inputs", []), nodes)
