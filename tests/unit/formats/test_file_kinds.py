@@ -183,7 +183,7 @@ _JSON_KINDS = [
     (("modelTopology",), "a TensorFlow.js model"),
     (("irVersion", "graph"), "an ONNX model as JSON"),
     (("ir_version", "graph"), "an ONNX model as JSON"),
-    (("base_code", "program"), "a Paddle model (JSON)"),
+    (("base_code", "program"), "a Paddle graph"),
     (("metadata", "weight_map"), "an index of .safetensors files"),
     (("model_type",), "a Hugging Face configuration"),
     (("cells", "nbformat"), "a Jupyter notebook"),
@@ -203,7 +203,7 @@ def test_a_json_object_is_known_by_its_keys(keys: tuple[str, ...], name: str) ->
     fault = refuse_json(value, where="a")
     assert fault is not None
     assert kind is not None
-    assert kind.is_model == name.startswith(("a Keras", "a TensorFlow", "an ONNX", "a Paddle"))
+    assert kind.is_model == name.startswith(("a Keras", "a TensorFlow", "an ONNX"))
     assert fault.message == f"is {name}, " + ("which graphshare does not read" if kind.is_model else "not a symbol file")
 
 
