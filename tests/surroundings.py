@@ -1,4 +1,4 @@
-"""What some tests need from outside: the corpus of real graphs, files of cases, and a Python with MXNet 1.9.1.
+"""What some tests need from outside: the corpus of real graphs, files of cases, and Pythons with MXNet 1.9.1 or PaddlePaddle 3.
 
 A test that misses one skips and says which variable to set, unless ``GRAPHSHARE_REQUIRE`` (as ``corpus,oracle``) lists it: then
 it fails. CI sets that, so that nothing is skipped unseen. ``large`` stands there for sizes too large for everyday, ``network``
@@ -116,6 +116,11 @@ def cases_directory() -> Path | None:
 def oracle_path() -> str:
     """The Python that has MXNet, or an empty text."""
     return os.environ.get("GRAPHSHARE_ORACLE", "")
+
+
+def paddle_path() -> str:
+    """The Python that has PaddlePaddle 3, or an empty text."""
+    return os.environ.get("GRAPHSHARE_PADDLE", "")
 
 
 ORACLE_PROCESSOR = {"DNNL_MAX_CPU_ISA": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}

@@ -59,6 +59,7 @@ AS_INPUT = "`as_input`"
 _HELD, _NOT_HELD = "the parameter file holds it", "the parameter file does not hold it"
 _HELD_UNKNOWN = "the parameter file holds it and no registered operator uses it"
 _NO_VALUE = "the file holds no value of it"
+_DECLARED = {"initializer": "it is an initializer", "parameter": "the graph declares it"}
 _OF = {formal: f"{formal} of" for formal in PARAMETER_FORMALS}  # one text for a million parameters
 
 
@@ -86,7 +87,8 @@ def assign_roles(
             # The option tells parameters from inputs; which parameters are auxiliary is a fact of the graph.
             role = Role(Kind.AUXILIARY if use.rank == _MUTATED else Kind.PARAMETER, "`as_parameter`")
         elif node.details.holds_value is not None:
-            role = Role(Kind.PARAMETER, "it is an initializer") if node.details.holds_value else Role(Kind.INPUT, _NO_VALUE)
+            why = _DECLARED.get(node.operator_text, _NO_VALUE)
+            role = Role(Kind.PARAMETER if node.details.holds_value else Kind.INPUT, why)
         else:
             role = _by_graph(node, use)
             if held is not None:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from graphshare.arguments import Natural, NotNegative
-from graphshare.checkpoint.load import Names, StrPath, as_checkpoint, as_names, find_both_params, find_params
+from graphshare.checkpoint.load import Names, StrPath, as_checkpoint, as_names, find_both_params, find_params, name_by_stem
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import notes_on, split_by_origin
 from graphshare.errors import Fault, RefusedError, UsageError
@@ -86,7 +86,7 @@ def convert(
     target = place_output(target, base_name(path) if to is None else f"{name_of_file(path)}.{to}")
     format_ = choose_format(target) if to is None else find_format(to)
     refuse_inputs_as_outputs([UsedFile(target, "parameters")], [UsedFile(path, "parameters")], in_place=in_place)
-    file = read_index(path)
+    file = name_by_stem(read_index(path), source)
     plan = plan_conversion(file, format_, as_names(select), tie, as_names(leave_out))
     if graph is not None:
         from graphshare.api.block_names import name_for_blocks, name_for_graph  # shapes need numpy, other conversions do not
@@ -128,7 +128,8 @@ def diff_params(
         UsageError: a stem has several parameter files, or neither is a stem and ``epoch`` is given.
         RefusedError: a pattern of ``select`` matches nothing.
     """
-    one, other = map(read_index, find_both_params(left, right, epoch=epoch))
+    paths = zip(find_both_params(left, right, epoch=epoch), (left, right), strict=True)
+    one, other = (name_by_stem(read_index(path), source) for path, source in paths)
     keys, keys_there = ([record.key for record in file.records if record.key is not None] for file in (one, other))
     patterns = as_names(select)
     # A pattern may match in one of the two files only.

@@ -224,7 +224,7 @@ def group_models(parent: str, names: Mapping[str, ListedFile | None]) -> list[Mo
             names.get(["", *model.params.values()][-1]),
         )
         for format_, endings in FORMAT_NAMES.items()
-        if any(name.endswith(endings.model_endings) for name in names)
+        if any(name.endswith(endings.telling_endings) for name in names)
         for model in load_format(format_).list_models(names)
         if model.name[:1] != "." and _is_readable(path := join(parent, model.name))
     ]

@@ -30,7 +30,7 @@ from graphshare.files.paths import (
 )
 from graphshare.files.paths import StrPath as StrPath
 from graphshare.formats.model_file import open_model_file
-from graphshare.formats.model_format import ModelFormat, Operation, recognize_format
+from graphshare.formats.model_format import ModelFormat, Operation, load_format, recognize_format
 from graphshare.formats.model_names import (
     DEFAULT_FORMAT,
     FORMAT_NAMES,
@@ -143,16 +143,32 @@ def graph_path(source: str) -> tuple[str, str]:
     if is_folder(source):
         raise InputError(Fault("is a directory", where=source, hint="give a symbol file or the stem of a checkpoint"))
     hint = suggest_files(source, list_file_endings(), stem_end=STEM_END) or suggest_graph(source)
-    raise InputError(refuse_missing(source, hint or f"neither this file nor {extend(source, STEM_END)} exists"))
+    raise InputError(refuse_missing(source, hint or f"there is no such file, and no {_name_graphs(source)}"))
+
+
+def _name_graphs(stem: str) -> str:
+    """Return the files that a stem may mean, in words."""
+    return ", ".join(
+        extend(stem, names.suffix) + ("" if names.is_certain else f" beside {names.params_path(stem, 0)}")
+        for names in FORMAT_NAMES.values()
+    )
 
 
 def find_by_stem(stem: str) -> str:
     """Return the file of the model that a stem names; an empty text where there is none."""
-    for names in FORMAT_NAMES.values():
+    for key, names in FORMAT_NAMES.items():
         path = extend(stem, names.suffix)
-        if exists(path) and (names.is_certain or exists(names.params_path(stem, 0))):
+        if exists(path) and (names.is_certain or exists(names.params_path(stem, 0)) or _begins_like(key, path)):
             return path
     return ""
+
+
+def _begins_like(key: str, path: str) -> bool:
+    """Return whether the content of a local file shows that it is a model of a format: a model may have no parameters."""
+    if is_url(path):
+        return False
+    with open_model_file(path) as file:
+        return load_format(key).fits(file.start)
 
 
 def sibling_params(stem: str, epoch: int | None, names: FormatNames) -> str | None:
@@ -203,6 +219,27 @@ def find_params(source: StrPath, *, epoch: int | None = None) -> str:
     if names.parameters:
         return sibling_params(path, epoch, names) or path
     return sibling_params(path, epoch, FORMAT_NAMES[DEFAULT_FORMAT]) or model
+
+
+def index_params(source: StrPath, *, epoch: int | None = None) -> ParameterFile:
+    """Return the index of the parameter file that FILE means, as :func:`find_params`.
+
+    That of a stem has the names of the graph's parameters where it has none itself. Raises InputError also for a graph that
+    the file does not belong to.
+    """
+    path = find_params(source, epoch=epoch)
+    return name_by_stem(read_parameters(path), source)
+
+
+def name_by_stem(file: ParameterFile, source: StrPath) -> ParameterFile:
+    """Return the parameter file of a stem with the names that its graph gives; that of a path as it is."""
+    from graphshare.formats.params.format import find_format  # start-up: graphs alone need no parameter format
+
+    stem = local_path(os.fspath(source))
+    if file.named or _is_parameter_file(stem) or find_format(file.format).keeps_names:
+        return file
+    format_, graph, _ = read_graph(find_by_stem(stem))
+    return format_.name_records(graph, file)
 
 
 def find_both_params(left: StrPath, right: StrPath, *, epoch: int | None = None) -> tuple[str, str]:

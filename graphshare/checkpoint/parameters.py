@@ -246,18 +246,17 @@ def notes_on(
 
     Without ``unused``, records that belong to no variable are not mentioned.
     """
-    if find_format(graph).holds_parameters:
-        return list(graph.source.list_notes())
+    notes = list(graph.source.list_notes())
     held = list_parameter_names(params)
-    if params is None or held is None:
-        return []
+    if find_format(graph).holds_parameters or params is None or held is None:
+        return notes
     roles = assign_roles(graph, held=held) if roles is None else roles
     implied = {variable.name: assign_implied_role(variable) for variable in list_implied_variables(graph)}
     missing, taken = disagreements(roles, held)
     missing += [name for name, role in implied.items() if role.is_parameter and name not in held]
     known = {node.name for node in roles} | implied.keys()
     surplus = [r.key or "" for r in params.records if split_key(r.key or "")[1] not in known]
-    return [
+    return notes + [
         f"{params.path}: {text}: {format_names(names)}"
         for text, names in (
             ("lacks parameters of the graph", missing),

@@ -93,21 +93,31 @@ def resolve_outputs(
         RefusedError: an output is an input, and ``in_place`` does not say that this is meant; all are listed.
     """
     out, params, map = ("" if path is None else local_path(os.fspath(path)) for path in (out, params, map))
-    has_params, format_ = model.parameter_file is not None, find_format(model.graph)
+    format_ = find_format(model.graph)
     if in_place and (not out or _is_own_graph(out, model)):
         graph, params = _own_files(model, params)
         out = out or graph
     stem = join(out, _name(model, out)) if is_directory(out) else out if is_stem(out) else ""
+    writes_params = not format_.holds_parameters and _writes_file(model.parameter_file, format_)
     if stem:
-        params = params or (format_.names.params_path(stem, model.epoch) if has_params and not format_.holds_parameters else "")
+        params = params or (format_.names.params_path(stem, model.epoch) if writes_params else "")
         out = extend(stem, format_.names.suffix)
-    elif has_params and not params:
+    elif writes_params and not params:
         params = _find_pair(out, format_.names)
     params, map = _place_params(params, model), place_result(map, model, "-map.json")
     _check_places(model, format_, out, params, map, dry_run=dry_run)
     outputs = Outputs(out or "-", params, map, in_place=in_place, inputs=tuple(inputs))
     check_outputs(outputs, model)
     return outputs
+
+
+def _writes_file(file: ParameterFile | None, format_: ModelFormat) -> bool:
+    """Return whether a model has a parameter file: Paddle writes none without arrays, and refuses an empty one."""
+    if file is None or file.records:
+        return file is not None
+    from graphshare.formats.params.format import choose_format  # start-up: graphs alone need no parameter format
+
+    return choose_format(f"model{format_.names.parameters}").keeps_names
 
 
 def _find_pair(out: str, names: FormatNames) -> str:

@@ -258,3 +258,29 @@ def checkpoint(shards: Mapping[str, str], *, index: Mapping[str, str] | None = N
         text = json.dumps(header)
         files[file] = len(text).to_bytes(8, "little") + text.encode() + data
     return Example("", files=files)
+
+
+def program(*operators: NodeObject, version: int = 4) -> bytes:
+    """Return a program of Paddle that consists of these operators."""
+    block = {"#": "block_0", "args": [], "ops": operators}
+    document = {
+        "base_code": {"magic": "pir", "trainable": True, "version": version},
+        "program": {"regions": [{"#": "region_0", "blocks": [block]}]},
+    }
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def step(tag: str, inputs: str, number: int, **attributes: Any) -> NodeObject:
+    """Return an operator of Paddle that gives value ``number``; the numbers of its inputs are separated by blanks."""
+    kinds = {bool: "0.a_bool", int: "0.a_i32", str: "0.a_str"}
+    listed = [{"AT": {"#": kinds[type(value)], "D": value}, "N": name} for name, value in attributes.items()]
+    return {"#": tag, "A": listed, "I": [{"%": int(text)} for text in inputs.split()], "O": [_result(number)], "OA": []}
+
+
+def parameter(name: str, number: int) -> NodeObject:
+    """Return a parameter of Paddle, two numbers of float32 with the value ``number``."""
+    return {"#": "p", "A": [0, 1, 1, name], "DA": [], "O": _result(number), "OA": [1, 0, 1], "QA": []}
+
+
+def _result(number: int) -> NodeObject:
+    return {"%": number, "TT": {"#": "0.t_dtensor", "D": [{"#": "0.t_f32"}, [2], "NCHW", [], 0]}}

@@ -152,10 +152,11 @@ CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_w
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="When to colour [auto].")
 @click.option("--debug", is_flag=True, help="Show the traceback of a bug.")
 def cli(color: str, debug: bool) -> None:
-    """Rewrite trained MXNet and ONNX models, and prove that the results compute the same.
+    """Rewrite trained MXNet, ONNX and Paddle models, and prove that the results compute the same.
 
-    GRAPH is a symbol file of MXNet, an ONNX model, - for stdin, or the stem of a checkpoint (nin for nin-symbol.json and
-    nin-0000.params). `man graphshare` describes all commands and lists the tutorials.
+    GRAPH is a symbol file of MXNet, an ONNX model, a program of Paddle 3, - for stdin, or the stem of a checkpoint (nin for
+    nin-symbol.json and nin-0000.params, inference for inference.json and inference.pdiparams). `man graphshare` describes all
+    commands and lists the tutorials.
 
     Exit codes: 0 if it is done or holds, 1 if the answer is no, 2 if there is no answer.
     """

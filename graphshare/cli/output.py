@@ -14,12 +14,13 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.save import Outputs, choose_options, find_stale, resolve_outputs, write_outputs
 from graphshare.cli.console import is_terminal, put, put_json, say
 from graphshare.errors import Fault, RefusedError, UsageError
-from graphshare.files.paths import Content, UsedFile
+from graphshare.files.paths import STDIN, Content, UsedFile, exists, join, real_path, split
 from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.model_names import find_stem, suggest_parameters
 from graphshare.rewrite.choices import Duplication
 from graphshare.text.format import escape_control, format_count, format_names
 from graphshare.text.markup import quote_shell
+from graphshare.text.urls import is_url
 
 _SHOWN = 6
 
@@ -53,7 +54,7 @@ def write_result(
     if options["strict"] and notes:
         raise RefusedError([Fault(note) for note in notes])
     warn(notes)
-    for note in [*list_unread(model), *_count_removed(model)]:
+    for note in [*list_unread(model), *_list_left_behind(model, outputs), *_count_removed(model)]:
         say(note)
     if options["dry_run"]:
         _print_plan(model, options["format_"], report)
@@ -75,6 +76,19 @@ def list_unread(model: Checkpoint) -> list[str]:
         for source in bare
         if (hint := suggest_parameters(source.where))
     ]
+
+
+def _list_left_behind(model: Checkpoint, outputs: Outputs) -> Iterator[str]:
+    """Yield a note on each file beside a model that programs look for there, where the result goes into another folder."""
+    names, target = find_format(model.graph).names, real_path(split(outputs.graph)[0])
+    if outputs.graph in ("", "-"):
+        return
+    for source in model.sources or (model,):
+        folder = split(source.where)[0]
+        for name in names.companions if real_path(folder) != target else ():
+            path = join(folder, name)
+            if source.where and source.where != STDIN and not is_url(path) and exists(path):
+                yield f"{path} is not copied: put it beside the result, where programs look for pre- and postprocessing"
 
 
 def _count_removed(model: Checkpoint) -> Iterator[str]:

@@ -94,6 +94,12 @@ def is_saved_model(sample: bytes) -> bool:
     return [field[:2] for field in inner] == [(1, 2), (2, 2)] and all(_is_text(value) for *_, value in inner)
 
 
+def begins_like_record(sample: bytes) -> bool:
+    """Return whether a file begins like a ``.pdiparams``: three zeros, and a description whose first field is the dtype."""
+    size = int.from_bytes(sample[16:20], "little")
+    return len(sample) > 20 and not any(sample[:16]) and 0 < size < 1 << 16 and sample[20] == 8
+
+
 def is_paddle_program(sample: bytes) -> bool:
     """Return whether a protobuf message is a ProgramDesc of Paddle: a block with its number, its parent's and a variable."""
     fields = list(islice(_fields(sample), 1))

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from graphshare.formats.content_tests import (
+    begins_like_record,
     is_caffemodel,
     is_image,
     is_markup,
@@ -75,7 +76,7 @@ _PAGE_HINT = "it is a page about the file, or an error page: download the file i
 _BESIDE = "the graph is the *-symbol.json beside it"
 _DOWNLOAD_FAILED = "the download or the copy failed: fetch it again"
 _UNZIP = "unpack it with `unzip {file}`, then give the {wanted} in it"
-_OTHER_FRAMEWORK = "graphshare reads MXNet models (a *-symbol.json and its parameter file) and ONNX models"
+_OTHER_FRAMEWORK = "graphshare reads MXNet models (a *-symbol.json and its parameter file), ONNX models and Paddle 3's JSON"
 _TORCH_EXPORT = "convert it in PyTorch with torch.onnx.export"
 _KERAS_EXPORT = 'convert it in Keras: keras.models.load_model(FILE).export("model.onnx", format="onnx")'
 _PADDLE_CONVERT = "convert it with paddle2onnx: --model_dir, --model_filename, --params_filename, --save_file"
@@ -161,6 +162,12 @@ FILE_KINDS = (
     # Arrays
     FileKind("a parameter file (.params)", _WITH_PARAMS, starts=(b"\x12\x01\0\0\0\0\0\0",), readable=True),
     FileKind(
+        "a parameter file (.pdiparams)",
+        "it holds arrays and no names: give the graph beside it, a *.json that begins with its base_code",
+        test=begins_like_record,
+        readable=True,
+    ),
+    FileKind(
         "a parameter file (.safetensors)",
         _WITH_PARAMS,
         test=lambda sample: sample[8:9] == b"{" and 0 < int.from_bytes(sample[:8], "little") < 1 << 40,
@@ -233,7 +240,11 @@ FILE_KINDS = (
         starts=(b"ORTM",),
         at=4,
     ),
-    _model("a Paddle model (.pdmodel)", _PADDLE_CONVERT, test=is_paddle_program),
+    _model(
+        "a Paddle model (.pdmodel)",
+        f"{_PADDLE_CONVERT}; or save it as JSON with Paddle 3 (docs/paddle.md has the lines)",
+        test=is_paddle_program,
+    ),
     _model("a TensorFlow Lite model", f"{_TF_CONVERT} --tflite {{file}} --output {{onnx}}`", starts=(b"TFL3",), at=4),
     _model(
         "a TensorFlow model",

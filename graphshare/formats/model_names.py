@@ -57,6 +57,7 @@ class FormatNames(msgspec.Struct, frozen=True):
     ``module`` is where the format's object is (``FORMAT``). ``parameters`` is what follows a stem in the name of its parameter
     file, with ``{epoch:04d}`` where there is one for each epoch; empty where a model's file holds its parameters. Unless
     ``is_certain`` other files have that suffix too, and only the parameter file beside one tells that it is a model.
+    ``companions`` are files that programs look for beside a model, and that graphshare does not read.
     """
 
     module: str
@@ -64,6 +65,7 @@ class FormatNames(msgspec.Struct, frozen=True):
     extension: str
     parameters: str = ""
     is_certain: bool = True
+    companions: tuple[str, ...] = ()
 
     @property
     def has_epochs(self) -> bool:
@@ -80,6 +82,11 @@ class FormatNames(msgspec.Struct, frozen=True):
         return (self.suffix, self.suffix + PACKED) if self.is_certain else ()
 
     @property
+    def telling_endings(self) -> tuple[str, ...]:
+        """Return the ends of names in a folder without which no model of the format is there."""
+        return self.model_endings or (self.parameters,)
+
+    @property
     def endings(self) -> tuple[str, ...]:
         """Return the ends of names of all files of the format."""
         return self.extension, self.extension + PACKED
@@ -89,7 +96,9 @@ class FormatNames(msgspec.Struct, frozen=True):
 FORMAT_NAMES = {
     "mxnet": FormatNames("graphshare.formats.mxnet.format", STEM_END, ".json", "-{epoch:04d}.params"),
     "onnx": FormatNames("graphshare.formats.onnx.format", ".onnx", ".onnx"),
-    "paddle": FormatNames("graphshare.formats.paddle.format", ".json", ".json", ".pdiparams", is_certain=False),
+    "paddle": FormatNames(
+        "graphshare.formats.paddle.format", ".json", ".json", ".pdiparams", is_certain=False, companions=("inference.yml",)
+    ),
 }
 DEFAULT_FORMAT = "mxnet"
 """The format whose reader gets files of no known kind, and explains them; of several models of one stem, its file is meant."""
@@ -145,17 +154,23 @@ def name_of_file(path: str) -> str:
 
 
 def suggest_graph(path: str) -> str:
-    """Return a hint with the graph beside a parameter file that MXNet's names belong to, or an empty text."""
+    """Return a hint with the graph beside a parameter file that belongs to it by its name, or an empty text."""
     parts = split_params(path)
-    symbol = parts[0] + STEM_END if parts else ""
-    return f"the graph of this checkpoint is {symbol}; {parts[0]} names both" if parts and _exists(symbol) else ""
+    pairs = [(parts[0], STEM_END)] if parts else []
+    for names in FORMAT_NAMES.values():
+        if names.parameters and not names.has_epochs and path.endswith(names.parameters):
+            pairs.append((path.removesuffix(names.parameters), names.suffix))
+    graphs = ((stem, stem + suffix) for stem, suffix in pairs if _exists(stem + suffix))
+    return next((f"the graph of this checkpoint is {graph}; {stem} names both" for stem, graph in graphs), "")
 
 
 def suggest_parameters(path: str) -> str:
-    """Return a hint with the parameter file beside a graph that MXNet's names belong to, or an empty text."""
+    """Return a hint with the parameter file beside a graph that belongs to it by its name, or an empty text."""
     folder, name = split(path.removesuffix(".gz"))
     if not name.endswith(STEM_END):
-        return ""
+        names = find_names(path)
+        params = names.params_path(find_stem(path), 0)
+        return f"its parameters are in {params}" if names.parameters and not names.has_epochs and _exists(params) else ""
     stem = name.removesuffix(STEM_END)
     try:
         entries = list_names(folder, prefix=f"{stem}-")

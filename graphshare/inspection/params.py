@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from graphshare.arguments import Natural, Seconds
-from graphshare.checkpoint.load import StrPath, find_params
+from graphshare.checkpoint.load import StrPath, index_params
 from graphshare.errors import Fault
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.format import read_index
 from graphshare.formats.params.lookup import find_equal_arrays
 from graphshare.formats.params.mxnet_params import UNLOADABLE_DTYPES
 from graphshare.formats.params.records import ParameterFile, Record, format_record, select_keys
@@ -65,7 +64,7 @@ def list_params(path: StrPath, *, epoch: Natural | None = None) -> ParameterList
         InputError: the file cannot be read.
         UsageError: a stem has several parameter files.
     """
-    file = read_index(find_params(path, epoch=epoch))
+    file = index_params(path, epoch=epoch)
     return ParameterListing(
         path=file.shown_path,
         format=file.format,
@@ -178,7 +177,7 @@ def show_params(path: StrPath, *, select: Sequence[str] = (), epoch: Natural | N
         UsageError: a stem has several parameter files.
         RefusedError: a pattern of ``select`` matches nothing.
     """
-    file = read_index(find_params(path, epoch=epoch))
+    file = index_params(path, epoch=epoch)
     records = _select_records(file, select)
     equal = {key: kept for kept, others in find_equal_arrays(file, records) for key in others}
     arrays = tuple(_describe(record, equal) for record in records)
@@ -214,7 +213,7 @@ def measure_params(
     from graphshare.formats.params.statistics import measure_array  # start-up: `show` needs no numpy
 
     with resource_limits(None, time_limit):
-        file = read_index(find_params(path, epoch=epoch))
+        file = index_params(path, epoch=epoch)
         records = _select_records(file, select)
         arrays = []
         with ArrayReader(file) as reader, task("measuring", sum(r.data_size for r in records), "B") as advance:

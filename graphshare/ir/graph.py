@@ -135,10 +135,11 @@ class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def operator_text(self) -> str:
-        """Return the operator as files write it; for a variable of an ONNX model the word initializer or input."""
+        """Return the operator as files write it; for a variable its role in a word of its format, where that is not MXNet's."""
         if self.op or self.details.domain == MXNET_DOMAIN:
             return self.op or VARIABLE_OP
-        return "initializer" if self.details.holds_value else "input"
+        # Only Paddle's variables have a domain: those of ONNX are not operators.
+        return ("parameter" if self.details.domain else "initializer") if self.details.holds_value else "input"
 
     def _summary(self) -> str:
         return f"{shorten(self.op, LONGEST_NAME) or 'variable'} {quote_name(self.name)}"

@@ -30,11 +30,14 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.onnx.decode import read_model
 from graphshare.formats.onnx.parameters import index_parameters
 from graphshare.formats.onnx.write import encode_model, list_as_read
+from graphshare.formats.paddle.edit import settle_outputs
+from graphshare.formats.paddle.read import read_program
+from graphshare.formats.paddle.write import encode_program
 from graphshare.formats.params.array_files import read_arrays
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.format import read_index
 from graphshare.rewrite.rules.load import read_rules
-from tests import params_bytes
+from tests import paddle_programs, params_bytes
 from tests.surroundings import ROOT
 from tests.symbols import mxnet_text, old_batch_norm, siamese, two_layers
 
@@ -102,6 +105,15 @@ def read_onnx(data: bytes) -> object:
                 reader.read(record)
     again = read_model(_as_file(b"".join(encode_model(graph).pieces())))
     if [(node.op, node.name) for node in list_as_read(graph)] != [(node.op, node.name) for node in again.nodes]:
+        raise AssertionError("what is written does not read back")
+    return graph
+
+
+def read_paddle(data: bytes) -> object:
+    """Read a program of Paddle; what is written of it reads back as the same bytes."""
+    graph = read_program(data)
+    text = encode_program(settle_outputs(graph))
+    if encode_program(settle_outputs(read_program(text))) != text:
         raise AssertionError("what is written does not read back")
     return graph
 
@@ -205,6 +217,15 @@ def _params_seeds() -> list[bytes]:
             params_bytes.container(records[:3]), params_bytes.container([])]  # fmt: skip
 
 
+def _pdiparams_seeds() -> list[bytes]:
+    kinds = [paddle_programs.record((2, 3), dtype) for dtype in paddle_programs.PDIPARAMS_CODES]
+    return [*kinds, b"".join(kinds), paddle_programs.record((), levels=[bytes(8), b"x"])]
+
+
+def _paddle_seeds() -> list[bytes]:
+    return [built()[0].encode() for built in (paddle_programs.dense, paddle_programs.bodies, paddle_programs.odd)]
+
+
 def _npz_seeds() -> list[bytes]:
     arrays = {"arg:a": np.arange(6, dtype="f4").reshape(2, 3), "aux:b": np.ones((1, 2), ">i8"), "c": np.zeros((), "f2")}
     seeds = []
@@ -306,6 +327,8 @@ _JSON = tuple(
 )
 _SYMBOL = tuple(f'"{word}"'.encode() for word in "nodes op null name attrs attr param inputs arg_nodes node_row_ptr heads "
                 "control_deps subgraphs mxnet_version is_np_shape int backward_source_id".split())  # fmt: skip
+_PROGRAM = tuple(f'"{word}"'.encode() for word in "# % A AT D DA I N O OA QA TT p args kwargs blocks ops regions "
+                 "program base_code version 1.data 1.fetch 1.if 1.while 2.yield 0.t_vec 0.a_array name".split())  # fmt: skip
 _TOML = tuple(b'[ ] [[ ]] = . # """ \'\'\' true 1e9 1979-05-27 inf nan 0x7f \\u0000 { } , "'.split())
 _NUMBERS = (bytes(4), bytes(8), b"\xff" * 4, b"\xff" * 8, b"\0\0\0\x80", b"\xff\xff\xff\x7f", b"\x01" + bytes(7),
             b"\xff" * 7 + b"\x7f",
@@ -338,6 +361,8 @@ READERS = {
                           (*_LISTING, "input.safetensors"), ".safetensors"),
     "onnx": Reader(read_onnx, _onnx_seeds, (*_NUMBERS, *_ONNX), ("graphshare", "inspect", "input.onnx"), ".onnx"),
     "symbol": Reader(read_graph, _symbol_seeds, (*_JSON, *_SYMBOL), ("graphshare", "inspect", "input.json"), ".json"),
+    "pdiparams": Reader(read_params, _pdiparams_seeds, _NUMBERS, (*_LISTING, "input.pdiparams"), ".pdiparams"),
+    "paddle": Reader(read_paddle, _paddle_seeds, (*_JSON, *_PROGRAM), ("graphshare", "inspect", "input.json"), ".json"),
     "rules": Reader(read_rule_file, _rule_seeds, (*_TOML, *_JSON, b"version", b"rules", b"override"),
                     ("graphshare", "rules", "check", "input.rules"), ".rules"),
     "config": Reader(read_configuration, _config_seeds, (*_TOML, b"[tool.graphshare.check]", b"per-path-ignore", b"select"),

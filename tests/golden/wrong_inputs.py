@@ -24,6 +24,7 @@ import numpy as np
 import pytest
 
 from graphshare.cli import main
+from tests import paddle_programs
 from tests import params_bytes as build
 from tests.processes import ROOT
 from tests.symbols import document, mxnet_text, operator, siamese, variable
@@ -193,6 +194,7 @@ INPUTS: list[tuple[str, str, bytes | Callable[[], bytes] | None]] = [
     (INSPECT, "model.ort", b"\x18\0\0\0ORTM" + bytes(20)),
     (INSPECT, "net.pdmodel", field(1, field(1, 0) + field(2, 0) + field(3, field(1, b"feed")))),
     (INSPECT, "inference.json", as_json({"base_code": {"magic": "pir", "version": 1}, "program": {}})),
+    (INSPECT, "lone.pdiparams", paddle_programs.record((2, 3))),
     (LIST, "p-inference.json", as_json({"base_code": {"magic": "pir", "version": 1}, "program": {}})),
     (INSPECT, "model.pt2", build.archive([("serialized_exported_program.json", b"{}"), ("serialized_constants.pt", TORCH)])),
     (INSPECT, "new.pt2", build.archive([("new/archive_format", b"pt2"), ("new/models/model.json", b"{}")])),

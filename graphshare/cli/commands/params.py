@@ -222,6 +222,8 @@ def convert(source: str, target: str, dtype: str | None, keep: tuple[str, ...], 
     done = convert_params(source, target, dtype=dtype, keep=keep or None, **settings)
     tied = f", {len(done.tied)} of them tied" if done.tied else ""
     say(f"wrote {done.target}: {format_count(done.arrays, 'array')} as {done.format}{tied}")
+    if done.lost_names:
+        say("the names of the arrays are not written: the graph beside the file has them", style="warning")
     for key in done.densified:
         say(f"{key!r} was sparse and is dense now", style="warning")
     for key in done.untied:

@@ -74,4 +74,4 @@ def command(
 
 def _list_names(node: Node) -> Sequence[str]:
     """Return the names of the values of an operator of an ONNX model, the name of any other node."""
-    return node.details.outputs or (node.name,)
+    return (node.name,) if not node.name else node.details.outputs or (node.name,)

@@ -20,6 +20,9 @@ from graphshare.formats.paddle.types import PaddleTypes
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 
+_CONVERT = "`paddle2onnx --model_dir DIR --model_filename NAME.json --params_filename NAME.pdiparams --save_file NAME.onnx`"
+_FIRST = "convert it with paddle2onnx, and"
+
 
 class PaddleDescription(Description):
     """What pictures say of Paddle's operators."""
@@ -49,7 +52,19 @@ class PaddleFormat(ModelFormat):
     types = PaddleTypes()
     editing = PaddleEditing()
     description = PaddleDescription()
-    alternatives: ClassVar[Mapping[Operation, str]] = {}
+    alternatives: ClassVar[Mapping[Operation, str]] = {
+        Operation.EXPORT: f"{_CONVERT} writes an ONNX model of it",
+        Operation.FOLD: f"{_FIRST} `graphshare fold` the ONNX model",
+        Operation.RESHAPE: f"{_FIRST} `graphshare reshape` the ONNX model; or save it with another paddle.static.InputSpec",
+        Operation.POOL: f"{_FIRST} `graphshare pool` the ONNX models",
+        Operation.SWITCH: f"{_FIRST} `graphshare group --switch` the ONNX models",
+        Operation.FINGERPRINT: "`graphshare diff` compares two of them",
+        Operation.TRAINING: "train the module itself in Paddle, and save it again with paddle.jit.save",
+        Operation.BATCH: "`mode='tie'` runs every branch by itself, on the same weights",
+        Operation.UPGRADE: "Paddle converts older versions when it loads a file: load it, and save it again",
+        Operation.DOWNGRADE: "save the module again with the Paddle that is to load it",
+        Operation.LAYOUT: "Paddle's files have one layout, without whitespace, in which every rewrite is written",
+    }
 
     def fits(self, start: bytes) -> bool:
         return begins_like_program(start)

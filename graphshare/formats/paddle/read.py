@@ -148,6 +148,8 @@ class _Reader:
 
     def _read_operator(self, tag: str, fields: dict[str, bytes], scope: _Scope, depth: int) -> Node:
         domain, op = split_operator(tag)
+        if not op:
+            self.fail("has no operator")
         results = tuple(self._read_result(text, "%") for text in read_list(fields["O"]))
         is_named = op == FETCH or (op in INPUTS and not depth)
         name, values = read_values(tuple(fields.items()), is_named=is_named)

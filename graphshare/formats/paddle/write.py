@@ -78,7 +78,7 @@ class _Writer:
         changes = {"O": results[1:-1] if is_parameter else results}
         attributes = self._write_attributes(node, stored, is_parameter)
         if attributes is not None:
-            changes["A"] = attributes
+            changes["A"] = attributes  # without a list of attributes there is no name to change
         if not is_parameter:
             places = [numbers.own[entry.node][entry.index] for entry in own_inputs(node)]
             for place in node.details.absent:
@@ -90,7 +90,7 @@ class _Writer:
 
     def _write_attributes(self, node: Node, stored: Stored, is_parameter: bool) -> bytes | None:
         """Return the attributes of a node whose name or column is another one than in its text; None for any other node."""
-        text = dict(stored.fields)["A"]
+        text = dict(stored.fields).get("A", b"[]")
         if is_parameter:
             if node.name == stored.name:
                 return None

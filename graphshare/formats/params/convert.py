@@ -41,7 +41,7 @@ class Conversion(ShortRepr, msgspec.Struct, frozen=True):
     ``densified``, ``named_by_position``, ``tied`` (written as second names of others) and ``untied`` (such names written as
     arrays of their own) hold keys as they are in ``target``, and so do ``cast`` (written with another dtype) and ``overflows``:
     how many finite numbers of an array became infinite in it. ``kept`` are the keys that would have been cast too, had ``keep``
-    or its default not kept them.
+    or its default not kept them. With ``lost_names`` the source has names, and files of the target's format have none.
     """
 
     source: ParameterFile
@@ -55,6 +55,7 @@ class Conversion(ShortRepr, msgspec.Struct, frozen=True):
     cast: tuple[str, ...] = ()
     overflows: Mapping[str, int] = {}
     kept: tuple[str, ...] = ()
+    lost_names: bool = False
 
     @property
     def keeper(self) -> str:
@@ -82,6 +83,7 @@ def describe_conversion(
         cast=tuple(key or "" for record, key in plan if cast is not None and cast.changes(record)),
         overflows=cast.overflows if cast is not None else {},
         kept=tuple(key or "" for record, key in plan if cast is not None and cast.keeps(record)),
+        lost_names=not format_.keeps_names and any(key is not None for _, key in plan),
     )
 
 

@@ -79,8 +79,8 @@ def plan_names(
 
 
 def _list_names(node: Node) -> list[str]:
-    """Return the names of a node, and those of its other outputs."""
-    return [*node_names(node), *filter(None, node.details.outputs[1:])]
+    """Return the names of a node, and those of its other outputs, which have none where the node has none."""
+    return [*node_names(node), *filter(None, node.details.outputs[1:] if node.name else ())]
 
 
 def _name_outputs(node: Node, name: str, resolver: Resolver, kept: Collection[str]) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ def test_a_graph_is_a_file_or_a_stem() -> None:
         ("nett", "did you mean 'net'?"),
         ("net-0000.params.x", "does not exist"),
         ("gone/net", "the directory 'gone' does not exist"),
-        ("sub/x", "neither this file nor sub/x-symbol.json exists"),
+        ("sub/x", "and no sub/x-symbol.json, sub/x.onnx, sub/x.json beside sub/x.pdiparams"),
     ):
         with pytest.raises(InputError) as caught:
             graph_path(source)

@@ -1,0 +1,47 @@
+"""Facts of Paddle's programs that several rules use. Imported where one is checked: symbol files need no other format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from graphshare.formats.paddle.records import PARAMETER
+from graphshare.ir.graph import Graph, Node
+from graphshare.ir.walk import own_inputs
+from graphshare.reports.model import Steps
+
+_BLOCK: Steps = ("program", "regions", 0, "blocks", 0, "ops")
+_STATISTICS = (1, 2)  # the mean and the variance of a batch_norm_
+
+
+def find_place(graph: Graph, node: Node) -> Steps:
+    """Return the place of an operator of the program in its file; that of all operators for one in a body."""
+    # Every operator of the program is a node, in the order of the file.
+    return (*_BLOCK, graph.nodes.index(node)) if node in graph.nodes else _BLOCK
+
+
+def list_uses(graph: Graph) -> Iterator[tuple[Node, Node, int]]:
+    """Yield the parameters that operators read, in bodies too, each with the operator and the place of the input."""
+    scopes: list[tuple[Graph, Mapping[Node, Node]]] = [(graph, {})]
+    for scope, captured in scopes:  # grows during the loop
+        for node in scope.nodes:
+            own = own_inputs(node)
+            places = (place for place in range(len(own) + len(node.details.absent)) if place not in node.details.absent)
+            for place, entry in zip(places, own, strict=False):
+                source = captured.get(entry.node, entry.node)
+                if source.details.holds_value or source.op == PARAMETER:
+                    yield source, node, place
+            outer = iter(node.inputs[len(own) :])
+            for body in node.subgraphs:
+                inner = {capture: next(outer).node for capture in body.captures}
+                scopes.append((body, {capture: captured.get(source, source) for capture, source in inner.items()}))
+
+
+def is_written(node: Node, place: int) -> bool:
+    """Return whether an operator writes into an input: the name of one that does ends in ``_``, and most write the first.
+
+    ``batch_norm_`` updates its statistics, unless it only tests.
+    """
+    if node.op == "batch_norm_":
+        is_test = node.details.values.get("is_test")
+        return place in _STATISTICS and str(is_test) != "true"
+    return node.op.endswith("_") and place == 0

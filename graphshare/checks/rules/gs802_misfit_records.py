@@ -1,0 +1,35 @@
+"""GS802: a ``.pdiparams`` file that belongs to another program."""
+
+from graphshare.checks.rule import (
+    CheckContext,
+    Example,
+    ExampleRecord,
+    Violation,
+    Violations,
+    check_rule,
+    parameter,
+    program,
+    step,
+)
+
+_GRAPH = program(parameter("w", 1), step("1.relu", "1", 2))
+
+
+@check_rule(
+    level="error",
+    summary="The records of the parameter file are not those of the program: count, shape or dtype",
+    why="The file has no names: one record more or less gives every parameter behind it a wrong value, or none.",
+    fails=Example(_GRAPH, (ExampleRecord("w", (3,)),), named=False),
+    passes=Example(_GRAPH, (ExampleRecord("w"),), named=False),
+    format="paddle",
+)
+def find(context: CheckContext) -> Violations:
+    """Yield why the parameter file cannot be read, or each record that is not that of its parameter."""
+    from graphshare.formats.paddle.parameters import find_misfits, list_stored  # start-up: symbol files need no other format
+
+    for fault in context.params_faults:
+        yield Violation(fault.message, record=fault.path, hint=fault.hint)
+    if not context.has_graph or context.params is None or context.params.named:
+        return
+    for fault in find_misfits(list_stored(context.graph), context.params):
+        yield Violation(fault.message, record=fault.path, hint=fault.hint, name=fault.node)

@@ -1,0 +1,22 @@
+"""GS803: a name that two parameters, inputs or outputs of a Paddle program have."""
+
+from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, parameter, program, step
+
+_ADD = step("1.add", "1 2", 3)
+
+
+@check_rule(
+    level="error",
+    summary="Two parameters, inputs or outputs of a Paddle program have one name",
+    why="Paddle finds each by its name, and the parameter file has a record for each name: all behind it get a wrong value.",
+    fails=program(parameter("w", 1), parameter("w", 2), _ADD),
+    passes=program(parameter("v", 1), parameter("w", 2), _ADD),
+    format="paddle",
+)
+def find(context: CheckContext) -> Violations:
+    """Yield each name that two of a kind have, at the last of them."""
+    if context.has_graph:
+        from graphshare.checks.paddle_facts import find_place  # start-up: symbol files need no other format
+
+        for message, hint, node in context.graph.source.name_faults(context.graph):
+            yield Violation(message.replace("would be", "are"), find_place(context.graph, node), node, hint=hint)
