@@ -1,0 +1,58 @@
+"""The backend ``paddle``: runs have the predictor's bits, branches are proved, and a conversion to ONNX is judged."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.oracle.test_paddle import MADE
+from tests.oracle.test_paddle import folder as folder
+from tests.surroundings import ROOT
+
+PROCESS = Path(__file__).with_name("paddle_backend_process.py")
+
+
+@pytest.fixture(scope="module")
+def answers(folder: Path, paddle_python: str) -> dict[str, Any]:
+    """What the process says, which has the packages of Paddle's Python."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [paddle_python, PROCESS, folder]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    answers: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answers
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_run_has_the_bits_of_the_predictor(name: str, answers: dict[str, Any]) -> None:
+    assert answers[f"run {name}"]
+    assert all(answers[f"run {name}"].values())
+    assert answers[f"bind {name}"]
+
+
+@pytest.mark.parametrize("mode", ["tied", "copied"])
+@pytest.mark.parametrize("name", MADE)
+def test_branches_are_proved_with_their_layers(name: str, mode: str, answers: dict[str, Any]) -> None:
+    verdict, layers = answers[f"verify {name} {mode}"]
+    assert verdict == "EQUAL: b. and the original, bit for bit"
+    assert layers
+
+
+def test_a_conversion_to_onnx_is_judged_in_both_orders(answers: dict[str, Any]) -> None:
+    assert answers["compare twin"] == answers["compare twin first"] == "equal"
+    assert answers["compare other"] == "not equal"
+
+
+def test_a_moved_weight_is_found(answers: dict[str, Any]) -> None:
+    assert answers["moved"] == "not equal"
+
+
+def test_what_cannot_be_computed_is_refused(answers: dict[str, Any]) -> None:
+    assert "parameters have no values" in answers["no parameters"]
+    assert "paddle 3.3.1 refuses the graph" in answers["refused"]
+    assert len(answers["refused"]) < 700  # without the trace of C++
