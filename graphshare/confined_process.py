@@ -37,7 +37,7 @@ _LENGTH = 8
 _BESIDE = 64 << 20  # bytes beside what is computed: the stacks of threads, and what the allocator keeps
 _GRACE = 1.0  # seconds after the user's limit
 _FULL = 75  # the exit code where a message does not fit below the limit
-_NO_MEMORY = ("bad_alloc", "bad allocation", "Failed to allocate", "Cannot allocate memory")
+_NO_MEMORY = ("bad_alloc", "bad allocation", "Failed to allocate", "Fail to alloc memory", "Cannot allocate memory")
 _FAULTY = {-getattr(signal, name, 0) for name in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")}  # not what a lack of memory causes
 
 Handler = Callable[..., tuple[Any, list[Any]]]

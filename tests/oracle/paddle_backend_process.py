@@ -45,6 +45,10 @@ def main(folder: Path) -> None:
     except gs.GraphshareError as error:
         answers["no parameters"] = str(error)
     answers["refused"] = refuse(folder)
+    try:
+        gs.run(folder / "cnn" / "inference", shapes={"x": (100_000, 1, 8, 8)}, seed=0, max_memory="64M")
+    except gs.MemoryLimitError as error:
+        answers["limited"] = str(error)
     print(json.dumps(answers))
 
 

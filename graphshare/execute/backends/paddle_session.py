@@ -14,7 +14,7 @@ from graphshare.execute.backends.session import RemoteSession, Session, serve_se
 
 Declared = Mapping[str, tuple[str, Sequence[int | str | None]]]
 """The dtype and the shape of each input by name."""
-_SUMMARY = re.compile(r"Error Message Summary:\s*-+\s*(.+?)\s*(?:\[operator < .*)?$", re.DOTALL)
+_SUMMARY = re.compile(r"(?:.*Error Message Summary:\s*-+)?\s*(.+?)\s*(?:\[operator < .*)?", re.DOTALL)
 _LONGEST = 400  # characters of a message of Paddle, whose traces of C++ have thousands
 EXTRA = f"{install_command('paddle')} installs {{}}"
 
@@ -114,7 +114,7 @@ class _Predictor(Session):
 
 def _summarize(error: Exception) -> str:
     """Return what an error of Paddle says, without the trace of C++ in front of it."""
-    match = _SUMMARY.search(str(error))
+    match = _SUMMARY.fullmatch(str(error))
     return " ".join((match[1] if match else str(error)).split())[:_LONGEST]
 
 
