@@ -79,6 +79,9 @@ def test_a_text_cut_or_flipped_anywhere_reads_or_is_refused_with_its_place(progr
         check(text[:at] + bytes([rng.randrange(256)]) + text[at + rng.randrange(2) :])
 
 
+_NAMED = {"A": [build.attribute("name", "0.a_str", "y")]}
+
+
 @pytest.mark.parametrize(
     ("operators", "message"),
     [
@@ -89,6 +92,11 @@ def test_a_text_cut_or_flipped_anywhere_reads_or_is_refused_with_its_place(progr
         ([{"#": "p", "A": [0, 1, 1], "O": {"%": 1}, "OA": [1]}], "is not a program of Paddle: "),
         ([{"A": [], "I": [], "O": []}], "no key '#'"),
         ([{"#": "1.if", "A": [], "I": [], "O": [], "regions": [{"#": "r", "blocks": []}]}], "has 0 blocks"),
+        ([{**_NAMED, "#": "1.fetch", "I": [], "O": [{"%": 1}]}], "is a fetch with other than one input"),
+        ([{**_NAMED, "#": "1.fetch", "I": [{"%": 0}], "O": [{"%": 1}]}], "gives a value that is absent"),
+        ([{**_NAMED, "#": "1.fetch", "I": [{"%": 0}], "O": [{"%": 1}], "regions": []}], "is a fetch with other than"),
+        ([{**_NAMED, "#": "1.data", "I": [{"%": 0}], "O": [{"%": 1}]}], "is a data with other than no input"),
+        ([{**_NAMED, "#": "1.data", "I": [], "O": []}], "is a data with other than no input, one result"),
     ],
 )
 def test_a_faulty_operator_is_refused_in_words(operators: list[dict[str, Any]], message: str) -> None:

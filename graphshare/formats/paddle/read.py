@@ -154,12 +154,14 @@ class _Reader:
         is_named = op == FETCH or (op in INPUTS and not depth)
         name, values = read_values(tuple(fields.items()), is_named=is_named)
         stored = Stored(tuple(fields.items()), results, name)
+        if is_named and (len(read_list(fields["I"])), len(results), "regions" in fields) != (op == FETCH, 1, False):
+            self.fail(f"is a {op} with other than {'one input' if op == FETCH else 'no input'}, one result and no body")
         if op in INPUTS and not depth:
             return Node("", name, num_outputs=1, details=NodeDetails(domain, (), values, holds_value=False, stored=stored))
         path = self.path
         inputs, absent = self._read_inputs(fields, scope)
-        if op == FETCH and len(inputs) != 1:
-            self.fail(f"gives {len(inputs)} values as one output")
+        if op == FETCH and absent:
+            self.fail("gives a value that is absent")
         bodies = list[Graph]()
         for number, text in enumerate(read_list(fields.get("regions", b"[]"))):
             body, captured = self._read_body(text, scope, f"{path}.regions[{number}]", depth + 1)
