@@ -17,7 +17,7 @@ from onnx import TensorProto, defs, helper, numpy_helper
 
 import graphshare as gs
 from graphshare import confined_process
-from graphshare.execute.backends import onnxruntime_backend
+from graphshare.execute.backends import session_computation
 from graphshare.formats.onnx import inference
 from tests.fuzz.readers import READERS
 from tests.fuzz.reads import change
@@ -302,7 +302,7 @@ def squares(side: int | str, *, says: int = 0) -> onnx.ModelProto:
 def test_where_a_process_has_no_limit_inferred_sizes_are_compared(
     says: int, side: int | str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(onnxruntime_backend, "can_limit_process", lambda: False)
+    monkeypatch.setattr(session_computation, "can_limit_process", lambda: False)
     monkeypatch.setattr(confined_process, "can_limit_process", lambda: False)
     path = tmp_path / "squares.onnx"
     path.write_bytes(squares(side, says=says).SerializeToString())
@@ -332,7 +332,7 @@ def test_inputs_are_not_drawn_beyond_the_limit(command: str, tmp_path: Path) -> 
 
 def test_where_a_process_has_no_limit_drawn_sizes_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a model leaves open has a size as soon as its inputs are drawn."""
-    monkeypatch.setattr(onnxruntime_backend, "can_limit_process", lambda: False)
+    monkeypatch.setattr(session_computation, "can_limit_process", lambda: False)
     path = tmp_path / "model.onnx"
     sides = helper.make_tensor("sides", TensorProto.INT64, [3], [20_000, 20_000, 1])
     value = helper.make_tensor_value_info

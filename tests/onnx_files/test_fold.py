@@ -18,7 +18,7 @@ from onnx.reference import ReferenceEvaluator
 import graphshare as gs
 from graphshare import confined_process, resources
 from graphshare.errors import DisprovedError
-from graphshare.execute.backends import onnxruntime_backend
+from graphshare.execute.backends import session_computation
 from tests.processes import graphshare, refused
 
 FORMALS = ("scale", "B", "mean", "var")
@@ -448,7 +448,7 @@ def test_a_proof_that_takes_more_than_the_limit_is_refused(tmp_path: Path) -> No
 def test_a_proof_beyond_what_is_available_is_left_out_with_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No limit was chosen, so that the fold is not refused."""
     monkeypatch.setattr(confined_process, "can_limit_process", lambda: False)
-    monkeypatch.setattr(onnxruntime_backend, "can_limit_process", lambda: False)
+    monkeypatch.setattr(session_computation, "can_limit_process", lambda: False)
     monkeypatch.setattr(resources, "available_memory", lambda: 10**9)
     (*_, note) = gs.fold(squares(tmp_path, 40_000)).notes
     assert "proved by weights alone, as the models were not computed: the outputs of Expand (40000,40000) take 6.4 GB" in note
@@ -458,7 +458,7 @@ def test_where_a_process_has_no_limit_a_proof_is_refused_by_inferred_sizes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(confined_process, "can_limit_process", lambda: False)
-    monkeypatch.setattr(onnxruntime_backend, "can_limit_process", lambda: False)
+    monkeypatch.setattr(session_computation, "can_limit_process", lambda: False)
     with pytest.raises(gs.RefusedError, match=r"outputs of Expand \(40000,40000\) take 6\.4 GB.* the limit is 500\.0 MB"):
         gs.fold(squares(tmp_path, 40_000), max_memory="500M")
     assert gs.fold(squares(tmp_path, 400), max_memory="500M").report.proof.outputs == 1
