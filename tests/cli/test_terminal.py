@@ -21,6 +21,7 @@ from graphshare.cli.command import list_command_examples
 from graphshare.cli.console import Bar, _clock, align
 from graphshare.cli.main import COMMANDS, cli
 from tests.processes import COMMAND, ROOT, done, environment, graphshare, refused
+from tests.shard_folders import make_values, write_shards
 from tests.surroundings import mark_everyday
 
 
@@ -88,7 +89,7 @@ def test_misspelt_files_are_guessed(folder: Path) -> None:
     refused(graphshare("inspect", "lenet", "--params", "lenet-0001.params", cwd=folder), "did you mean 'lenet-0000.params'?")
     refused(graphshare("run", "lenet", "--feed", "data=lenet.npz", cwd=folder), "lenet.npz: does not exist")
     refused(graphshare("inspect", "nowhere/lenet", cwd=folder), "the directory 'nowhere' does not exist")
-    refused(graphshare("inspect", "something", cwd=folder), "something-symbol.json exists")
+    refused(graphshare("inspect", "something", cwd=folder), "no something-symbol.json, something.onnx")
 
 
 def test_another_sort_of_file_is_told(folder: Path) -> None:
@@ -316,6 +317,11 @@ def test_examples_run(path: str, folder: Path) -> None:
         done(graphshare("export", "lenet", "--shape", "data=1,1,28,28", "-o", "lenet.onnx", cwd=folder))
         done(graphshare("fold", "lenet.onnx", "-o", "folded.onnx", cwd=folder))
         done(graphshare("group", "lenet.onnx", "folded.onnx", "--switch", "exact", "-o", "both.onnx", cwd=folder))
+    if path.startswith("params "):
+        write_shards(folder / "gpt", {"model.safetensors": ["transformer.wte.weight"]}, tied=True, model_type="gpt2")
+        embedding = make_values("transformer.wte.weight")
+        both = {"transformer.wte.weight": embedding, "lm_head.weight": embedding}
+        write_shards(folder / "gpt-twice", {"model.safetensors": both}, tied=True, model_type="gpt2")
     if path == "compare":
         done(graphshare("export", "lenet", "--shape", "data=1,1,28,28", "-o", "model.onnx", cwd=folder))
         done(graphshare("fold", "model.onnx", "-o", "optimized.onnx", cwd=folder))
