@@ -219,7 +219,7 @@ def _params_seeds() -> list[bytes]:
 
 def _pdiparams_seeds() -> list[bytes]:
     kinds = [paddle_programs.record((2, 3), dtype) for dtype in paddle_programs.PDIPARAMS_CODES]
-    return [*kinds, b"".join(kinds), paddle_programs.record((), levels=[bytes(8), b"x"])]
+    return [*kinds, b"".join(kinds), paddle_programs.record((), levels=[bytes(8), bytes(16)])]
 
 
 def _paddle_seeds() -> list[bytes]:

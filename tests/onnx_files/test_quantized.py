@@ -91,7 +91,8 @@ def make_layer(weight: Array, scale: float, *, fused: bool) -> onnx.ModelProto:
     )
 
 
-_WEIGHT = np.random.default_rng(1).integers(-127, 127, (4, 3, 3, 3)).astype(np.int8)
+# Seven bits: where a processor has no dot products of bytes, onnxruntime's sums of two products saturate beyond them.
+_WEIGHT = np.random.default_rng(1).integers(-63, 63, (4, 3, 3, 3)).astype(np.int8)
 
 
 def test_a_quantized_layer_is_compared_on_inputs(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import graphshare as gs
-from graphshare.execute.backends import onnx_session
+from graphshare.execute.backends import onnx_session, session
 from graphshare.execute.prepare import declared_inputs
 from tests import pictures
 from tests.onnx_files.made import dense
@@ -267,7 +267,7 @@ def test_dtypes_without_arrays_are_computed_or_refused(
     place: str, dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where ml_dtypes is not installed; test_dtypes.py has what is done with its arrays."""
-    for module in (onnx_session, declared_inputs):
+    for module in (session, declared_inputs):
         monkeypatch.setattr(module, "is_installed", lambda: False)
     if RARE[dtype] > 24 and onnx.defs.onnx_opset_version() < 25:
         pytest.skip("this onnx does not have the dtype")

@@ -52,8 +52,12 @@ class Pdiparams(ParameterFormat):
     copies_records = True
 
     def sniff(self, start: bytes) -> bool:
-        # Zeros alone may be anything: a description with the tag of its dtype follows them.
-        return len(start) > _HEADER.size and _HEADER.unpack_from(start)[:3] == (0, 0, 0) and start[_HEADER.size] == 8
+        if len(start) <= _HEADER.size or any(start[: _U32.size]):
+            return False
+        (levels,) = _U64.unpack_from(start, _U32.size)
+        if not levels:  # zeros alone may be anything: a description with the tag of its dtype follows them
+            return _HEADER.unpack_from(start)[2] == 0 and start[_HEADER.size] == 8
+        return bool(levels <= _MAX_LEVELS and _U64.unpack_from(start, _U32.size + _U64.size)[0] % _U64.size == 0)
 
     def index(self, source: ByteSource) -> ParameterFile:
         cursor, records = Cursor(source), list[Record]()
