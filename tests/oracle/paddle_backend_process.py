@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 
 import graphshare as gs
+from graphshare.errors import MemoryLimitError
 from tests.paddle_programs import dense, floats, record
 
 WEIGHT = np.arange(6, dtype=np.float32).reshape(3, 2)
@@ -47,7 +48,7 @@ def main(folder: Path) -> None:
     answers["refused"] = refuse(folder)
     try:
         gs.run(folder / "cnn" / "inference", shapes={"x": (100_000, 1, 8, 8)}, seed=0, max_memory="64M")
-    except gs.MemoryLimitError as error:
+    except MemoryLimitError as error:
         answers["limited"] = str(error)
     print(json.dumps(answers))
 
