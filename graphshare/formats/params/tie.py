@@ -25,6 +25,7 @@ from graphshare.formats.params.safetensors import Entry, Header, encode_header, 
 from graphshare.formats.params.shards import ShardFolder
 from graphshare.formats.params.tied_names import KEY, TiedPair, TieStatement, find_difference, has_one_form
 from graphshare.progress import Advance, task
+from graphshare.text.format import format_names
 from graphshare.text.names import did_you_mean
 
 How = Literal["tie", "untie"]
@@ -63,7 +64,7 @@ def choose_tied(folder: ShardFolder, pairs: Sequence[TiedPair], keep: Sequence[s
     lost: dict[str, str] = {}
     names = [name for pair in pairs for name in (pair.name, pair.kept)]
     for name in (name for name in keep if name not in names):
-        hint = did_you_mean(name, names)
+        hint = did_you_mean(name, names) or f"the tied names are {format_names(names)}"
         faults.append(Fault(f"`keep` names {name!r}, which is not one of two tied names", where=folder.path, hint=hint))
     for pair in pairs:
         if pair.first is None or pair.second is None:

@@ -21,6 +21,7 @@ from graphshare.reports.model import FindingsReport
 from graphshare.verification.report import Report
 from tests import pictures
 from tests.onnx_files.made import dense
+from tests.shard_folders import make_values, write_shards
 from tests.surroundings import ROOT
 
 PIXELS = np.zeros((1, 1, 28, 28), "float32")
@@ -55,10 +56,12 @@ RIGHT: dict[str, dict[str, Any]] = {
     "pool": {"models": ["net.onnx"], "out": "pooled"},
     "rank_classes": {"outputs": {"scores": np.ones((1, 10), "float32")}},
     "rename": {**MODEL, "prefix": "a-"},
+    "rename_params": {"source": "lenet", "target": "named.npz", "prefix": "a-"},
     "run": {**MODEL, "feeds": {"data": PIXELS}},
     "save": {"out": "out"},
     "share": {**MODEL, "aliases": {"conv1_bias": "conv2_bias"}},
     "show_params": {"path": "lenet"},
+    "tie_params": {"folder": "gpt", "out": "once"},
     "train": {**MODEL, "steps": 1, "feeds": {"data": PIXELS}},
     "with_params": {"arrays": {"fc2_bias": np.zeros(10, "float32")}},
 }
@@ -189,6 +192,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     pictures.save(tmp_path / "photo.png", pictures.texture(30, 40))
     (tmp_path / "rules.json").write_text('{"version": 1, "rules": [{"alias": "conv1_bias", "to": "conv2_bias"}]}')
     (tmp_path / "net.onnx").write_bytes(dense().SerializeToString())
+    words = "transformer.wte.weight"
+    both = {words: make_values(words), "lm_head.weight": make_values(words)}
+    write_shards(tmp_path / "gpt", {"model.safetensors": both}, tied=True, model_type="gpt2")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
