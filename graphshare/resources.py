@@ -1,4 +1,4 @@
-"""Limits of memory and time. Sizes are compared with the limit before memory is taken; long work ends at its time limit.
+"""Limits of memory, time and threads. Sizes are compared with the limit before memory is taken; long work ends at its limit.
 
 A piece of work that is about to take memory asks :func:`describe_excess`. Without a limit of the user's the bound is what the
 machine has: the limit of the process's control group minus its use, else the available memory.
@@ -33,6 +33,8 @@ _REPEAT = 1.0  # seconds until the timer fires once more, in case that the first
 _GRACE = 1.0  # seconds that a single call of native code may go on after the limit
 
 _LIMIT: ContextVar[int | None] = ContextVar("memory_limit", default=None)
+THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+"""The variables that limit the threads of numpy's BLAS."""
 MORE_MEMORY = "the commands that compute take `max_memory=SIZE`, as in `max_memory='16G'`, to allow more or less"
 
 
@@ -102,6 +104,16 @@ def is_chosen_limit(error: Exception) -> bool:
 def can_limit_process() -> bool:
     """Return whether a process can be given a limit of memory here: on Linux it can."""
     return sys.platform == "linux"
+
+
+def count_threads() -> int:
+    """Return the number of threads of a session: as many as numpy's BLAS has."""
+    for variable in THREADS:
+        number = os.environ.get(variable, "")
+        if number.isdecimal() and int(number) > 0:
+            return int(number)
+    # A container or taskset may give this process fewer cores than the machine has.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def describe_excess(count: int, held: int = 0) -> str:

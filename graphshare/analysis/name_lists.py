@@ -180,16 +180,10 @@ def find_odd_variables(nodes: Iterable[Node]) -> list[Fault]:
 
 
 def list_numbered(nodes: Sequence[Node], heads: Iterable[Entry]) -> Iterator[tuple[str, Entry]]:
-    """Yield each output with its name in the order that ``NAME#1`` counts: ``heads`` first, as a run numbers them.
-
-    A value that a head passes on under the same name, as a ``fetch`` of Paddle does, is the same value: the head stands for it.
-    """
+    """Yield each output with its name in the order that ``NAME#1`` counts: ``heads`` first, as a run numbers them."""
     listed = {(head.node, head.index): head for head in heads}
     yield from ((output_name(head), head) for head in listed.values())
-    stating = [head for head in listed.values() if head.node.details.outputs]
-    same = {(e.node, e.index) for head in stating for e in head.node.inputs if output_name(e) == output_name(head)}
-    left_out = listed.keys() | same
-    yield from ((name, entry) for name, entry in internals(nodes) if (entry.node, entry.index) not in left_out)
+    yield from ((name, entry) for name, entry in internals(nodes) if (entry.node, entry.index) not in listed)
 
 
 def name_outputs(graph: Graph, entries: Sequence[Entry]) -> list[str]:

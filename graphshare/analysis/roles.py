@@ -59,7 +59,7 @@ AS_INPUT = "`as_input`"
 _HELD, _NOT_HELD = "the parameter file holds it", "the parameter file does not hold it"
 _HELD_UNKNOWN = "the parameter file holds it and no registered operator uses it"
 _NO_VALUE = "the file holds no value of it"
-_DECLARED = {"initializer": "it is an initializer", "parameter": "the graph declares it"}
+_INITIALIZER, _DECLARED = "it is an initializer", "the graph declares it"
 _OF = {formal: f"{formal} of" for formal in PARAMETER_FORMALS}  # one text for a million parameters
 
 
@@ -87,8 +87,8 @@ def assign_roles(
             # The option tells parameters from inputs; which parameters are auxiliary is a fact of the graph.
             role = Role(Kind.AUXILIARY if use.rank == _MUTATED else Kind.PARAMETER, "`as_parameter`")
         elif node.details.holds_value is not None:
-            why = _DECLARED.get(node.operator_text, _NO_VALUE)
-            role = Role(Kind.PARAMETER if node.details.holds_value else Kind.INPUT, why)
+            held_why = _DECLARED if node.details.domain else _INITIALIZER  # as in Node.operator_text
+            role = Role(Kind.PARAMETER, held_why) if node.details.holds_value else Role(Kind.INPUT, _NO_VALUE)
         else:
             role = _by_graph(node, use)
             if held is not None:

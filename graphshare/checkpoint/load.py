@@ -155,17 +155,26 @@ def _name_graphs(stem: str) -> str:
 
 
 def find_by_stem(stem: str) -> str:
-    """Return the file of the model that a stem names; an empty text where there is none."""
-    for key, names in FORMAT_NAMES.items():
+    """Return the file of the model that a stem names; an empty text where there is none.
+
+    A symbol file comes before the others. Raises UsageError where there are two of these on this machine.
+    """
+    paths: list[str] = []
+    for key, names in sorted(FORMAT_NAMES.items(), key=lambda item: item[0] != DEFAULT_FORMAT):
         path = extend(stem, names.suffix)
         if exists(path) and (names.is_certain or exists(names.params_path(stem, 0)) or _begins_like(key, path)):
-            return path
-    return ""
+            paths.append(path)
+        if paths and (key == DEFAULT_FORMAT or is_url(stem)):  # each further one is a request
+            break
+    if len(paths) > 1:
+        message = f"names {len(paths)} models: {', '.join(paths)}"
+        raise UsageError(Fault(message, where=stem, hint="name the file of one of them"))
+    return paths[0] if paths else ""
 
 
 def _begins_like(key: str, path: str) -> bool:
     """Return whether the content of a local file shows that it is a model of a format: a model may have no parameters."""
-    if is_url(path):
+    if is_url(path) or not is_file(path):
         return False
     with open_model_file(path) as file:
         return load_format(key).fits(file.start)

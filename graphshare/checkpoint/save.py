@@ -98,7 +98,7 @@ def resolve_outputs(
         graph, params = _own_files(model, params)
         out = out or graph
     stem = join(out, _name(model, out)) if is_directory(out) else out if is_stem(out) else ""
-    writes_params = not format_.holds_parameters and _writes_file(model.parameter_file, format_)
+    writes_params = _writes_file(model.parameter_file, format_)
     if stem:
         params = params or (format_.names.params_path(stem, model.epoch) if writes_params else "")
         out = extend(stem, format_.names.suffix)
@@ -112,12 +112,14 @@ def resolve_outputs(
 
 
 def _writes_file(file: ParameterFile | None, format_: ModelFormat) -> bool:
-    """Return whether a model has a parameter file: Paddle writes none without arrays, and refuses an empty one."""
-    if file is None or file.records:
-        return file is not None
-    from graphshare.formats.params.format import choose_format  # start-up: graphs alone need no parameter format
+    """Return whether a model is written with a parameter file."""
+    if file is None or format_.holds_parameters:
+        return False
+    if file.records:
+        return True
+    from graphshare.formats.params.format import find_format as find_parameter_format  # start-up: few models have no arrays
 
-    return choose_format(f"model{format_.names.parameters}").keeps_names
+    return find_parameter_format(file.format).may_be_empty
 
 
 def _find_pair(out: str, names: FormatNames) -> str:

@@ -10,6 +10,9 @@ from graphshare.rewrite.rules.model import REUSE
 rules_file = _option(
     "--rules", "rules_file", metavar="FILE", help="File of rules, JSON or TOML; rules of options come after them."
 )
+prefix = _option("-p", "--prefix", metavar="P", default="", help="Put P before every name.")
+strip_prefix = _option("--strip-prefix", metavar="P", default="", help="Remove P from the front of names.")
+names_file = _option("--map", metavar="FILE", help="Take the new names from a map file, or a JSON object of old and new names.")
 separator = _option("--separator", metavar="S", help="Separator of scopes in names [/].")
 reuse = _option(
     "--reuse",

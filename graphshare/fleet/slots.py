@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection, wait
 from graphshare.errors import RefusedError
 from graphshare.fleet.records import Killed, Result, Run, Task
 from graphshare.fleet.work import work
+from graphshare.resources import THREADS
 from graphshare.worker_process import KILL, EndedError, Worker
 
 _GRACE = 5.0  # seconds after the time limit until a worker that does not answer is ended
@@ -156,6 +157,6 @@ def _initialize(prepare: Callable[[], None], threads: int) -> None:
 
     Libraries of linear algebra read their number of threads when numpy is imported, which no command has done yet.
     """
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    for name in THREADS:
         os.environ.setdefault(name, str(threads))
     prepare()

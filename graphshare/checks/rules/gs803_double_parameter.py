@@ -8,15 +8,15 @@ _ADD = step("1.add", "1 2", 3)
 @check_rule(
     level="error",
     summary="Two parameters, inputs or outputs of a Paddle program have one name",
-    why="Paddle finds each by its name, and the parameter file has a record for each name: all behind it get a wrong value.",
+    why="Paddle has them in one scope: it refuses the program, or one takes the value of another.",
     fails=program(parameter("w", 1), parameter("w", 2), _ADD),
     passes=program(parameter("v", 1), parameter("w", 2), _ADD),
     format="paddle",
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each name that two of a kind have, at the last of them."""
+    """Yield each name that two of them have, at the last one."""
     if context.has_graph:
         from graphshare.checks.paddle_facts import find_place  # start-up: symbol files need no other format
 
         for message, hint, node in context.graph.source.name_faults(context.graph):
-            yield Violation(message.replace("would be", "are"), find_place(context.graph, node), node, hint=hint)
+            yield Violation(message, find_place(context.graph, node), node, hint=hint)

@@ -237,9 +237,9 @@ def convert(source: str, target: str, dtype: str | None, keep: tuple[str, ...], 
 @click.argument("renames", metavar="OLD=NEW...", nargs=-1)
 @click.option("-o", "--out", "target", metavar="FILE", help="Write this file; its suffix chooses the format.")
 @options.epoch
-@click.option("-p", "--prefix", metavar="P", default="", help="Put P before every name.")
-@click.option("--strip-prefix", metavar="P", default="", help="Remove P from the front of names.")
-@click.option("--map", metavar="FILE", help="Take the new names from a map file, or a JSON object of old and new names.")
+@rule_options.prefix
+@rule_options.strip_prefix
+@rule_options.names_file
 @click.option("--inverse", is_flag=True, help="Undo the renames of --map.")
 @rule_options.matches
 @rule_options.targets

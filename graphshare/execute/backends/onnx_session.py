@@ -12,6 +12,7 @@ from graphshare.errors import Fault, InputError, UsageError, install_command
 from graphshare.execute.backends.session import Session
 from graphshare.formats.params.narrow_dtypes import NARROW, read_raw
 from graphshare.ir.onnx import dtype_code
+from graphshare.resources import count_threads
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, SessionOptions
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from graphshare.ops.kernel import Array
 
 _QUIET = 4  # onnxruntime's severity level above which it prints nothing
-_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 _WHEELS = "onnxruntime has wheels for CPython 3.10 to 3.14 on Linux (glibc), macOS and Windows"
 EXTRA = f"{install_command('onnx')} installs {{}}; {_WHEELS}"
 
@@ -138,16 +138,6 @@ def _make_options(folder: str, *, optimize: bool, awake: bool, threads: int, pre
     if folder:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
     return options
-
-
-def count_threads() -> int:
-    """Return the number of threads of a session: as many as numpy's BLAS has."""
-    for variable in _THREADS:
-        number = os.environ.get(variable, "")
-        if number.isdecimal() and int(number) > 0:
-            return int(number)
-    # A container or taskset may give this process fewer cores than the machine has.
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def has_runtime() -> bool:

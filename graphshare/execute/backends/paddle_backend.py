@@ -12,7 +12,6 @@ import msgspec
 from graphshare.checkpoint.parameters import split_by_origin
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.backends.backend import Backend, Computation
-from graphshare.execute.backends.onnx_session import count_threads
 from graphshare.execute.backends.paddle_session import EXTRA, ConfinedPredictor, has_paddle, start_process
 from graphshare.execute.backends.session import Session
 from graphshare.execute.backends.session_computation import SessionComputation
@@ -25,6 +24,7 @@ from graphshare.formats.params.convert import write_parts
 from graphshare.formats.params.format import find_format
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.resources import count_threads
 from graphshare.text.format import format_names
 
 

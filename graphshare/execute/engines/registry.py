@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 from graphshare.analysis.cost import count_multiply_adds
 from graphshare.errors import Fault, UsageError
-from graphshare.execute.backends.onnx_session import count_threads, has_runtime
+from graphshare.execute.backends.onnx_session import has_runtime
 from graphshare.execute.engines.engine import Compiled, Engine, Part
+from graphshare.resources import count_threads
 from graphshare.text.names import did_you_mean
 
 NUMPY, ONNXRUNTIME, AUTO = "numpy", "onnxruntime", "auto"

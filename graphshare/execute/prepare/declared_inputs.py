@@ -1,4 +1,4 @@
-"""Inputs of ONNX models: those that are fed, and others drawn by their declared dtypes and shapes."""
+"""Inputs of models that are computed as a whole: those that are fed, and others drawn by their declared dtypes and shapes."""
 
 from __future__ import annotations
 

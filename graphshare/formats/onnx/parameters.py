@@ -81,7 +81,7 @@ def _make_record(name: str, node: Node) -> Record | None:
         return None
     if place is None:  # a sparse one
         size, values = sum(map(len, _read_sparse(tensor))), locate_sparse(tensor.file, tensor.start, tensor.end)
-        kind = f"sparse {dtype_name(values.code)}" if values is not None else ""
+        kind = f"sparse {dtype_name(values.code)}" if values is not None else "sparse"
         return Record(name, (size,), "uint8", SPARSE, tensor.start, tensor.size, None, size, stated=kind)
     stated = ""
     shape, dtype, layout, known = place.shape, DTYPE_NAMES.get(place.code), _NAME, data_size(place)

@@ -98,7 +98,11 @@ class PaddleFormat(ModelFormat):
         stage: OutputTransaction,
         options: SaveOptions,
     ) -> list[bytes]:
-        return super().stage(settle_outputs(graph), parameters, target, stage, options)
+        from graphshare.formats.paddle.write import encode_program  # start-up: as above
+        from graphshare.formats.read_back import stage_file
+
+        settled = settle_outputs(graph)  # the file is that of this graph
+        return stage_file(encode_program(settled), self.read, settled, target, stage)
 
     def list_nodes(self, graph: Graph) -> Sequence[Node]:
         return graph.nodes

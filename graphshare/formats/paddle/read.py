@@ -7,7 +7,7 @@ prints a program.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NoReturn
 
 import msgspec
@@ -31,7 +31,6 @@ from graphshare.formats.paddle.text import Attribute, Fields, read_list, read_ob
 from graphshare.ir.graph import Entry, FrozenMap, Graph, Node, NodeDetails
 
 _START = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:base_code|program)"\s*:\s*\{\s*"(?:magic|trainable|version|regions)"')
-_NAMED = re.compile(rb'"D":"%(\d+)"\},"N":"name"')
 _BOM = b"\xef\xbb\xbf"
 _PERSISTABLE = 0  # the place in a parameter's OA
 _NAME = 3  # the place in a parameter's A
@@ -86,7 +85,7 @@ class _Reader:
     def __init__(self, where: str) -> None:
         self.where, self.path = where, "$"
         self._defined: set[int] = set()
-        self._taken: set[bytes] = set()
+        self._taken: set[str] = set()
         self._source: PaddleSource
 
     def fail(self, message: str) -> NoReturn:
@@ -113,7 +112,7 @@ class _Reader:
         if len(read_list(block.get("args", b"[]"))):
             self.fail("has arguments, which only bodies have")
         operators = read_list(block["ops"])
-        self._taken = set(_NAMED.findall(block["ops"]))
+        self._taken = set(self._list_names(operators, f"{path}.blocks[0]"))
         nodes = self._read_operators(operators, _Scope(None), f"{path}.blocks[0]", 0)
         fetches = sorted((node for node in nodes if node.op == FETCH), key=find_column)
         return Graph(tuple(nodes), tuple(map(Entry, fetches)), source=self._source)
@@ -137,6 +136,14 @@ class _Reader:
             self._define(node, scope)
             nodes.append(node)
         return nodes
+
+    def _list_names(self, operators: Sequence[bytes], path: str) -> Iterator[str]:
+        """Yield the names of inputs and outputs."""
+        for place, text in enumerate(operators):
+            self.path = f"{path}.ops[{place}]"
+            fields = read_object(text)
+            if split_operator(msgspec.json.decode(fields["#"], type=str))[1] in (*INPUTS, FETCH):
+                yield read_values(tuple(fields.items()), is_named=True)[0]
 
     def _define(self, node: Node, scope: _Scope) -> None:
         stored = find_stored(node)
@@ -198,7 +205,8 @@ class _Reader:
 
     def _name(self, result: Result) -> str:
         """Return the name of a value; another one where an input or output has it, as those that rewrites made have."""
-        return f"%{result.number}.value" if b"%d" % result.number in self._taken else f"%{result.number}"
+        name = f"%{result.number}"
+        return f"{name}.value" if name in self._taken else name
 
     def _read_inputs(self, fields: Mapping[str, bytes], scope: _Scope) -> tuple[list[Entry], tuple[int, ...]]:
         """Return the inputs that are there, and the places of the others."""

@@ -13,6 +13,7 @@ import msgspec
 
 from graphshare.formats.paddle.text import Fields, list_attributes
 from graphshare.ir.graph import Entry, FrozenMap, Graph, Node, Source
+from graphshare.text.format import format_count, join_words
 
 PARAMETER = "parameter"
 """What a parameter that is not in the parameter file is called as an operator."""
@@ -75,11 +76,19 @@ class PaddleSource(Source, frozen=True, eq=False):
             yield versions, "load both in one Paddle, and save them again with paddle.jit.save"
 
     def name_faults(self, graph: Graph) -> Iterator[tuple[str, str, Node]]:
-        """Yield names that two parameters, inputs or outputs have, and those that are not UTF-8."""
-        for kind, nodes in _group_named(graph).items():
-            counts = Counter(node.name for node in nodes)
-            for node in {node.name: node for node in nodes if counts[node.name] > 1}.values():
-                yield f"{counts[node.name]} {kind}s would be called {node.name!r}", "give each another name", node
+        """Yield names that two of the parameters, inputs and outputs have, and those that are not UTF-8.
+
+        Paddle has all of them in one scope: of two with one name it refuses the program, or one takes the value of the other.
+        """
+        owners: dict[str, list[Node]] = {}
+        for node in graph.nodes:
+            if not node.op or node.op in (FETCH, PARAMETER):
+                owners.setdefault(node.name, []).append(node)
+        for name, nodes in owners.items():
+            if len(nodes) > 1:
+                kinds = Counter(map(_name_kind, nodes)).items()
+                what = join_words([format_count(count, kind) for kind, count in kinds])
+                yield f"{what} are called {name!r}", "give each another name", nodes[-1]
         for node in graph.nodes:
             if not node.name.isascii() and not _is_utf8(node.name):
                 yield f"the name {node.name!r} is not UTF-8", "give it another name", node
@@ -124,15 +133,11 @@ def get_source(graph: Graph) -> PaddleSource:
     return graph.source
 
 
-def _group_named(graph: Graph) -> dict[str, list[Node]]:
-    """Return the nodes whose names a file has, by kind: Paddle finds each by its name."""
-    kinds: dict[str, list[Node]] = {"parameter": [], "input": [], "output": []}
-    for node in graph.nodes:
-        if not node.op:
-            kinds["parameter" if node.details.holds_value else "input"].append(node)
-        elif node.op == FETCH:
-            kinds["output"].append(node)
-    return kinds
+def _name_kind(node: Node) -> str:
+    """Return what a node is whose name a file has."""
+    if node.op == FETCH:
+        return "output"
+    return "parameter" if node.op or node.details.holds_value else "input"
 
 
 def _is_utf8(text: str) -> bool:

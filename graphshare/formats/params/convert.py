@@ -180,8 +180,8 @@ def refuse_record(
         return Fault("was never filled: there is no array to write")
     if record.storage != "default" and not densify:
         return Fault(f"is sparse ({record.storage})", hint="convert it in dense form with `densify`")
-    dtype = record.layout.removeprefix("onnx ")
-    if dtype != record.layout:  # it is listed as the bytes that it takes
+    if record.stated:  # it is listed as the bytes that it takes
+        dtype = record.stated.partition(" ")[0]
         hint = "`select` chooses the arrays to write; in graphs they stay as they are"
         return Fault(f"is {dtype}, a dtype that parameter files do not have", hint=hint)
     if key is None and format_.unique_names:

@@ -62,7 +62,8 @@ class ParameterFormat(ABC):
 
     ``name`` is the value for ``--to`` and, after a dot, the suffix of files; ``description`` is the name in messages.
     ``starts`` are the first bytes of every such file. ``unique_names`` is False where records may share a name or have none.
-    Without ``keeps_names`` a file has no names, and its records are in the order of those they would have.
+    Without ``keeps_names`` a file has no names, and its records are in the order of those they would have. Unless it
+    ``may_be_empty`` there is no file without arrays.
     With ``has_ties`` one array can have several names; with ``copies_records`` records are copied within the format without
     decoding (:meth:`copy`).
     """
@@ -72,6 +73,7 @@ class ParameterFormat(ABC):
     starts: ClassVar[tuple[bytes, ...]] = ()
     unique_names: ClassVar[bool] = True
     keeps_names: ClassVar[bool] = True
+    may_be_empty: ClassVar[bool] = True
     has_ties: ClassVar[bool] = False
     copies_records: ClassVar[bool] = False
 

@@ -11,12 +11,12 @@ varint each). Integers are little endian, data is row-major and not aligned. Pad
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from struct import Struct
 from typing import BinaryIO
 
 from graphshare.errors import Fault, InputError, SelfCheckError
 from graphshare.files.byte_source import DAMAGED, ByteSource, Cursor
+from graphshare.formats.onnx.protobuf import VARINT, WireError, encode_varint, once, read_varint, scan
 from graphshare.formats.params.byte_ranges import write_all
 from graphshare.formats.params.copied_records import copy_records, verify_records
 from graphshare.formats.params.format import Chunks, ParameterFormat, Parts, Plan, WriteOptions
@@ -40,6 +40,7 @@ _U32, _U64, _I32 = Struct("<I"), Struct("<Q"), Struct("<i")
 _HEADER = Struct("<IQIi")
 _LARGEST = 11 * (MAX_RANK + 1)  # bytes of a description
 _MAX_LEVELS = 64
+_DTYPE, _SIZE = 1, 2  # fields of a description
 
 
 class Pdiparams(ParameterFormat):
@@ -49,6 +50,7 @@ class Pdiparams(ParameterFormat):
     description = ".pdiparams (PaddlePaddle)"
     unique_names = False
     keeps_names = False
+    may_be_empty = False  # Paddle refuses such a file
     copies_records = True
 
     def sniff(self, start: bytes) -> bool:
@@ -71,9 +73,7 @@ class Pdiparams(ParameterFormat):
     def write(self, plan: Plan, out: BinaryIO, chunks: Chunks, options: WriteOptions) -> None:
         for record, _ in order_by_name(plan):
             shape, dtype = record.shape_and_dtype()
-            description = b"".join(
-                [b"\x08", _encode_varint(_CODES[dtype]), *(b"\x10" + _encode_varint(size) for size in shape)]
-            )
+            description = b"".join([b"\x08", encode_varint(_CODES[dtype]), *(b"\x10" + encode_varint(size) for size in shape)])
             write_all(out, _HEADER.pack(0, 0, 0, len(description)) + description)
             for chunk in chunks(record):
                 write_all(out, chunk)
@@ -129,16 +129,16 @@ def _read_record(cursor: Cursor) -> Record:
     if not 0 < size <= _LARGEST:
         cursor.fail(f"has a description of {size:,} bytes; they have 2 to {_LARGEST:,}", at=at, hint=DAMAGED)
     code, shape = _read_description(cursor, cursor.take(size, "the description"))
-    dtype, stated, item, layout = _DTYPES.get(code, "uint8"), "", ITEM_SIZES.get(_DTYPES.get(code, ""), 0), "pdiparams"
-    if code in _COMPLEX:
-        name, item = _COMPLEX[code]
-        stated, layout = f"{name} {format_shape(shape)}", f"onnx {name}"
-    elif code not in _DTYPES:
+    if code not in _DTYPES and code not in _COMPLEX:
         cursor.fail(f"has dtype {code}; known are {', '.join(map(str, sorted([*_DTYPES, *_COMPLEX])))}", at=at + 4)
+    name, item = _COMPLEX.get(code, (_DTYPES.get(code, ""), ITEM_SIZES.get(_DTYPES.get(code, ""), 0)))
     count = element_count(shape) * item
     begin = cursor.skip(count, "the data")
-    shape = (count,) if stated else shape
-    return Record(None, shape, dtype, layout, start, cursor.position - start, begin, count, stated=stated)
+    whole = cursor.position - start
+    if code in _COMPLEX:
+        stated = f"{name} {format_shape(shape)}"
+        return Record(None, (count,), "uint8", FORMAT.name, start, whole, begin, count, stated=stated)
+    return Record(None, shape, name, FORMAT.name, start, whole, begin, count)
 
 
 def _expect_zero(cursor: Cursor, what: str) -> None:
@@ -151,38 +151,17 @@ def _expect_zero(cursor: Cursor, what: str) -> None:
 def _read_description(cursor: Cursor, message: bytes) -> tuple[int, tuple[int, ...]]:
     """Return the code of the dtype, and the shape."""
     code, sizes = -1, list[int]()
-    for field, value in _read_varints(cursor, message):
-        if field == 1:
-            code = value
-        elif field == 2 and value < 1 << 63:
-            sizes.append(value)
-        else:
-            cursor.fail(f"has field {field} with the value {value:,} in its description", hint=DAMAGED)
+    try:
+        for number, kind, _, start, end in scan(message, 0, len(message), once(_DTYPE)):
+            value = read_varint(message, start, end)[0] if kind == VARINT else -1
+            if number == _DTYPE and value >= 0:
+                code = value
+            elif number == _SIZE and 0 <= value < 1 << 63:
+                sizes.append(value)
+            else:
+                cursor.fail(f"has field {number} with another content than a dtype or a size in its description", hint=DAMAGED)
+    except WireError as error:
+        cursor.fail(f"has a description that cannot be read: {error}", hint=DAMAGED)
     if len(sizes) > MAX_RANK:
         cursor.fail(f"has rank {len(sizes)}; ranks go up to {MAX_RANK}", hint=DAMAGED)
     return code, tuple(sizes)
-
-
-def _read_varints(cursor: Cursor, message: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the fields of a message and their values, all of which are varints."""
-    numbers, value, shift = list[int](), 0, 0
-    for byte in message:
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            numbers.append(value)
-            value = shift = 0
-        elif shift > 63:
-            break
-    if shift or len(numbers) % 2 or any(tag & 7 for tag in numbers[::2]):
-        cursor.fail("has a description with something else than numbers", hint=DAMAGED)
-    yield from ((tag >> 3, value) for tag, value in zip(numbers[::2], numbers[1::2], strict=True))
-
-
-def _encode_varint(value: int) -> bytes:
-    data = bytearray()
-    while value > 127:
-        data.append(value & 127 | 128)
-        value >>= 7
-    data.append(value)
-    return bytes(data)

@@ -22,6 +22,7 @@ from graphshare.checkpoint.load import (
 from graphshare.errors import Fault, InputError, RefusedError, UsageError
 from graphshare.formats.model_names import FORMAT_NAMES
 from graphshare.ir.graph import Node
+from tests import paddle_programs
 from tests.surroundings import ROOT
 
 MXNET = FORMAT_NAMES["mxnet"]
@@ -57,6 +58,19 @@ def test_a_graph_is_a_file_or_a_stem() -> None:
         with pytest.raises(InputError) as caught:
             graph_path(source)
         assert words in f"{caught.value.faults[0]}\n{caught.value.faults[0].hint}"
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_stem_of_two_models_is_refused_unless_one_is_a_symbol_file() -> None:
+    """paddle2onnx writes its model beside the program: which of them is meant is not for us to say."""
+    program, arrays = paddle_programs.dense()
+    program.save(Path(), arrays, "small")
+    with pytest.raises(UsageError, match=r"small: names 2 models: small.onnx, small.json"):
+        gs.load("small")
+    assert gs.load("small.json").parameter_file is not None
+    assert gs.load("small.onnx").where == "small.onnx"
+    program.save(Path(), arrays, "net")
+    assert gs.load("net", epoch=12).where == "net-symbol.json"
 
 
 @pytest.mark.usefixtures("folder")

@@ -91,6 +91,14 @@ def test_a_broken_program_has_its_place_and_a_development_build_is_none(tmp_path
     assert find(path) == [("GS801", "has version 0, that of a development build, which no released Paddle loads")]
 
 
+@pytest.mark.parametrize(("name", "what"), [("x", "1 input and 1 output"), ("fc.w", "1 parameter and 1 output")])
+def test_a_name_of_two_kinds_is_found(name: str, what: str, tmp_path: Path) -> None:
+    program, _ = build.dense()
+    path = tmp_path / "a.json"
+    path.write_bytes(program.encode().replace(b'"D":"out"', b'"D":"%s"' % name.encode()))
+    assert find(path) == [("GS803", f"{what} are called {name!r}")]
+
+
 def test_two_inputs_or_outputs_with_one_name_are_found(tmp_path: Path) -> None:
     program = build.Program()
     program.fetch(program.data("x", -1, 2), "y")

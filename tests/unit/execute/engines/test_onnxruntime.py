@@ -12,6 +12,7 @@ import onnxruntime
 import pytest
 
 import graphshare as gs
+from graphshare import resources
 from graphshare.errors import InputError, RefusedError, UsageError
 from graphshare.execute.backends import onnx_session
 from graphshare.execute.backends.confined_session import ConfinedSession
@@ -214,16 +215,16 @@ def test_a_dimension_whose_name_is_not_utf_8_is_an_error_of_the_model() -> None:
     ],
 )
 def test_a_session_has_as_many_threads_as_blas(variables: dict[str, str], count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in onnx_session._THREADS:  # a cluster that another test started may have set some
+    for name in resources.THREADS:  # a cluster that another test started may have set some
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("os.sched_getaffinity", lambda process: range(7 if process == 0 else 1), raising=False)
-    assert onnx_session.count_threads() == count
+    assert resources.count_threads() == count
     monkeypatch.delattr("os.sched_getaffinity")
     for cores, known in ((7, 7), (None, 1)):
         monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
-        assert onnx_session.count_threads() == (known if count == 7 else count)
+        assert resources.count_threads() == (known if count == 7 else count)
 
 
 def test_options_of_a_session_are_set_where_they_are_asked_for() -> None:
@@ -245,7 +246,7 @@ def test_options_of_a_session_are_set_where_they_are_asked_for() -> None:
     assert make(optimize=False) == (False, True, 2, True)
     assert make(awake=False) == (True, False, 2, True)
     assert make(prepack=False, threads=1) == (True, True, 1, False)
-    assert make(threads=0)[2] == onnx_session.count_threads()
+    assert make(threads=0)[2] == resources.count_threads()
 
 
 def test_a_model_that_is_refused_is_named(tmp_path: Path) -> None:

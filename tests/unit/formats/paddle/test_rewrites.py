@@ -33,6 +33,16 @@ def dense(tmp_path: Path) -> str:
     return program.save(tmp_path / "source", arrays)
 
 
+@pytest.mark.parametrize("new", ["fc.w", "x", "out", "fc.b"])
+@pytest.mark.parametrize("old", ["fc.w", "x", "out", "fc.b"])
+def test_no_two_names_of_a_program_become_one(old: str, new: str, dense: str) -> None:
+    """Parameters, inputs and outputs are one scope in Paddle."""
+    if old == new:
+        return
+    with pytest.raises(gs.RefusedError, match=f"{old}.*{new}|{new}.*{old}|are called '{new}'"):
+        gs.rename(dense, names={old: new})
+
+
 def read(stem: str) -> tuple[bytes, bytes]:
     return Path(f"{stem}.json").read_bytes(), Path(f"{stem}.pdiparams").read_bytes()
 

@@ -259,7 +259,11 @@ def test_a_file_that_reads_back_otherwise_is_not_put_in_place(plain: Path, tmp_p
 @pytest.mark.parametrize(
     ("record", "format_", "message"),
     [
-        (Record("a", (2,), "uint8", "onnx int4", 0, 1, 0, 1), "npz", "is int4, a dtype that parameter files do not have"),
+        (
+            Record("a", (2,), "uint8", "onnx int4", 0, 1, 0, 1, stated="int4 (2)"),
+            "npz",
+            "is int4, a dtype that parameter files do not have",
+        ),
         (Record("a", (2,), "uint8", "onnx", 0, 1, 0, 1), "npz", ""),
         (Record("a", None, None, "V2", 0, 1, 0, 1), "params", "was never filled: there is no array to write"),
         (Record("a", (2,), "float32", "V2", 0, 1, 0, 1, "csr"), "params", "is sparse (csr)"),
