@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from graphshare.api.group import group as group
     from graphshare.api.params import convert as convert
     from graphshare.api.params import diff_params as diff_params
-    from graphshare.api.params import rename_params as rename_params
-    from graphshare.api.params import tie_params as tie_params
     from graphshare.api.pictures import draw_difference as draw_difference
     from graphshare.api.pictures import draw_proof as draw_proof
     from graphshare.api.pool import pool as pool
+    from graphshare.api.rename_params import rename_params as rename_params
     from graphshare.api.reshape import reshape as reshape
     from graphshare.api.share import detect as detect
     from graphshare.api.share import share as share
     from graphshare.api.split import split as split
+    from graphshare.api.tie_params import tie_params as tie_params
     from graphshare.api.upgrade import downgrade as downgrade
     from graphshare.api.upgrade import format as format
     from graphshare.api.upgrade import upgrade as upgrade
@@ -94,7 +94,9 @@ _NAMES = {
     "api.fold": "fold",
     "api.foreach": "foreach",
     "api.group": "group",
-    "api.params": "convert diff_params rename_params tie_params",
+    "api.params": "convert diff_params",
+    "api.rename_params": "rename_params",
+    "api.tie_params": "tie_params",
     "api.pictures": "draw_difference draw_proof",
     "api.pool": "pool",
     "api.reshape": "reshape",

@@ -141,7 +141,7 @@ def make_models(folder: Path) -> None:
     """Make the models of :data:`MODELS`."""
     for name in ("lenet-symbol.json", "lenet-0000.params", "small.onnx"):
         shutil.copy(ROOT / "fixtures" / name, folder / name)
-    for name in ("gpt", "gpt-twice"):
+    for name in GENERATE.CHECKPOINT_FOLDERS:
         shutil.copytree(ROOT / "fixtures" / name, folder / name)
     symbol = (folder / "lenet-symbol.json").read_text(encoding="utf-8")
     for name, text in (("copy", symbol), ("changed", symbol.replace('"tanh"', '"relu"')), ("faulty", "\ufeff" + symbol)):

@@ -1,43 +1,27 @@
-"""``convert``, ``diff_params``, ``rename_params`` and ``tie_params``: parameter files, which stems name too."""
+"""``convert`` and ``diff_params``: parameter files, which the stems of checkpoints name too."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
-
-import msgspec
 
 from graphshare.arguments import Natural, NotNegative
 from graphshare.checkpoint.load import Names, StrPath, as_checkpoint, as_names, find_both_params, find_params, name_by_stem
-from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.parameters import notes_on, split_by_origin
-from graphshare.errors import Fault, RefusedError, UsageError
-from graphshare.files.atomic import OutputTransaction, make_folder, refusing_links
-from graphshare.files.leftovers import TEMPORARY_START
+from graphshare.errors import Fault, UsageError
+from graphshare.files.atomic import OutputTransaction
 from graphshare.files.paths import (
     UsedFile,
     base_name,
-    is_folder,
-    is_snapshot,
-    list_names,
     place_output,
     refuse_inputs_as_outputs,
 )
 from graphshare.formats.model_format import Operation, require
-from graphshare.formats.model_names import CONFIG, PARAMETER_FORMATS, name_of_file
+from graphshare.formats.model_names import PARAMETER_FORMATS, name_of_file
 from graphshare.formats.params.convert import Conversion, choose_cast, describe_conversion, plan_conversion, stage_params
 from graphshare.formats.params.diff import ParameterDiff, diff_parameters
 from graphshare.formats.params.format import choose_format, find_format, read_index
 from graphshare.formats.params.records import select_keys
-from graphshare.formats.params.shards import read_shard_folder, require_sound
-from graphshare.formats.params.tie import How, Retied, choose_tied, choose_untied, plan_retie, stage_retie
-from graphshare.formats.params.tied_names import find_pairs, read_statement
-from graphshare.ir.graph import EMPTY, Graph, Node
-from graphshare.rewrite.rules.model import Ruleset
-from graphshare.text.format import format_count, format_names
 from graphshare.text.names import split_key
-from graphshare.text.summary import ShortRepr
-from graphshare.text.urls import is_url, local_path
+from graphshare.text.urls import local_path
 
 
 def convert(
@@ -136,157 +120,3 @@ def diff_params(
     chosen = {*select_keys(one, patterns, others=keys_there), *select_keys(other, patterns, others=keys)} if patterns else None
     names = {split_key(key)[1]: (extra_prefix + split_key(key)[1],) for key in keys}
     return diff_parameters(one, other, names, atol=atol, rtol=rtol, chosen=chosen, across_dtypes=across_dtypes)
-
-
-class RenamedKeys(msgspec.Struct, frozen=True):
-    """The result of ``rename_params``: old and new names of ``renamed``, and ``arrays`` the number of all."""
-
-    target: str
-    arrays: int
-    renamed: dict[str, str]
-    notes: tuple[str, ...]
-
-
-def rename_params(
-    source: StrPath,
-    target: StrPath | None,
-    rules: Ruleset | StrPath | None = None,
-    *,
-    epoch: Natural | None = None,
-    prefix: str = "",
-    strip_prefix: str = "",
-    names: Mapping[str, str] | None = None,
-    map: StrPath | None = None,
-    inverse: bool = False,
-    match: Mapping[str, str] = EMPTY,
-    select: Names = (),
-    leave_out: Names = (),
-    in_place: bool = False,
-) -> RenamedKeys:
-    """Write a parameter file under other names, without its graph.
-
-    ``source`` is a file, ``-`` for stdin, a checkpoint folder, or the stem of a checkpoint, with its ``epoch`` if it has
-    several. ``target`` chooses the format by its suffix; None writes nothing, and with ``in_place`` it may be the source.
-    The names are given as to :func:`rename` by ``prefix`` and ``strip_prefix``, by ``names`` or the file ``map`` (``inverse``
-    the other way round), or by ``rules`` and ``match``; they are those behind ``arg:`` and ``aux:``, which stay. ``select``
-    limits them to what these patterns match, ``leave_out`` to what these do not match; other arrays keep their names. Arrays
-    are streamed.
-
-    Raises:
-        InputError: the source, the map or the rules cannot be read.
-        UsageError: no way of giving names, or two that exclude each other; a stem has several parameter files.
-        RefusedError: no name would change, or two arrays would get one name; all are listed.
-        OutputError: the target cannot be written; it is then as it was.
-    """
-    from graphshare.rewrite.rename import rename  # start-up: the other functions need no rewrite
-
-    path = local_path(find_params(source, epoch=epoch))
-    target = place_output(local_path(os.fspath(target)), base_name(path)) if target is not None else ""
-    refuse_inputs_as_outputs([UsedFile(target, "parameters")], [UsedFile(path, "parameters")], in_place=in_place)
-    file = read_index(path)
-    chosen = select_keys(file, as_names(select), leave_out=as_names(leave_out))
-    variables = {split_key(r.key)[1]: None for r in file.records if r.key is not None and r.key in chosen}
-    # The names as a graph of nothing but parameters
-    graph = Graph(tuple(Node("", name) for name in variables), ())
-    model = Checkpoint(graph, file, where=path)
-    renamed = rename(model, rules, prefix=prefix, strip_prefix=strip_prefix, names=names, map=map, inverse=inverse, match=match)
-    assert renamed.parameter_file is not None
-    pairs = [(r.origin.key if r.origin else r.key, r.key) for r in renamed.parameter_file.records]
-    if target:
-        format_ = choose_format(target)
-        np_shape = any(record.layout == "V3" for record in file.records)  # MXNet reads no file with V2 and V3 records
-        parts = split_by_origin(renamed.parameter_file)
-        with OutputTransaction() as stage:
-            stage_params(parts, stage, target, to=format_.name, np_shape=np_shape)
-            stage.commit()
-    unrelated = notes_on(file, graph)  # what is not chosen
-    notes = tuple(note for note in renamed.notes if note not in unrelated)
-    return RenamedKeys(target, len(pairs), {old: new for old, new in pairs if old and new and old != new}, notes)
-
-
-class RetiedFolder(ShortRepr, msgspec.Struct, frozen=True):
-    """The result of ``tie_params``: ``arrays`` with the names that they lose or get, and the ``files``, or those to be written.
-
-    ``left`` are the other files of the folder, which are not copied.
-    """
-
-    source: str
-    how: How
-    arrays: tuple[Retied, ...]
-    files: tuple[str, ...]
-    left: tuple[str, ...] = ()
-
-    @property
-    def size(self) -> int:
-        """Bytes that the folder loses or gets."""
-        return sum(array.size for array in self.arrays)
-
-    def _summary(self) -> str:
-        return f"{self.how} {format_names([array.name for array in self.arrays])}, {format_count(self.size, 'byte')}"
-
-
-def tie_params(
-    folder: StrPath,
-    out: StrPath | None = None,
-    *,
-    untie: bool = False,
-    keep: Names = (),
-    in_place: bool = False,
-    dry_run: bool = False,
-) -> RetiedFolder:
-    """Write a checkpoint folder of safetensors with one copy of the arrays that its architecture ties; with ``untie`` with two.
-
-    ``folder`` has shards, their index if there are several, and ``config.json``. The names of a pair are those that
-    transformers ties for the architecture in ``config.json``. Two equal copies become one, under the name of the embedding
-    unless ``keep`` has the other one; shards, index and configuration agree. Every other tensor keeps its bytes. ``out`` is a
-    new folder, or one of no other files than an earlier run wrote; ``in_place`` writes the shards that change in ``folder``
-    itself. ``dry_run`` writes nothing.
-
-    Raises:
-        InputError: a file cannot be read, or index and shards contradict each other.
-        UsageError: neither or both of ``out`` and ``in_place`` are given.
-        RefusedError: there is nothing to tie, copies differ, ``out`` has other files, or is in a model hub's cache.
-        OutputError: a file cannot be written; then all are as they were.
-    """
-    path, target = local_path(os.fspath(folder)), local_path(os.fspath(out)) if out is not None else ""
-    if not dry_run and bool(target) == in_place:
-        raise UsageError(Fault("needs either `out` or `in_place`", hint="name a new folder for the result"))
-    if not dry_run:
-        _refuse_target(path, target or path)
-    shards = read_shard_folder(path)
-    require_sound(shards)
-    pairs, statement = find_pairs(shards), read_statement(shards)
-    arrays = choose_untied(shards, pairs) if untie else choose_tied(shards, pairs, as_names(keep))
-    plan = plan_retie(shards, "untie" if untie else "tie", arrays, statement)
-    written = {*plan.shards, base_name(shards.index_path), CONFIG}
-    if dry_run:
-        files = list(plan.changed)
-    else:
-        if not in_place:
-            _refuse_others(path, target, written)
-        target = target or path
-        with make_folder(target), refusing_links(target), OutputTransaction() as stage:
-            files = stage_retie(shards, plan, target, stage)
-            stage.commit()
-    left = () if in_place or dry_run else tuple(name for name in list_names(path) if name not in written)
-    return RetiedFolder(path, plan.how, plan.arrays, tuple(files), left)
-
-
-def _refuse_target(path: str, target: str) -> None:
-    """Refuse a target at a URL, or in a hub's cache. Raises RefusedError."""
-    if is_url(path) or is_url(target):
-        raise RefusedError(Fault("is a URL; tied folders are written on this machine", where=target, hint="copy it first"))
-    if is_snapshot(target if is_folder(target) else os.path.dirname(os.path.abspath(target))):
-        hint = "write it elsewhere with `out`"
-        raise RefusedError(Fault("is in a model hub's cache, which is not written to", where=target, hint=hint))
-
-
-def _refuse_others(path: str, target: str, names: Collection[str]) -> None:
-    """Refuse a folder that is the source, or that has more than the files to be written. Raises RefusedError."""
-    if is_folder(target):
-        others = [n for n in list_names(target) if n not in names and not n.startswith(TEMPORARY_START)]
-        if os.path.samefile(path, target):
-            raise RefusedError(Fault("is the source itself", where=target, hint="add --in-place, or name a new folder"))
-        if others:
-            message = f"is a folder with other files in it: {format_names(others, 5)}"
-            raise RefusedError(Fault(message, where=target, hint="name a new or an empty folder"))

@@ -147,6 +147,8 @@ def test_a_page_shows_all_digits_and_may_differ_in_the_last_ones() -> None:
     assert not same("mean 41.58", "mean 41.579998")
     assert not same("mean 41.579998", "mean 41.578998")
     assert not same("8 arrays", "9 arrays")
+    assert same("1 equal, 0 different", "1 equal, 1 of them near, 0 different")
+    assert not same("1 equal, 0 different", "1 equal, 1 of them near, 1 different")
     assert not same("max 1.5", "max 1.50001")
     assert not same("a 1.0", "b 1.0")
     assert same("max abs 5.96e-08, 1.7e-07 of the largest value", "max abs 8e-09, 2.71e-06 of the largest value")

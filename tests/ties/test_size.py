@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import struct
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.processes import COMMAND, environment
+from benchmarks.measure import run_once
+from tests.processes import COMMAND
 from tests.shard_folders import INDEX
 
 
@@ -19,14 +19,8 @@ def measure(command: list[str]) -> tuple[float, int]:
 
     Other programs of the machine hardly change it, as they do the time by the clock; the files are in memory.
     """
-    times, memory = [], 0
-    for _ in range(3):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
-        _, status, usage = os.wait4(process.pid, 0)
-        times.append(usage.ru_utime + usage.ru_stime)
-        memory = max(memory, usage.ru_maxrss * 1024)
-        assert os.waitstatus_to_exitcode(status) == 0
-    return min(times), memory
+    runs = [run_once(command) for _ in range(3)]
+    return min(run.processor for run in runs), max(run.peak for run in runs) << 10
 
 
 def write_header(path: Path, shapes: dict[str, list[int]]) -> int:

@@ -8,20 +8,17 @@ from typing import Any
 import click
 import msgspec
 
-from graphshare.api.params import RetiedFolder, diff_params, rename_params, tie_params
 from graphshare.api.params import convert as convert_params
+from graphshare.api.params import diff_params
 from graphshare.cli import options, rule_options
 from graphshare.cli.command import SuggestingGroup
 from graphshare.cli.console import is_terminal, put, put_colored, put_json, put_table, say
-from graphshare.cli.output import warn
 from graphshare.cli.report import format_parameter_diff
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.model_names import PARAMETER_FORMATS
 from graphshare.formats.params.convert import FLOATS, Conversion
 from graphshare.formats.params.format import list_formats
 from graphshare.inspection.params import ParameterListing, list_params, measure_params, show_params
-from graphshare.rewrite.rules.load import make_ruleset
-from graphshare.rewrite.rules.model import matches_of_options, renames_of_arguments
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_names, format_number
 
 _TIED = ", ".join(format_.suffix for format_ in list_formats() if format_.has_ties)
@@ -263,6 +260,11 @@ def rename_(
     SOURCE is a parameter file, or the stem of a checkpoint; names are given as to `graphshare rename`, and arg: and aux: stay
     in front of them. Two arrays of one name are refused. Byte ranges or arrays are copied one at a time.
     """
+    from graphshare.api.rename_params import rename_params  # start-up: the other commands read no rules
+    from graphshare.cli.output import warn
+    from graphshare.rewrite.rules.load import make_ruleset
+    from graphshare.rewrite.rules.model import matches_of_options, renames_of_arguments
+
     rules = [*matches_of_options(match, to), *renames_of_arguments(renames)]
     target = target or (source if settings["in_place"] else None)
     if target is None and not dry_run:
@@ -297,7 +299,7 @@ def tie(folder: str, format_: str, **settings: Any) -> None:
     tied: an output layer with its embedding. Two copies that are equal byte for byte become one; shards, index and
     tie_word_embeddings agree afterwards. Every other tensor keeps its bytes. Files are put in place together or not at all.
     """
-    _report_retied(tie_params(folder, **settings), format_, dry_run=settings["dry_run"])
+    _retie(folder, format_, untie=False, **settings)
 
 
 @command.command
@@ -308,10 +310,14 @@ def untie(folder: str, format_: str, **settings: Any) -> None:
     FOLDER is as for tie. The output layer gets a copy of the embedding beside it in its shard, so that both can be trained
     apart, and config.json says that they are not tied.
     """
-    _report_retied(tie_params(folder, untie=True, **settings), format_, dry_run=settings["dry_run"])
+    _retie(folder, format_, untie=True, **settings)
 
 
-def _report_retied(done: RetiedFolder, format_: str, *, dry_run: bool) -> None:
+def _retie(folder: str, format_: str, *, dry_run: bool, **settings: Any) -> None:
+    """Write the folder, and say what was written, or would be."""
+    from graphshare.api.tie_params import tie_params  # start-up: as above
+
+    done = tie_params(folder, dry_run=dry_run, **settings)
     if format_ == "json":
         put_json({"version": 1, "size": done.size, **msgspec.to_builtins(done)})
         return

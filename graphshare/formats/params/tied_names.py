@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
 
 import msgspec
 
@@ -77,6 +76,8 @@ def read_statement(folder: ShardFolder) -> TieStatement:
 @cache
 def _read_table() -> dict[str, tuple[tuple[str, str], ...]]:
     """Return the pairs of names that each class of transformers ties."""
+    from importlib.resources import files  # start-up: it imports much, and few commands look at checkpoints
+
     data = msgspec.json.decode(files(__package__).joinpath("tied_names.json").read_bytes())
     pairs = {
         text: tuple((new, old) for pair in text.split() for new, _, old in (pair.partition("="),)) for text in data["classes"]

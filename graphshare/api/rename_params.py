@@ -1,0 +1,93 @@
+"""``rename_params``: the names of a parameter file without its graph."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import msgspec
+
+from graphshare.arguments import Natural
+from graphshare.checkpoint.load import Names, StrPath, as_names, find_params
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.checkpoint.parameters import notes_on, split_by_origin
+from graphshare.files.atomic import OutputTransaction
+from graphshare.files.paths import (
+    UsedFile,
+    base_name,
+    place_output,
+    refuse_inputs_as_outputs,
+)
+from graphshare.formats.params.convert import stage_params
+from graphshare.formats.params.format import choose_format, read_index
+from graphshare.formats.params.records import select_keys
+from graphshare.ir.graph import EMPTY, Graph, Node
+from graphshare.rewrite.rules.model import Ruleset
+from graphshare.text.names import split_key
+from graphshare.text.urls import local_path
+
+
+class RenamedKeys(msgspec.Struct, frozen=True):
+    """The result of ``rename_params``: old and new names of ``renamed``, and ``arrays`` the number of all."""
+
+    target: str
+    arrays: int
+    renamed: dict[str, str]
+    notes: tuple[str, ...]
+
+
+def rename_params(
+    source: StrPath,
+    target: StrPath | None,
+    rules: Ruleset | StrPath | None = None,
+    *,
+    epoch: Natural | None = None,
+    prefix: str = "",
+    strip_prefix: str = "",
+    names: Mapping[str, str] | None = None,
+    map: StrPath | None = None,
+    inverse: bool = False,
+    match: Mapping[str, str] = EMPTY,
+    select: Names = (),
+    leave_out: Names = (),
+    in_place: bool = False,
+) -> RenamedKeys:
+    """Write a parameter file under other names, without its graph.
+
+    ``source`` is a file, ``-`` for stdin, a checkpoint folder, or the stem of a checkpoint, with its ``epoch`` if it has
+    several. ``target`` chooses the format by its suffix; None writes nothing, and with ``in_place`` it may be the source.
+    The names are given as to :func:`rename` by ``prefix`` and ``strip_prefix``, by ``names`` or the file ``map`` (``inverse``
+    the other way round), or by ``rules`` and ``match``; they are those behind ``arg:`` and ``aux:``, which stay. ``select``
+    limits them to what these patterns match, ``leave_out`` to what these do not match; other arrays keep their names. Arrays
+    are streamed.
+
+    Raises:
+        InputError: the source, the map or the rules cannot be read.
+        UsageError: no way of giving names, or two that exclude each other; a stem has several parameter files.
+        RefusedError: no name would change, or two arrays would get one name; all are listed.
+        OutputError: the target cannot be written; it is then as it was.
+    """
+    from graphshare.rewrite.rename import rename  # start-up: the other functions need no rewrite
+
+    path = local_path(find_params(source, epoch=epoch))
+    target = place_output(local_path(os.fspath(target)), base_name(path)) if target is not None else ""
+    refuse_inputs_as_outputs([UsedFile(target, "parameters")], [UsedFile(path, "parameters")], in_place=in_place)
+    file = read_index(path)
+    chosen = select_keys(file, as_names(select), leave_out=as_names(leave_out))
+    variables = {split_key(r.key)[1]: None for r in file.records if r.key is not None and r.key in chosen}
+    # The names as a graph of nothing but parameters
+    graph = Graph(tuple(Node("", name) for name in variables), ())
+    model = Checkpoint(graph, file, where=path)
+    renamed = rename(model, rules, prefix=prefix, strip_prefix=strip_prefix, names=names, map=map, inverse=inverse, match=match)
+    assert renamed.parameter_file is not None
+    pairs = [(r.origin.key if r.origin else r.key, r.key) for r in renamed.parameter_file.records]
+    if target:
+        format_ = choose_format(target)
+        np_shape = any(record.layout == "V3" for record in file.records)  # MXNet reads no file with V2 and V3 records
+        parts = split_by_origin(renamed.parameter_file)
+        with OutputTransaction() as stage:
+            stage_params(parts, stage, target, to=format_.name, np_shape=np_shape)
+            stage.commit()
+    unrelated = notes_on(file, graph)  # what is not chosen
+    notes = tuple(note for note in renamed.notes if note not in unrelated)
+    return RenamedKeys(target, len(pairs), {old: new for old, new in pairs if old and new and old != new}, notes)
