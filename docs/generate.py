@@ -43,7 +43,7 @@ GROUPS_BY_LANGUAGE = {
         "Prove": "证明与检查",
         "Look": "查看与计算",
         "Many models": "大量模型",
-        "Other": "其他",
+        "Rarely needed": "不常用",
     }
 }
 """Titles of the groups of commands in the table of a README in another language."""
@@ -374,7 +374,7 @@ class Installation(NamedTuple):
 def find_checkout() -> Installation:
     """Return the graphshare of this checkout."""
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    return Installation((sys.executable, "-m", "graphshare"), sys.executable, {"PYTHONPATH": path})
+    return Installation((sys.executable, str(ROOT / "tests" / "command.py")), sys.executable, {"PYTHONPATH": path})
 
 
 def run_blocks(text: str, folder: Path, installation: Installation | None = None) -> str:

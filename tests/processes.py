@@ -19,10 +19,11 @@ from unittest.mock import patch
 
 from tests import params_bytes
 from tests.fork_server import ForkServer, write_pipe
+from tests.hints import find_faults, list_hints
 from tests.symbols import Document
 
 ROOT = Path(__file__).parents[1]
-COMMAND = [sys.executable, "-m", "graphshare"]
+COMMAND = [sys.executable, str(ROOT / "tests" / "command.py")]
 
 
 SYSTEM: dict[str, str] = {}
@@ -167,6 +168,10 @@ def refused(done: subprocess.CompletedProcess[bytes], *words: str) -> str:
     assert said.startswith(("error: ", "warning: ")), said
     for word in words:
         assert word in said
+    if isinstance(done.args, list):
+        line = [str(word) for word in done.args]
+        line = line[len(COMMAND) :] if line[: len(COMMAND)] == COMMAND else line
+        assert not [fault for hint in list_hints(said) for fault in find_faults(line, hint)]
     return said
 
 

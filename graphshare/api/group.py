@@ -116,7 +116,9 @@ def find_count_faults(count: int, options: Mapping[str, Sequence[str]]) -> list[
     """Return faults in the number of graphs, and in that of options which have one value for each graph."""
     faults = []
     if count < 2:
-        faults.append(Fault("a group takes at least two graphs", hint="graphshare group trunk.json head.json --connect OUT=IN"))
+        faults.append(
+            Fault("a group takes at least two graphs", hint="as in `graphshare group trunk.json head.json --connect OUT=IN`")
+        )
     for option, values in options.items():
         if values and len(values) != count:
             hint = f"give {option} once for each graph, in their order; '' for none"

@@ -86,11 +86,17 @@ def read_config(path: str) -> CheckConfig:
     """
     table: Any = read_toml(_read_bytes(path), where=path)
     prefix = "$"
-    for key in ("tool", "graphshare", "check") if os.path.basename(path) == _SHARED_FILE else ("check",):
+    for key in ("tool", "graphshare") if os.path.basename(path) == _SHARED_FILE else ():
         table = table.get(key, {}) if isinstance(table, dict) else {}
         prefix += f".{key}"
+    others = [key for key in table if key != "check"] if isinstance(table, dict) else []
     faults = [
-        Fault(fault.message, where=path, path=fault.path.replace("$", prefix, 1), hint=fault.hint)
+        Fault("is a table that graphshare does not know", where=path, path=f"{prefix}.{key}", hint="its one table is check")
+        for key in others
+    ]
+    table = table.get("check", {}) if isinstance(table, dict) else table
+    faults += [
+        Fault(fault.message, where=path, path=fault.path.replace("$", f"{prefix}.check", 1), hint=fault.hint)
         for fault in explain(table, "check-config")
     ]
     if faults:

@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from graphshare.cli.console import choose_quiet
+from graphshare.cli.console import choose_color, choose_quiet
 from graphshare.errors import Fault, UsageError
 from graphshare.files.staged_file import overwriting
 from graphshare.text.markup import quote_shell
@@ -66,7 +66,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *("--as-input", "--as-parameter", "--strict", "--verify-bytes", "--upgrade", "--separator", "--reuse", "--force"),
             *("--batch-axis", "--expect", "--allow-unsupported", "--strict-engine"),
             *("--no-renames", "--ignore-names", "--git", "--isolated", "--jobs", "--densify", "--np-shape", "--keep-amp-cast"),
-            *("--max-memory", "--time-limit", "--direction", "--theme", "--keep", "--help-all", "--help"),
+            *("--max-memory", "--time-limit", "--direction", "--theme", "--keep", "--color", "--help-all", "--help"),
         ),
     }
 )
@@ -118,6 +118,10 @@ def _find_other_values(name: str, order: Sequence[click.Parameter], values: Sequ
         yield Fault(f"{flag} is given twice: as {value!r} and as {values[other]!r}", hint=f"give {flag} once")
 
 
+class AnswerFile(click.Option):
+    """An option that names the file of a command's answer, and not of what it made."""
+
+
 class Command(_OneValue):
     """A command with its options in sections."""
 
@@ -134,7 +138,7 @@ class Command(_OneValue):
             self.params.append(_make_help_all())
         if any(parameter.name in _OUTPUTS for parameter in self.params):
             self.params.append(_make_overwrite())
-        self.params.append(_make_quiet())
+        self.params += [_make_quiet(), make_color()]
         self._parser: Any = None
 
     def make_parser(self, ctx: click.Context) -> Any:
@@ -224,6 +228,17 @@ def _make_overwrite() -> click.Option:
         expose_value=False,
         callback=lambda ctx, option, value: ctx.with_resource(overwriting(value)),
         help="Replace existing objects at URLs. Local files are replaced anyway, all or none.",
+    )
+
+
+def make_color() -> click.Option:
+    """Return the option ``--color``, which stands before a command or after it."""
+    return click.Option(
+        ["--color", "when_to_color"],
+        type=click.Choice(["auto", "always", "never"]),
+        expose_value=False,
+        callback=lambda ctx, option, value: choose_color(value) if value else None,
+        help="When to colour [auto].",
     )
 
 

@@ -51,9 +51,37 @@ PAUSE = 0.1  # seconds between two drawings
 WIDTH = 24  # characters of the bar itself
 
 
+NAME = "graphshare"
+_program = NAME
+
+
+def choose_program(words: Sequence[str], arguments: Sequence[str]) -> None:
+    """Set how messages name the program, by the ``words`` of its process and the ``arguments`` among them.
+
+    ``python3 -m graphshare`` is named as it was called, because there may be no ``graphshare`` to call; a script by its name.
+    """
+    global _program
+    called = words[: len(words) - len(arguments)]
+    _program = quote_shell(*called) if called[-2:] == ["-m", NAME] else NAME
+
+
+def name_program() -> str:
+    """Return the words that call the program, as a shell takes them."""
+    return _program
+
+
 def name_options(text: str) -> str:
-    """Return a message of the library in words of the command line: for ```mode='tie'``` it has ``--mode tie``."""
-    return re.sub("`([^`]+)`", lambda match: _name_option(match[1]) or match[0], text) if "`" in text else text
+    """Return a message of the library in words of the command line: for ```mode='tie'``` it has ``--mode tie``.
+
+    The program has the name by which it was called.
+    """
+    return re.sub("`([^`]+)`", lambda match: _name_phrase(match[1]) or match[0], text) if "`" in text else text
+
+
+def _name_phrase(phrase: str) -> str:
+    if phrase.startswith(f"{NAME} "):
+        return f"`{_program}{phrase.removeprefix(NAME)}`"
+    return _name_option(phrase)
 
 
 def _name_option(phrase: str) -> str:
@@ -95,7 +123,7 @@ def put(lines: Iterable[str], *, keep: str = "") -> None:
     """Print lines on stdout, with control characters other than ``keep`` escaped: a name may hold a line break."""
     # Encoded here, because a locale that lacks a character of a name would end the command with an error.
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    _put_bytes("".join(f"{escape_control(line, keep=keep)}\n" for line in lines).encode(encoding, "backslashreplace"))
+    put_bytes("".join(f"{escape_control(line, keep=keep)}\n" for line in lines).encode(encoding, "backslashreplace"))
 
 
 def put_text(text: str) -> None:
@@ -103,11 +131,11 @@ def put_text(text: str) -> None:
     if is_terminal():
         text = escape_control(text, keep="\n")
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    _put_bytes(text.encode(encoding, "backslashreplace"))
+    put_bytes(text.encode(encoding, "backslashreplace"))
 
 
 Line = tuple[str, str]
-"""A style (``added``, ``removed``, ``changed``, ``title`` or empty) and a text."""
+"""A style (``added``, ``removed``, ``changed``, ``title`` or empty) and a text; a line may consist of several."""
 _STYLES: dict[str, dict[str, Any]] = {
     "added": {"fg": "green"},
     "removed": {"fg": "red"},
@@ -118,12 +146,21 @@ _STYLES: dict[str, dict[str, Any]] = {
 
 def put_colored(lines: Iterable[Line]) -> None:
     """Print lines as :func:`put` does; on a terminal in colour."""
+    put_parts([line] for line in lines)
+
+
+def put_parts(lines: Iterable[Sequence[Line]]) -> None:
+    """Print lines of several parts, each in its colour, as :func:`put_colored` does."""
     if sys.stdout is None or not is_colored(sys.stdout):
-        put(text for _, text in lines)
+        put("".join(text for _, text in line) for line in lines)
         return
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    styled = (click.style(escape_control(text), **_STYLES[style]) if style else escape_control(text) for style, text in lines)
-    _put_bytes("".join(f"{line}\n" for line in styled).encode(encoding, "backslashreplace"))
+    styled = ("".join(_style(*part) for part in line) for line in lines)
+    put_bytes("".join(f"{line}\n" for line in styled).encode(encoding, "backslashreplace"))
+
+
+def _style(style: str, text: str) -> str:
+    return click.style(escape_control(text), **_STYLES[style]) if style else escape_control(text)
 
 
 def put_json(value: object, *, lines: bool = False) -> None:
@@ -134,13 +171,32 @@ def put_json(value: object, *, lines: bool = False) -> None:
 
 def put_json_text(text: str) -> None:
     """Print JSON on stdout in UTF-8; on a terminal with escapes for what is not printable."""
-    _put_bytes((escape_json(text) if is_terminal() else text).encode("utf-8", "backslashreplace"))
+    put_bytes((escape_json(text) if is_terminal() else text).encode("utf-8", "backslashreplace"))
 
 
-def _put_bytes(data: bytes) -> None:
+def put_bytes(data: bytes) -> None:
+    """Print bytes on stdout, such as a page."""
+    if _answer is not None:
+        _answer.append(data)
+        return
     from graphshare.checkpoint.save import write_stdout  # not needed for --help
 
     write_stdout([data])
+
+
+_answer: list[bytes] | None = None
+
+
+@contextlib.contextmanager
+def collect_answer() -> Iterator[list[bytes]]:
+    """Collect what is printed on stdout inside the block, without colours, for a file."""
+    global _answer
+    answer: list[bytes] = []
+    _answer = answer
+    try:
+        yield answer
+    finally:
+        _answer = None
 
 
 _quiet = False
@@ -168,6 +224,8 @@ def choose_color(choice: str) -> None:
 
 def is_colored(stream: object) -> bool:
     """Return whether to colour: as ``--color`` says, else on a terminal unless NO_COLOR is set (https://no-color.org)."""
+    if _answer is not None and stream is sys.stdout:
+        return False
     if _choice != "auto":
         return _choice == "always"
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and bool(getattr(stream, "isatty", bool)())
@@ -175,7 +233,7 @@ def is_colored(stream: object) -> bool:
 
 def is_terminal() -> bool:
     """Return whether stdout is a terminal, where people read it."""
-    return sys.stdout is not None and sys.stdout.isatty()
+    return _answer is None and sys.stdout is not None and sys.stdout.isatty()
 
 
 def escape_message(text: str) -> str:

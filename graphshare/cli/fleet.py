@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import click
 
+from graphshare.cli.command import AnswerFile
 from graphshare.cli.console import choose_color, choose_quiet
 from graphshare.cli.main import CONTEXT, Terminated, cli, run
 from graphshare.errors import Fault, UsageError
@@ -57,8 +58,7 @@ def make_template(words: Sequence[str]) -> Template:
     }
     is_aggregated = name in _AGGREGATED
     # With these options a command prints and writes nothing; check writes only what --fix changes, which is refused.
-    # The one output of compare is its report.
-    writes = name not in ("check", "compare") and not used & {"--dry-run", "--check", "--detect"}
+    writes = not isinstance(options.get("--out"), AnswerFile) and not used & {"--dry-run", "--check", "--detect"}
     outputs = [flag for flag in _OUTPUTS if flag in options] if writes else []
     if name == "run" and "--sgd-steps" not in used:
         outputs.remove("--params-out")  # only training has parameters to write
@@ -124,7 +124,7 @@ def _correct(words: Sequence[str]) -> list[str]:
 def _find_command(words: Sequence[str]) -> tuple[click.Command, str, list[str]]:
     """Return a command, its name and the words after that. Raises UsageError."""
     if not words:
-        hint = "write it after --, as in: graphshare foreach 'models/*' -o out -- duplicate {} --prefix sha-"
+        hint = "write it after --, as in `graphshare foreach 'models/*' -o out -- duplicate {} --prefix sha-`"
         raise UsageError(Fault("no command is given", hint=hint))
     command: click.Command = cli
     name, rest = "", list(words)

@@ -23,8 +23,8 @@ from typing import Any, NoReturn
 import click
 
 import graphshare
-from graphshare.cli.command import SuggestingGroup, add_examples, list_command_examples
-from graphshare.cli.console import Bar, choose_color, is_shown, say
+from graphshare.cli.command import SuggestingGroup, add_examples, list_command_examples, make_color
+from graphshare.cli.console import NAME, Bar, choose_program, is_shown, say
 from graphshare.errors import DisprovedError, Fault, GraphshareError, OutputError, UsageError
 from graphshare.files.staged_file import note_inherited_descriptors, output_listener
 from graphshare.progress import progress_listener
@@ -33,8 +33,8 @@ from graphshare.text.format import format_names
 # Each command is the module of its name in graphshare.cli.commands. The text is the first line of its help, as a test checks;
 # ``--help`` must not import the modules.
 COMMANDS = {
-    "duplicate": "Add branches with copied or tied parameters.",
-    "share": "Tie parameters inside one graph.",
+    "duplicate": "Add branches with copied or tied parameters (share ties those inside one graph).",
+    "share": "Tie parameters inside one graph (duplicate adds branches that share them).",
     "extract": "Cut out the minimal subgraph for some outputs.",
     "split": "Divide a model into parts that compute it one after the other.",
     "rename": "Rename nodes and their parameters.",
@@ -72,9 +72,8 @@ GROUPS = {
         "export",
         "upgrade",
         "downgrade",
-        "format",
     ),
-    "Prove": ("verify", "compare", "check", "diff", "rules"),
+    "Prove": ("verify", "compare", "check", "diff"),
     "Look": ("inspect", "run", "draw", "params"),
     "Many models": ("pool", "foreach"),
 }
@@ -84,7 +83,7 @@ def group_commands() -> dict[str, dict[str, str]]:
     """Return the commands of each group with their texts."""
     grouped = {name for names in GROUPS.values() for name in names}
     groups = {title: {name: COMMANDS[name] for name in names} for title, names in GROUPS.items()}
-    return {**groups, "Other": {name: text for name, text in COMMANDS.items() if name not in grouped}}
+    return {**groups, "Rarely needed": {name: text for name, text in COMMANDS.items() if name not in grouped}}
 
 
 _COMPUTING = ("run", "verify", "compare")
@@ -149,9 +148,8 @@ CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_w
 
 @click.group(cls=LazyGroup, context_settings=CONTEXT)
 @click.version_option(graphshare.__version__, "-V", "--version", message="graphshare %(version)s")
-@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="When to colour [auto].")
 @click.option("--debug", is_flag=True, help="Show the traceback of a bug.")
-def cli(color: str, debug: bool) -> None:
+def cli(debug: bool) -> None:
     """Rewrite trained MXNet, ONNX and Paddle models, and prove that the results compute the same.
 
     GRAPH is a symbol file of MXNet, an ONNX model, a program of Paddle 3, - for stdin, or the stem of a checkpoint (nin for
@@ -160,8 +158,9 @@ def cli(color: str, debug: bool) -> None:
 
     Exit codes: 0 if it is done or holds, 1 if the answer is no, 2 if there is no answer.
     """
-    choose_color(color)
 
+
+cli.params.insert(1, make_color())
 
 DISPROVED = 1
 FAILED = 2
@@ -220,6 +219,7 @@ def main() -> NoReturn:
     """Run the ``graphshare`` command and end the process."""
     # Before any file is opened: only descriptors of the caller are meant by /dev/fd/N.
     note_inherited_descriptors()
+    choose_program(sys.orig_argv, sys.argv[1:])
     interrupts = _Interrupts()
     kept: list[object] = []
     try:
@@ -325,11 +325,11 @@ def _main(arguments: list[str], kept: list[object] | None) -> object:
     """Run the command, on a terminal with a progress bar, which is cleared before anything else is printed."""
     if not is_shown():
         # With standalone_mode click would print errors itself and exit with codes of its own.
-        return cli.main(arguments, prog_name="graphshare", standalone_mode=False, obj=kept)
+        return cli.main(arguments, prog_name=NAME, standalone_mode=False, obj=kept)
     bar = Bar()
     try:
         with progress_listener(bar):
-            return cli.main(arguments, prog_name="graphshare", standalone_mode=False, obj=kept)
+            return cli.main(arguments, prog_name=NAME, standalone_mode=False, obj=kept)
     finally:
         bar.end()
 

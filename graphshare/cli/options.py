@@ -10,13 +10,16 @@ from functools import wraps
 from typing import Any, TypeVar, get_args
 
 import click
+from click.core import ParameterSource
 
 from graphshare.analysis.free_sizes import is_size_name
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.cli.command import LIMITS
-from graphshare.cli.console import say
+from graphshare.checkpoint.save import write_text
+from graphshare.cli.command import LIMITS, AnswerFile
+from graphshare.cli.console import collect_answer, say
 from graphshare.errors import Fault, UsageError
+from graphshare.files.paths import UsedFile, collect_read_files
 from graphshare.formats.model_format import CopiedWeights
 from graphshare.resources import memory_limit, parse_size, time_error
 from graphshare.resources import time_limit as end_after
@@ -158,6 +161,36 @@ branch_prefixes = _option(
     multiple=True,
     help="Prefix of a branch, or another part of its names [detected if possible].",
 )
+
+
+def answer_file(command: F) -> F:
+    """Add the option ``-o``: the answer goes to a file, in the format of its suffix unless ``--format`` says another.
+
+    It may be none of the files that the command reads, and is written when the command is done.
+    """
+
+    @wraps(command)
+    def run(*words: Any, out: str | None, **settings: Any) -> Any:
+        if out in (None, "-"):
+            return command(*words, **settings)
+        _choose_format(out, settings)
+        with collect_read_files() as paths, collect_answer() as answer:
+            code = command(*words, **settings)
+        write_text(out, b"".join(answer), inputs=[UsedFile(path, "file") for path in paths])
+        say(f"wrote {out}")
+        return code
+
+    return _option("-o", "--out", cls=AnswerFile, metavar="FILE", help="Write the answer to this file.")(run)  # type: ignore[return-value]
+
+
+def _choose_format(out: str, settings: dict[str, Any]) -> None:
+    """Set ``format_`` to the format that the suffix of ``out`` names, if the command has it and no option chose one."""
+    context = click.get_current_context()
+    suffix = os.path.splitext(out)[1].removeprefix(".").lower()
+    formats = [option.type for option in context.command.params if option.name == "format_"]
+    is_chosen = context.get_parameter_source("format_") is not ParameterSource.DEFAULT
+    if not is_chosen and any(isinstance(each, click.Choice) and suffix in each.choices for each in formats):
+        settings["format_"] = suffix
 
 
 def types(what: str) -> Callable[[F], F]:

@@ -12,7 +12,7 @@ import click
 from graphshare.analysis.roles import AS_INPUT, Kind
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.save import Outputs, choose_options, find_stale, resolve_outputs, write_outputs
-from graphshare.cli.console import is_terminal, put, put_json, say
+from graphshare.cli.console import is_terminal, name_program, put, put_json, say
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.files.paths import STDIN, Content, UsedFile, exists, join, real_path, split
 from graphshare.formats.model_format import Operation, find_format
@@ -178,11 +178,11 @@ def say_branches(model: Checkpoint, outputs: Outputs) -> None:
         params = outputs.params or (file.path if file is not None else "")
         takes_params = find_format(model.graph).supports(Operation.PARAMETER_FILE)
         values = [] if not takes_params else ["--params", params] if params else ["--random-params", "0"]
-        words = ["graphshare", "verify", outputs.graph, *values]
+        words = ["verify", outputs.graph, *values]
         # With a = the prefix may begin with a dash.
         words += [f"--prefix={branch.label}" for branch in report.branches if branch.label]
         words += [f"--as-input={node.name}" for node, role in report.roles.items() if role.why == AS_INPUT]
-        say(f"prove it: {quote_shell(*words)}")
+        say(f"prove it: {name_program()} {quote_shell(*words)}")
 
 
 def format_name_list(names: list[str]) -> str:

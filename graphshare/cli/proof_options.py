@@ -8,16 +8,14 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from graphshare.checkpoint.save import write_text
 from graphshare.cli import options
-from graphshare.cli.console import name_options, put, put_json, say
+from graphshare.cli.console import Line, name_options, put_json, put_parts, say
 from graphshare.cli.report import put_report
 from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
-from graphshare.files.paths import UsedFile
 from graphshare.formats.images.images import describe_images
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.reports.formats import default_format
-from graphshare.text.format import encode_json, escape_control, format_count
+from graphshare.text.format import escape_control, format_count
 from graphshare.verification.comparison import BY_ELEMENT, Tolerance
 from graphshare.verification.findings import make_report
 from graphshare.verification.inputs import Inputs
@@ -25,7 +23,8 @@ from graphshare.verification.report import OTHER_MODEL, Report
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_MARKS = {"holds": "ok", "fails": "FAIL", "unknown": "?", "skipped": "skip"}
+_MARKS = {"holds": ("ok", "added"), "fails": ("FAIL", "removed"), "unknown": ("?", "changed"), "skipped": ("skip", "")}
+_STYLES = {"equal": "added", "not equal": "removed", "not proved": "changed", "not judged": "changed"}
 _VERSION = 2
 _EXIT_CODES = {"equal": 0, "not equal": 1, "not proved": 1, "not judged": 2}
 
@@ -88,25 +87,18 @@ def finish(
     format_: str | None,
     where: str,
     command: str,
-    out: str | None = None,
-    sources: Sequence[UsedFile] = (),
 ) -> int:
-    """Print a report, or write it to the file ``out``, other than those of ``sources``; return the exit code."""
+    """Print a report; return the exit code."""
     for note in describe_images(values):
         say(note)
     format_ = format_ or default_format()
     if format_ not in ("json", "text"):
-        put_report(make_report(report, where, command), format_, out=out, inputs=sources)
+        put_report(make_report(report, where, command), format_)
         return find_exit_code(report)
     if format_ == "text":
         for note in report.notes:
             say(note)
-    if out is None or out == "-":
-        put(_lines(report)) if format_ == "text" else put_json(_describe(report))
-    else:
-        text = "\n".join(_lines(report)) if format_ == "text" else encode_json(_describe(report)).decode()
-        write_text(out, f"{text}\n".encode("utf-8", "backslashreplace"), inputs=sources)
-        say(f"wrote {out}")
+    put_parts(_lines(report)) if format_ == "text" else put_json(_describe(report))
     return find_exit_code(report)
 
 
@@ -122,13 +114,16 @@ def _describe(report: Report) -> dict[str, Any]:
     return {"version": _VERSION, **answer, **msgspec.to_builtins(report), "notes": notes}
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: Report) -> Iterator[list[Line]]:
     for branch in report.branches:
-        yield f"{branch.reference or '(original)'} and {branch.branch}" if branch.branch != OTHER_MODEL else "both models"
+        names = f"{branch.reference or '(original)'} and {branch.branch}" if branch.branch != OTHER_MODEL else "both models"
+        yield [("", names)]
         for stage in branch.stages:
-            yield f"  {_MARKS[stage.verdict]:4} {stage.name:11} {name_options(stage.summary)}"
-            yield from (f"       {escape_control(name_options(detail))}" for detail in stage.details)
+            mark, style = _MARKS[stage.verdict]
+            yield [("", "  "), (style, mark), ("", f"{'':{5 - len(mark)}}{stage.name:11} {name_options(stage.summary)}")]
+            yield from ([("", f"       {escape_control(name_options(detail))}")] for detail in stage.details)
     if (reduced := report.reduced) is not None:
         counts = (format_count(len(reduced.operators), "operator"), str(len(reduced.other_operators)))
-        yield f"reduced to {' and '.join(counts)}: {escape_control(reduced.command)}"
-    yield name_options(report.verdict)
+        yield [("", f"reduced to {' and '.join(counts)}: {escape_control(reduced.command)}")]
+    word, colon, reason = name_options(report.verdict).partition(":")
+    yield [(_STYLES[report.outcome], word), ("", colon + reason)]

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from graphshare.errors import Fault, InputError, UsageError
 from graphshare.files.byte_source import BUSY, ByteSource, HeldBytes, Identity, ListedFile, raise_shrunk
-from graphshare.files.paths import STDIN, refuse_missing, suggest_files
+from graphshare.files.paths import STDIN, note_read, refuse_missing, suggest_files
 from graphshare.text.urls import is_url, local_path
 
 _MAX_COPY = 16 << 30
@@ -31,6 +31,7 @@ class LocalFile(ByteSource):
 
     def __init__(self, path: str, *, endings: tuple[str, ...] = (), descriptor: int | None = None) -> None:
         self.name = path
+        note_read(path)
         try:
             self._file = io.FileIO(path, opener=_open_without_waiting) if descriptor is None else io.FileIO(descriptor)
         except FileNotFoundError as error:
@@ -132,6 +133,7 @@ def read_file(path: str, *, most: int = 1 << 30) -> bytes:
         InputError: a file at a URL cannot be read.
     """
     if not is_url(path):
+        note_read(local_path(path))
         with open(local_path(path), "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size:  # a read sets aside as many bytes as it may return

@@ -12,7 +12,9 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Literal
 
 import msgspec
@@ -191,7 +193,27 @@ STDIN = "<stdin>"
 STDOUT = "<stdout>"
 _SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
 
-Content = Literal["graph", "parameters", "map", "arrays", "feed", "rules", "baseline", "report", "picture"]
+Content = Literal["graph", "parameters", "map", "arrays", "feed", "rules", "baseline", "report", "picture", "file"]
+
+
+_READ: ContextVar[dict[str, None] | None] = ContextVar("read", default=None)
+
+
+@contextmanager
+def collect_read_files() -> Iterator[dict[str, None]]:
+    """Collect the paths that are opened for reading inside the block, in their order."""
+    paths: dict[str, None] = {}
+    token = _READ.set(paths)
+    try:
+        yield paths
+    finally:
+        _READ.reset(token)
+
+
+def note_read(path: str) -> None:
+    """Note a file that is opened for reading."""
+    if (paths := _READ.get()) is not None:
+        paths[path] = None
 
 
 class UsedFile(msgspec.Struct, frozen=True):

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from graphshare.errors import Fault
-from graphshare.text.format import format_count, shorten
+from graphshare.text.format import format_count, format_names, shorten
+from graphshare.text.names import did_you_mean
 
 MAX_FAULTS = 100
 _PLACES = (Path(__file__).parents[1] / "schemas", Path(__file__).parents[2] / "schemas")
@@ -53,6 +54,8 @@ def _message(error: Any) -> str:
         return "has " + " and ".join(f"no {key!r}" for key in missing)
     if error.validator == "type":
         return f"is {_kind(error.instance)} ({text}), not {_article(error.validator_value)}"
+    if error.validator == "additionalProperties":
+        return f"has {' and '.join(map(repr, _list_unknown(error)))}, which is not known"
     if error.validator == "minLength":
         return "is empty"
     if error.validator in ("minItems", "maxItems"):
@@ -75,8 +78,17 @@ def _article(kind: str | list[str]) -> str:
     return " or ".join(("an " if k[0] in "aeiou" else "a ") + k for k in kinds)
 
 
+def _list_unknown(error: Any) -> list[str]:
+    """Return the keys of an object that its schema does not have."""
+    return [key for key in error.instance if key not in error.schema.get("properties", {})]
+
+
 def _hint(error: Any) -> str:
     schema = error.schema if isinstance(error.schema, dict) else {}
+    if error.validator == "additionalProperties":
+        known = list(schema.get("properties", {}))
+        near = (did_you_mean(key, known) for key in _list_unknown(error))
+        return next(filter(None, near), f"known: {format_names(known, len(known))}")
     return str(schema.get("description", "")) if error.validator in ("type", "minItems", "maxItems", "required") else ""
 
 

@@ -13,7 +13,7 @@ from typing import BinaryIO
 from graphshare.errors import Fault, InputError, UsageError
 from graphshare.files.byte_source import SAMPLE, ByteSource, HeldBytes, read_whole
 from graphshare.files.open_source import GZIP, MAX_UNPACKED, open_source, unpack_gzip, unpack_gzip_start
-from graphshare.files.paths import STDIN
+from graphshare.files.paths import STDIN, note_read
 from graphshare.formats.model_names import list_file_endings
 from graphshare.text.format import format_bytes
 from graphshare.text.urls import is_url
@@ -146,6 +146,7 @@ def open_model_file(path: str) -> Iterator[ModelFile]:
     if path == STDIN:
         yield _open_stdin()
         return
+    note_read(path)
     with _locate_errors(path):
         file = open(path, "rb")  # noqa: SIM115 (closed below; errors of the caller's block must not be located here)
     with file:

@@ -346,7 +346,7 @@ def _check_mode(
     elif choices:
         faults.append(Fault("`choices` choose between modes; a batch has one run and one set of parameters"))
     if mode == "batch" and upto:
-        hint = "cut it out first: graphshare extract GRAPH --target NAME"
+        hint = "cut it out first: `graphshare extract GRAPH --target NAME`"
         faults.append(Fault("`upto` leaves the original as it is; a batch is one run of the whole graph", hint=hint))
     if faults:
         raise UsageError(faults)

@@ -171,7 +171,7 @@ def test_an_unknown_option_is_refused_once(models: Path, tmp_path: Path) -> None
     assert text.count("--selekt") == 1
     refused(graphshare("foreach", "models/*", "--", "chekc", "{}", cwd=tmp_path), "chekc", "check")
     refused(
-        graphshare("foreach", "models/*", cwd=tmp_path), "no command is given", "write it after --, as in: graphshare foreach "
+        graphshare("foreach", "models/*", cwd=tmp_path), "no command is given", "write it after --, as in `graphshare foreach "
     )
 
 

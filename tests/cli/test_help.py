@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +14,7 @@ import pytest
 
 from graphshare.cli.command import DOES, IMAGES, RARE, READS, SECTIONS, TRAINING, WRITES, Command, list_sections
 from graphshare.cli.main import COMMANDS, CONTEXT, cli
-from tests.processes import ROOT, done, graphshare
+from tests.processes import ROOT, done, environment, graphshare, refused
 
 LENET = ROOT / "fixtures" / "lenet"
 PREFIXED = ["duplicate", "rename", "params rename", "group", "verify", "diff", "draw"]
@@ -79,3 +82,16 @@ def test_quiet_leaves_warnings_errors_and_results(tmp_path: Path) -> None:
     warned = graphshare(*line, "-o", "x", "-q", cwd=tmp_path)
     assert b"warning: " in warned.stderr or b"error: " in warned.stderr
     assert b"error: " in graphshare("inspect", "none.json", "-q", cwd=tmp_path).stderr
+
+
+def test_messages_name_the_program_as_it_was_called() -> None:
+    called = [sys.executable, "-m", "graphshare"]
+    said = {
+        words[-1]: subprocess.run([*called, *words], capture_output=True, text=True, check=False, env=environment()).stderr
+        for words in (["duplicat", "lenet"], ["diff", "one"], ["inspect", "lenet", "--shap"])
+    }
+    name = shlex.join(called)
+    assert f"write `{name} duplicate lenet`" in said["lenet"]
+    assert f"write `{name} diff A B`" in said["one"]
+    assert f"see `{name} inspect --help`" in said["--shap"]
+    assert "`graphshare inspect --help`" in refused(graphshare("inspect", "lenet", "--shap"))

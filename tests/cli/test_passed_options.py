@@ -12,6 +12,7 @@ import pytest
 
 import graphshare
 from graphshare.cli import image_options, options
+from graphshare.cli.command import AnswerFile
 from graphshare.cli.commands import run
 from graphshare.cli.main import cli
 from graphshare.errors import UsageError
@@ -55,7 +56,11 @@ def list_passed(command: click.Command) -> list[str]:
     if not any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values()):
         return []
     taken = {*parameters, *(name for key in parameters for name in _GATHERED.get(key, ()))}
-    passed = [option.name or "" for option in command.params if option.expose_value and option.name not in taken]
+    passed = [
+        option.name or ""
+        for option in command.params
+        if option.expose_value and option.name not in taken and not isinstance(option, AnswerFile)
+    ]
     # Options of proofs are gathered in an object, which is passed on as a whole.
     kept = _PASSED if command.name in ("verify", "compare") else ()
     objects = {name: key for key in kept for name in _GATHERED[key]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pty
 import re
@@ -16,11 +17,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import graphshare as gs
 from benchmarks.sources import chain
 from graphshare.cli.command import list_command_examples
 from graphshare.cli.console import Bar, _clock, align
 from graphshare.cli.main import COMMANDS, cli
-from tests.processes import COMMAND, ROOT, done, environment, graphshare, refused
+from tests.processes import COMMAND, ROOT, done, environment, files_in, graphshare, refused
 from tests.shard_folders import make_values, write_shards
 from tests.surroundings import mark_everyday
 
@@ -336,3 +338,86 @@ def test_examples_run(path: str, folder: Path) -> None:
         assert words[0] == "graphshare"
         run = graphshare(*words[1:], cwd=folder)
         assert run.returncode == 0, (line, run.stderr)
+
+
+def test_verdicts_have_colours(folder: Path) -> None:
+    """``ok`` and EQUAL are green, FAIL and NOT EQUAL red, wherever ``--color`` stands."""
+    done(graphshare("duplicate", "lenet", "--prefix", "b-", "-o", "two", cwd=folder))
+    done(graphshare("rename", "lenet", "--prefix", "b-", "-o", "b", cwd=folder))
+    line = ["verify", "two", "--prefix", "b-", "--shape", "data=1,1,28,28"]
+    for words in (["--color", "always", *line], [*line, "--color", "always"]):
+        said = done(graphshare(*words, cwd=folder)).stdout.decode()
+        assert "  \x1b[32mok\x1b[0m   values" in said
+        assert "\x1b[32mEQUAL\x1b[0m: b- and the original, bit for bit" in said
+    plain = done(graphshare(*line, cwd=folder)).stdout.decode()
+    assert re.sub("\x1b\\[\\d+m", "", said) == plain
+    values = gs.load(folder / "lenet").params
+    changed = {f"{'aux' if 'moving' in name else 'arg'}:{name}": value for name, value in values.items()}
+    changed["arg:fc2_bias"] = changed["arg:fc2_bias"] + np.arange(10, dtype="float32")
+    np.savez(folder / "changed.npz", **changed)
+    compare = ["compare", "lenet", "lenet-symbol.json", "--against-params", "changed.npz", "--shape", "data=1,1,28,28"]
+    answer = graphshare(*compare, "--color", "always", cwd=folder)
+    assert answer.returncode == 1
+    assert b"\x1b[31mFAIL\x1b[0m" in answer.stdout
+    assert b"\x1b[31mNOT EQUAL\x1b[0m" in answer.stdout
+    shown, code = at_terminal(*line, cwd=folder, NO_COLOR="1")
+    assert code == 0
+    assert "\x1b[32m" not in shown
+
+
+def test_a_terminal_gets_no_dot(folder: Path) -> None:
+    shown, code = at_terminal("draw", "lenet", cwd=folder)
+    assert code == 2
+    assert "digraph" not in shown
+    assert "`graphshare draw lenet -o lenet.html`" in shown
+    shown, code = at_terminal("draw", "lenet", "--to", "dot", cwd=folder)
+    assert code == 0
+    assert "digraph" in shown
+    assert b"digraph" in done(graphshare("draw", "lenet", cwd=folder)).stdout
+
+
+ANSWERS = [
+    "inspect lenet",
+    "inspect lenet --format json",
+    "inspect . --format jsonl",
+    "diff lenet two --format json",
+    "diff lenet two --format html",
+    "params list lenet",
+    "params show lenet --format json",
+    "params stats lenet",
+    "params diff lenet two --format json",
+    "rules explain conv1_weight --override a=b",
+    "verify two --prefix b- --shape data=1,1,28,28",
+    "compare lenet two --shape data=1,1,28,28 --target softmax_output --format json",
+]
+
+
+@pytest.mark.parametrize("line", ANSWERS)
+def test_an_answer_goes_to_a_file(line: str, folder: Path) -> None:
+    done(graphshare("duplicate", "lenet", "--prefix", "b-", "-o", "two", cwd=folder))
+    printed = graphshare(*line.split(), cwd=folder)
+    written = graphshare(*line.split(), "-o", "answer", "--color", "always", cwd=folder)
+    assert written.returncode == printed.returncode < 2
+    assert written.stdout == b""
+    assert b"wrote answer" in written.stderr
+    assert (folder / "answer").read_bytes() == printed.stdout
+
+
+def test_the_suffix_of_an_answer_is_its_format(folder: Path) -> None:
+    assert graphshare("diff", "lenet", "lenet", "-o", "d.html", cwd=folder).returncode == 0
+    assert (folder / "d.html").read_bytes().startswith(b"<!doctype html>")
+    done(graphshare("inspect", "lenet", "-o", "i.json", cwd=folder))
+    assert json.loads((folder / "i.json").read_bytes())["outputs"]
+    done(graphshare("inspect", "lenet", "-o", "text.json", "--format", "text", cwd=folder))
+    assert (folder / "text.json").read_bytes().startswith(b"model ")
+
+
+@pytest.mark.parametrize("line", ["inspect lenet", "params stats lenet", "diff lenet lenet-symbol.json", "params list lenet"])
+def test_an_answer_replaces_nothing_that_was_read(line: str, folder: Path) -> None:
+    before = files_in(folder)
+    for name in ("lenet-symbol.json", "lenet-0000.params"):
+        if name.endswith("params") or not line.startswith("params"):
+            answer = graphshare(*line.split(), "-o", name, cwd=folder)
+            assert answer.returncode == 2
+            assert f"error: {name}: is also an input: the report would replace the file".encode() in answer.stderr
+    assert files_in(folder) == before

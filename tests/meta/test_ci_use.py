@@ -134,7 +134,8 @@ def test_options_of_the_hook_come_from_the_configuration(project: Path) -> None:
 
 def test_all_that_the_action_installs_is_pinned() -> None:
     pinned = {re.split(r"==", line)[0].lower().replace("_", "-") for line in PINS if not line.startswith("#")}
-    needed, waiting = set(), [re.split(r"[<>=;~ \[]", name)[0] for name in PROJECT["dependencies"]]
+    wanted = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["onnx"]]
+    needed, waiting = set(), [re.split(r"[<>=;~ \[]", name)[0] for name in wanted]
     while waiting:
         name = waiting.pop().lower().replace("_", "-")
         if name in needed:
@@ -161,7 +162,7 @@ def steps() -> list[tuple[dict[str, str], str]]:
 
 def use_action(package: Path, project: Path, temporary: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
     """The steps as the runner executes them: bash -e with pipefail, one after the other; what is installed stays so."""
-    given = {"inputs.paths": ".", "inputs.args": "", "inputs.sarif": "", "inputs.python": sys.executable,
+    given = {"inputs.paths": ".", "inputs.args": "", "inputs.sarif": "", "inputs.python": sys.executable, "inputs.extras": "",
              "github.action_path": str(package), **{f"inputs.{key}": value for key, value in inputs.items()}}  # fmt: skip
     done = subprocess.CompletedProcess[str]([], 0, "", "")
     for names, script in steps()[(temporary / "graphshare").exists() :]:

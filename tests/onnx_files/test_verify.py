@@ -249,7 +249,7 @@ def test_branches_of_an_exported_model_have_one_shape(tmp_path: Path) -> None:
 def test_a_report_of_two_models_is_written_to_a_file(format_: str, start: str, tmp_path: Path) -> None:
     path = write(tmp_path, "dense")
     gs.save(gs.rename(gs.load(path), prefix="q_"), tmp_path / "renamed.onnx")
-    command = ("compare", path, tmp_path / "renamed.onnx", "--format", format_, "--report")
+    command = ("compare", path, tmp_path / "renamed.onnx", "--format", format_, "-o")
     run = done(in_process(*command, tmp_path / "report"))
     assert run.stdout == b""
     assert (tmp_path / "report").read_text(encoding="utf-8").startswith(start)

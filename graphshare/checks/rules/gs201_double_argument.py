@@ -17,5 +17,5 @@ def find(context: CheckContext) -> Violations:
     arguments = [(v.name, owner) for v, owner in context.variables if not v.auxiliary]
     for name, first, later in find_repeats(arguments):
         message = f"the argument {name!r} has the name of an earlier one (node {context.ids[first]})"
-        hint = "graphshare share --doctor tie merges variables of one name into one node, --doctor separate renames them"
+        hint = "`graphshare share --doctor tie` merges variables of one name into one node, --doctor separate renames them"
         yield Violation(message, node=later, hint=hint)

@@ -34,5 +34,5 @@ def find(context: CheckContext) -> Violations:
         original = first.setdefault((node.name, role.why + role.user.op), node)
         if original is not node:
             message = f"{node.name!r} and node {context.ids[original]} are two parameters with the same name and use"
-            hint = "graphshare share GRAPH --doctor tie merges them into one node, --doctor separate renames them"
+            hint = "`graphshare share GRAPH --doctor tie` merges them into one node, --doctor separate renames them"
             yield Violation(message, node=node, hint=hint)

@@ -20,7 +20,7 @@ def find(context: CheckContext) -> Violations:
         yield Violation(
             f"has {format_count(file.trailing, 'byte')} after the last name",
             record="",
-            hint="graphshare params convert drops them",
+            hint="`graphshare params convert` drops them",
         )
     if file.reserved:
         yield Violation(f"has {file.reserved:#x} in the reserved word of its header, where MXNet writes 0", record="")

@@ -25,5 +25,5 @@ def find(context: CheckContext) -> Violations:
             else f"a {wrong[0].record.layout} record, not V3"
         )
         count = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        hint = "graphshare params convert, with or without --np-shape"
+        hint = "`graphshare params convert`, with or without --np-shape"
         yield Violation(f"is {layout}, and the graph {setting}{count}", record=wrong[0].place, hint=hint)

@@ -18,4 +18,4 @@ def find(context: CheckContext) -> Violations:
     for tie in list_ties(context, True, "equal"):
         size = format_bytes(tie.pair.first[1].size if tie.pair.first else 0)
         message = f"is a second copy of {tie.pair.kept}, to which {tie.statement} ties it: {size} too many"
-        yield report_tie(context, tie, message, hint="graphshare params tie writes the folder with one copy")
+        yield report_tie(context, tie, message, hint="`graphshare params tie` writes the folder with one copy")

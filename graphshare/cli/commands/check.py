@@ -18,7 +18,7 @@ from graphshare.checks.fix import format_fix, plan_fixes
 from graphshare.checks.rule import CheckRule, Example, ExampleRecord
 from graphshare.checks.targets import Target, find_targets
 from graphshare.cli import options
-from graphshare.cli.command import Command
+from graphshare.cli.command import AnswerFile, Command
 from graphshare.cli.console import put, put_json, say
 from graphshare.cli.output import list_inputs
 from graphshare.cli.report import put_report, report_format
@@ -56,7 +56,7 @@ EXAMPLES = {
 @click.option("--write-baseline", metavar="FILE", help="Write all findings to a baseline file.")
 @click.option("--jobs", type=click.IntRange(min=1, max=256), default=1, metavar="N", help="Check N files at a time [1].")
 @report_format()
-@click.option("-o", "--out", metavar="FILE", help="Write the report to a file.")
+@click.option("-o", "--out", cls=AnswerFile, metavar="FILE", help="Write the report to a file.")
 @click.option("--list", "list_", is_flag=True, help="List all rules.")
 @click.option("--explain", metavar="CODE", help="Explain one rule, with examples.")
 @options.max_memory

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from graphshare.checkpoint.load import load
-from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.save import input_files, write_stdout, write_text
 from graphshare.cli import image_options, options, proof_options
 from graphshare.cli.command import Command
-from graphshare.cli.console import say
-from graphshare.cli.output import list_inputs
+from graphshare.cli.console import put_bytes
 from graphshare.cli.report import report_format
 from graphshare.errors import Fault, UsageError
-from graphshare.files.paths import UsedFile
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.verification.compare import compare
 from graphshare.verification.records import find_record
-from graphshare.verification.report import Report
 
 EXAMPLES = {
     "compare": [
@@ -53,7 +47,8 @@ EXAMPLES = {
 @options.max_memory
 @options.time_limit
 @report_format("html")
-@click.option("--report", "out", metavar="FILE", help="Write the report to FILE instead of stdout.")
+@options.answer_file
+@options.refuse_old("--report", "write the report with -o FILE")
 def command(
     model: str,
     other: str,
@@ -63,7 +58,6 @@ def command(
     feeds: tuple[str, ...],
     images: ImageSettings | None,
     format_: str | None,
-    out: str | None,
     **settings: Any,
 ) -> int:
     """Compare two models, or a model with recorded outputs.
@@ -102,24 +96,13 @@ def command(
         raise UsageError(Fault("--params and --epoch are for a model, and MODEL is a record", hint=hint))
     second: Any = load(other, params=other_params) if record is None else record
     first: Any = swapped if source is None else source
-    sources = [used for each in (first, second) if isinstance(each, Checkpoint) for used in input_files(each)]
-    sources += list_inputs("arrays", model if swapped is not None else None, other if record is not None else None)
     values = proof_options.load_values(feeds, images)
     report = compare(first, second, feeds=values, **settings)
     if format_ != "html":
-        return proof_options.finish(report, values, format_, getattr(first, "where", model), "compare", out, sources)
+        return proof_options.finish(report, values, format_, getattr(first, "where", model), "compare")
     if source is None or record is not None:
         raise UsageError(Fault("--format html needs two models", hint="--format text compares with a record"))
-    _write_page(report, source, second, out, sources)
-    return proof_options.find_exit_code(report)
-
-
-def _write_page(report: Report, source: Checkpoint, second: Checkpoint, out: str | None, sources: Sequence[UsedFile]) -> None:
     from graphshare.api.pictures import draw_proof  # start-up: few proofs are drawn
 
-    page = draw_proof(report, source, second).data
-    if out is None or out == "-":
-        write_stdout([page])
-    else:
-        write_text(out, page, content="picture", inputs=sources)
-        say(f"wrote {out}")
+    put_bytes(draw_proof(report, source, second).data)
+    return proof_options.find_exit_code(report)

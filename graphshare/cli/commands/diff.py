@@ -10,10 +10,9 @@ import msgspec
 
 from graphshare.api.params import diff_params
 from graphshare.checkpoint.load import load_both
-from graphshare.checkpoint.save import write_stdout
 from graphshare.cli import options
 from graphshare.cli.command import Command
-from graphshare.cli.console import Line, put_colored, put_json, say
+from graphshare.cli.console import Line, put_bytes, put_colored, put_json, say
 from graphshare.cli.report import format_parameter_diff, put_report, report_format
 from graphshare.differences.changes import GraphDiff, NodeRef, format_change, format_node, format_tie
 from graphshare.differences.diff import Difference, diff
@@ -63,6 +62,7 @@ EXAMPLES = {
 @click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance of parameters [0].")
 @click.option("--git", is_flag=True, help="Take the arguments that git gives an external diff driver.")
 @report_format("html")
+@options.answer_file
 @options.max_memory
 @options.time_limit
 def command(
@@ -107,7 +107,7 @@ def command(
         from graphshare.api.pictures import draw_difference  # start-up: few comparisons are drawn
 
         pairing = {key: settings[key] for key in ("prefixes", "map", "renames")}
-        write_stdout([draw_difference(difference, left, right, **pairing).data])
+        put_bytes(draw_difference(difference, left, right, **pairing).data)
     elif format_ == "json":
         head = {"version": 2, "different": bool(difference), "verdict": difference.verdict}
         put_json({**head, **msgspec.to_builtins(difference)})

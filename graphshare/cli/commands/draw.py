@@ -11,12 +11,14 @@ from graphshare.checkpoint.load import load
 from graphshare.checkpoint.save import input_files, place_result, write_stdout, write_text
 from graphshare.cli import options
 from graphshare.cli.command import Command
-from graphshare.cli.console import say
+from graphshare.cli.console import is_terminal, say
 from graphshare.cli.output import list_inputs
 from graphshare.drawing.draw import Direction, Language, Theme, draw
 from graphshare.errors import Fault, UsageError
 from graphshare.files.paths import base_name, is_directory
+from graphshare.formats.model_names import find_stem_name
 from graphshare.text.format import format_count
+from graphshare.text.markup import quote_shell
 
 _LANGUAGES: dict[str, Any] = {
     ".html": "html", ".htm": "html", ".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid",
@@ -78,6 +80,9 @@ def command(
     if to is None and out not in (None, "-") and suffix not in _LANGUAGES and not is_directory(out or ""):
         hint = f"end it in {', '.join(_LANGUAGES)}, or give --to"
         raise UsageError(Fault(f"the suffix {suffix!r} is not that of a picture format", where=out or "", hint=hint))
+    if to is None and out is None and is_terminal():
+        hint = f"a page that a browser shows: `graphshare draw {quote_shell(graph)} -o {find_stem_name(graph)}.html`"
+        raise UsageError(Fault("the picture would go to the terminal as text", hint=f"{hint}; --to dot prints it"))
     model = load(graph, epoch=epoch, params=params)
     language = to or _LANGUAGES.get(suffix, "dot")
     # In a directory the picture gets the first suffix of its format.

@@ -32,7 +32,7 @@ EXAMPLES = {
 }
 
 
-@click.command("export", cls=Command)
+@click.command("export", cls=Command, brief=2)
 @options.GRAPH
 @options.epoch
 @options.params

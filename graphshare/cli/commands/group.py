@@ -34,7 +34,7 @@ EXAMPLES = {
 }
 
 
-@click.command("group", cls=Command)
+@click.command("group", cls=Command, brief=2)
 @options.grouping
 @click.option(
     "--connect",

@@ -52,6 +52,7 @@ EXAMPLES = {
 @options.epoch
 @options.params
 @click.option("--format", "format_", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Output format [text].")
+@options.answer_file
 @options.as_input
 @options.as_parameter
 @options.shapes

@@ -70,6 +70,7 @@ def command() -> None:
 @click.argument("file", metavar="FILE")
 @options.epoch
 @options.format_
+@options.answer_file
 def list_(file: str, epoch: int | None, format_: str) -> None:
     """List the arrays of a parameter file without reading them.
 
@@ -90,6 +91,7 @@ def list_(file: str, epoch: int | None, format_: str) -> None:
 @options.epoch
 @select
 @options.format_
+@options.answer_file
 def show(file: str, epoch: int | None, select: tuple[str, ...], format_: str) -> None:
     """Show shape, type, size and place of each array, and which are equal.
 
@@ -122,6 +124,7 @@ def show(file: str, epoch: int | None, select: tuple[str, ...], format_: str) ->
 @select
 @options.time_limit
 @options.format_
+@options.answer_file
 def stats(file: str, epoch: int | None, select: tuple[str, ...], format_: str) -> None:
     """Show extremes, mean, deviation, norm, zeros and NaN of each array."""
 
@@ -163,6 +166,7 @@ def stats(file: str, epoch: int | None, select: tuple[str, ...], format_: str) -
 @click.option("--across-dtypes", is_flag=True, help="Compare arrays of different types by value; without it they differ.")
 @select
 @options.format_
+@options.answer_file
 def diff_(left: str, right: str, format_: str, **settings: Any) -> int:
     """Compare two parameter files by name and value.
 

@@ -20,6 +20,7 @@ from graphshare.text.format import format_count
 
 EXAMPLES = {
     "rename": [
+        ("one input of an ONNX model", "graphshare rename model.onnx data=image -o net.onnx"),
         ("one name", "graphshare rename lenet data=image -o net1"),
         ("two names exchanged", "graphshare rename lenet pool1=pool2 pool2=pool1 -o swapped"),
         ("a prefix for everything", "graphshare rename lenet --prefix net1_ -o net1"),

@@ -47,6 +47,7 @@ def command() -> None:
 @_graph
 @options.params
 @options.format_
+@options.answer_file
 def explain(
     name: str,
     rules_file: str | None,

@@ -134,7 +134,7 @@ EXAMPLES = {
 }
 
 
-@click.command("run", cls=Command)
+@click.command("run", cls=Command, brief=2)
 @options.GRAPH
 @options.epoch
 @options.params

@@ -41,7 +41,7 @@ EXAMPLES = {
 }
 
 
-@click.command("share", cls=Command)
+@click.command("share", cls=Command, brief=2)
 @options.rewriting
 @rule_options.overrides
 @rule_options.aliases
@@ -79,7 +79,7 @@ def command(
     output: Mapping[str, Any],
     **roles: Any,
 ) -> None:
-    """Tie parameters inside one graph.
+    """Tie parameters inside one graph (duplicate adds branches that share them).
 
     Parameters of one name after all rules become one node, with one record. Operators and outputs keep their names. In SRC=DST
     and A=B the left name disappears; \\= is an = inside a name. In an ONNX model A and B may have two shapes where their bytes

@@ -44,6 +44,7 @@ _COMPARE = "compare two models with `graphshare compare MODEL OTHER`"
 @options.max_memory
 @options.time_limit
 @report_format()
+@options.answer_file
 @options.refuse_old("--against", _COMPARE)
 @options.refuse_old("--against-params", f"{_COMPARE} --against-params FILE")
 @options.refuse_old("--recorded", "compare with recorded outputs with `graphshare compare MODEL FILE`")

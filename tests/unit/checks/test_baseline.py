@@ -108,7 +108,6 @@ OWN, SHARED = "graphshare.toml", "pyproject.toml"
         ({f"sub/{SHARED}": "[tool.other]", OWN: '[check]\nignore = ["GS301"]'}, ("GS301",)),
         ({f"sub/{SHARED}": "this is [not TOML", OWN: '[check]\nignore = ["GS301"]'}, ("GS301",)),
         ({f"sub/{OWN}": "", OWN: '[check]\nignore = ["GS301"]'}, ()),
-        ({OWN: '[tool.graphshare.check]\nignore = ["GS301"]'}, ()),
     ],
 )
 def test_the_nearest_configuration_counts(files: dict[str, str], ignored: tuple[str, ...], tmp_path: Path) -> None:
@@ -116,6 +115,23 @@ def test_the_nearest_configuration_counts(files: dict[str, str], ignored: tuple[
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     assert find_config(str(tmp_path / "sub" / "deep")).ignore == ignored
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        (OWN, '[tool.graphshare.check]\nignore = ["GS301"]', r"\$\.tool: is a table that graphshare does not know"),
+        (OWN, "[chek]", r"\$\.chek: is a table that graphshare does not know"),
+        (SHARED, "[tool.graphshare.chek]", r"\$\.tool\.graphshare\.chek: is a table that graphshare does not know"),
+        (OWN, "check = 3", r"\$\.check: is an integer \(3\), not an object"),
+        (OWN, '[check]\nignroe = ["GS301"]', r"\$\.check: has 'ignroe', which is not known\n  hint: did you mean 'ignore'\?"),
+        (OWN, "[check]\nxyz = 1", r"hint: known: select, ignore, strict, baseline, per-path-ignore"),
+    ],
+)
+def test_what_a_configuration_does_not_know_is_refused(file: str, text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / file).write_text(text)
+    with pytest.raises(InputError, match=said):
+        find_config(str(tmp_path))
 
 
 def test_the_fault_of_a_configuration_names_its_place(tmp_path: Path) -> None:
