@@ -34,7 +34,7 @@ _KEYWORDS = """
 """
 _QUOTES = "'\""
 _OTHERS = """
-    align=True: --align;
+    align=True: --align; feeds={NAME: array}: --feed NAME=FILE;
     aliases: --alias; all_outputs: --all; batch_axes: --batch-axis; cuts: --cut; feeds: --feed; input_dtypes: --input-dtype;
     head_gradients: --head-gradient; leave_out: --except; name_scopes: --name-scope; out: -o; overrides: --override;
     params_seed: --random-params; prefixes: --prefix; seed: --seed; shapes: --shape; share_inputs: --share-input;
@@ -44,7 +44,7 @@ _OTHERS = """
     save(params=FILE): --params-out FILE; sets: --inputs
 """
 OPTIONS = {keyword: f"--{keyword.replace('_', '-')}" for keyword in _KEYWORDS.split()}
-OPTIONS |= {phrase.strip(): option.strip() for phrase, _, option in (pair.partition(": ") for pair in _OTHERS.split(";"))}
+OPTIONS |= {phrase.strip(): option.strip() for phrase, _, option in (pair.rpartition(": ") for pair in _OTHERS.split(";"))}
 """The option of each keyword of the library that messages name, and of some whole phrases."""
 PATIENCE = 1.0  # seconds before a bar appears
 PAUSE = 0.1  # seconds between two drawings

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 import msgspec
 
 from graphshare.cli import options
-from graphshare.cli.console import Line, name_options, put_json, put_parts, say
+from graphshare.cli.console import name_options, put_json, put_parts, say
 from graphshare.cli.report import put_report
 from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
 from graphshare.formats.images.images import describe_images
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.reports.formats import default_format
-from graphshare.text.format import escape_control, format_count
 from graphshare.verification.comparison import BY_ELEMENT, Tolerance
 from graphshare.verification.findings import make_report
 from graphshare.verification.inputs import Inputs
-from graphshare.verification.report import OTHER_MODEL, Report
+from graphshare.verification.report import Report
+from graphshare.verification.report_text import format_report
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_MARKS = {"holds": ("ok", "added"), "fails": ("FAIL", "removed"), "unknown": ("?", "changed"), "skipped": ("skip", "")}
-_STYLES = {"equal": "added", "not equal": "removed", "not proved": "changed", "not judged": "changed"}
+_STYLES = {"holds": "added", "fails": "removed", "unknown": "changed", "skipped": "", "equal": "added", "not equal": "removed"}
+_STYLES |= {"not proved": "changed", "not judged": "changed", "": ""}
 _VERSION = 2
 _EXIT_CODES = {"equal": 0, "not equal": 1, "not proved": 1, "not judged": 2}
 
@@ -98,7 +98,10 @@ def finish(
     if format_ == "text":
         for note in report.notes:
             say(note)
-    put_parts(_lines(report)) if format_ == "text" else put_json(_describe(report))
+    if format_ == "text":
+        put_parts([(_STYLES[what], name_options(text)) for what, text in line] for line in format_report(report))
+    else:
+        put_json(_describe(report))
     return find_exit_code(report)
 
 
@@ -112,18 +115,3 @@ def _describe(report: Report) -> dict[str, Any]:
     answer = {"equal": bool(report), "verdict": name_options(report.verdict), "outcome": report.outcome, "rung": report.rung}
     notes = list(map(name_options, report.notes))
     return {"version": _VERSION, **answer, **msgspec.to_builtins(report), "notes": notes}
-
-
-def _lines(report: Report) -> Iterator[list[Line]]:
-    for branch in report.branches:
-        names = f"{branch.reference or '(original)'} and {branch.branch}" if branch.branch != OTHER_MODEL else "both models"
-        yield [("", names)]
-        for stage in branch.stages:
-            mark, style = _MARKS[stage.verdict]
-            yield [("", "  "), (style, mark), ("", f"{'':{5 - len(mark)}}{stage.name:11} {name_options(stage.summary)}")]
-            yield from ([("", f"       {escape_control(name_options(detail))}")] for detail in stage.details)
-    if (reduced := report.reduced) is not None:
-        counts = (format_count(len(reduced.operators), "operator"), str(len(reduced.other_operators)))
-        yield [("", f"reduced to {' and '.join(counts)}: {escape_control(reduced.command)}")]
-    word, colon, reason = name_options(report.verdict).partition(":")
-    yield [(_STYLES[report.outcome], word), ("", colon + reason)]

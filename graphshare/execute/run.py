@@ -36,6 +36,7 @@ from graphshare.ops.kernel import Array
 from graphshare.progress import task
 from graphshare.resources import resource_limits
 from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_number
+from graphshare.text.names import did_you_mean
 from graphshare.text.summary import ShortRepr, Table, format_html
 
 
@@ -66,6 +67,13 @@ class Computed(NumericResult, msgspec.Struct, eq=False):
     timings: list[Timing]
     notes: list[str]
     engine: str = REFERENCE
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the array of an output. Raises RefusedError for a name that no output has."""
+        if name not in self.outputs:
+            hint = did_you_mean(name, self.outputs) or f"there are {format_names(self.outputs)}"
+            raise RefusedError(Fault(f"there is no output {name!r}", hint=hint))
+        return self.outputs[name]
 
     def _summary(self) -> str:
         return f"{format_count(len(self.outputs), 'output')}, {self.seconds:.3g} s, at most {format_bytes(self.peak_bytes)}"

@@ -92,6 +92,16 @@ class FindingsReport(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
     strict: bool = False
     unchecked: Mapping[str, str] = {}
 
+    @property
+    def text(self) -> str:
+        """Return the findings and their count, as ``check`` prints them."""
+        from graphshare.reports.formats import render  # it formats what is defined here
+
+        return render(self, "text")
+
+    def __str__(self) -> str:
+        return self.text
+
     def _summary(self) -> str:
         return f"{self.command}: {self.summary()}"
 

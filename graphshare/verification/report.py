@@ -160,6 +160,16 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         reasons = [text for _, stage in self.list_stages("unknown") for text in stage.details]
         return f"NOT JUDGED: {reasons[0] if reasons else 'nothing was compared'}"
 
+    @property
+    def text(self) -> str:
+        """Return the stages of each branch and the verdict, as the command prints them."""
+        from graphshare.verification.report_text import format_report  # it formats what is defined here
+
+        return "\n".join("".join(text for _, text in line) for line in format_report(self))
+
+    def __str__(self) -> str:
+        return self.text
+
     def list_stages(self, *verdicts: Verdict) -> list[tuple[BranchReport, Stage]]:
         """Return the stages with these verdicts that count, each with its branch."""
         return [(branch, stage) for branch in self.branches for stage in branch.list_stages(*verdicts)]

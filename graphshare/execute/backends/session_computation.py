@@ -37,7 +37,7 @@ from graphshare.ops.kernel import Array, Shape
 from graphshare.ops.registry import visible_outputs
 from graphshare.resources import can_limit_process
 
-_HINT = "give sizes that the model computes with `shapes={NAME: SIZES}`, or values with `feeds={NAME: FILE}`"
+_HINT = "give sizes that the model computes with `shapes={NAME: SIZES}`, or values with `feeds={NAME: array}`"
 
 
 class SessionComputation(Computation):

@@ -129,7 +129,7 @@ def refuse_missing(
     params_seed: int | None,
     params: ParameterFile | None,
     *,
-    hint: str = "give it with `params=FILE` or `feeds={NAME: FILE}`, or draw missing parameters with `params_seed=SEED`",
+    hint: str = "give it with `params=FILE` or `feeds={NAME: array}`, or draw missing parameters with `params_seed=SEED`",
 ) -> None:
     """Refuse variables without a value that no seed makes up; all are listed. ``hint`` is for missing parameters."""
     parameters = [node for node in missing if roles[node].is_parameter and params_seed is None]
@@ -140,7 +140,7 @@ def refuse_missing(
     ]
     where = f"{params.path} does not contain it" if params else "no parameter file is given"
     faults = [Fault(f"parameter {node.name!r} has no value: {where}", hint=hint) for node in parameters]
-    hint = "give it with `feeds={NAME: FILE}`, or draw missing inputs with `seed=SEED`"
+    hint = "give it with `feeds={NAME: array}`, or draw missing inputs with `seed=SEED`"
     faults += [Fault(f"input {node.name!r} has no value", hint=hint) for node in inputs]
     if faults:
         raise RefusedError(faults)

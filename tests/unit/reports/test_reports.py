@@ -11,9 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
+import graphshare as gs
 from graphshare.files.schema import explain
 from graphshare.reports.formats import FORMATS, default_format, render
 from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo, format_path, parse_path
+from tests.processes import ROOT, done, graphshare
 from tests.surroundings import missing
 
 RULES = tuple(RuleInfo(f"GS{i}", f"rule-{i}", level, "what it is", "more") for i, level in enumerate(Level))
@@ -320,3 +322,22 @@ def test_text_shows_a_hint_behind_the_last_finding_that_has_it() -> None:
         *("a: note GS0 m", "a: note GS0 m", "  hint: x", "a: note GS1 m", "  hint: x", "a: note GS1 m"),
         *("a: note GS1 m", "  hint: y"),
     ]
+
+
+def test_a_report_prints_what_its_command_prints(tmp_path: Path) -> None:
+    stem = ROOT / "fixtures" / "lenet"
+    run = done(graphshare("check", stem))
+    assert f"{gs.check(stem)}" == gs.check(stem).text == run.stdout.decode()
+    siamese = gs.duplicate(gs.load(stem), "b-")
+    gs.save(siamese, tmp_path / "siam")
+    report = gs.verify(gs.load(tmp_path / "siam"), shapes={"data": (1, 1, 28, 28)})
+    shown = done(graphshare("verify", "siam", "--shape", "data=1,1,28,28", cwd=tmp_path)).stdout.decode()
+    assert f"{report}\n" == f"{report.text}\n" == shown
+    assert repr(report) == "<Report: EQUAL: b- and the original, bit for bit>"
+
+
+def test_an_output_is_read_by_its_name() -> None:
+    computed = gs.run(gs.load(ROOT / "fixtures" / "lenet"), shapes={"data": (1, 1, 28, 28)}, seed=0)
+    assert computed["softmax_output"] is computed.outputs["softmax_output"]
+    with pytest.raises(gs.RefusedError, match="there is no output 'softmax'\n  hint: did you mean 'softmax_output'"):
+        computed["softmax"]
