@@ -492,3 +492,26 @@ def test_a_page_in_a_frame_that_is_shown_later_has_its_picture_in_the_middle(sia
     assert sides[0] > 0
     assert abs(sides[0] - sides[1]) < 1
     page.close()
+
+
+@pytest.mark.parametrize(("width", "height"), [(1400, 1000), (420, 800)])
+def test_a_page_of_two_graphs_begins_at_the_first_difference(width: int, height: int, browser: Any, tmp_path: Path) -> None:
+    """The graph stays in view beside the list, on a phone too, where the list lies below it."""
+    nodes = [variable("x"), *(operator("relu", f"r{i}", [i]) for i in range(60))]
+    write_json(tmp_path / "a.json", document(nodes, [60]))
+    nodes[50] = operator("tanh", "r49", [49])
+    write_json(tmp_path / "b.json", document(nodes, [60]))
+    assert graphshare("diff", "a.json", "b.json", "-o", "d.html", cwd=tmp_path).returncode == 1
+    page = browser.new_page(viewport={"width": width, "height": height})
+    reader = Reader(page, tmp_path / "d.html")
+    x, y = page.evaluate("""() => {
+      const { view } = window.graphshare, canvas = view.canvas.getBoundingClientRect();
+      const [left, top, w, h] = view.items.find((item) => item.texts[0] === "r49").rect;
+      return [canvas.x + view.x + (left + w / 2) * view.scale, canvas.y + view.y + (top + h / 2) * view.scale];
+    }""")
+    panel = page.locator("#panel").bounding_box()
+    assert reader.panel().startswith("DIFFERENT")
+    assert 0 < x < (panel["x"] if panel["x"] else width)
+    assert 0 < y < (height if panel["x"] else panel["y"])
+    assert panel["height"] <= (height if panel["x"] else 0.4 * height)
+    page.close()

@@ -48,16 +48,27 @@ function tellFindings() {
   get("content").replaceChildren(...describeFindings(data, goToNode));
 }
 
-// Opens the scopes around a vertex, shows it in the middle, and describes it in the panel.
-function goTo(vertex) {
+// Opens the scopes around a vertex, and returns the vertex that shows it.
+function reveal(vertex) {
   const isHidden = !isSeen(data, open, vertex);
   for (const level of levelsAround(data, vertex)) open.add(level);
   if (isHidden) place();
   // A box of shared parameters may be drawn as a part of a group.
   const group = view.placed.groups.find((each) => each.boxes.includes(vertex));
-  const seen = group ? group.vertex : vertex;
+  return group ? group.vertex : vertex;
+}
+
+// Shows a vertex in the middle, and describes it in the panel.
+function goTo(vertex) {
+  const seen = reveal(vertex);
   select(seen);
   view.center(seen);
+}
+
+// Begins at the first finding, whose list stays in the panel.
+function startAtFinding() {
+  const line = data.sections.flatMap(([, lines]) => lines).find(([, number]) => number !== null && boxOf.has(number));
+  if (line) view.center(reveal(vertexOf.get(boxOf.get(line[1]))));
 }
 
 const index = [];
@@ -256,10 +267,13 @@ function begin() {
   new ResizeObserver(() => {
     const wasHidden = canvas.width === 0; // in a notebook, the frame of a page below what the window shows has no size yet
     view.resize();
-    if (wasHidden) view.start();
+    if (!wasHidden) return;
+    view.start();
+    startAtFinding();
   }).observe(canvas);
   view.resize();
   view.start();
+  startAtFinding();
 }
 
 begin();
