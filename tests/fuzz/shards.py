@@ -30,6 +30,9 @@ _NUMBERS = (0, 1, -1, 2**31, 2**63 - 1, 2**63, 2**64, 1e300, 0.5, 320, 319, 80)
 _VALUES = (None, True, False, [], {}, [[]], "F32", "BF16", "F8_E4M3", "", "U8", *_NUMBERS, *_NAMES[:3])
 _COMMANDS = (
     "check in --isolated",
+    "inspect in",
+    "inspect in --format json",
+    "inspect . --format json",
     "params list in",
     "params show in",
     "params stats in",

@@ -13,7 +13,7 @@ snapshot of a model hub's cache, into that cache's ``blobs``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -32,6 +32,7 @@ _MOST_TEXT = 100_000_000  # bytes of an index or a configuration, as of a header
 _LISTED = 20  # faults of one kind
 
 Kind = Literal["unreadable", "index", "twice", "empty", "unlisted"]
+_SOUND: tuple[Kind, ...] = ("unlisted",)  # no loader looks for such a tensor
 
 
 class ShardFolder(msgspec.Struct, frozen=True):
@@ -232,9 +233,12 @@ def index_shards(path: str) -> ParameterFile:
     return ParameterFile(path, size, FORMAT.name, tuple(records), named=True)
 
 
-def require_sound(folder: ShardFolder) -> None:
-    """Raise InputError for a folder whose tensors are not all where loaders look for them; the first faults are listed."""
-    faults = [fault for kind, fault in find_faults(folder) if kind != "unlisted"]
+def require_sound(folder: ShardFolder, *, allow: Collection[Kind] = _SOUND) -> None:
+    """Raise InputError for a folder with faults other than those of the kinds ``allow``; the first ones are listed.
+
+    By default the tensors are then all where loaders look for them.
+    """
+    faults = [fault for kind, fault in find_faults(folder) if kind not in allow]
     if not folder.shards and not faults:
         hint = "name a folder with model.safetensors or an index"
         faults.append(Fault("has no safetensors file", where=folder.path, hint=hint))

@@ -73,6 +73,12 @@ def read_statement(folder: ShardFolder) -> TieStatement:
     return TieStatement(values.pop() if len(values) == 1 else None, tuple(stated))
 
 
+def list_architectures(folder: ShardFolder) -> list[str]:
+    """Return the names of classes that the configuration states."""
+    stated = folder.config.get("architectures")
+    return [name for name in stated if isinstance(name, str)] if isinstance(stated, list) else []
+
+
 @cache
 def _read_table() -> dict[str, tuple[tuple[str, str], ...]]:
     """Return the pairs of names that each class of transformers ties."""
@@ -91,8 +97,7 @@ def find_pairs(folder: ShardFolder) -> list[TiedPair]:
     Without an architecture, or with an unknown one that puts out words, they are the first that fit of all language models.
     """
     tensors = folder.list_tensors()
-    stated = folder.config.get("architectures")
-    names = [name for name in stated if isinstance(name, str)] if isinstance(stated, list) else []
+    names = list_architectures(folder)
     table = _read_table()
     known = [pair for name in names for pair in table.get(name, ())]
     if known or (names and not any(name.endswith(_HEADS) for name in names)):
