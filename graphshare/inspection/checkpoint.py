@@ -13,7 +13,7 @@ from graphshare.errors import Fault
 from graphshare.formats.params.records import element_count
 from graphshare.formats.params.safetensors import name_dtype
 from graphshare.formats.params.shards import Kind, find_faults, read_shard_folder, require_sound
-from graphshare.formats.params.tied_names import TiedPair, find_pairs, has_one_form, list_architectures, read_statement
+from graphshare.formats.params.tied_names import TiedPair, find_pairs, list_architectures, read_statement
 from graphshare.text.format import format_count
 from graphshare.text.summary import ShortRepr
 from graphshare.text.urls import local_path, redact
@@ -95,6 +95,4 @@ def inspect_checkpoint(folder: StrPath) -> CheckpointFacts:
 
 
 def _describe(pair: TiedPair) -> StatedTie:
-    if pair.first is None or pair.second is None:
-        return StatedTie(pair.name, pair.kept, "once", 0)
-    return StatedTie(pair.name, pair.kept, "twice" if has_one_form(pair) else "unlike", pair.first[1].size)
+    return StatedTie(pair.name, pair.kept, pair.stored, pair.first[1].size if pair.first and pair.second else 0)

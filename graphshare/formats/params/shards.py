@@ -172,22 +172,14 @@ def find_faults(folder: ShardFolder) -> Iterator[tuple[Kind, Fault]]:
             holders.setdefault(key, []).append(name)
             if _is_empty(key, entry):
                 hint = "save the checkpoint again, or remove the entry and its line in the index"
-                yield (
-                    "empty",
-                    Fault(
-                        "is an empty entry: there are no elements", where=header.path, path=format_record(key, None), hint=hint
-                    ),
-                )
+                yield "empty", _fault(header.path, key, "is an empty entry: there are no elements", hint)
         filled = {key: entry for key, entry in header.entries.items() if entry.dtype}
         for fault in find_misfit(msgspec.structs.replace(header, entries=filled), known_dtypes=False):
             yield "unreadable", fault
     for key, names in holders.items():
         if len(names) > 1:
             message = f"is in {format_names(names)}; loaders take one of them"
-            yield (
-                "twice",
-                Fault(message, where=folder.shards[names[1]].path, path=format_record(key, None), hint="leave it in one file"),
-            )
+            yield "twice", _fault(folder.shards[names[1]].path, key, message, "leave it in one file")
     if folder.index is not None:
         yield from _compare_index(folder, holders)
 
@@ -201,14 +193,14 @@ def _compare_index(folder: ShardFolder, holders: Mapping[str, list[str]]) -> Ite
         if name in folder.shards and name not in names:
             place = f"it is in {format_names(names)}" if names else "no shard has it"
             message = f"is in {name} by the index, and {place}"
-            yield "index", Fault(message, where=folder.index_path, path=format_record(key, None), hint=hint)
+            yield "index", _fault(folder.index_path, key, message, hint)
     for key, names in holders.items():
         if key not in folder.weight_map:
-            path = folder.shards[names[0]].path
-            yield (
-                "unlisted",
-                Fault("is not in the index, so that no loader finds it", where=path, path=format_record(key, None), hint=hint),
-            )
+            yield "unlisted", _fault(folder.shards[names[0]].path, key, "is not in the index, so that no loader finds it", hint)
+
+
+def _fault(file: str, key: str, message: str, hint: str) -> Fault:
+    return Fault(message, where=file, path=format_record(key, None), hint=hint)
 
 
 def index_shards(path: str) -> ParameterFile:

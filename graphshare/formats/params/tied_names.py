@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
+from typing import Literal
 
 import msgspec
 
@@ -49,6 +50,14 @@ class TiedPair(msgspec.Struct, frozen=True):
     kept: str
     first: tuple[Header, Entry] | None
     second: tuple[Header, Entry] | None
+
+    @property
+    def stored(self) -> Literal["once", "twice", "unlike"]:
+        """How often the array is there; ``unlike`` where two differ in dtype, shape or number of bytes."""
+        if self.first is None or self.second is None:
+            return "once"
+        x, y = self.first[1], self.second[1]
+        return "twice" if (x.dtype, x.shape, x.size) == (y.dtype, y.shape, y.size) else "unlike"
 
     @property
     def is_output(self) -> bool:
@@ -160,11 +169,3 @@ def _read_pairs(a: ByteSource, at: int, b: ByteSource, there: int, size: int) ->
         a.read_into(at + start, memoryview(left))
         b.read_into(there + start, memoryview(right))
         yield start, left, right
-
-
-def has_one_form(pair: TiedPair) -> bool:
-    """Return whether both tensors are there, with one dtype, shape and number of bytes."""
-    if pair.first is None or pair.second is None:
-        return False
-    x, y = pair.first[1], pair.second[1]
-    return (x.dtype, x.shape, x.size) == (y.dtype, y.shape, y.size)
