@@ -14,7 +14,7 @@ from graphshare.files.byte_source import ListedFile
 from graphshare.files.path_matches import find_below, match_path
 from graphshare.files.paths import base_name, is_folder, is_surely_file, join, list_names, split
 from graphshare.formats.model_format import load_format
-from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_ENDINGS, SHARD_END, has_shards
+from graphshare.formats.model_names import CONFIG, FORMAT_NAMES, PARAMETER_ENDINGS, SHARD_END, has_shards
 from graphshare.text.format import format_count
 from graphshare.text.urls import is_url, split_url
 
@@ -102,6 +102,8 @@ def find_models(folder: str, sieve: Sieve | None = None, *, checkpoints: bool = 
     models = list_models(folder, sieve, checkpoints=checkpoints, loose=loose)
     if not models:
         beside = {names.suffix: "" if names.is_certain else f" beside *{names.parameters}" for names in FORMAT_NAMES.values()}
+        if checkpoints:
+            beside[SHARD_END] = f" beside {CONFIG}"
         endings = " or ".join(
             [*(f"*{suffix}{more}" for suffix, more in beside.items()), *(f"*{e}" for e in PARAMETER_ENDINGS if loose)]
         )

@@ -164,6 +164,8 @@ def test_inspect_prints_a_folder_or_a_line_for_each(models: Path) -> None:
     process = graphshare("inspect", "models", "--format", "json", cwd=models.parent)
     assert explain(json.loads(process.stdout), "inspect-folder") == []
     assert [facts.parameters for facts in gs.inspect_folder(models)] == [3, 4, 2]
+    (models.parent / "empty").mkdir()
+    refused(graphshare("inspect", "empty", cwd=models.parent), "*.safetensors beside config.json")
     refused(graphshare("inspect", "models", "--fingerprint", cwd=models.parent), "--fingerprint concerns graphs")
     (models / "twice" / "model.safetensors").write_bytes(b"{")
     assert graphshare("inspect", "models", cwd=models.parent).returncode == 2
