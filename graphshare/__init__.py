@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from graphshare.files.staged_file import overwriting as overwriting
     from graphshare.fleet.records import SchedulerError as SchedulerError
     from graphshare.formats.images.images import open_images as open_images
+    from graphshare.inspection.checkpoint import inspect_checkpoint as inspect_checkpoint
     from graphshare.inspection.fingerprint import fingerprint as fingerprint
     from graphshare.inspection.folder import inspect_folder as inspect_folder
     from graphshare.inspection.folder import inspect_shared as inspect_shared
@@ -120,6 +121,7 @@ _NAMES = {
     "files.staged_file": "overwriting",
     "fleet.records": "SchedulerError",
     "formats.images.images": "open_images",
+    "inspection.checkpoint": "inspect_checkpoint",
     "inspection.fingerprint": "fingerprint",
     "inspection.folder": "inspect_folder inspect_shared",
     "inspection.graph": "infer_shapes inspect",

@@ -32,13 +32,13 @@ def foreach(
 ) -> FleetRun:
     """Run a command for every model that matches, and return the run, an iterator over the results.
 
-    ``patterns`` are globs, stems, folders or paths. ``command`` are the words of a command; ``{}`` stands for the model,
-    ``{stem}`` for its path without ``-symbol.json``, ``{name}`` for the last part of that. Outputs go to ``out``, each below it
-    where the model is below the fixed part of its pattern. Up to ``jobs`` worker processes run at a time, or with ``scheduler``
-    the workers of a Dask cluster, which see the same files under the same paths if ``shared_filesystem``. ``manifest`` is a
-    file of JSON lines: unchanged models that are finished in it are not run again, unless ``force`` says so; with ``retry``
-    only those that have failed are. ``time_limit`` (seconds) and ``max_memory`` (bytes, or a text such as ``2G``) hold for each
-    model. ``exclude`` are globs of what is left out of folders.
+    ``patterns`` are globs, stems, folders or paths; a checkpoint folder is one model, where a command takes it. ``command``
+    are the words of a command; ``{}`` stands for the model, ``{stem}`` for its path without ``-symbol.json``, ``{name}`` for
+    the last part of that. Outputs go to ``out``, each below it where the model is below the fixed part of its pattern. Up to
+    ``jobs`` worker processes run at a time, or with ``scheduler`` the workers of a Dask cluster, which see the same files under
+    the same paths if ``shared_filesystem``. ``manifest`` is a file of JSON lines: unchanged models that are finished in it are
+    not run again, unless ``force`` says so; with ``retry`` only those that have failed are. ``time_limit`` (seconds) and
+    ``max_memory`` (bytes, or a text such as ``2G``) hold for each model. ``exclude`` are globs of what is left out of folders.
 
     Raises:
         InputError: a pattern matches no model, or the manifest cannot be read.

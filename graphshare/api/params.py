@@ -96,6 +96,7 @@ def diff_params(
     epoch: Natural | None = None,
     extra_prefix: str = "",
     select: Names = (),
+    leave_out: Names = (),
     atol: NotNegative = 0.0,
     rtol: NotNegative = 0.0,
     across_dtypes: bool = False,
@@ -103,20 +104,28 @@ def diff_params(
     """Return the differences between two parameter files, or those of two stems.
 
     Names of the second file begin with ``extra_prefix``, names of the first do not. ``epoch`` chooses the file of a stem that
-    has several, on both sides. With ``across_dtypes`` floating-point arrays of unlike dtypes are compared by value, and are
+    has several, on both sides. ``select`` limits the comparison to what these patterns match in one of the files, ``leave_out``
+    to what these match in neither. With ``across_dtypes`` floating-point arrays of unlike dtypes are compared by value, and are
     equal up to the rounding of the less precise one: ``across`` of the result counts them. Without it unlike dtypes are a
     difference.
 
     Raises:
         InputError: a file cannot be read.
         UsageError: a stem has several parameter files, or neither is a stem and ``epoch`` is given.
-        RefusedError: a pattern of ``select`` matches nothing.
+        RefusedError: a pattern matches nothing in either file.
     """
     paths = zip(find_both_params(left, right, epoch=epoch), (left, right), strict=True)
     one, other = (name_by_stem(read_index(path), source) for path, source in paths)
     keys, keys_there = ([record.key for record in file.records if record.key is not None] for file in (one, other))
-    patterns = as_names(select)
-    # A pattern may match in one of the two files only.
-    chosen = {*select_keys(one, patterns, others=keys_there), *select_keys(other, patterns, others=keys)} if patterns else None
+
+    def match(patterns: Names, option: str) -> set[str]:
+        """Return what patterns match in the two files; one of them is enough."""
+        there = [*keys, *keys_there]
+        return {k for file in (one, other) for k in select_keys(file, as_names(patterns), option=option, others=there)}
+
+    chosen = match(select, "`select`") if select else None
+    left_out = match(leave_out, "`leave_out`") if leave_out else ()
     names = {split_key(key)[1]: (extra_prefix + split_key(key)[1],) for key in keys}
-    return diff_parameters(one, other, names, atol=atol, rtol=rtol, chosen=chosen, across_dtypes=across_dtypes)
+    return diff_parameters(
+        one, other, names, atol=atol, rtol=rtol, chosen=chosen, left_out=left_out, across_dtypes=across_dtypes
+    )

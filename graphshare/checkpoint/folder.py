@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -13,7 +14,7 @@ from graphshare.files.byte_source import ListedFile
 from graphshare.files.path_matches import find_below, match_path
 from graphshare.files.paths import base_name, is_folder, is_surely_file, join, list_names, split
 from graphshare.formats.model_format import load_format
-from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_ENDINGS, SHARD_END, has_shards
+from graphshare.formats.model_names import CONFIG, FORMAT_NAMES, PARAMETER_ENDINGS, SHARD_END, has_shards
 from graphshare.text.format import format_count
 from graphshare.text.urls import is_url, split_url
 
@@ -24,6 +25,7 @@ _ENVIRONMENT_FILE = "pyvenv.cfg"
 class ModelFiles(msgspec.Struct, frozen=True, gc=False):
     """The file of a model, and its parameter files by epoch, the newest last; none where it holds its parameters.
 
+    A checkpoint folder is a parameter file without a graph, whose path is empty.
     ``listed`` and ``listed_newest`` are the entries of the file and of the newest parameter file in a listing of URLs.
     """
 
@@ -36,6 +38,11 @@ class ModelFiles(msgspec.Struct, frozen=True, gc=False):
     def newest(self) -> str:
         """Return the parameter file of the last epoch; empty where there is none."""
         return next(reversed(self.params.values()), "")
+
+    @property
+    def path(self) -> str:
+        """Return the path that stands for the model: that of its graph, or of a parameter file without one."""
+        return self.graph or self.newest
 
 
 def is_folder_of_models(path: str) -> bool:
@@ -89,24 +96,26 @@ class Sieve:
             )
 
 
-def find_models(folder: str, sieve: Sieve | None = None, *, loose: bool = False) -> list[ModelFiles]:
+def find_models(folder: str, sieve: Sieve | None = None, *, checkpoints: bool = False, loose: bool = False) -> list[ModelFiles]:
     """Return the models below ``folder`` (or a URL): see :func:`list_models`. Raises InputError also when there is none."""
     sieve = sieve or Sieve()
-    models = list_models(folder, sieve, loose=loose)
+    models = list_models(folder, sieve, checkpoints=checkpoints, loose=loose)
     if not models:
         beside = {names.suffix: "" if names.is_certain else f" beside *{names.parameters}" for names in FORMAT_NAMES.values()}
+        if checkpoints:
+            beside[SHARD_END] = f" beside {CONFIG}"
         endings = " or ".join(
             [*(f"*{suffix}{more}" for suffix, more in beside.items()), *(f"*{e}" for e in PARAMETER_ENDINGS if loose)]
         )
         hints = [*sieve.notes(), "name symbol files, ONNX models, stems, folders or globs"]
         if not is_url(folder) and has_shards(list_names(folder)):
-            hints.append("of a checkpoint folder `graphshare params list` and `graphshare check` look at the files")
+            hints.append("a checkpoint folder has no graph: `inspect`, `check` and `params` take it")
         raise InputError(Fault(f"contains no {endings}", where=folder, hint="; ".join(hints)))
     return models
 
 
-def find_named_models(paths: Iterable[str], sieve: Sieve) -> list[ModelFiles]:
-    """Return the models that paths name, each once: files, stems, and all models below folders.
+def find_named_models(paths: Iterable[str], sieve: Sieve, *, checkpoints: bool = False) -> list[ModelFiles]:
+    """Return the models that paths name, each once: files, stems, and all models below folders, as in :func:`list_models`.
 
     Raises:
         InputError: paths name no model, or folders cannot be read; all are listed.
@@ -116,11 +125,11 @@ def find_named_models(paths: Iterable[str], sieve: Sieve) -> list[ModelFiles]:
     faults: list[Fault] = []
     for path in paths:
         try:
-            named = find_models(path, sieve) if is_folder_of_models(path) else [_find_model(path)]
+            named = find_models(path, sieve, checkpoints=checkpoints) if is_folder_of_models(path) else [_find_model(path)]
         except InputError as error:
             faults += error.faults
         else:
-            models.update((model.graph, model) for model in named if model.graph not in models)
+            models.update((model.path, model) for model in named if model.path not in models)
     if faults:
         raise InputError(faults)
     sieve.refuse_unused()
@@ -137,11 +146,11 @@ def _find_model(path: str) -> ModelFiles:
     return next((model for model in beside if model.graph == graph), ModelFiles(graph, {}))
 
 
-def list_models(folder: str, sieve: Sieve | None = None, *, loose: bool = False) -> list[ModelFiles]:
+def list_models(folder: str, sieve: Sieve | None = None, *, checkpoints: bool = False, loose: bool = False) -> list[ModelFiles]:
     """Return the models below ``folder`` (or a URL), sorted by path, without hidden ones and those that ``sieve`` leaves out.
 
-    With ``loose`` each parameter file that by its name belongs to none follows, as a model without a graph; the shards of a
-    checkpoint folder are one, the folder.
+    With ``checkpoints`` checkpoint folders follow, each one model without a graph, whatever files are in it. With ``loose`` so
+    do these, and each parameter file that by its name belongs to no model.
 
     Links to folders are followed, each folder is read once, and only regular files count (and links to nothing, which cannot be
     read), so that neither a loop of links nor a pipe stops the search.
@@ -156,7 +165,7 @@ def list_models(folder: str, sieve: Sieve | None = None, *, loose: bool = False)
         group = group_models(parent, names)
         used = {path for model in group for path in model.params.values()}
         models += group
-        is_checkpoint = loose and has_shards(names)
+        is_checkpoint = (checkpoints or loose) and has_shards(names)
         endings = tuple(end for end in PARAMETER_ENDINGS if not (is_checkpoint and end == SHARD_END))
         paths = (join(parent, name) for name in names if loose and name.endswith(endings) and name[:1] != ".")
         rest += [path for path in paths if path not in used and _is_readable(path)]
@@ -166,6 +175,19 @@ def list_models(folder: str, sieve: Sieve | None = None, *, loose: bool = False)
 
 _Files = Mapping[str, Mapping[str, ListedFile | None]]
 """The names of files by folder, each with its entry in a listing of URLs."""
+
+
+def match_checkpoints(pattern: str) -> list[str]:
+    """Return the checkpoint folders that a glob on this machine matches, sorted."""
+    paths = {path.rstrip(os.sep) for path in glob.iglob(pattern, recursive=True) if os.path.isdir(path)}
+    return sorted(path for path in paths if _has_shards(path))
+
+
+def _has_shards(folder: str) -> bool:
+    try:
+        return has_shards(os.listdir(folder))
+    except OSError:  # what cannot be read is not a checkpoint
+        return False
 
 
 def _list_local(folder: str, sieve: Sieve) -> _Files:

@@ -14,7 +14,6 @@ from graphshare.formats.params.tied_names import (
     TieStatement,
     find_difference,
     find_pairs,
-    has_one_form,
     read_statement,
 )
 
@@ -54,7 +53,7 @@ def _find_ties(context: CheckContext) -> list[Tie]:
 def _compare(pair: TiedPair, statement: TieStatement) -> Tie:
     if pair.first is None or pair.second is None:
         return Tie(pair, statement, "absent")
-    if not has_one_form(pair):
+    if pair.stored == "unlike":
         return Tie(pair, statement, "form")
     if statement.tied is False:  # two arrays, which may start equal
         return Tie(pair, statement, "values")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from graphshare.checkpoint.folder import Sieve, find_models, group_models, is_folder_of_models
+from graphshare.checkpoint.folder import Sieve, find_models, group_models, is_folder_of_models, match_checkpoints
 from graphshare.checkpoint.load import find_only_params, graph_path, sibling_params
 from graphshare.checks.config import CheckOptions
 from graphshare.checks.context import CheckContext
@@ -17,7 +17,14 @@ from graphshare.files.path_matches import is_pattern, match_paths
 from graphshare.files.paths import STDIN, base_name, list_names, split
 from graphshare.formats.model_file import open_model_file
 from graphshare.formats.model_format import ModelFormat, Operation, load_format, recognize_format
-from graphshare.formats.model_names import DEFAULT_FORMAT, FORMAT_NAMES, PARAMETER_ENDINGS, STEM_END, find_names
+from graphshare.formats.model_names import (
+    DEFAULT_FORMAT,
+    FORMAT_NAMES,
+    PARAMETER_ENDINGS,
+    STEM_END,
+    find_names,
+    list_model_endings,
+)
 from graphshare.formats.params.shards import is_shard_folder, read_shard_folder
 from graphshare.text.urls import is_url, local_path
 
@@ -85,7 +92,12 @@ def _find_graph(params: str, known: dict[str, dict[str, str]]) -> str:
 
 def _find_targets(argument: str, params: str | None, epoch: int | None, sieve: Sieve) -> list[Target]:
     if is_pattern(argument, stem_end=STEM_END):
-        return [Target(path, folder=split(path)[0] or os.curdir) for path in match_paths(argument)]
+        folders = [] if is_url(argument) else match_checkpoints(argument)
+        # The files of a checkpoint folder are one target; a model in it is another.
+        paths = [p for p in match_paths(argument) if split(p)[0] not in folders or p.endswith(list_model_endings())]
+        if not paths and not folders:
+            raise InputError(Fault("matches no file", where=argument, hint="name symbol files, stems, folders or globs"))
+        return [*(Target(path, folder=split(path)[0] or os.curdir) for path in paths), *(Target("", path) for path in folders)]
     if is_folder_of_models(argument):
         models = find_models(argument, sieve, loose=True)
         files = [(model.graph, path) for model in models for path in reversed([*model.params.values()] or [""])]

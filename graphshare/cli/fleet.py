@@ -22,14 +22,21 @@ from graphshare.cli.console import choose_color, choose_quiet
 from graphshare.cli.main import CONTEXT, Terminated, cli, run
 from graphshare.errors import Fault, UsageError
 from graphshare.files.staged_file import note_inherited_descriptors
+from graphshare.fleet.listing import GRAPHS, Kind
 from graphshare.fleet.records import Captured
 from graphshare.fleet.tasks import Template
 from graphshare.text.markup import quote_shell
 from graphshare.text.names import find_similar
 
 _OUTPUTS = {"--out": "graph", "--params-out": "params", "--map-out": "map"}
-_SUFFIXES = {"export": ".onnx", "run": ".npz", "pool": "folder"}
+_SUFFIXES = {"export": ".onnx", "run": ".npz", "pool": "folder", "params rename": "params"}
 _DRAWN = {"svg": ".svg", "dot": ".dot", "mermaid": ".mmd", "png": ".png", "pdf": ".pdf"}
+_KINDS: dict[str, frozenset[Kind]] = {
+    **dict.fromkeys(("check", "inspect"), GRAPHS | {"checkpoints"}),
+    **dict.fromkeys((f"params {name}" for name in "list show stats diff convert rename".split()), GRAPHS | {"checkpoints"}),
+    **dict.fromkeys(("params tie", "params untie"), frozenset(("checkpoints",))),
+}
+"""The kinds of models that a command takes, where these are not graphs alone."""
 _AGGREGATED = ("check", "inspect", "diff", "params stats", "export", "verify", "compare")
 """The commands whose reports become one report."""
 _REFUSED = {
@@ -63,6 +70,9 @@ def make_template(words: Sequence[str]) -> Template:
     if name == "run" and "--sgd-steps" not in used:
         outputs.remove("--params-out")  # only training has parameters to write
     suffix = _DRAWN.get(values["to"], ".html") if name == "draw" else _SUFFIXES.get(name, "graph")
+    kinds = _KINDS.get(name, GRAPHS)
+    if name == "inspect" and used & {"--fingerprint", "--shared", "--module", "--shape", "--names"}:
+        kinds = GRAPHS
     _refuse_own(used, outputs, is_aggregated=is_aggregated, name=name)
     subject: Literal["graph", "params", "stem"] = "graph"
     if name.startswith("params "):
@@ -77,6 +87,7 @@ def make_template(words: Sequence[str]) -> Template:
         extra=("--format", "json") if is_aggregated else (),
         has_report=is_aggregated,
         name=name,
+        kinds=kinds,
     )
 
 

@@ -10,7 +10,6 @@ import os
 import re
 from functools import lru_cache
 
-from graphshare.errors import Fault, InputError
 from graphshare.files.byte_source import ListedFile
 from graphshare.files.paths import exists, extend
 from graphshare.text.patterns import Matcher, compile_pattern
@@ -26,14 +25,10 @@ def is_pattern(path: str, *, stem_end: str = "") -> bool:
 
 
 def match_paths(pattern: str) -> list[str]:
-    """Return the paths of the files that a glob matches, sorted. Raises InputError when there is none."""
+    """Return the paths of the files that a glob matches, sorted. Raises InputError when a URL cannot be listed."""
     if is_url(pattern):
-        paths = [file.path for file in list_matches(pattern)]
-    else:
-        paths = sorted(path for path in glob.glob(pattern, recursive=True) if not os.path.isdir(path))
-    if not paths:
-        raise InputError(Fault("matches no file", where=pattern, hint="name symbol files, stems, folders or globs"))
-    return paths
+        return [file.path for file in list_matches(pattern)]
+    return sorted(path for path in glob.iglob(pattern, recursive=True) if not os.path.isdir(path))
 
 
 def list_matches(pattern: str) -> list[ListedFile]:

@@ -130,7 +130,7 @@ def foreach(
     refuse_template(template, settings.out)
     size = parse_size(settings.max_memory) if isinstance(settings.max_memory, str) else settings.max_memory
     sieve = Sieve(settings.exclude)
-    models = list_models(patterns, sieve)
+    models = list_models(patterns, sieve, kinds=template.kinds)
     template = note_exports(template, models) if template.outputs else template
     refuse_escapes(template, models, settings.out)
     refuse_collisions(template, models, settings.out)

@@ -1,4 +1,4 @@
-"""The models that patterns match: graph files, each with its newest parameter file.
+"""The models that patterns match: graph files, each with its newest parameter file, and checkpoint folders.
 
 A pattern is a path, a stem, a folder or a glob (``*``, ``?``, ``[...]``, and ``**`` for any folders), on this machine or at a
 URL. The folder before its first wildcard is where relative paths begin. A folder is listed once, however many models are in it.
@@ -10,8 +10,9 @@ import glob
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Literal
 
-from graphshare.checkpoint.folder import ModelFiles, Sieve, group_files, group_models
+from graphshare.checkpoint.folder import ModelFiles, Sieve, group_files, group_models, match_checkpoints
 from graphshare.checkpoint.folder import list_models as list_folder_models
 from graphshare.checkpoint.load import find_by_stem
 from graphshare.errors import Fault, InputError
@@ -22,9 +23,14 @@ from graphshare.fleet.records import FleetModel
 from graphshare.formats.model_names import FORMAT_NAMES, STEM_END, find_stem, list_file_endings, list_model_endings
 from graphshare.text.urls import extend_url, is_url, local_path, split_url
 
+Kind = Literal["graphs", "checkpoints"]
+GRAPHS: frozenset[Kind] = frozenset(("graphs",))
 
-def list_models(patterns: Iterable[str], sieve: Sieve | None = None) -> list[FleetModel]:
+
+def list_models(patterns: Iterable[str], sieve: Sieve | None = None, *, kinds: Collection[Kind] = GRAPHS) -> list[FleetModel]:
     """Return the models that match any of ``patterns``, in the order of the patterns and then of their paths, each once.
+
+    ``kinds`` are those of the models that count. Checkpoint folders at URLs are found below a folder, and by no glob.
 
     Raises:
         InputError: a pattern matches no model, or a URL cannot be listed; all of these are listed.
@@ -34,14 +40,14 @@ def list_models(patterns: Iterable[str], sieve: Sieve | None = None) -> list[Fle
     faults: list[Fault] = []
     for pattern in map(local_path, patterns):
         try:
-            listing = _list_remote(pattern, sieve) if is_url(pattern) else _list_local(pattern, sieve)
+            listing = (_list_remote if is_url(pattern) else _list_local)(pattern, sieve, kinds)
         except InputError as error:
             faults += error.faults
             continue
         known = {model.graph for model in models}
         models += [model for model in listing if model.graph not in known] if known else listing
         if not listing:
-            hint = "a pattern matches symbol files, .onnx files, stems or folders; quote it, so that the shell leaves it alone"
+            hint = f"{_HINTS[frozenset(kinds)]}; quote it, so that the shell leaves it alone"
             faults.append(Fault("matches no model", where=pattern, hint="; ".join([*sieve.notes(), hint])))
     if faults:
         raise InputError(faults)
@@ -49,29 +55,48 @@ def list_models(patterns: Iterable[str], sieve: Sieve | None = None) -> list[Fle
     return models
 
 
-def _list_local(pattern: str, sieve: Sieve) -> list[FleetModel]:
+_HINTS: dict[frozenset[Kind], str] = {
+    GRAPHS: "a pattern matches symbol files, .onnx files, stems or folders",
+    frozenset(("checkpoints",)): "a pattern matches checkpoint folders, or folders of them",
+    GRAPHS | {"checkpoints"}: "a pattern matches symbol files, .onnx files, stems, checkpoint folders or folders of these",
+}
+
+
+def _list_local(pattern: str, sieve: Sieve, kinds: Collection[Kind]) -> list[FleetModel]:
     """Return the models of a pattern without a scheme. Raises InputError for folders that cannot be read.
 
     Relative paths begin at the folder of a file, and of a glob at that before its first wildcard.
     """
     # Names come first: that of a file or folder may have brackets.
+    checkpoints: list[str] = []
     if graph := pattern if is_file(pattern) else find_by_stem(pattern):
         graphs, fixed = [graph], pattern
     elif is_folder(pattern):
-        models = list_folder_models(pattern, sieve)
-        return [FleetModel(model.graph, model.newest, len(os.path.join(pattern, ""))) for model in models]
+        return _list_folder(pattern, sieve, kinds, len(os.path.join(pattern, "")))
     else:
         # Sorted, most models of one folder are neighbours, and the folder is listed once for them.
         graphs, fixed = sorted(_match_graphs(pattern)), re.split(r"[*?[]", pattern)[0]
+        checkpoints = match_checkpoints(pattern) if "checkpoints" in kinds else []
     start = len(fixed) - len(os.path.basename(fixed))
     matches = []
     last, params = None, dict[str, str]()
-    for graph in graphs:
+    for graph in graphs if "graphs" in kinds else ():
         folder = os.path.dirname(graph)
         if folder != last:
             last, params = folder, {model.graph: model.newest for model in group_models(folder, _list_names(folder))}
         matches.append(FleetModel(graph, params.get(graph, ""), start))
-    return matches
+    return matches + [FleetModel(path, "", start) for path in checkpoints]
+
+
+def _list_folder(folder: str, sieve: Sieve, kinds: Collection[Kind], start: int) -> list[FleetModel]:
+    """Return the models below a folder; if it is a checkpoint itself, the path of that begins at the folder above."""
+    files = list_folder_models(folder, sieve, checkpoints="checkpoints" in kinds)
+    models = [_make_model(model, start) for model in files if model.graph and "graphs" in kinds]
+    for path in (model.path for model in files if not model.graph):
+        plain = (_without_tail(path) if is_url(path) else path).removesuffix("/")
+        own_start = start if len(plain) > start else len(plain) - len(os.path.basename(plain))
+        models.append(FleetModel(path if is_url(path) else plain, "", own_start))
+    return models
 
 
 def _match_graphs(pattern: str) -> set[str]:
@@ -100,16 +125,18 @@ def _list_names(folder: str) -> dict[str, None]:
         return {}
 
 
-def _list_remote(pattern: str, sieve: Sieve) -> list[FleetModel]:
+def _list_remote(pattern: str, sieve: Sieve, kinds: Collection[Kind]) -> list[FleetModel]:
     """Return the models of a URL: of a glob, a file, a stem or a folder. Raises InputError when it cannot be listed."""
     if is_pattern(pattern, stem_end=STEM_END):
+        if "graphs" not in kinds:
+            return []
         start = len(_without_tail(find_root(pattern)))
         wanted = _without_tail(pattern)[start:]
         globs = [wanted, *(wanted + suffix for suffix in _list_suffixes())] if _may_be_stem(wanted) else [wanted]
         return _select(list_candidates(pattern), globs, _find_suffixes(wanted), start)
     folder, name = split(pattern)
     start = len(_without_tail(folder))
-    if name:
+    if name and "graphs" in kinds:
         try:
             # One listing answers for the file itself, for its stem and for its parameters.
             files = list_remote(folder, prefix=find_stem(name))
@@ -122,7 +149,7 @@ def _list_remote(pattern: str, sieve: Sieve) -> list[FleetModel]:
     if not is_folder(pattern):
         return []
     head, last, _ = split_url(pattern)
-    return [_make_model(model, len(f"{head}{last}/" if last else head)) for model in list_folder_models(pattern, sieve)]
+    return _list_folder(pattern, sieve, kinds, len(f"{head}{last}/" if last else head))
 
 
 def _select(files: Collection[ListedFile], globs: Sequence[str], ends: tuple[str, ...], start: int) -> list[FleetModel]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -20,7 +21,7 @@ Answer = Literal["done", "no", "failed", "killed"]
 
 # There may be a million of these, which the garbage collector need not visit: gc=False.
 class FleetModel(msgspec.Struct, frozen=True, gc=False):
-    """A graph file that matched, and its parameter file (empty for none).
+    """A graph file that matched, and its parameter file (empty for none), or a checkpoint folder as ``graph``.
 
     ``listed`` and ``listed_params`` are the entries of the files in a listing of URLs. There may be a million of these:
     ``start`` is where in ``graph`` the path below the folder of the pattern begins.
@@ -38,7 +39,12 @@ class FleetModel(msgspec.Struct, frozen=True, gc=False):
         if not is_url(self.graph):
             return self.graph[self.start :]
         head, name, _ = split_url(self.graph)
-        return (head + name)[self.start :]
+        return (head + name)[self.start :].removesuffix("/")
+
+
+def is_checkpoint(path: str) -> bool:
+    """Return whether the path of a model is that of a checkpoint folder; at a URL it ends with a slash."""
+    return not split_url(path)[1] if is_url(path) else os.path.isdir(path)
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -75,6 +81,7 @@ Run = Callable[[Sequence[str]], Captured]
 class FileState(msgspec.Struct, frozen=True, omit_defaults=True):
     """The identity of a file's content: its size and SHA-256, or the tag of an object store.
 
+    Of a checkpoint folder, whose bytes would take minutes to read, the tag is a digest of names, sizes and times.
     ``modified`` is in nanoseconds; where it and the size are unchanged, a local file is not read again.
     """
 

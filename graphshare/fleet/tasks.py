@@ -11,9 +11,9 @@ import msgspec
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.files.atomic import refuse_links
 from graphshare.files.paths import base_name, ignores_case, join, real_path, split
-from graphshare.fleet.listing import iter_sources
-from graphshare.fleet.records import FleetModel, Task
-from graphshare.formats.model_names import DATA_END, find_stem, find_stem_name, leads_stem
+from graphshare.fleet.listing import GRAPHS, Kind, iter_sources
+from graphshare.fleet.records import FleetModel, Task, is_checkpoint
+from graphshare.formats.model_names import DATA_END, SHARD_END, find_stem, find_stem_name, leads_stem
 from graphshare.text.urls import is_url, leaves_folder
 
 Content = Literal["graph", "params", "map"]
@@ -27,7 +27,7 @@ class Template(msgspec.Struct, frozen=True):
     the model's name and this suffix; ``folder`` is a graph whose option names its folder. ``subject`` is what ``{}`` stands
     for. ``takes_params`` if the parameter file is given by ``--params``. ``extra`` are words to add, ``has_report`` if stdout
     is then JSON. With ``has_exports`` some ONNX models have the stems of symbol files, so that the names of their maps
-    keep the suffix.
+    keep the suffix. ``kinds`` are the models that the command takes.
     """
 
     words: tuple[str, ...]
@@ -38,6 +38,7 @@ class Template(msgspec.Struct, frozen=True):
     has_report: bool = False
     has_exports: bool = False
     name: str = ""
+    kinds: frozenset[Kind] = GRAPHS
 
     @property
     def holds_model(self) -> bool:
@@ -51,7 +52,7 @@ def make_task(template: Template, model: FleetModel, out: str) -> Task:
     subject = {"graph": model.graph, "params": model.params or model.graph, "stem": stem}[template.subject]
     if not leads_stem(model.graph):
         subject = model.graph  # the stem may mean a file beside it
-    values = {"{}": subject, "{stem}": stem, "{name}": find_stem_name(model.graph)}
+    values = {"{}": subject, "{stem}": stem, "{name}": find_stem_name(model.relative)}
     places = [(option, place) for option, content in template.outputs if (place := _place(template, content, model, out))]
     folders = [option for option, content in template.outputs if content == "folder"]
     # Behind -- every word is an argument, so options are added before it.
@@ -87,6 +88,8 @@ def _place(template: Template, content: str, model: FleetModel, out: str) -> str
     if content in ("graph", "folder"):
         return join(out, relative)
     if content == "params":
+        if is_checkpoint(model.graph):
+            return join(out, relative + SHARD_END)
         folder = os.path.dirname(relative)
         return join(out, os.path.join(folder, base_name(model.params))) if model.params else ""
     if content == "map":

@@ -18,8 +18,9 @@ from graphshare.files.atomic import find_place, refusing_links
 from graphshare.files.byte_source import ListedFile, hash_pieces
 from graphshare.files.leftovers import FolderMemory, remember_folders
 from graphshare.files.open_source import describe_file
+from graphshare.files.paths import list_remote, split
 from graphshare.files.staged_file import overwriting
-from graphshare.fleet.records import Answer, Captured, FileState, Result, Run, Task
+from graphshare.fleet.records import Answer, Captured, FileState, Result, Run, Task, is_checkpoint
 from graphshare.resources import TimeUp, memory_limit, time_error, time_limit
 from graphshare.text.format import escape_surrogates, format_count, shorten
 from graphshare.text.urls import is_url, redact
@@ -161,6 +162,8 @@ def _limit_data(size: int | None) -> Iterator[None]:
 
 def _describe_state(path: str, listed: ListedFile | None) -> FileState:
     """Return the state of a file; that of a URL from its listing, if it is complete there. Raises InputError."""
+    if is_checkpoint(path):
+        return _describe_folder(path)
     if is_url(path):
         known = listed if listed is not None and listed.version and listed.size >= 0 else describe_file(path)
         return FileState(path, known.size, etag=known.version)
@@ -173,12 +176,24 @@ def _describe_state(path: str, listed: ListedFile | None) -> FileState:
     return FileState(path, status.st_size, sha256, modified=status.st_mtime_ns)
 
 
+def _describe_folder(path: str) -> FileState:
+    """Return the state of a checkpoint folder, by the names, sizes and times (at URLs tags) of the files in it."""
+    if is_url(path):
+        files = [(split(file.path)[1], file.size, file.version) for file in list_remote(path)]
+    else:
+        with os.scandir(path) as entries:
+            stats = [(entry.name, entry.stat()) for entry in entries if entry.is_file()]
+        files = [(name, status.st_size, str(status.st_mtime_ns)) for name, status in stats]
+    tag = hash_pieces([repr(sorted(files)).encode()])  # repr: a name may have bytes that are not UTF-8
+    return FileState(path, sum(size for _, size, _ in files), etag=tag)
+
+
 def is_unchanged(state: FileState, path: str, listed: ListedFile | None) -> bool:
     """Return whether a file still has the content of ``state``; a local one is read only if its size or time is another."""
-    if is_url(path):
-        now = _describe_state(path, listed)
-        return bool(now.etag) and (now.size, now.etag) == (state.size, state.etag)
     try:
+        if state.etag or is_url(path):
+            now = _describe_state(path, listed)
+            return bool(now.etag) and (now.size, now.etag) == (state.size, state.etag)
         status = os.stat(path)
         if status.st_size != state.size:
             return False

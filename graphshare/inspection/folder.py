@@ -21,6 +21,7 @@ from graphshare.formats.facets import Content
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params.format import read_index
 from graphshare.formats.params.records import ParameterFile
+from graphshare.inspection.checkpoint import inspect_checkpoint
 from graphshare.inspection.graph import list_facts
 from graphshare.progress import item_progress
 from graphshare.text.names import split_key
@@ -31,6 +32,7 @@ from graphshare.text.urls import redact
 class ModelFacts(ShortRepr, msgspec.Struct, frozen=True):
     """A few facts of a model; where it has ``faults`` it cannot be read, and the other fields are None or empty.
 
+    Of a checkpoint folder, ``graph`` is the folder and ``parameters`` the number of tensors; there are no nodes.
     ``params`` is the parameter file of the newest of ``epochs``. ``parameters`` counts the parameters and auxiliary states,
     ``numbers`` the numbers in them where the parameter file has them all. ``remarks`` list the places where graph and file do
     not fit.
@@ -51,20 +53,37 @@ class ModelFacts(ShortRepr, msgspec.Struct, frozen=True):
 
 
 def inspect_folder(folder: StrPath, *, exclude: Names = ()) -> Iterator[ModelFacts]:
-    """Inspect every model below ``folder`` with its newest parameters, one model in memory at a time.
+    """Inspect every model below ``folder`` with its newest parameters, and every checkpoint folder by its headers.
 
-    A model that cannot be read is among the results, with its faults. ``exclude`` are globs of what is left out.
+    One model is in memory at a time. A model that cannot be read is among the results, with its faults. ``exclude`` are globs
+    of what is left out.
 
     Raises:
         InputError: there is no model; folders cannot be read.
     """
-    return inspect_models(find_models(os.fspath(folder), Sieve(as_names(exclude))))
+    return inspect_models(find_models(os.fspath(folder), Sieve(as_names(exclude)), checkpoints=True))
 
 
 def inspect_models(models: list[ModelFiles]) -> Iterator[ModelFacts]:
     """Yield the facts of each model, in order. A model that cannot be read has faults and stops nothing."""
     for files in item_progress(models, "inspecting", "models"):
-        yield _inspect_model(files)
+        yield _inspect_model(files) if files.graph else _inspect_shards(files.path)
+
+
+def _inspect_shards(folder: str) -> ModelFacts:
+    try:
+        checkpoint = inspect_checkpoint(folder)
+    except GraphshareError as error:
+        return ModelFacts(redact(folder), None, (), faults=error.faults)
+    return ModelFacts(
+        checkpoint.folder,
+        None,
+        (),
+        generation=checkpoint.generation,
+        parameters=checkpoint.tensors,
+        numbers=checkpoint.numbers,
+        remarks=tuple(map(str, checkpoint.remarks)),
+    )
 
 
 def _inspect_model(files: ModelFiles) -> ModelFacts:

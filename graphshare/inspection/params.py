@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from graphshare.arguments import Natural, Seconds
-from graphshare.checkpoint.load import StrPath, index_params
+from graphshare.checkpoint.load import Names, StrPath, as_names, index_params
 from graphshare.errors import Fault
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import find_equal_arrays
@@ -167,27 +167,28 @@ class ParameterStatistics(ShortRepr, msgspec.Struct, frozen=True):
         return format_html(title, tables=[Table(("name", "shape", "dtype", *names), rows)])
 
 
-def show_params(path: StrPath, *, select: Sequence[str] = (), epoch: Natural | None = None) -> ParameterDetails:
+def show_params(path: StrPath, *, select: Names = (), leave_out: Names = (), epoch: Natural | None = None) -> ParameterDetails:
     """Return the arrays of the file and which are equal; arrays are read in pieces.
 
-    ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several.
+    ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several. ``select`` limits
+    the arrays to what these patterns match, ``leave_out`` to what these do not match.
 
     Raises:
         InputError: the file cannot be read.
         UsageError: a stem has several parameter files.
-        RefusedError: a pattern of ``select`` matches nothing.
+        RefusedError: a pattern matches nothing.
     """
     file = index_params(path, epoch=epoch)
-    records = _select_records(file, select)
+    records = _select_records(file, select, leave_out)
     equal = {key: kept for kept, others in find_equal_arrays(file, records) for key in others}
     arrays = tuple(_describe(record, equal) for record in records)
     repeated = sum(array.size for array in arrays if array.equal_to is not None)
     return ParameterDetails(file.shown_path, file.format, arrays, sum(a.size for a in arrays if a.tied_to is None), repeated)
 
 
-def _select_records(file: ParameterFile, select: Sequence[str]) -> list[Record]:
-    chosen = select_keys(file, select)
-    return [record for record in file.records if not select or record.key in chosen]
+def _select_records(file: ParameterFile, select: Names, leave_out: Names) -> list[Record]:
+    chosen = select_keys(file, as_names(select), leave_out=as_names(leave_out))
+    return [record for record in file.records if record.key in chosen or not (select or leave_out)]
 
 
 def _describe(record: Record, equal: dict[str, str]) -> ArrayDetails:
@@ -198,23 +199,29 @@ def _describe(record: Record, equal: dict[str, str]) -> ArrayDetails:
 
 
 def measure_params(
-    path: StrPath, *, select: Sequence[str] = (), epoch: Natural | None = None, time_limit: Seconds | None = None
+    path: StrPath,
+    *,
+    select: Names = (),
+    leave_out: Names = (),
+    epoch: Natural | None = None,
+    time_limit: Seconds | None = None,
 ) -> ParameterStatistics:
     """Return the statistics of each array of the file; arrays are read in pieces.
 
-    ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several. Work ends with an
-    error after ``time_limit`` seconds.
+    ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several. ``select`` limits
+    the arrays to what these patterns match, ``leave_out`` to what these do not match. Work ends with an error after
+    ``time_limit`` seconds.
 
     Raises:
         InputError: the file cannot be read.
         UsageError: a stem has several parameter files.
-        RefusedError: a pattern of ``select`` matches nothing; ``time_limit`` has passed.
+        RefusedError: a pattern matches nothing; ``time_limit`` has passed.
     """
     from graphshare.formats.params.statistics import measure_array  # start-up: `show` needs no numpy
 
     with resource_limits(None, time_limit):
         file = index_params(path, epoch=epoch)
-        records = _select_records(file, select)
+        records = _select_records(file, select, leave_out)
         arrays = []
         with ArrayReader(file) as reader, task("measuring", sum(r.data_size for r in records), "B") as advance:
             for record in records:

@@ -114,6 +114,25 @@ def test_select(folder: Path) -> None:
     assert [(c["how"], c["new"]) for c in found["changes"]] == [("added", "arg:b-conv1_weight"), ("added", "arg:b-conv1_bias")]
 
 
+def test_names_are_left_out(folder: Path) -> None:
+    left_out = ("--except", "conv*", "--except", "*bn*", "--except", "b-*")
+    rest = [f"arg:fc{number}_{what}" for number in (1, 2) for what in ("weight", "bias")]
+    for view in ("show", "stats"):
+        found = report(folder, view, "two-0000.params", *left_out, schema=f"params-{view}")
+        assert [array["key"] for array in found["arrays"]] == rest
+    some = ("--select", "*weight", "--except", "fc*", "--except", "b-*")
+    found = report(folder, "show", "two-0000.params", *some, schema="params-show")
+    assert [array["key"] for array in found["arrays"]] == ["arg:conv1_weight", "arg:conv2_weight"]
+    found = report(folder, "diff", "lenet-0000.params", "two-0000.params", "--except", "b-*", schema="params-diff")
+    assert (found["equal"], found["changes"]) == (16, [])
+    done(graphshare("rename", "lenet", "--prefix", "x_", "-o", "y", cwd=folder))
+    prefixed = ("lenet-0000.params", "y-0000.params", "--extra-prefix", "x_", "--except", "conv*")
+    assert report(folder, "diff", *prefixed, schema="params-diff")["equal"] == 12
+    for view in (("show", "two-0000.params"), ("stats", "two-0000.params"), ("diff", "two-0000.params", "lenet")):
+        run = graphshare("params", *view, "--except", "con1_weight", cwd=folder)
+        refused(run, "--except 'con1_weight' matches no parameter", "did you mean 'conv1_weight'")
+
+
 def test_diff_under_a_prefix(folder: Path) -> None:
     done(graphshare("rename", "lenet", "--prefix", "x_", "-o", "x", cwd=folder))
     assert report(folder, "diff", "lenet-0000.params", "x-0000.params", schema="params-diff")["different"]

@@ -21,6 +21,8 @@ from tests.surroundings import ROOT
 _API = {
     "params convert": graphshare.convert,
     "params diff": graphshare.diff_params,
+    "params show": graphshare.show_params,
+    "params stats": graphshare.measure_params,
     "params rename": graphshare.rename_params,
     "params tie": graphshare.tie_params,
     "params untie": graphshare.tie_params,

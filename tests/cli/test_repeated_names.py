@@ -231,17 +231,12 @@ OTHER_NAMES = {
     **dict.fromkeys(("rules explain --alias", "rules explain --match"), "what is explained is NAME"),
     **dict.fromkeys(("verify --engine", "compare --engine"), "programs"),
     **dict.fromkeys(("pool --data", "pool --exclude", "inspect --exclude", "check --exclude", "foreach --exclude"), "files"),
-    **dict.fromkeys(("params convert --keep", "params convert --select"), "records, whose names are unlike"),
     **dict.fromkeys(
         (
-            "params convert --except",
-            "params tie --keep",
-            *(f"params rename --{word}" for word in "match to select except".split()),
+            *(f"params {name} --{word}" for name in "show stats diff convert rename".split() for word in ("select", "except")),
+            *("params convert --keep", "params tie --keep", "params rename --match", "params rename --to"),
         ),
         "records, whose names are unlike",
-    ),
-    **dict.fromkeys(
-        ("params diff --select", "params show --select", "params stats --select"), "records, whose names are unlike"
     ),
 }
 """Options whose names are not those of nodes of a graph that may repeat names, by what they are."""

@@ -10,6 +10,7 @@ import json
 import os
 import random
 import tempfile
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,9 @@ _NUMBERS = (0, 1, -1, 2**31, 2**63 - 1, 2**63, 2**64, 1e300, 0.5, 320, 319, 80)
 _VALUES = (None, True, False, [], {}, [[]], "F32", "BF16", "F8_E4M3", "", "U8", *_NUMBERS, *_NAMES[:3])
 _COMMANDS = (
     "check in --isolated",
+    "inspect in",
+    "inspect in --format json",
+    "inspect . --format json",
     "params list in",
     "params show in",
     "params stats in",
@@ -133,6 +137,11 @@ def read_tensors(folder: Path) -> dict[str, bytes]:
     return tensors
 
 
+def _draw(rng: random.Random) -> Any:
+    """Draw a value; a copy, which a later change cannot put into other cases, or into itself."""
+    return deepcopy(rng.choice(_VALUES))
+
+
 def _change(rng: random.Random, value: Any) -> None:
     """Change one place of a JSON object."""
     while True:
@@ -147,9 +156,9 @@ def _change(rng: random.Random, value: Any) -> None:
     elif way < 0.5:
         value[rng.choice((key, *_NAMES))] = rng.choice(_PLACES)
     elif way < 0.7:
-        value[rng.choice((key, "text_config", "tie_word_embeddings", "weight_map", "architectures"))] = rng.choice(_VALUES)
+        value[rng.choice((key, "text_config", "tie_word_embeddings", "weight_map", "architectures"))] = _draw(rng)
     else:
-        value[key] = rng.choice(_VALUES)
+        value[key] = _draw(rng)
 
 
 def _change_header(rng: random.Random, data: bytes) -> bytes:
@@ -165,15 +174,13 @@ def _change_header(rng: random.Random, data: bytes) -> bytes:
         header[rng.choice(_NAMES)] = header.pop(name)
     elif way < 0.5 and isinstance(entry, dict) and entry:
         key = rng.choice(list(entry))
-        entry[key] = (
-            rng.choice(_VALUES) if rng.random() < 0.5 else [rng.choice(_NUMBERS) for _ in range(rng.choice((1, 2, 2, 300)))]
-        )
+        entry[key] = _draw(rng) if rng.random() < 0.5 else [rng.choice(_NUMBERS) for _ in range(rng.choice((1, 2, 2, 300)))]
     elif way < 0.7:
         header[rng.choice(_NAMES)] = {"dtype": rng.choice(("F32", "")), "shape": [20, 4], "data_offsets": [0, 320]}
     elif way < 0.8:
         header["__metadata__"] = rng.choice(({"lm_head.weight": "model.embed_tokens.weight"}, {"a": "a"}, {"a": 5}, 7))
     else:
-        header[name] = rng.choice(_VALUES)
+        header[name] = _draw(rng)
     text = json.dumps(header).encode("utf-8", "surrogatepass")
     length = rng.choice((len(text), len(text), len(text), 0, len(text) - 1, 2**40, 2**63))
     return length.to_bytes(8, "little") + text + data[end:] + rng.choice((b"", b"", b"", b"more", make_values("x", 1)))

@@ -15,8 +15,8 @@ LIBRARY = """
 Bound Checkpoint DisprovedError Entry Fault Graph GraphshareError GraphvizError InputError Inputs Node OutputError RefusedError
 Resources Rewrite Rule Ruleset SchedulerError SelfCheckError Sgd Tolerance UnsupportedError UsageError bind check check_rules
 compare convert detect diff diff_params downgrade draw draw_difference draw_proof duplicate explain export extract fingerprint
-fold foreach format group infer_shapes inspect inspect_folder inspect_shared list_params load load_rules measure_params
-open_images overwriting pool rank_classes rename rename_params reshape
+fold foreach format group infer_shapes inspect inspect_checkpoint inspect_folder inspect_shared list_params load load_rules
+measure_params open_images overwriting pool rank_classes rename rename_params reshape
 run save share show_params split tie_params train upgrade verify
 """.split()
 

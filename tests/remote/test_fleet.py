@@ -50,6 +50,26 @@ def test_what_a_url_matches(store: str) -> None:
         list_models([f"{store}/a/none*"])
 
 
+def test_checkpoint_folders_of_a_store_are_models(store: str, inline: list[Task]) -> None:
+    memory = fsspec.filesystem("memory")
+    for path in (ROOT / "fixtures" / "gpt").iterdir():
+        for folder in ("one", "more/two"):
+            memory.pipe_file(f"/{store.removeprefix('memory://')}/{folder}/{path.name}", path.read_bytes())
+    words = ["params", "rename", "{}", "--prefix", "{name}_"]
+    patterns = [f"{store}/one", f"{store}/more"]
+    results = list(gs.foreach(patterns, words, out="out", manifest="run.jsonl"))
+    assert [(result.outputs, result.error) for result in results] == [
+        ((f"out/{name}.safetensors",), "") for name in ("one", "two")
+    ]
+    assert gs.list_params("out/two.safetensors").arrays[0].key == "two_transformer.wte.weight"
+    assert all(result.was_skipped for result in gs.foreach(patterns, words, out="out", manifest="run.jsonl"))
+    memory.pipe_file(f"/{store.removeprefix('memory://')}/one/config.json", b"{}")
+    again = gs.foreach(patterns, words, out="out", manifest="run.jsonl")
+    assert [result.was_skipped for result in again] == [False, True]
+    refused = gs.foreach([f"{store}/one/"], ["params", "untie", "{}"], out="out")
+    assert "is a URL" in next(refused).error
+
+
 def test_a_second_run_does_what_has_changed_in_the_store(store: str, inline: list[Task], tmp_path: Path) -> None:
     words = ["duplicate", "{}", "--prefix", "b-"]
     assert all(gs.foreach(f"{store}/a/*", words, out="out", manifest="run.jsonl"))

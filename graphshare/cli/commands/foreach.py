@@ -51,6 +51,7 @@ EXAMPLES = {
             "graphshare foreach '*-symbol.json' -o out -- duplicate {} --prefix b- --mode tie",
         ),
         ("findings in all models, as one report", "graphshare foreach '*-symbol.json' -- check {}"),
+        ("tied weights of all checkpoints", "graphshare foreach 'gpt*' -- check {}"),
         ("models that are there twice", "graphshare foreach '*-symbol.json' -- inspect {} --fingerprint"),
     ],
 }
@@ -85,7 +86,8 @@ def command(patterns: tuple[str, ...], words: list[str], report_format: str, **s
     """Run a command for every model that matches.
 
     PATTERN is a glob, a stem, a folder or a file; it matches symbol files, each with its newest parameter file, and .onnx
-    files. In COMMAND {} stands for the model, {stem} for its path without -symbol.json, {name} for the last part of that.
+    files. A checkpoint folder of safetensors is one model for `check`, `inspect` and `params`, whatever files are in it. In
+    COMMAND {} stands for the model, {stem} for its path without -symbol.json, {name} for the last part of that.
 
     Outputs go into DEST, each into the subfolder that its model has below the fixed part of PATTERN; foreach itself gives
     COMMAND its -o, --params-out and --map-out. A command that writes nothing needs no DEST.

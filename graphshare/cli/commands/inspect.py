@@ -19,6 +19,7 @@ from graphshare.cli.output import warn
 from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.formats.model_format import find_format
 from graphshare.formats.model_names import find_stem
+from graphshare.inspection.checkpoint import inspect_checkpoint
 from graphshare.inspection.fingerprint import fingerprint
 from graphshare.inspection.folder import ModelFacts, find_shared, inspect_models
 from graphshare.inspection.graph import Inspection, inspect, list_module_names
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
     from graphshare.execute.prepare.shape_report import Shaped
 
 _LISTED = 6
+_STORED = {
+    "once": "stored once",
+    "twice": "stored twice, {} each; `graphshare check` compares them",
+    "unlike": "stored twice, in unlike types or shapes",
+}
 _Dims = tuple[int | str | None, ...] | None
 _SHOWN = 4
 _COUNTS = ("nodes", "parameters", "multiply-adds")
@@ -42,6 +48,7 @@ EXAMPLES = {
         ("shapes and multiply-adds", "graphshare inspect lenet --shape data=1,1,28,28"),
         ("all models of a folder", "graphshare inspect ."),
         ("whether two files are the same model", "graphshare inspect lenet siam --fingerprint"),
+        ("what a checkpoint ties", "graphshare inspect gpt"),
         ("several models", "graphshare inspect lenet siam"),
     ],
 }
@@ -83,6 +90,9 @@ def command(
     each layer. For an ONNX model, --shape and --names show what the file states and what ONNX infers. --names adds MXNet's
     lists of names, in MXNet's order, and why a variable is an input or a parameter. JSON output has all of it.
 
+    Of a checkpoint folder (safetensors, an index, config.json) the headers are summed up: shards, tensors, types, and what is
+    tied.
+
     Of several models, or a folder, each gets a line, with the newest of its parameter files; the exit code is 2 if a model or
     one of its parameter files cannot be read.
 
@@ -93,10 +103,20 @@ def command(
     if len(graphs) > 1 or is_folder_of_models(graph):
         single = {"--epoch": epoch is not None, "--params": params, "--as-input": as_input, "--as-parameter": as_parameter,
                   "--shape": shapes, "--names": names, "--module": module}  # fmt: skip
-        what = f"{graph} is a folder" if len(graphs) == 1 else f"there are {len(graphs)}"
-        _refuse_options([option for option, value in single.items() if value], what)
+        used = [option for option, value in single.items() if value]
+        of_graphs = [option for option, value in {"--shared": shared, "--fingerprint": digests}.items() if value]
         sieve = Sieve(exclude)
-        models = find_named_models(graphs, sieve)
+        models = find_named_models(graphs, sieve, checkpoints=True)
+        if _is_checkpoint(models, graphs):
+            _refuse_options([*used, *of_graphs], f"concerns graphs, and {graph} is a checkpoint folder", "leave it out")
+            return _put_checkpoint(graph, format_)
+        what = f"{graph} is a folder" if len(graphs) == 1 else f"there are {len(graphs)}"
+        _refuse_options(used, f"concerns one model, and {what}", "inspect the models one at a time")
+        if of_graphs:
+            models = [model for model in models if model.graph]
+            _refuse_options(
+                [] if models else of_graphs, "concerns graphs, and there are checkpoint folders alone", "leave it out"
+            )
         folder = {"folder": graph} if len(graphs) == 1 else {}
         if digests:
             return _put_fingerprints(models, format_)
@@ -134,11 +154,39 @@ def command(
     return 0
 
 
-def _refuse_options(used: Sequence[str], what: str) -> None:
-    """Refuse options that concern a single model. Raises UsageError with all of them."""
-    hint = "inspect the models one at a time"
+def _refuse_options(used: Sequence[str], why: str, hint: str) -> None:
+    """Refuse options that do not concern what is inspected. Raises UsageError with all of them."""
     if used:
-        raise UsageError([Fault(f"{option} concerns one model, and {what}", hint=hint) for option in used])
+        raise UsageError([Fault(f"{option} {why}", hint=hint) for option in used])
+
+
+def _is_checkpoint(models: Sequence[ModelFiles], graphs: Sequence[str]) -> bool:
+    """Return whether the one path that is named is a checkpoint folder, with no other model in it or below it."""
+    return len(graphs) == len(models) == 1 and not models[0].graph and models[0].path.rstrip("/") == graphs[0].rstrip("/")
+
+
+def _put_checkpoint(folder: str, format_: str) -> int:
+    """Print what the headers of a checkpoint folder say; return 0."""
+    facts = inspect_checkpoint(folder)
+    warn([str(remark) for remark in facts.remarks])
+    if format_ != "text":
+        put_json(facts, lines=format_ == "jsonl")
+        return 0
+    put(
+        [
+            _line(
+                "checkpoint",
+                f"{facts.folder}, {format_count(facts.shards, 'shard')}" + (f", {facts.index}" if facts.index else ""),
+            )
+        ]
+    )
+    put([_line("architecture", format_names(facts.architectures, _LISTED) or "unknown: config.json states none")])
+    put([_line("tensors", f"{facts.tensors:,}: {format_count(facts.numbers, 'number')}, {format_bytes(facts.size)}")])
+    put([_line("types", ", ".join(f"{dtype} {format_bytes(size)}" for dtype, size in facts.dtypes.items()) or "none")])
+    put([_line("ties", facts.statement)])
+    for tie in facts.ties:
+        put([_line("", f"{tie.name} and {tie.kept}: {_STORED[tie.stored].format(format_bytes(tie.size))}")])
+    return 0
 
 
 def _put_shared(models: list[ModelFiles], format_: str, sieve: Sieve) -> int:
@@ -163,7 +211,7 @@ def _put_shared(models: list[ModelFiles], format_: str, sieve: Sieve) -> int:
 
 def _put_models(models: list[ModelFiles], folder: Mapping[str, str], format_: str, sieve: Sieve) -> int:
     """Print the facts of models, all of a ``folder`` if there is one; return 2 if one of them cannot be read, else 0."""
-    width = min(_WIDEST, max(len(find_stem(model.graph)) for model in models))
+    width = min(_WIDEST, max(len(find_stem(model.path)) for model in models))
     if format_ == "text":
         put([f"{'model':{width}}  {'nodes':>7}  {'parameters':>13}  inputs -> outputs"])
     broken, collected = 0, []
@@ -213,6 +261,8 @@ def _format_model(facts: ModelFacts, width: int) -> str:
     if facts.faults:
         return f"{name}  error: {'; '.join(_describe(facts))}"
     numbers = format_count(facts.parameters or 0, "array") if facts.numbers is None else f"{facts.numbers:,}"
+    if facts.nodes is None:
+        return f"{name}  {'-':>7}  {numbers:>13}  {facts.generation}"
     ends = " -> ".join(format_names(names, _SHOWN) or "none" for names in (facts.inputs, facts.outputs))
     return f"{name}  {facts.nodes:7,}  {numbers:>13}  {ends}"
 

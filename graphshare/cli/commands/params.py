@@ -23,8 +23,6 @@ from graphshare.text.format import escape_control, format_bytes, format_count, f
 
 _TIED = ", ".join(format_.suffix for format_ in list_formats() if format_.has_ties)
 select = click.option("--select", metavar="PATTERN", multiple=True, help="Take only names that match this glob or =name.")
-
-
 leave_out = click.option("--except", "leave_out", metavar="PATTERN", multiple=True, help="Leave out names that match this.")
 EXAMPLES = {
     "params list": [
@@ -90,15 +88,16 @@ def list_(file: str, epoch: int | None, format_: str) -> None:
 @click.argument("file", metavar="FILE")
 @options.epoch
 @select
+@leave_out
 @options.format_
 @options.answer_file
-def show(file: str, epoch: int | None, select: tuple[str, ...], format_: str) -> None:
+def show(file: str, format_: str, **settings: Any) -> None:
     """Show shape, type, size and place of each array, and which are equal.
 
     "tied to" means one array under two names; "same as" means equal arrays that are stored twice.
     """
 
-    listing = show_params(file, select=select, epoch=epoch)
+    listing = show_params(file, **settings)
     if format_ == "json":
         put_json(listing)
         return
@@ -122,13 +121,14 @@ def show(file: str, epoch: int | None, select: tuple[str, ...], format_: str) ->
 @click.argument("file", metavar="FILE")
 @options.epoch
 @select
+@leave_out
 @options.time_limit
 @options.format_
 @options.answer_file
-def stats(file: str, epoch: int | None, select: tuple[str, ...], format_: str) -> None:
+def stats(file: str, format_: str, **settings: Any) -> None:
     """Show extremes, mean, deviation, norm, zeros and NaN of each array."""
 
-    listing = measure_params(file, select=select, epoch=epoch)
+    listing = measure_params(file, **settings)
     if format_ == "json":
         put_json(listing)
         return
@@ -165,6 +165,7 @@ def stats(file: str, epoch: int | None, select: tuple[str, ...], format_: str) -
 @click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance of parameters [0].")
 @click.option("--across-dtypes", is_flag=True, help="Compare arrays of different types by value; without it they differ.")
 @select
+@leave_out
 @options.format_
 @options.answer_file
 def diff_(left: str, right: str, format_: str, **settings: Any) -> int:

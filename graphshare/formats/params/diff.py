@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -81,21 +81,23 @@ def diff_parameters(
     *,
     atol: float = 0.0,
     rtol: float = 0.0,
-    chosen: set[str] | None = None,
+    chosen: Collection[str] | None = None,
+    left_out: Collection[str] = (),
     across_dtypes: bool = False,
     skips_missing: bool = False,
 ) -> ParameterDiff:
     """Compare the records of ``right`` with those of ``left``; ``names`` maps a name to its counterparts (by default itself).
 
-    ``chosen`` limits it to these keys. With ``skips_missing`` such values are not compared, and listed;
-    else they are refused (InputError). Records without names are paired by position. No more than two pieces of an array are
-    in memory.
+    ``chosen`` limits it to these keys; pairs with one that is ``left_out`` are not compared. With ``skips_missing`` values that
+    a missing file has are not compared, and listed; else they are refused (InputError). Records without names are paired
+    by position. No more than two pieces of an array are in memory.
     """
     from graphshare.formats.params.comparison import compare_records  # start-up: needs numpy
 
     pairs = list(_pairs(left, right, names))
     if chosen is not None:
         pairs = [pair for pair in pairs if any(r is not None and r.key in chosen for r in pair)]
+    pairs = [pair for pair in pairs if not any(r is not None and r.key in left_out for r in pair)]
     equal, changes, across, missing = 0, [], Counter[str](), []
     distances: list[Distance] = []
 

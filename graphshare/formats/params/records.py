@@ -237,27 +237,28 @@ def select_keys(
 ) -> set[str]:
     """Return the keys that any of ``patterns`` matches, with or without ``arg:`` or ``aux:``; without patterns all.
 
-    Those that one of ``leave_out`` matches are not among them. ``others`` are keys
-    of another file, in which a pattern may find its match instead. ``option`` gave the patterns.
+    Those that one of ``leave_out`` matches are not among them. ``others`` are keys of another file, in which a pattern may find
+    its match instead. ``option`` gave the patterns.
 
     Raises:
         RefusedError: a pattern matches nothing; all such are listed.
         UsageError: a pattern is malformed.
     """
     keys = [record.key for record in file.records if record.key is not None]
-    if leave_out:
-        return select_keys(file, patterns) - select_keys(file, leave_out, option="`leave_out`")
-    if not patterns:
-        return set(keys)
-    selected: set[str] = set()
-    faults = []
-    for pattern in patterns:
-        matches = compile_pattern(pattern)
-        hits = {key for key in keys if matches(key) or matches(split_key(key)[1])}
-        if not hits and not any(matches(key) or matches(split_key(key)[1]) for key in others):
-            near = suggest(pattern, [split_key(key)[1] for key in keys], "parameters")
-            faults.append(Fault(f"{option} {pattern!r} matches no parameter", where=file.path, hint=near))
-        selected |= hits
+    faults: list[Fault] = []
+
+    def match(patterns: Sequence[str], option: str) -> set[str]:
+        matched: set[str] = set()
+        for pattern in patterns:
+            matches = compile_pattern(pattern)
+            hits = {key for key in keys if matches(key) or matches(split_key(key)[1])}
+            if not hits and not any(matches(key) or matches(split_key(key)[1]) for key in others):
+                near = suggest(pattern, [split_key(key)[1] for key in keys], "parameters")
+                faults.append(Fault(f"{option} {pattern!r} matches no parameter", where=file.path, hint=near))
+            matched |= hits
+        return matched
+
+    selected = (match(patterns, option) if patterns else set(keys)) - match(leave_out, "`leave_out`")
     if faults:
         raise RefusedError(faults)
     return selected

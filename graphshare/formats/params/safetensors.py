@@ -165,10 +165,20 @@ def _describe_misfit(entry: Entry, end: int, known_dtypes: bool) -> Iterator[tup
         yield f"has dtype {entry.dtype[:40]!r}, which no parameter file holds", ""
     elif len(entry.shape) > MAX_RANK:
         yield f"has rank {len(entry.shape)}; ranks go up to {MAX_RANK}", ""
-    elif stop < begin or (dtype is not None and stop - begin != element_count(entry.shape) * ITEM_SIZES[dtype]):
+    elif stop < begin or not _fits(element_count(entry.shape), dtype, stop - begin):
         yield f"has {format_count(stop - begin, 'byte')}, which is not what its shape and dtype need", ""
     if begin != end:
         yield f"starts at byte {begin:,} of the data, expected byte {end:,}", DAMAGED
+
+
+def _fits(count: int, dtype: str | None, size: int) -> bool:
+    """Return whether so many elements take ``size`` bytes; those of an unknown dtype may have a bit or more each."""
+    return count <= 8 * size if dtype is None else count * ITEM_SIZES[dtype] == size
+
+
+def name_dtype(text: str) -> str:
+    """Return the name of a dtype of a header; the text itself where no parameter file holds such arrays."""
+    return _DTYPES.get(text, text)
 
 
 def index_header(header: Header) -> ParameterFile:

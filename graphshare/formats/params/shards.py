@@ -13,7 +13,7 @@ snapshot of a model hub's cache, into that cache's ``blobs``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -32,6 +32,7 @@ _MOST_TEXT = 100_000_000  # bytes of an index or a configuration, as of a header
 _LISTED = 20  # faults of one kind
 
 Kind = Literal["unreadable", "index", "twice", "empty", "unlisted"]
+_SOUND: tuple[Kind, ...] = ("unlisted",)  # no loader looks for such a tensor
 
 
 class ShardFolder(msgspec.Struct, frozen=True):
@@ -171,22 +172,14 @@ def find_faults(folder: ShardFolder) -> Iterator[tuple[Kind, Fault]]:
             holders.setdefault(key, []).append(name)
             if _is_empty(key, entry):
                 hint = "save the checkpoint again, or remove the entry and its line in the index"
-                yield (
-                    "empty",
-                    Fault(
-                        "is an empty entry: there are no elements", where=header.path, path=format_record(key, None), hint=hint
-                    ),
-                )
+                yield "empty", _fault(header.path, key, "is an empty entry: there are no elements", hint)
         filled = {key: entry for key, entry in header.entries.items() if entry.dtype}
         for fault in find_misfit(msgspec.structs.replace(header, entries=filled), known_dtypes=False):
             yield "unreadable", fault
     for key, names in holders.items():
         if len(names) > 1:
             message = f"is in {format_names(names)}; loaders take one of them"
-            yield (
-                "twice",
-                Fault(message, where=folder.shards[names[1]].path, path=format_record(key, None), hint="leave it in one file"),
-            )
+            yield "twice", _fault(folder.shards[names[1]].path, key, message, "leave it in one file")
     if folder.index is not None:
         yield from _compare_index(folder, holders)
 
@@ -200,14 +193,14 @@ def _compare_index(folder: ShardFolder, holders: Mapping[str, list[str]]) -> Ite
         if name in folder.shards and name not in names:
             place = f"it is in {format_names(names)}" if names else "no shard has it"
             message = f"is in {name} by the index, and {place}"
-            yield "index", Fault(message, where=folder.index_path, path=format_record(key, None), hint=hint)
+            yield "index", _fault(folder.index_path, key, message, hint)
     for key, names in holders.items():
         if key not in folder.weight_map:
-            path = folder.shards[names[0]].path
-            yield (
-                "unlisted",
-                Fault("is not in the index, so that no loader finds it", where=path, path=format_record(key, None), hint=hint),
-            )
+            yield "unlisted", _fault(folder.shards[names[0]].path, key, "is not in the index, so that no loader finds it", hint)
+
+
+def _fault(file: str, key: str, message: str, hint: str) -> Fault:
+    return Fault(message, where=file, path=format_record(key, None), hint=hint)
 
 
 def index_shards(path: str) -> ParameterFile:
@@ -232,9 +225,12 @@ def index_shards(path: str) -> ParameterFile:
     return ParameterFile(path, size, FORMAT.name, tuple(records), named=True)
 
 
-def require_sound(folder: ShardFolder) -> None:
-    """Raise InputError for a folder whose tensors are not all where loaders look for them; the first faults are listed."""
-    faults = [fault for kind, fault in find_faults(folder) if kind != "unlisted"]
+def require_sound(folder: ShardFolder, *, allow: Collection[Kind] = _SOUND) -> None:
+    """Raise InputError for a folder with faults other than those of the kinds ``allow``; the first ones are listed.
+
+    By default the tensors are then all where loaders look for them.
+    """
+    faults = [fault for kind, fault in find_faults(folder) if kind not in allow]
     if not folder.shards and not faults:
         hint = "name a folder with model.safetensors or an index"
         faults.append(Fault("has no safetensors file", where=folder.path, hint=hint))

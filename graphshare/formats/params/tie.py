@@ -23,7 +23,7 @@ from graphshare.formats.params.byte_ranges import copy_ranges, write_all
 from graphshare.formats.params.records import element_count
 from graphshare.formats.params.safetensors import Entry, Header, encode_header, find_misfit, read_header
 from graphshare.formats.params.shards import ShardFolder
-from graphshare.formats.params.tied_names import KEY, TiedPair, TieStatement, find_difference, has_one_form
+from graphshare.formats.params.tied_names import KEY, TiedPair, TieStatement, find_difference
 from graphshare.progress import Advance, task
 from graphshare.text.format import format_names
 from graphshare.text.names import did_you_mean
@@ -69,7 +69,7 @@ def choose_tied(folder: ShardFolder, pairs: Sequence[TiedPair], keep: Sequence[s
     for pair in pairs:
         if pair.first is None or pair.second is None:
             continue
-        if not has_one_form(pair):
+        if pair.stored == "unlike":
             faults.append(Fault(f"{pair.name} and {pair.kept} differ in shape or type", where=folder.path))
         elif (at := find_difference(pair.first, pair.second)) is not None:
             message = f"{pair.name} and {pair.kept} differ at byte {at:,} of the array"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
+from typing import Literal
 
 import msgspec
 
@@ -51,6 +52,14 @@ class TiedPair(msgspec.Struct, frozen=True):
     second: tuple[Header, Entry] | None
 
     @property
+    def stored(self) -> Literal["once", "twice", "unlike"]:
+        """How often the array is there; ``unlike`` where two differ in dtype, shape or number of bytes."""
+        if self.first is None or self.second is None:
+            return "once"
+        x, y = self.first[1], self.second[1]
+        return "twice" if (x.dtype, x.shape, x.size) == (y.dtype, y.shape, y.size) else "unlike"
+
+    @property
     def is_output(self) -> bool:
         """Whether ``name`` is an output layer, and ``kept`` an embedding."""
         last = self.name.split(".")[-2:]
@@ -73,6 +82,12 @@ def read_statement(folder: ShardFolder) -> TieStatement:
     return TieStatement(values.pop() if len(values) == 1 else None, tuple(stated))
 
 
+def list_architectures(folder: ShardFolder) -> list[str]:
+    """Return the names of classes that the configuration states."""
+    stated = folder.config.get("architectures")
+    return [name for name in stated if isinstance(name, str)] if isinstance(stated, list) else []
+
+
 @cache
 def _read_table() -> dict[str, tuple[tuple[str, str], ...]]:
     """Return the pairs of names that each class of transformers ties."""
@@ -91,8 +106,7 @@ def find_pairs(folder: ShardFolder) -> list[TiedPair]:
     Without an architecture, or with an unknown one that puts out words, they are the first that fit of all language models.
     """
     tensors = folder.list_tensors()
-    stated = folder.config.get("architectures")
-    names = [name for name in stated if isinstance(name, str)] if isinstance(stated, list) else []
+    names = list_architectures(folder)
     table = _read_table()
     known = [pair for name in names for pair in table.get(name, ())]
     if known or (names and not any(name.endswith(_HEADS) for name in names)):
@@ -155,11 +169,3 @@ def _read_pairs(a: ByteSource, at: int, b: ByteSource, there: int, size: int) ->
         a.read_into(at + start, memoryview(left))
         b.read_into(there + start, memoryview(right))
         yield start, left, right
-
-
-def has_one_form(pair: TiedPair) -> bool:
-    """Return whether both tensors are there, with one dtype, shape and number of bytes."""
-    if pair.first is None or pair.second is None:
-        return False
-    x, y = pair.first[1], pair.second[1]
-    return (x.dtype, x.shape, x.size) == (y.dtype, y.shape, y.size)

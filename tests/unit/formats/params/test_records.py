@@ -81,6 +81,13 @@ def test_patterns_choose_keys_with_or_without_their_prefix() -> None:
         assert select_keys(file, patterns) == {*chosen}
     assert select_keys(file, ["bn_mean", "gone"], others=["arg:gone"]) == {"aux:bn_mean"}
     assert select_keys(file, ["aux:gone"], others=["aux:gone"]) == set()
+    assert select_keys(file, [], leave_out=["conv1_*"]) == {"aux:bn_mean"}
+    assert select_keys(file, ["arg:*", "gone"], leave_out=["*bias", "lost"], others=["gone", "lost"]) == {"arg:conv1_weight"}
+    with pytest.raises(RefusedError) as caught:
+        select_keys(file, ["gone"], leave_out=["lost"], option="`keep`")
+    assert [fault.message for fault in caught.value.faults] == [
+        "`keep` 'gone' matches no parameter", "`leave_out` 'lost' matches no parameter"
+    ]  # fmt: skip
     with pytest.raises(RefusedError) as caught:
         select_keys(file, ["gone", "bn_mean", "conv1_wieght"], others=["arg:x"], option="`keep`")
     assert [fault.message for fault in caught.value.faults] == [
