@@ -144,7 +144,7 @@ def test_examples_of_the_installed_help_run(installation: Any, tmp_path: Path) -
         shutil.copy(inputs / f"{source}.onnx", inputs / f"{name}.onnx")
     for path, lines in GENERATE.list_examples().items():
         folder = shutil.copytree(inputs, tmp_path / path.replace(" ", "-"))
-        for name in GENERATE.CHECKPOINT_FOLDERS if path.startswith("params ") else ():
+        for name in GENERATE.CHECKPOINT_FOLDERS if any("gpt" in line for _, line in lines) else ():
             shutil.copytree(ROOT / "fixtures" / name, folder / name)
         for _, line in lines if path != "completion" else ():
             words = shlex.split(line)
