@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import click
-
 from graphshare.cli.options import _option
-from graphshare.rewrite.rules.model import REUSE
 
 rules_file = _option(
     "--rules", "rules_file", metavar="FILE", help="File of rules, JSON or TOML; rules of options come after them."
@@ -14,11 +11,6 @@ prefix = _option("-p", "--prefix", metavar="P", default="", help="Put P before e
 strip_prefix = _option("--strip-prefix", metavar="P", default="", help="Remove P from the front of names.")
 names_file = _option("--map", metavar="FILE", help="Take the new names from a map file, or a JSON object of old and new names.")
 separator = _option("--separator", metavar="S", help="Separator of scopes in names [/].")
-reuse = _option(
-    "--reuse",
-    type=click.Choice(REUSE),
-    help="Whether the target of a tie must exist; auto ties if it does and renames if not [auto].",
-)
 overrides = _option(
     "--override", "overrides", metavar="SRC=DST", multiple=True, help="Use the parameters of scope DST in scope SRC."
 )

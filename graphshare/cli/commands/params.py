@@ -17,11 +17,9 @@ from graphshare.cli.report import format_parameter_diff
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.model_names import PARAMETER_FORMATS
 from graphshare.formats.params.convert import FLOATS, Conversion
-from graphshare.formats.params.format import list_formats
 from graphshare.inspection.params import ParameterListing, list_params, measure_params, show_params
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_names, format_number
 
-_TIED = ", ".join(format_.suffix for format_ in list_formats() if format_.has_ties)
 select = click.option("--select", metavar="PATTERN", multiple=True, help="Take only names that match this glob or =name.")
 leave_out = click.option("--except", "leave_out", metavar="PATTERN", multiple=True, help="Leave out names that match this.")
 EXAMPLES = {
@@ -193,7 +191,7 @@ def diff_(left: str, right: str, format_: str, **settings: Any) -> int:
 @click.option("--to", type=click.Choice(list(PARAMETER_FORMATS)), help="Format of the target [by its suffix].")
 @click.option("--densify", is_flag=True, help="Write sparse arrays in dense form, the only one outside of .params.")
 @click.option("--np-shape", is_flag=True, help="Write V3 records, which MXNet reads with np-shape on.")
-@click.option("--tie", is_flag=True, help=f"Write equal arrays once, under several names ({_TIED}).")
+@click.option("--tie", is_flag=True, help="Write equal arrays once, under several names, in a format that can.")
 @click.option("--dtype", type=click.Choice(FLOATS), help="Convert floating-point arrays to this type [unchanged].")
 @click.option(
     "--keep",

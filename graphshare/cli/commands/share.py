@@ -17,7 +17,7 @@ from graphshare.cli.output import format_name_list, list_inputs, say_written, wr
 from graphshare.errors import Fault, UsageError
 from graphshare.rewrite.detect import Candidates
 from graphshare.rewrite.rules.load import make_ruleset
-from graphshare.rewrite.rules.model import Reuse, rule_from_option
+from graphshare.rewrite.rules.model import REUSE, Reuse, rule_from_option
 from graphshare.rewrite.share import Repair
 from graphshare.rewrite.tie import Sharing
 from graphshare.text.format import format_count
@@ -47,7 +47,11 @@ EXAMPLES = {
 @rule_options.aliases
 @rule_options.rules_file
 @rule_options.separator
-@rule_options.reuse
+@click.option(
+    "--reuse",
+    type=click.Choice(REUSE),
+    help="Whether the target of a tie must exist; auto ties if it does and renames if not [auto].",
+)
 @click.option("--detect", "detect_only", is_flag=True, help="List parameters that could be shared, and write nothing.")
 @click.option("--untie", metavar="PATTERN", multiple=True, help="Give each operator that uses this parameter its own copy.")
 @click.option(

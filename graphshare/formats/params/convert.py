@@ -19,10 +19,20 @@ from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError, U
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.open_source import open_source
 from graphshare.formats.params.arrays import ArrayReader, record_of_bytes
-from graphshare.formats.params.format import MODELS, ParameterFormat, Parts, Plan, WriteOptions, find_format, read_index
+from graphshare.formats.params.format import (
+    MODELS,
+    ParameterFormat,
+    Parts,
+    Plan,
+    WriteOptions,
+    find_format,
+    list_formats,
+    read_index,
+)
 from graphshare.formats.params.lookup import find_equal_arrays
 from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, encode_key, format_record, select_keys
 from graphshare.progress import task
+from graphshare.text.format import join_words
 from graphshare.text.names import split_key
 from graphshare.text.summary import ShortRepr
 
@@ -284,7 +294,10 @@ def _name_records(file: ParameterFile, format_: ParameterFormat) -> list[tuple[R
 def _tie_equal_arrays(file: ParameterFile, plan: Plan, format_: ParameterFormat) -> list[tuple[Record, str | None]]:
     """Return the plan with equal arrays tied. Raises RefusedError for a format that has no ties."""
     if not format_.has_ties:
-        hint = f"in {format_.suffix} every name has an array of its own; a graph ties parameters by using one node"
+        able = join_words([each.suffix for each in list_formats() if each.has_ties])
+        hint = (
+            f"{able} has them; in {format_.suffix} every name has an array of its own, and a graph ties parameters by one node"
+        )
         raise RefusedError(Fault(f"{format_.name} has no ties", hint=hint))
     kept = {key: kept for kept, others in find_equal_arrays(file, [record for record, _ in plan]) for key in others}
     records = {record.key: record for record, _ in plan}
