@@ -421,21 +421,26 @@ class Planner:
         return self.changes.dtypes.get(get_place(a), known)
 
     def _pair_names(self) -> list[Pair]:
-        """Return the values that runs have shown to be one, and those of one name whose types do not contradict each other.
-
-        Where most names are contradicted, they were given anew: those that are left agree by chance, and suggest no pairs.
-        """
-        left, right = self.sides
+        """Return the values that runs have shown to be one, and those whose names suggest it, if their types allow it."""
         # What runs have shown about a left value comes before what names suggest.
-        refuted, banned = self.changes.refuted, self.changes.banned
+        refuted = self.changes.refuted
         moved = {place: b for place, b in self.changes.moved.items() if (place, get_place(b)) not in refuted}
         known = {**moved, **self.changes.proved}
-        namesakes = [(a, right.names[name]) for name, a in left.names.items() if name in right.names]
-        likely = [(a, b) for a, b in namesakes if get_place(a) not in banned and self._can_be_one(a, b)]
         taken = set(map(get_place, known.values()))
-        named = {get_place(a): b for a, b in likely if get_place(b) not in taken} if 2 * len(likely) >= len(namesakes) else {}
-        pairs = ((a, known.get(get_place(a)) or named.get(get_place(a))) for a in left.names.values())
-        return [(a, b) for a, b in pairs if b and get_place(a) not in self.changes.closed and self._can_be_one(a, b)]
+        known = {**{get_place(a): b for a, b in self._list_namesakes() if get_place(b) not in taken}, **known}
+        places = known.keys() - self.changes.closed
+        pairs = [(a, known[get_place(a)]) for a in self.sides[0].names.values() if get_place(a) in places]
+        return [pair for pair in pairs if self._can_be_one(*pair)]
+
+    def _list_namesakes(self) -> list[Pair]:
+        """Return the values of one name that can be one value.
+
+        Where most namesakes cannot, names were given anew: those that are left agree by chance, and none suggests a pair.
+        """
+        left, right = self.sides
+        namesakes = [(a, right.names[name]) for name, a in left.names.items() if name in right.names]
+        likely = [(a, b) for a, b in namesakes if get_place(a) not in self.changes.banned and self._can_be_one(a, b)]
+        return likely if 2 * len(likely) >= len(namesakes) else []
 
     def _can_be_one(self, a: Entry, b: Entry) -> bool:
         """Whether the types of a left and a right value do not contradict each other."""
