@@ -65,8 +65,7 @@ def check_names(parts: Sequence[Graph], graphs: Sequence[Graph], options: ProofO
     ``parts`` are what is compared of ``graphs``. Raises RefusedError with all such names.
     """
     needed = {node.name for part in parts for node in part.variables()}
-    whole = [number_variables(graph, options.names)[0] for graph in graphs]
-    known = {node.name for graph in whole for node in graph.variables()}
+    known = {node.name for graph in graphs for node in number_variables(graph, options.names)[0].variables()}
     known |= {implied.name for graph in graphs for implied in list_implied_variables(graph)} | needed
     named = (("`feeds`", options.feeds), ("`shapes`", options.shapes), ("`as_input`", options.as_input))
     faults = [

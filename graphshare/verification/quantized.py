@@ -71,12 +71,12 @@ def weigh_integers(weigher: Weigher, cone: Cone) -> Weighing | None:
     if not operators & _OF_INTEGERS or not operators <= _PLAIN:
         return None
     left, right = (_list_constants(weigher, cone, side, _INTEGERS) for side in (0, 1))
-    only = [[each for term, each in own.items() if term not in other] for own, other in ((left, right), (right, left))]
+    only = left.keys() - right.keys(), right.keys() - left.keys()
     scales = [_list_constants(weigher, cone, side, WEIGHT_DTYPES).keys() for side in (0, 1)]
     # With other scales the same weights are other integers.
     if [len(own) for own in only] != [1, 1] or not (scales[0] <= scales[1] or scales[1] <= scales[0]):
         return None
-    ((one,), (other,)) = only
+    one, other = left[only[0].pop()], right[only[1].pop()]
     if (one.dtype, one.shape) != (other.dtype, other.shape):
         return None
     distance = abs(one.read().astype(np.int64) - other.read())

@@ -421,26 +421,33 @@ class Planner:
         return self.changes.dtypes.get(get_place(a), known)
 
     def _pair_names(self) -> list[Pair]:
-        """Return the values that both sides have under one name, and whose shapes do not contradict each other."""
-        left, right = self.sides
+        """Return the values that runs have shown to be one, and those whose names suggest it, if their types allow it."""
         # What runs have shown about a left value comes before what names suggest.
         refuted = self.changes.refuted
         moved = {place: b for place, b in self.changes.moved.items() if (place, get_place(b)) not in refuted}
         known = {**moved, **self.changes.proved}
         taken = set(map(get_place, known.values()))
-        namesakes = {name: entry for name, entry in right.names.items() if get_place(entry) not in taken}
-        pairs = []
-        for name, a in left.names.items():
-            place = get_place(a)
-            b = known.get(place) or (None if place in self.changes.banned else namesakes.get(name))
-            if b is None or place in self.changes.closed:
-                continue
-            (dtype, shape), (other, sizes) = left.find_parts(a), right.find_parts(b)
-            # Floats of unlike dtypes may be one value; an integer beside a float is another use of the name.
-            is_number = dtype == other or None in (dtype, other) or {dtype, other} <= FLOATS
-            if is_number and not _have_other_shapes(shape, sizes):
-                pairs.append((a, b))
-        return pairs
+        known = {**{get_place(a): b for a, b in self._list_namesakes() if get_place(b) not in taken}, **known}
+        places = known.keys() - self.changes.closed
+        pairs = [(a, known[get_place(a)]) for a in self.sides[0].names.values() if get_place(a) in places]
+        return [pair for pair in pairs if self._can_be_one(*pair)]
+
+    def _list_namesakes(self) -> list[Pair]:
+        """Return the values of one name that can be one value.
+
+        Where most namesakes cannot, names were given anew: those that are left agree by chance, and none suggests a pair.
+        """
+        left, right = self.sides
+        namesakes = [(a, right.names[name]) for name, a in left.names.items() if name in right.names]
+        likely = [(a, b) for a, b in namesakes if get_place(a) not in self.changes.banned and self._can_be_one(a, b)]
+        return likely if 2 * len(likely) >= len(namesakes) else []
+
+    def _can_be_one(self, a: Entry, b: Entry) -> bool:
+        """Whether the types of a left and a right value do not contradict each other."""
+        (dtype, shape), (other, sizes) = (side.find_parts(e) for side, e in zip(self.sides, (a, b), strict=True))
+        # Floats of unlike dtypes may be one value; an integer beside a float is another use of the name.
+        is_number = dtype == other or None in (dtype, other) or {dtype, other} <= FLOATS
+        return is_number and not _have_other_shapes(shape, sizes)
 
     def _order(self, pairs: Sequence[Pair]) -> tuple[list[Node], dict[Node, list[Pair]]]:
         """Return the nodes of both sides, each after both values of every pair that it needs, and the pairs by their nodes.

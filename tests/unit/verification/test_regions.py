@@ -102,6 +102,17 @@ CASES = {
     "names that two operators exchange": Case(
         _X, "a = Exp(x) b = Neg(a) y = Relu(b)", "b = Exp(x) a = Neg(b) y = Relu(a)", "3 of 3", ()
     ),
+    # Two of six names stay in order by chance, and the values of one are equal here.
+    "names that were given anew": Case(
+        "(float[N] x) => (float[S] y)",
+        "<float one = {1.0}> {a = Relu(x) b = Abs(a) c = Abs(a) d = Neg(b) e = Abs(c) "
+        "f = Concat <axis = 0> (c, d, e) g = Exp(f) h = Add(g, one) y = Log(h)}",
+        "f = Relu(x) d = Abs(f) e = Abs(f) b = Neg(d) a = Abs(e) c = Concat <axis = 0> (e, b, a) y = Softplus(c)",
+        "6 of 9",
+        ("y=y: Exp Add Log / Softplus: near 3e-08",),
+        17,
+        17,
+    ),
     "outputs that are exchanged": Case(
         "(float[4] x) => (float[4] y, float[4] z)",
         "y = Exp(x) z = Neg(y)",
