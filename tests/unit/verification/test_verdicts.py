@@ -37,7 +37,7 @@ from graphshare.verification.report import (
     value_stage,
 )
 from graphshare.verification.training import TrainedOutput, TrainedPair, Training
-from tests.symbols import document, variable
+from tests.symbols import document, operator, variable
 
 EXACT, NEAR, APART = Comparison(True, True, 0, 0), Comparison(True, False, 1e-7, 1e-7), Comparison(False, False, 1, 1)
 SIGNED = Comparison(True, False, 0, 0)
@@ -526,3 +526,23 @@ def test_parameters_are_counted_by_how_they_belong_together(
     a, b = read_symbol(json.dumps(document([variable("a"), variable("b")], [0, 1])).encode()).nodes
     pairs = [ParameterPair(a, b, how, "why") for how in hows.split()]  # type: ignore[arg-type]
     assert parameter_stage(pairs, no_file, ("1 kB",)) == Stage("parameters", verdict, summary, details)
+
+
+def test_a_sigmoid_near_zero_is_one_value_in_two_engines(tmp_path: Path) -> None:
+    """onnxruntime returns 0 below -18, and numpy a share that is next to nothing beside 1."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    ends = [onnx.helper.make_tensor_value_info(name, 1, [2]) for name in "xy"]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Sigmoid", ["x"], ["y"])], "g", ends[:1], ends[1:])
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), tmp_path / "g.onnx"
+    )
+    (tmp_path / "g.json").write_text(json.dumps(document([variable("x"), operator("sigmoid", "y", [0])], [1])))
+    pair = tmp_path / "g.onnx", tmp_path / "g.json"
+    for number, outcome in ((-18.2, "equal"), (0.1, "equal")):
+        for models in (pair, pair[::-1]):
+            report = gs.compare(*models, feeds={"x": np.array([number, number - 1], "float32")})
+            assert report.outcome == outcome, report.verdict
+    other = json.dumps(document([variable("x"), operator("tanh", "y", [0])], [1]))
+    (tmp_path / "g.json").write_text(other)
+    assert gs.compare(*pair, feeds={"x": np.array([1e-6, 0], "float32")}).outcome == "not equal"
