@@ -15,7 +15,7 @@ import onnx
 
 import graphshare as gs
 from graphshare.errors import MemoryLimitError
-from tests.paddle_programs import dense, floats, record
+from tests.paddle_programs import Program, dense, floats, record
 
 WEIGHT = np.arange(6, dtype=np.float32).reshape(3, 2)
 BIAS = np.array([1, -1], np.float32)
@@ -46,12 +46,30 @@ def main(folder: Path) -> None:
         gs.run(gs.load(folder / "cnn" / "inference").graph, seed=0)
     except gs.GraphshareError as error:
         answers["no parameters"] = str(error)
+    model = folder / "cnn"
+    feeds = dict(np.load(model / "feeds.npz"))
+    inner = gs.run(model / "inference", feeds=feeds, all_outputs=True).outputs
+    (name,) = gs.inspect(model / "inference").outputs
+    twice = [key for key, value in inner.items() if key != name and np.array_equal(value, inner[name])]
+    answers["all outputs"] = {"count": len(inner), "twice": len(twice), "input": np.array_equal(inner["x"], feeds["x"])}
+    answers["passed on"] = pass_input_on(folder)
     answers["refused"] = refuse(folder)
     try:
         gs.run(folder / "cnn" / "inference", shapes={"x": (100_000, 1, 8, 8)}, seed=0, max_memory="64M")
     except MemoryLimitError as error:
         answers["limited"] = str(error)
     print(json.dumps(answers))
+
+
+def pass_input_on(folder: Path) -> bool:
+    """Return whether a program whose outputs are its input gives it back."""
+    program = Program()
+    x = program.data("x", -1, 2)
+    program.fetch(x, "first")
+    program.fetch(x, "second", 1)
+    (folder / "passed.json").write_bytes(program.encode())
+    outputs = gs.run(folder / "passed.json", feeds={"x": BIAS[None]}).outputs
+    return all(np.array_equal(outputs[name], BIAS[None]) for name in ("first", "second"))
 
 
 def compare_with_onnx(folder: Path) -> dict[str, str]:

@@ -75,6 +75,13 @@ def test_a_moved_weight_is_found(answers: dict[str, Any]) -> None:
     assert answers["moved"] == "not equal"
 
 
+def test_values_that_two_outputs_or_an_input_are_can_be_read(answers: dict[str, Any]) -> None:
+    assert answers["all outputs"]["input"]
+    assert answers["all outputs"]["twice"] == 1  # what the output passes on
+    assert answers["all outputs"]["count"] > 10
+    assert answers["passed on"]
+
+
 def test_what_cannot_be_computed_is_refused(answers: dict[str, Any]) -> None:
     assert "parameters have no values" in answers["no parameters"]
     assert "paddle 3.3.1 refuses the graph" in answers["refused"]

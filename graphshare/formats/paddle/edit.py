@@ -34,8 +34,6 @@ class PaddleEditing(Editing):
         return nodes
 
     def make_input(self, name: str, dtype: str, shape: Sequence[int | str | None] | None) -> Node:
-        if shape is None:
-            raise RefusedError(Fault("an input of Paddle has a rank", node=name))
         return _make_data(name, write_type(dtype, shape), dtype)
 
 
@@ -106,14 +104,19 @@ def settle_outputs(graph: Graph) -> Graph:
     return replace(graph, nodes=nodes, heads=tuple(map(Entry, outputs)))
 
 
+def find_fetched(entry: Entry) -> Entry:
+    """Return the value that an output is; any other value itself."""
+    while entry.node.op == FETCH and find_stored(entry.node) is not None:
+        (entry,) = entry.node.inputs
+    return entry
+
+
 def _pass_by_fetches(graph: Graph) -> Graph:
     """Return a graph whose operators read what a ``fetch`` reads in place of it, with the outputs of the graph alone."""
     outputs = {head.node for head in graph.heads}
 
     def redirect(entry: Entry, node: Node) -> Entry | None:
-        source = entry
-        while source.node.op == FETCH and find_stored(source.node) is not None:
-            (source,) = source.node.inputs
+        source = find_fetched(entry)
         return None if source is entry else relink(source, images)
 
     images: dict[Node, Node] = {}
