@@ -546,3 +546,23 @@ def test_a_sigmoid_near_zero_is_one_value_in_two_engines(tmp_path: Path) -> None
     other = json.dumps(document([variable("x"), operator("tanh", "y", [0])], [1]))
     (tmp_path / "g.json").write_text(other)
     assert gs.compare(*pair, feeds={"x": np.array([1e-6, 0], "float32")}).outcome == "not equal"
+
+
+def test_bodies_of_an_if_count_whichever_model_has_it(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    from tests.onnx_files.mutable import BOOL, body, build, declare, node  # it imports onnx
+
+    branches = {f"{which}_branch": body(which, [node(op, "x", f"y_{which}")], [], [declare(f"y_{which}")])
+                for which, op in (("then", "Neg"), ("else", "Relu"))}  # fmt: skip
+    for name, nodes in (
+        ("if", [node("If", "flag", "y", **branches)]),
+        ("where", [node("Neg", "x", "a"), node("Relu", "x", "b"), node("Where", "flag a b", "y")]),
+    ):
+        onnx.save(build(nodes, [declare("flag", (), BOOL), declare("x")], [declare("y")]), tmp_path / f"{name}.onnx")
+    x = np.array([[1, -2], [3, -4]], "float32")
+    sets = [{"flag": np.array(value), "x": x} for value in (True, False)]
+    for pair in (("if", "where"), ("where", "if")):
+        models = [tmp_path / f"{name}.onnx" for name in pair]
+        assert gs.compare(*models, inputs=gs.Inputs(sets=sets)).outcome == "equal"
+        assert gs.compare(*models, inputs=gs.Inputs(sets=sets[:1])).outcome == "not judged"
