@@ -1,8 +1,8 @@
 """The table of SECURITY.md, of what each command reads, writes and starts; a part of ``docs/generate.py``.
 
 ``security_table.json`` has command lines, by the command and the options that they are there for, with what each did when it
-was watched: with a graph of MXNet and with an ONNX model. Without an entry for a format the line is refused. ``python -m
-tests.watch`` measures all of them again, and a test compares.
+was watched: with a graph of MXNet, an ONNX model and a program of Paddle. Without an entry for a format the line is refused.
+``python -m tests.watch`` measures all of them again, and a test compares.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ MEASURED = Path(__file__).with_suffix(".json")
 READS = {"rules check": "rules", "completion": "nothing"}
 READS |= {f"params {name}": "parameters, ONNX" for name in ("convert", "diff", "list", "show", "stats")}
 """What commands read that read no models."""
-MODELS = {"mxnet": "MXNet graphs", "onnx": "ONNX models"}
-PROGRAMS = {"python": "Python", "dot": "`dot`"}
+MODELS = {"mxnet": "MXNet graphs", "onnx": "ONNX models", "paddle": "Paddle graphs"}
+PROGRAMS = {"python": "Python", "dot": "`dot`", "sh": "`sh`", "which": "`which`"}
 EMPTY: Mapping[str, Sequence[str]] = {"writes": (), "starts": ()}
 
 

@@ -1,5 +1,6 @@
 """What command lines write and start, watched; ``python -m tests.watch [COMMAND ...]`` measures them anew.
 
+The Python that does so needs onnx, onnxruntime and paddlepaddle.
 An audit hook sees what Python opens, in the process of the command and in those that it starts (:mod:`tests.audit`). What
 native code writes is seen by the files that have changed in the folder of the run.
 """
@@ -12,7 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Collection
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -24,6 +25,7 @@ from graphshare import confined_process
 from graphshare.formats.onnx import inference
 from tests.audit import log_events
 from tests.meta.test_docs import GENERATE
+from tests.paddle_programs import Program, attribute, floats, record
 from tests.processes import ROOT, in_process
 
 TABLE = GENERATE.security_table
@@ -45,8 +47,22 @@ MODELS: dict[str, dict[str, str]] = {
         "untyped": "models/untyped.onnx", "many": "models/many-onnx", "inputs": "models/small-inputs", "shape": "x=2",
         "input": "x", "inner": "h", "last": "y", "head": "y", "tie": "--untie=*", "params_out": "",
     },
+    "paddle": {
+        "model": "models/sum", "file": "models/sum.json", "params": "models/sum",
+        "other": "models/less", "changed": "models/less", "faulty": "models/sum.json", "folded": "models/sum",
+        "tables": "models/sum", "outside": "models/sum", "untyped": "models/sum", "many": "models/many-programs",
+        "inputs": "models/sum-inputs", "shape": "x=2,2", "input": "x", "inner": "%5", "last": "out",
+        "head": "out", "tie": "--alias=c=b", "params_out": "--params-out=made/new.pdiparams",
+        "siam": "models/pair", "copies": "models/pair", "folded_inputs": "models/sum-inputs", "older": "models/sum",
+    },
 }  # fmt: skip
 """By format the words that stand in lines: files of :func:`make_models`, names and shapes; what a format lacks is empty."""
+
+_TRANSPOSES = [attribute(f"transpose_{which}", "0.a_bool", False) for which in "xy"]
+
+
+class NotInstalledError(Exception):
+    """A line needs a package that this Python does not have."""
 
 
 class Doings(NamedTuple):
@@ -125,16 +141,29 @@ def list_writing_options(doings: Doings, words: list[str], options: str) -> list
 
 
 def measure(name: str, line: str, model: str, models: Path, folder: Path) -> tuple[dict[str, list[str]] | None, Doings]:
-    """Return what a line does with a model in an empty folder, as the table has it; None where it refuses the format."""
+    """Return what a line does with a model in an empty folder, as the table has it; None where it refuses the format.
+
+    Raises:
+        NotInstalledError: this Python lacks what the line needs.
+    """
     shutil.copytree(models, folder / "run" / "models")
     (folder / "run" / "made").mkdir()
     words = line.format(**MODELS[model]).split()
     doings = watch(words, folder)
     writes = list_writing_options(doings, words, TABLE.split_name(name)[1])
-    if doings.code == 2 and "ONNX" in doings.messages and not writes:
+    if "is not installed" in doings.messages:
+        raise NotInstalledError(doings.messages)
+    if doings.code == 2 and ("ONNX" in doings.messages or "Paddle" in doings.messages) and not writes:
         return None, doings
     assert doings.code in (0, 1), doings.messages
     return {"writes": writes, "starts": sorted(doings.starts)}, doings
+
+
+def judge(name: str, model: str, models: Path, folder: Path) -> tuple[dict[str, list[str]] | None, list[str]]:
+    """Return what :func:`measure` does, and what no line may do: stray and temporary files, and connections."""
+    did, doings = measure(name, TABLE.read_measured()[name]["line"], model, models, folder)
+    faults = [*list_stray_writes(doings, folder), *(path for path in doings.new if ".graphshare-" in path)]
+    return did, [*faults, *map(str, doings.connects)]
 
 
 def make_models(folder: Path) -> None:
@@ -148,21 +177,42 @@ def make_models(folder: Path) -> None:
         (folder / f"{name}-symbol.json").write_text(text, encoding="utf-8")
         shutil.copy(folder / "lenet-0000.params", folder / f"{name}-0000.params")
     gs.save(gs.duplicate(gs.load(folder / "lenet"), "b-"), folder / "siam")
+    _make_programs(folder)
     gs.save(gs.duplicate(gs.load(folder / "small.onnx"), "b_", mode="tie"), folder / "siam.onnx")
     gs.save(gs.duplicate(gs.load(folder / "small.onnx"), "b_"), folder / "copies.onnx")
     (folder / "rules.json").write_text('{"version": 1, "rules": []}', encoding="utf-8")
-    for name, file in (("many-symbols", "lenet-symbol.json"), ("many-onnx", "small.onnx")):
+    for name, *files in (
+        ("many-symbols", "lenet-symbol.json"),
+        ("many-onnx", "small.onnx"),
+        ("many-programs", "sum.json", "sum.pdiparams"),
+    ):
         (folder / name).mkdir()
-        for number in range(17):  # more than a process of `check --jobs` gets at once
+        for number, file in product(range(17), files):  # more than a process of `check --jobs` gets at once
             shutil.copy(folder / file, folder / name / f"{number}-{file}")
     for name, sample in (
         ("lenet", {"data": np.ones((1, 1, 28, 28), "float32")}),
         ("small", {"x": np.ones(2, "float32"), "flag": np.array(True)}),
         ("folded", {"x": np.ones((1, 1, 2, 2), "float32")}),
+        ("sum", {"x": np.ones((2, 2), "float32")}),
     ):
         (folder / f"{name}-inputs").mkdir()
         np.savez(folder / f"{name}-inputs" / "first.npz", **sample)
     _make_onnx_models(folder)
+
+
+def _make_programs(folder: Path) -> None:
+    """Make a matrix product with two sums, and one with the last of them alone."""
+    for name, biases in (("sum", "bc"), ("less", "c")):
+        program = Program()
+        first, *others = [program.parameter(key, 2, 2) if key == "w" else program.parameter(key, 2) for key in ("w", *biases)]
+        value = program.op("1.matmul", program.data("x", -1, 2), first, attributes=_TRANSPOSES)
+        for bias in others:
+            value = program.op("1.add", value, bias)
+        program.fetch(value, "out")
+        program.save(
+            folder, {"w": record((2, 2), data=floats(*range(4))), **{b: record((2,), data=floats(1, 2)) for b in biases}}, name
+        )
+    gs.save(gs.duplicate(gs.load(folder / "sum"), "b-"), folder / "pair")
 
 
 def _make_onnx_models(folder: Path) -> None:
@@ -210,4 +260,7 @@ def main(commands: Collection[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    if sys.argv[1:2] == ["--judge"]:  # in a Python that has what a line needs
+        print(json.dumps(judge(*sys.argv[2:4], *map(Path, sys.argv[4:]))))
+    else:
+        main(sys.argv[1:])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphshare.formats.model_format import find_format
+from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
@@ -28,7 +28,9 @@ def make_form(graph: Graph, parameters: ParameterFile | None, table: TermTable, 
         is_replaced = record is not None and record.origin is not None and record.origin.file is None
         return read(node) if is_replaced else None
 
-    form = find_format(graph).meaning.make_normal_form(graph, table, facts, read_replaced)
+    format_ = find_format(graph)
+    own = read if format_.supports(Operation.PARAMETER_FILE) else read_replaced
+    form = format_.meaning.make_normal_form(graph, table, facts, own)
     if form is not None or any(node.op and node.details.domain != MXNET_DOMAIN for node in graph.nodes):
         return form
     return OperatorForm(graph, table, read)

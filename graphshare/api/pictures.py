@@ -181,7 +181,7 @@ def _list_marked(graph: AnnotatedGraph) -> Iterator[Section]:
 
 def _describe_node(node: Node, graph: AnnotatedGraph) -> str:
     label = graph.labels.get(node, "")
-    parts = (f"{node.op or 'variable'} {node.name or '(no name)'}", label, *graph.notes.get(node, ()))
+    parts = (f"{node.op or 'variable'} {node.shown_name or '(no name)'}", label, *graph.notes.get(node, ()))
     return "; ".join(filter(None, parts))
 
 

@@ -10,7 +10,6 @@ from graphshare.ir.walk import own_inputs
 from graphshare.reports.model import Steps
 
 _BLOCK: Steps = ("program", "regions", 0, "blocks", 0, "ops")
-_STATISTICS = (1, 2)  # the mean and the variance of a batch_norm_
 
 
 def find_place(graph: Graph, node: Node) -> Steps:
@@ -34,14 +33,3 @@ def list_uses(graph: Graph) -> Iterator[tuple[Node, Node, int]]:
             for body in node.subgraphs:
                 inner = {capture: next(outer).node for capture in body.captures}
                 scopes.append((body, {capture: captured.get(source, source) for capture, source in inner.items()}))
-
-
-def is_written(node: Node, place: int) -> bool:
-    """Return whether an operator writes into an input: the name of one that does ends in ``_``, and most write the first.
-
-    ``batch_norm_`` updates its statistics, unless it only tests.
-    """
-    if node.op == "batch_norm_":
-        is_test = node.details.values.get("is_test")
-        return place in _STATISTICS and str(is_test) != "true"
-    return node.op.endswith("_") and place == 0

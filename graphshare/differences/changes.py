@@ -139,10 +139,10 @@ class _Ids:
         self._new = {node: i for i, node in enumerate(right.nodes)}
 
     def old(self, node: Node) -> NodeRef:
-        return NodeRef(self._old[node], node.name, node.operator_text)
+        return NodeRef(self._old[node], node.shown_name, node.operator_text)
 
     def new(self, node: Node) -> NodeRef:
-        return NodeRef(self._new[node], node.name, node.operator_text)
+        return NodeRef(self._new[node], node.shown_name, node.operator_text)
 
 
 def _find_node_changes(
@@ -217,7 +217,7 @@ def _is_image(a: Node, b: Node, branch: PairedBranch, all_images: Mapping[Node, 
 def _format_entry(entry: Entry | None) -> str | None:
     if entry is None:
         return None
-    return f"{entry.node.name}[{entry.index}]" if entry.index else entry.node.name
+    return f"{entry.node.shown_name}[{entry.index}]" if entry.index else entry.node.shown_name
 
 
 def _find_mapping_changes(what: str, old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[Change]:

@@ -220,15 +220,15 @@ class _PictureBuilder:
         name = self.names[node]
         # At depth 0 an operator that stands alone has no scopes.
         scopes = name.scopes if depth is None else name.scopes[: depth - 1]
-        title = name.leaf or "(no name)"
+        title = name.leaf or node.shown_name or "(no name)"
         if len(scopes) < len(name.scopes):
             # Scopes that are not open become a part of the title.
             title = "/".join((*name.scopes[len(scopes) :], title))
         lines = [" ".join((node.op, *self.format.description.describe_operator(node))), *self._list_constants(node)]
         lines += self._count_weights([entry.node for entry in node.inputs])
         lines += [self.source.labels[node]] if node in self.source.labels else []
-        return Box("operator", title, lines, (self.branch_of[node], *scopes), node in self.heads, self._mark([node]), node.name,
-                   (node,))  # fmt: skip
+        path = (self.branch_of[node], *scopes)
+        return Box("operator", title, lines, path, node in self.heads, self._mark([node]), node.shown_name, (node,))
 
     def _list_constants(self, node: Node) -> list[str]:
         """Return the small constants that an operator reads, by the names of its inputs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 
 import msgspec
 
@@ -63,7 +63,11 @@ class FleetRun(ShortRepr):
         results: Generator[Result, None, None],
         manifest: Manifest | None,
         notes: Sequence[str],
+        *,
+        is_new: bool = False,
     ) -> None:
+        """Take the results of a run; the folder ``out`` ``is_new`` if it was not there before."""
+        self._is_new = is_new
         self.template = template
         self.out = out
         self.total = total
@@ -109,6 +113,11 @@ class FleetRun(ShortRepr):
     def close(self) -> None:
         """End the run and its workers, and let another one have the manifest."""
         self._results.close()
+        if self._is_new and self._counts.keys() - {"done"}:
+            # Each task makes the folder of its outputs, and writes none of them where its command fails.
+            for folder, *_ in os.walk(self.out, topdown=False):
+                with suppress(OSError):  # it has the outputs of others
+                    os.rmdir(folder)
         if self._manifest is not None:
             self._manifest.close()
 
@@ -148,8 +157,9 @@ def foreach(
 
     if settings.retry and manifest is not None:
         models = [model for model in models if manifest.has_failed(make(model))]
+    is_new = bool(settings.out) and not is_url(settings.out) and not os.path.exists(settings.out)
     results = _Runner(run, prepare, settings, manifest).run_all(map(make, models))
-    return FleetRun(template, settings.out, len(models), results, manifest, tuple(sieve.notes()))
+    return FleetRun(template, settings.out, len(models), results, manifest, tuple(sieve.notes()), is_new=is_new)
 
 
 def _refuse_settings(settings: FleetOptions, patterns: Sequence[str]) -> None:

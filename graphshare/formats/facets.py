@@ -257,9 +257,13 @@ class Meaning:
     def make_normal_form(self, graph: Graph, table: TermTable, facts: Facts, read: ReadContent) -> NormalForm | None:
         """Return the terms of the nodes of a graph; None for a format without a normal form.
 
-        ``read`` returns the content of a variable whose array is another one than that of its file.
+        ``read`` returns the content of a variable whose array is not in the file of its graph.
         """
         return None
+
+    def list_converted_names(self, graph: Graph) -> Mapping[Place, str]:
+        """Return the names that values without names get in another format, by their places; none where all have names."""
+        return EMPTY
 
     def draws_numbers(self, node: Node) -> bool:
         """Return whether an operator draws random numbers that no seed of ours determines."""

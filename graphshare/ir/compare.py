@@ -42,7 +42,7 @@ class NodeDifference(msgspec.Struct, frozen=True, eq=False):
 
     def describe(self) -> str:
         """Return the names of both nodes and what differs."""
-        return f"{self.left.name!r} and {self.right.name!r}: {self.what}"
+        return f"{self.left.shown_name!r} and {self.right.shown_name!r}: {self.what}"
 
 
 class Pairing(msgspec.Struct, eq=False):
@@ -140,7 +140,7 @@ def compare_images(
             other = replaced.get(entry.node) if replaced else None
             source, index = (images[entry.node], entry.index) if other is None else (other.node, other.index)
             if source is not (copies.get(new.node, new.node) if copies else new.node) or index != new.index:
-                what = f"an input is output {new.index} of {new.node.name!r}, not output {index} of {source.name!r}"
+                what = f"an input is output {new.index} of {new.node.shown_name!r}, not output {index} of {source.shown_name!r}"
         if node.control_deps and [images[dep] for dep in node.control_deps] != list(image.control_deps):
             what = "control dependencies"
         if what:
@@ -298,7 +298,7 @@ def check_isomorphic(
             continue
         own = {node: entry for (i, node), entry in replaced.items() if i == number}
         for wrong in compare_images(branch.images, exempt=exempt, tied=tied, copies=copies, replaced=own):
-            message = f"is not what node {wrong.left.name!r} became: {wrong.what}"
+            message = f"is not what node {wrong.left.shown_name!r} became: {wrong.what}"
             faults.append(Fault(message, node=wrong.right.name, hint=BUG))
     if faults:
         raise SelfCheckError(faults[:_REPORTED])

@@ -141,8 +141,13 @@ class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
         # Only Paddle's variables have a domain: those of ONNX are not operators.
         return ("parameter" if self.details.domain else "initializer") if self.details.holds_value else "input"
 
+    @property
+    def shown_name(self) -> str:
+        """Return the name for people: that of the first output where only values have names, or numbers."""
+        return self.name or next(filter(None, self.details.outputs), "")
+
     def _summary(self) -> str:
-        return f"{shorten(self.op, LONGEST_NAME) or 'variable'} {quote_name(self.name)}"
+        return f"{shorten(self.op, LONGEST_NAME) or 'variable'} {quote_name(self.shown_name)}"
 
 
 class Source(ShortRepr, msgspec.Struct, frozen=True):

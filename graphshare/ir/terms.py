@@ -167,11 +167,12 @@ class GraphTerms:
             terms = self.form.make_terms(node, [self.of(entry) for entry in own_inputs(node)], bodies)
             self.terms.update({(node, index): term for index, term in enumerate(terms)})
             return
-        content = self._find_content(node)
+        content = self.find_content(node)
         key = ("input", self._name(node)) if content is None else ("constant", content)
         self.terms[node, 0] = self.form.table.number(*key)
 
-    def _find_content(self, node: Node) -> Hashable | None:
+    def find_content(self, node: Node) -> Hashable | None:
+        """Return the content of a constant, which is read once; None for any other node."""
         if node not in self._contents:
             self._contents[node] = self.form.find_constant(node)
         return self._contents[node]
@@ -192,7 +193,7 @@ class GraphTerms:
                     for index, term in enumerate(self.form.make_terms(inner, operands, nested)):
                         terms[inner, index] = term
                     continue
-                content = self._find_content(inner)
+                content = self.find_content(inner)
                 position = inner.details.values.get("position", inner.name)
                 # Arguments bind by position, so names do not count; the depth keeps those of nested bodies apart.
                 own = ("argument", depth, position) if content is None else ("constant", content)

@@ -222,12 +222,12 @@ def find_drawing(graph: Graph) -> dict[int, Node]:
 
 def describe_drawing(node: Node) -> str:
     """Return why a value that depends on an operator which draws is not judged."""
-    return f"it depends on random numbers without a seed, which {node.op} {node.name!r} draws"
+    return f"it depends on random numbers without a seed, which {node.op} {node.shown_name!r} draws"
 
 
 def leave_drawn_regions(report: RegionReport, drawing: Collection[Node]) -> RegionReport:
     """Return a report in which regions with an operator that draws random numbers are not judged."""
-    reasons = {(node.op, node.name): describe_drawing(node) for node in drawing}
+    reasons = {(node.op, node.shown_name): describe_drawing(node) for node in drawing}
     regions = []
     for region in report.regions:
         operators = [(each.op, each.name) for each in (*region.nodes, *region.other_nodes)]

@@ -327,6 +327,10 @@ class ModelComparison:
         named = [_index_names(side.graph) for side in self._sides]
         return [(node, named[1][name]) for name, node in named[0].items() if name in named[1]]
 
+    def _look_at_bodies(self, sides: tuple[Computation, Computation], draw: Draw) -> Mapping[str, bool]:
+        """Return what the conditions of Ifs are: those of the first model or, where that has none, of the other."""
+        return self._coverage.look(sides[0], draw.values[0]) or self._coverage.look(sides[1], draw.values[1])
+
     def _judge_regions(
         self,
         sides: tuple[Computation, Computation],
@@ -340,7 +344,7 @@ class ModelComparison:
         ]
         for start in range(0, len(computed), _TOGETHER):
             together = computed[start : start + _TOGETHER]
-            taken = [self._coverage.look(sides[0], draw.values[0]) for draw in together]
+            taken = [self._look_at_bodies(sides, draw) for draw in together]
             judged = self._judge.judge([_name_values(sides, draw, self._held) for draw in together], self.tolerate)
             if judged is None:
                 self._regions = []

@@ -266,7 +266,7 @@ def reduce_difference(
         if confirmed:
             raise _refuse(_HIDDEN, folder, report)
         verdict = confirmed.verdict.replace(os.path.join(scratch, ""), "")
-        operators, others = (tuple(Operator(n.op, n.name) for n in parts.list_nodes(side)) for side in (0, 1))
+        operators, others = (tuple(Operator(n.op, n.shown_name) for n in parts.list_nodes(side)) for side in (0, 1))
         shapes = {name: array.shape for name, array in inputs.items()}
         files = tuple(join(folder, name) for name in (*sorted(os.listdir(scratch)), _PAGE))
         reduction = Reduction(files, operators, others, shapes, _make_command(folder, names, options), verdict)

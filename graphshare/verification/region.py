@@ -114,7 +114,7 @@ def make_region(cone: Cone, reason: str = "", steps: float | None = None, unlike
     ``unlike`` says which of them are too far apart.
     """
     ends = tuple((output_name(a), output_name(b)) for a, b in cone.ends)
-    nodes, others = (tuple(Operator(node.op, node.name) for node in side) for side in cone.sides)
+    nodes, others = (tuple(Operator(node.op, node.shown_name) for node in side) for side in cone.sides)
     return Region(ends, nodes, others, reason=reason, steps=steps, unlike=unlike)
 
 

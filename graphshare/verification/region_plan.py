@@ -33,6 +33,7 @@ from graphshare.ir.terms import Facts, GraphTerms, Place, TermTable
 from graphshare.ir.walk import consumers, post_order
 from graphshare.ops.kernel import Array
 from graphshare.ops.registry import visible_outputs
+from graphshare.verification.parameter_readers import pair_readers
 from graphshare.verification.parts import compute_part, name_dtype
 
 _COMPUTED_BYTES = 1 << 28  # of a constant that is computed for a comparison
@@ -70,7 +71,7 @@ def _strip_dtype(table: TermTable, term: int) -> int:
 class AnalyzedModel:
     """One model: its operators in order and, once read, the facts inferred from its inputs.
 
-    ``aliases`` has the names of its inputs in the original, where these differ.
+    ``aliases`` has the names of its inputs in the original, where these differ. With ``is_numbered`` its values have no names.
     """
 
     def __init__(self, model: Checkpoint, heads: Sequence[Entry], aliases: Mapping[str, str] = EMPTY) -> None:
@@ -80,9 +81,11 @@ class AnalyzedModel:
         # A value that nothing reads ends no region: its difference could not reach an output.
         read = {get_place(e) for e in chain(heads, *(node.inputs for node in self.nodes))}
         outputs = [e for node in self.nodes if node.op for e in visible_outputs(node) if get_place(e) in read]
-        counts = Counter(map(output_name, outputs))
+        converted = find_format(model.graph).meaning.list_converted_names(model.graph)
+        names = [converted.get(get_place(e)) or output_name(e) for e in outputs]
+        self.is_numbered, counts = bool(converted), Counter(names)
         # A name that several values have identifies none of them.
-        self.names = {name: e for e in outputs if counts[name := output_name(e)] == 1}
+        self.names = {name: e for name, e in zip(names, outputs, strict=True) if counts[name] == 1}
         inputs = [Entry(node, 0) for node in self.nodes if not node.op and not node.details.holds_value]
         kinds = find_format(model.graph).types.find_types(model.graph, inputs)
         self.dtypes = {node: kind.parts[0] for (node, _), kind in kinds.items()}
@@ -361,7 +364,7 @@ class Planner:
         plan.left.form.used["calls of functions"] += self._inlined_calls
         ends: dict[tuple[Place, Place], Pair] = {}
         # A cut gives both values of a pair one new term, which must be known before any consumer gets its own.
-        order, pairs = self._order(self._pair_names() if by_name else [])
+        order, pairs = self._order(self._pair_names(terms) if by_name else [])
         for node in order:  # one that both models share, as a rewrite in memory does, is of both
             for own, side in zip(terms, self.sides, strict=True):
                 if node in side.order:
@@ -420,12 +423,17 @@ class Planner:
         known = dtypes[1] if is_known and dtypes[0] != dtypes[1] else None
         return self.changes.dtypes.get(get_place(a), known)
 
-    def _pair_names(self) -> list[Pair]:
-        """Return the values that runs have shown to be one, and those whose names suggest it, if their types allow it."""
+    def _pair_names(self, terms: Sequence[GraphTerms]) -> list[Pair]:
+        """Return the values that runs have shown to be one, and those whose names suggest it, if their types allow it.
+
+        Where values of a side have numbers alone, what reads the same parameters goes before names.
+        """
+        left, right = self.sides
         # What runs have shown about a left value comes before what names suggest.
         refuted = self.changes.refuted
         moved = {place: b for place, b in self.changes.moved.items() if (place, get_place(b)) not in refuted}
-        known = {**moved, **self.changes.proved}
+        read = self._pair_readers(terms) if left.is_numbered or right.is_numbered else {}
+        known = {**read, **moved, **self.changes.proved}
         taken = set(map(get_place, known.values()))
         known = {**{get_place(a): b for a, b in self._list_namesakes() if get_place(b) not in taken}, **known}
         places = known.keys() - self.changes.closed
@@ -448,6 +456,12 @@ class Planner:
         # Floats of unlike dtypes may be one value; an integer beside a float is another use of the name.
         is_number = dtype == other or None in (dtype, other) or {dtype, other} <= FLOATS
         return is_number and not _have_other_shapes(shape, sizes)
+
+    def _pair_readers(self, terms: Sequence[GraphTerms]) -> dict[Place, Entry]:
+        """Return the values that both sides compute from the same parameters, unless runs have shown something else."""
+        pairs = pair_readers([side.nodes for side in self.sides], [own.find_content for own in terms])
+        places = ((get_places(pair), pair[1]) for pair in pairs)
+        return {one: b for (one, two), b in places if one not in self.changes.banned and (one, two) not in self.changes.refuted}
 
     def _order(self, pairs: Sequence[Pair]) -> tuple[list[Node], dict[Node, list[Pair]]]:
         """Return the nodes of both sides, each after both values of every pair that it needs, and the pairs by their nodes.

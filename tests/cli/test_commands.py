@@ -686,3 +686,11 @@ def test_an_extract_needs_a_target_or_a_branch_with_a_value(folder: Path) -> Non
 def test_branches_of_a_graph_without_parameters_are_verified_on_drawn_ones(folder: Path) -> None:
     run = done(graphshare("duplicate", "siamese.json", "--prefix", "b-", "--verify", "-o", "out.json", cwd=folder))
     assert b"EQUAL: b- and the original, bit for bit" in run.stderr
+
+
+def test_a_proof_that_needs_shapes_is_one_of_verify(folder: Path) -> None:
+    """``duplicate`` has no option for them."""
+    write_json(folder / "free.json", document([variable("x"), operator("sigmoid", "y", [0])], [1]))
+    run = graphshare("duplicate", "free.json", "--prefix", "b-", "--verify", "-o", "out.json", cwd=folder)
+    refused(run, "the shape of 'x' cannot be inferred", "without --verify the result is written, and `graphshare verify`")
+    assert not (folder / "out.json").exists()

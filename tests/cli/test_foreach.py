@@ -600,3 +600,14 @@ def test_an_interrupt_leaves_whole_outputs_and_no_process(models: Path, tmp_path
         os.path.basename(line["source"])[:3] for line in finished if line["source"][7].isdigit()
     }
     assert list((tmp_path / "out").glob(".graphshare*")) == []
+
+
+def test_a_run_that_writes_nothing_leaves_no_folder(models: Path, inline: list[Task], tmp_path: Path) -> None:
+    (models / "broken-symbol.json").write_text("{")
+    (result,) = gs.foreach("models/broken-*", DUPLICATE, out="out/below")
+    assert (result.result, os.path.exists("out/below")) == ("failed", False)
+    list(gs.foreach("models/b*", DUPLICATE, out="out/below"))
+    assert os.listdir("out/below")
+    Path("there").mkdir()
+    list(gs.foreach("models/broken-*", DUPLICATE, out="there"))
+    assert os.path.isdir("there")  # it is not ours

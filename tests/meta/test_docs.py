@@ -196,8 +196,8 @@ def test_every_tutorial_is_two_clicks_from_the_read_me() -> None:
     assert tutorials - list_links(DOCS / "index.md") == set()
 
 
-@pytest.mark.parametrize("name", ["onnx.md", "onnx-zh.md"])
-def test_the_page_on_onnx_lists_every_command(name: str) -> None:
+@pytest.mark.parametrize("name", ["onnx.md", "onnx-zh.md", "paddle.md", "paddle-zh.md"])
+def test_the_page_on_a_format_lists_every_command(name: str) -> None:
     text = (DOCS / name).read_text(encoding="utf-8")
     assert sorted(re.findall(r"^\| `([\w-]+)` \| .+ \|$", text, re.M)) == sorted(
         path for path, _ in GENERATE.list_commands() if " " not in path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -48,8 +49,37 @@ def test_a_conversion_to_onnx_is_judged_in_both_orders(answers: dict[str, Any]) 
     assert answers["compare other"] == "not equal"
 
 
+@pytest.mark.parametrize("order", ["", " first"])
+@pytest.mark.parametrize(("names", "count"), [("values", 10), ("parameters", 8), ("neither", 8)])
+def test_a_right_conversion_is_judged_region_by_region(names: str, count: int, order: str, answers: dict[str, Any]) -> None:
+    outcome, regions, details = answers[f"conversion {names} 0.0{order}"]
+    assert outcome == "equal"
+    assert f", {count} regions within " in regions, regions
+    assert details == []
+
+
+@pytest.mark.parametrize("order", ["", " first"])
+@pytest.mark.parametrize("names", ["values", "parameters", "neither"])
+def test_a_moved_weight_of_a_conversion_is_named_at_its_operator(names: str, order: str, answers: dict[str, Any]) -> None:
+    outcome, regions, details = answers[f"conversion {names} 0.5{order}"]
+    assert outcome == "not equal"
+    assert "1 region DIFFERS" in regions
+    paddle, twin = reversed(details[1:]) if order else details[1:]
+    # Without names the weight is not known to be one, and what reads the next equal parameter ends the region.
+    more = r", [Aa]dd '[%v]\d+'" if names == "neither" else ""
+    assert re.search(rf"computes it by matmul '%\d+'{more}$", paddle), paddle
+    assert re.search(rf"computes it by MatMul '[\w.]+'{more}$", twin), twin
+
+
 def test_a_moved_weight_is_found(answers: dict[str, Any]) -> None:
     assert answers["moved"] == "not equal"
+
+
+def test_values_that_two_outputs_or_an_input_are_can_be_read(answers: dict[str, Any]) -> None:
+    assert answers["all outputs"]["input"]
+    assert answers["all outputs"]["twice"] == 1  # what the output passes on
+    assert answers["all outputs"]["count"] > 10
+    assert answers["passed on"]
 
 
 def test_what_cannot_be_computed_is_refused(answers: dict[str, Any]) -> None:

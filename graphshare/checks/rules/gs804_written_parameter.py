@@ -16,7 +16,8 @@ _READ = step("1.relu", "1", 2)
 )
 def find(context: CheckContext) -> Violations:
     """Yield each operator that writes a parameter with another user, with that user."""
-    from graphshare.checks.paddle_facts import find_place, is_written, list_uses  # start-up: symbol files need no other format
+    from graphshare.checks.paddle_facts import find_place, list_uses  # start-up: symbol files need no other format
+    from graphshare.formats.paddle.records import is_written  # start-up: as above
 
     users: dict[Node, list[tuple[Node, int]]] = {}
     for owner, user, place in list_uses(context.graph):

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import click
+from msgspec.structs import replace
 
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import say_branches, write_result
-from graphshare.errors import DisprovedError, Fault
+from graphshare.errors import DisprovedError, Fault, RefusedError
 from graphshare.rewrite.choices import ModeOrBatch
 from graphshare.rewrite.duplicate import duplicate
 
@@ -122,13 +123,20 @@ def _verify(model: Checkpoint, prefixes: Sequence[str]) -> str:
 
     Raises:
         DisprovedError: a branch differs; every difference is listed.
+        RefusedError: values of inputs are missing, which `graphshare verify` takes.
     """
     from graphshare.verification.findings import list_failures
     from graphshare.verification.inputs import Inputs
     from graphshare.verification.verify import verify  # start-up: imports numpy
 
     inputs = Inputs(params_seed=0 if model.parameter_file is None else None)
-    report = verify(model, prefixes=prefixes, inputs=inputs)
+    try:
+        report = verify(model, prefixes=prefixes, inputs=inputs)
+    except RefusedError as error:  # the ways out are options of `verify`, which this command does not have
+        if type(error) is not RefusedError:  # a limit, or an operator
+            raise
+        start = "without --verify the result is written, and `graphshare verify` compares its branches"
+        raise RefusedError([replace(f, hint=": ".join(filter(None, (start, f.hint)))) for f in error.faults]) from None
     if not report:
         raise DisprovedError([Fault(fault.message, hint="nothing was written") for fault in list_failures(report)])
     return report.verdict

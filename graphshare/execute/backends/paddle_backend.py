@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.parameters import split_by_origin
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.backends.backend import Backend, Computation
@@ -17,7 +18,7 @@ from graphshare.execute.backends.session import Session
 from graphshare.execute.backends.session_computation import SessionComputation
 from graphshare.execute.engines.executor import Executor
 from graphshare.formats.facets import TensorType
-from graphshare.formats.paddle.edit import settle_outputs
+from graphshare.formats.paddle.edit import find_fetched, settle_outputs
 from graphshare.formats.paddle.types import find_type
 from graphshare.formats.paddle.write import encode_program
 from graphshare.formats.params.convert import write_parts
@@ -45,7 +46,11 @@ class PaddleComputation(SessionComputation):
 
     def _open(self, heads: Sequence[Entry], **more: Any) -> Session:
         self.check_sizes({})
-        part = settle_outputs(msgspec.structs.replace(self.graph, heads=tuple(heads)))
+        # The predictor loses a value that two outputs are, and one that an input is.
+        places = [(entry.node, entry.index) for entry in map(find_fetched, heads)]
+        once = {place: head for place, head in zip(places, heads, strict=True) if place[0].details.holds_value is not False}
+        part = settle_outputs(msgspec.structs.replace(self.graph, heads=tuple(once.values())))
+        read = {place: head.node.name for place, head in zip(once, part.heads, strict=True)}
         inputs, parameters = list[Node](), list[Node]()
         for node in part.variables():
             (parameters if node.details.holds_value else inputs).append(node)
@@ -60,7 +65,7 @@ class PaddleComputation(SessionComputation):
                 graph,
                 params if parameters else "",
                 {node.name: _declare(Entry(node)) for node in inputs},
-                [(head.node.name, _declare(head)[0]) for head in part.heads],
+                [(output_name(e), _declare(e)[0], read.get(p, p[0].name)) for e, p in zip(heads, places, strict=True)],
                 **{"threads": count_threads(), **self._options, **more},
             )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
@@ -27,6 +29,8 @@ def has_paddle() -> bool:
 class ConfinedPredictor(RemoteSession):
     """A predictor in another process: outputs ``outputs``, with their dtypes in ``output_types``, of a graph and parameters.
 
+    Of each output its name, its dtype and the name by which it is read, which may be that of an input, are given.
+
     The files are not needed once it is open. Operators are computed as they are written unless ``optimize`` is set, with as
     many ``threads`` as numpy's BLAS has unless they are given. With ``partial`` None stands for outputs that cannot be read:
     memory that no operator wrote to, or that another one took.
@@ -44,7 +48,7 @@ class ConfinedPredictor(RemoteSession):
         graph: str,
         parameters: str,
         inputs: Declared,
-        outputs: Sequence[tuple[str, str]],
+        outputs: Sequence[tuple[str, str, str]],
         *,
         optimize: bool = False,
         partial: bool = False,
@@ -71,7 +75,7 @@ class _Predictor(Session):
         graph: str,
         parameters: str,
         inputs: Declared,
-        outputs: Sequence[tuple[str, str]],
+        outputs: Sequence[tuple[str, str, str]],
         optimize: bool,
         threads: int,
         partial: bool,
@@ -80,8 +84,7 @@ class _Predictor(Session):
         self.version = paddle.__version__
         self.inputs = {name: shape for name, (_, shape) in inputs.items()}
         self.dtypes = {name: dtype for name, (dtype, _) in inputs.items()}
-        self.outputs = [name for name, _ in outputs]
-        self.output_types = [dtype for _, dtype in outputs]
+        self.outputs, self.output_types, self._read_as = (list(each) for each in zip(*outputs, strict=True))
         try:
             config = paddle.inference.Config(graph, parameters) if parameters else paddle.inference.Config(graph, "")
             config.disable_glog_info()
@@ -99,7 +102,7 @@ class _Predictor(Session):
                 if name in feeds:
                     predictor.get_input_handle(name).copy_from_cpu(feeds[name])
             predictor.run()
-            return [self._read(name) for name in self.outputs]
+            return [feeds[name] if name in self.inputs else self._read(name) for name in self._read_as]
         except Exception as error:  # as above
             raise InputError(Fault(f"paddle {self.version} fails: {_summarize(error)}")) from error
 
@@ -120,9 +123,11 @@ def _summarize(error: Exception) -> str:
 
 def _load() -> ModuleType:
     """Return paddle with its inference, which takes seconds to import."""
-    import paddle
-    import paddle.inference
-
+    # It makes a folder for data sets at home, which is one that goes, in this process.
+    with TemporaryDirectory(prefix="graphshare-") as home:
+        os.environ.update(HOME=home, USERPROFILE=home)
+        import paddle
+        import paddle.inference
     return paddle  # type: ignore[no-any-return]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 
 import msgspec
@@ -12,7 +12,7 @@ from graphshare.errors import Fault, GraphshareError, RefusedError
 from graphshare.formats.facets import Editing, TensorType
 from graphshare.formats.paddle.records import FETCH, Result, Stored, find_stored, name_value, read_values
 from graphshare.formats.paddle.text import make_attribute, read_list, read_typed, write_list
-from graphshare.formats.paddle.types import find_type_text, parse_type
+from graphshare.formats.paddle.types import find_type_text, parse_type, write_type
 from graphshare.ir.graph import Entry, Graph, Node, NodeDetails
 from graphshare.ir.rebuild import rebuild, relink, relink_all
 from graphshare.ir.walk import topological
@@ -32,6 +32,9 @@ class PaddleEditing(Editing):
         if faults:
             raise RefusedError(faults)
         return nodes
+
+    def make_input(self, name: str, dtype: str, shape: Sequence[int | str | None] | None) -> Node:
+        return _make_data(name, write_type(dtype, shape), dtype)
 
 
 def make_fetch(entry: Entry, name: str) -> Node:
@@ -53,11 +56,16 @@ def make_data(name: str, entry: Entry) -> Node:
     kind = parse_type(text)
     if not isinstance(kind, TensorType):
         raise RefusedError(Fault(f"{name_value(entry)} is a {kind}, and inputs are tensors", hint="cut in front of it"))
+    return _make_data(name, text, kind.dtype)
+
+
+def _make_data(name: str, text: bytes, dtype: str) -> Node:
+    """Return an input of a type."""
     _, sizes, *_ = read_list(read_typed(text)[1])
     attributes = [
         make_attribute("name", "0.a_str", name),
         make_attribute("shape", "1.a_intarray", msgspec.json.decode(sizes)),
-        make_attribute("dtype", "1.a_dtype", kind.dtype),
+        make_attribute("dtype", "1.a_dtype", dtype),
         make_attribute("place", "1.a_place", [0, 0, ""]),
     ]
     result = Result(1, (("%", b"1"), ("TT", text)))
@@ -96,14 +104,19 @@ def settle_outputs(graph: Graph) -> Graph:
     return replace(graph, nodes=nodes, heads=tuple(map(Entry, outputs)))
 
 
+def find_fetched(entry: Entry) -> Entry:
+    """Return the value that an output is; any other value itself."""
+    while entry.node.op == FETCH and find_stored(entry.node) is not None:
+        (entry,) = entry.node.inputs
+    return entry
+
+
 def _pass_by_fetches(graph: Graph) -> Graph:
     """Return a graph whose operators read what a ``fetch`` reads in place of it, with the outputs of the graph alone."""
     outputs = {head.node for head in graph.heads}
 
     def redirect(entry: Entry, node: Node) -> Entry | None:
-        source = entry
-        while source.node.op == FETCH and find_stored(source.node) is not None:
-            (source,) = source.node.inputs
+        source = find_fetched(entry)
         return None if source is entry else relink(source, images)
 
     images: dict[Node, Node] = {}

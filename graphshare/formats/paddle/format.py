@@ -14,6 +14,7 @@ from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_format import ModelFormat, NamedModel, Operation, SaveOptions
 from graphshare.formats.model_names import PACKED
 from graphshare.formats.paddle.edit import PaddleEditing, settle_outputs
+from graphshare.formats.paddle.meaning import PaddleMeaning
 from graphshare.formats.paddle.read import begins_like_program, read_program
 from graphshare.formats.paddle.records import get_source
 from graphshare.formats.paddle.types import PaddleTypes
@@ -51,6 +52,7 @@ class PaddleFormat(ModelFormat):
     backends = ("graphshare.execute.backends.paddle_backend",)
     types = PaddleTypes()
     editing = PaddleEditing()
+    meaning = PaddleMeaning()
     description = PaddleDescription()
     alternatives: ClassVar[Mapping[Operation, str]] = {
         Operation.EXPORT: f"{_CONVERT} writes an ONNX model of it",

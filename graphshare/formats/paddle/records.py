@@ -21,6 +21,7 @@ FETCH = "fetch"
 INPUTS = ("data", "feed")
 ARGUMENTS = ("args", "kwargs")
 """The lists of arguments of a block, which are the domains of their nodes."""
+_STATISTICS = (1, 2)  # the mean and the variance of a batch_norm_
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -125,6 +126,17 @@ def find_column(node: Node) -> int:
 def name_value(entry: Entry) -> str:
     """Return the name of a value."""
     return entry.node.details.outputs[entry.index] if entry.node.op else entry.node.name
+
+
+def is_written(node: Node, place: int) -> bool:
+    """Return whether an operator writes into an input: the name of one that does ends in ``_``, and most write the first.
+
+    ``batch_norm_`` updates its statistics, unless it only tests.
+    """
+    if node.op == "batch_norm_":
+        is_test = node.details.values.get("is_test")
+        return place in _STATISTICS and str(is_test) != "true"
+    return node.op.endswith("_") and place == 0
 
 
 def get_source(graph: Graph) -> PaddleSource:

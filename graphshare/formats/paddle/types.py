@@ -40,6 +40,15 @@ def _parse(text: bytes, depth: int) -> StaticType | None:
     return TensorType(DTYPES.get(name, name), tuple([None if size < 0 else size for size in numbers]))
 
 
+def write_type(dtype: str, shape: Sequence[int | str | None] | None) -> bytes:
+    """Return the JSON of the type of a tensor. Raises RefusedError where Paddle has no such dtype, or the rank is not known."""
+    word = next((word for word, name in DTYPES.items() if name == dtype), None)
+    if word is None or shape is None:
+        raise RefusedError(Fault(f"Paddle has no tensors of {dtype}{'' if shape is not None else ' of any rank'}"))
+    sizes = [size if isinstance(size, int) else -1 for size in shape]
+    return msgspec.json.encode({"#": "0.t_dtensor", "D": [{"#": f"0.{word}"}, sizes, "NCHW", [], 0]})
+
+
 def find_type_text(entry: Entry) -> bytes:
     """Return the JSON of the type of a value. Raises RefusedError where the file states none."""
     stored = find_stored(entry.node)

@@ -37,7 +37,7 @@ from graphshare.verification.report import (
     value_stage,
 )
 from graphshare.verification.training import TrainedOutput, TrainedPair, Training
-from tests.symbols import document, variable
+from tests.symbols import document, operator, variable
 
 EXACT, NEAR, APART = Comparison(True, True, 0, 0), Comparison(True, False, 1e-7, 1e-7), Comparison(False, False, 1, 1)
 SIGNED = Comparison(True, False, 0, 0)
@@ -526,3 +526,43 @@ def test_parameters_are_counted_by_how_they_belong_together(
     a, b = read_symbol(json.dumps(document([variable("a"), variable("b")], [0, 1])).encode()).nodes
     pairs = [ParameterPair(a, b, how, "why") for how in hows.split()]  # type: ignore[arg-type]
     assert parameter_stage(pairs, no_file, ("1 kB",)) == Stage("parameters", verdict, summary, details)
+
+
+def test_a_sigmoid_near_zero_is_one_value_in_two_engines(tmp_path: Path) -> None:
+    """onnxruntime returns 0 below -18, and numpy a share that is next to nothing beside 1."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    ends = [onnx.helper.make_tensor_value_info(name, 1, [2]) for name in "xy"]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Sigmoid", ["x"], ["y"])], "g", ends[:1], ends[1:])
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), tmp_path / "g.onnx"
+    )
+    (tmp_path / "g.json").write_text(json.dumps(document([variable("x"), operator("sigmoid", "y", [0])], [1])))
+    pair = tmp_path / "g.onnx", tmp_path / "g.json"
+    for number, outcome in ((-18.2, "equal"), (0.1, "equal")):
+        for models in (pair, pair[::-1]):
+            report = gs.compare(*models, feeds={"x": np.array([number, number - 1], "float32")})
+            assert report.outcome == outcome, report.verdict
+    other = json.dumps(document([variable("x"), operator("tanh", "y", [0])], [1]))
+    (tmp_path / "g.json").write_text(other)
+    assert gs.compare(*pair, feeds={"x": np.array([1e-6, 0], "float32")}).outcome == "not equal"
+
+
+def test_bodies_of_an_if_count_whichever_model_has_it(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    from tests.onnx_files.mutable import BOOL, body, build, declare, node  # it imports onnx
+
+    branches = {f"{which}_branch": body(which, [node(op, "x", f"y_{which}")], [], [declare(f"y_{which}")])
+                for which, op in (("then", "Neg"), ("else", "Relu"))}  # fmt: skip
+    for name, nodes in (
+        ("if", [node("If", "flag", "y", **branches)]),
+        ("where", [node("Neg", "x", "a"), node("Relu", "x", "b"), node("Where", "flag a b", "y")]),
+    ):
+        onnx.save(build(nodes, [declare("flag", (), BOOL), declare("x")], [declare("y")]), tmp_path / f"{name}.onnx")
+    x = np.array([[1, -2], [3, -4]], "float32")
+    sets = [{"flag": np.array(value), "x": x} for value in (True, False)]
+    for pair in (("if", "where"), ("where", "if")):
+        models = [tmp_path / f"{name}.onnx" for name in pair]
+        assert gs.compare(*models, inputs=gs.Inputs(sets=sets)).outcome == "equal"
+        assert gs.compare(*models, inputs=gs.Inputs(sets=sets[:1])).outcome == "not judged"

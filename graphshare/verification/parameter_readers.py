@@ -1,0 +1,90 @@
+"""Values that belong together because they are computed from the same parameters; names that converters keep say which."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import islice
+
+from graphshare.analysis.name_lists import output_name
+from graphshare.ir.graph import Entry, Node
+from graphshare.ops.registry import visible_outputs
+
+_TELLING = 16
+"""Bytes of a parameter from which on equal ones are taken for one: 0, 1 and short shapes are in every model."""
+FindContent = Callable[[Node], Hashable | None]
+"""Returns the content of a constant as terms have it: its dtype, its shape, and its bytes or their number and hash."""
+
+
+def pair_readers(sides: Sequence[Sequence[Node]], find_contents: Sequence[FindContent]) -> Iterator[tuple[Entry, Entry]]:
+    """Yield values of two models of which both have read the same parameters last; ``sides`` are their nodes in order.
+
+    Parameters are the same if they are equal, or have one name; each is read by one operator. What one operator reads on one
+    side, as a convolution does a weight and a bias, several may read on the other: the last of them has the same value.
+    """
+    readers = [_find_readers(nodes) for nodes in sides]
+    groups: dict[Node, list[Node]] = {}  # by any parameter of the left, those that are read together
+    same = _match(readers, find_contents)
+    back = {right: left for left, right in same.items()}
+    by_reader: dict[Node, list[Node]] = {}
+    for left, right in same.items():
+        groups[left] = [left]
+        by_reader.setdefault(readers[0][left], []).append(left)
+        by_reader.setdefault(readers[1][right], []).append(back[right])
+    for first, *others in by_reader.values():
+        for other in others:
+            if groups[other] is not groups[first]:
+                groups[first] += groups[other]
+                groups.update(dict.fromkeys(groups[other], groups[first]))
+    orders = [{node: place for place, node in enumerate(nodes)} for nodes in sides]
+    for group in {id(group): group for group in groups.values()}.values():
+        own = [{readers[0][left] for left in group}, {readers[1][same[left]] for left in group}]
+        last = [max(each, key=order.__getitem__) for each, order in zip(own, orders, strict=True)]
+        ends = [list(islice(visible_outputs(node), 1)) for node in last]
+        if all(ends):
+            yield ends[0][0], ends[1][0]
+
+
+def _find_readers(nodes: Sequence[Node]) -> dict[Node, Node]:
+    """Return the parameters that one operator alone reads, with it; what is computed from parameters alone is none."""
+    roots: dict[Node, tuple[Node, ...]] = {}
+    readers: dict[Node, dict[Node, None]] = {}
+    for node in nodes:
+        if not node.inputs:
+            if node.op or node.details.holds_value:
+                roots[node] = (node,)
+            continue
+        read = tuple(dict.fromkeys(root for entry in node.inputs for root in roots.get(entry.node, ())))
+        if all(entry.node in roots for entry in node.inputs) and not node.subgraphs:
+            roots[node] = read
+            continue
+        for root in read:
+            readers.setdefault(root, {})[node] = None
+    return {root: next(iter(own)) for root, own in readers.items() if len(own) == 1}
+
+
+def _match(readers: Sequence[dict[Node, Node]], find_contents: Sequence[FindContent]) -> dict[Node, Node]:
+    """Return for parameters of the left the same one of the right: an equal one, or else that of its name."""
+    same: dict[Node, Node] = {}
+    for keys in ([_index(own, find) for own, find in zip(readers, find_contents, strict=True)], [*map(_index, readers)]):
+        taken = {*same.values()}
+        for key, left in keys[0].items():
+            right = keys[1].get(key)
+            if right is not None and left not in same and right not in taken:
+                same[left] = right
+    return same
+
+
+def _index(parameters: dict[Node, Node], find: FindContent | None = None) -> dict[Hashable, Node]:
+    """Return parameters by their contents, or by their names; what several have is left out."""
+    keys = [(output_name(Entry(node)) if find is None else _find_telling(find(node)), node) for node in parameters]
+    counts = Counter(key for key, _ in keys)
+    return {key: node for key, node in keys if key is not None and counts[key] == 1}
+
+
+def _find_telling(content: Hashable | None) -> Hashable | None:
+    """Return a content that tells a parameter from others; None for one of few bytes."""
+    if not isinstance(content, tuple) or len(content) != 3 or not isinstance(content[2], tuple):
+        return None
+    *size, data = content[2]
+    return content if size or (isinstance(data, bytes) and len(data) >= _TELLING) else None
