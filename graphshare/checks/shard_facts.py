@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from graphshare.checks.context import CheckContext
 from graphshare.checks.rule import Violation, Violations
 from graphshare.errors import Fault, InputError
 from graphshare.formats.params.records import format_record
 from graphshare.formats.params.shards import Kind, find_faults
-from graphshare.formats.params.tied_names import (
-    TiedPair,
-    TieStatement,
-    find_difference,
-    find_pairs,
-    read_statement,
-)
+
+if TYPE_CHECKING:
+    from graphshare.formats.params.tied_names import TiedPair, TieStatement
 
 State = Literal["absent", "form", "values", "equal", "unreadable"]
 
@@ -46,6 +42,8 @@ def list_ties(context: CheckContext, tied: bool | None, *states: State) -> list[
 
 
 def _find_ties(context: CheckContext) -> list[Tie]:
+    from graphshare.formats.params.tied_names import find_pairs, read_statement  # start-up: few checks are of folders
+
     statement = read_statement(context.shards)
     return [_compare(pair, statement) for pair in find_pairs(context.shards)]
 
@@ -57,6 +55,8 @@ def _compare(pair: TiedPair, statement: TieStatement) -> Tie:
         return Tie(pair, statement, "form")
     if statement.tied is False:  # two arrays, which may start equal
         return Tie(pair, statement, "values")
+    from graphshare.formats.params.tied_names import find_difference  # start-up: as above
+
     try:
         at = find_difference(pair.first, pair.second)
     except InputError:  # a shard is too short, which another rule reports

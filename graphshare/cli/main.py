@@ -33,8 +33,8 @@ from graphshare.text.format import format_names
 # Each command is the module of its name in graphshare.cli.commands. The text is the first line of its help, as a test checks;
 # ``--help`` must not import the modules.
 COMMANDS = {
-    "duplicate": "Add branches with copied or tied parameters (share ties those inside one graph).",
-    "share": "Tie parameters inside one graph (duplicate adds branches that share them).",
+    "duplicate": "Add branches with copied or tied parameters (see also share).",
+    "share": "Tie parameters inside one graph (see also duplicate).",
     "extract": "Cut out the minimal subgraph for some outputs.",
     "split": "Divide a model into parts that compute it one after the other.",
     "rename": "Rename nodes and their parameters.",

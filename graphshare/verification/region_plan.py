@@ -27,17 +27,15 @@ from graphshare.execute.prepare.declared_inputs import unify_sizes
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.formats.facets import Inlined
 from graphshare.formats.model_format import find_format
-from graphshare.formats.params.records import PRECISIONS
 from graphshare.ir.graph import EMPTY, Entry, Node
 from graphshare.ir.terms import Facts, GraphTerms, Place, TermTable
 from graphshare.ir.walk import consumers, post_order
 from graphshare.ops.kernel import Array
 from graphshare.ops.registry import visible_outputs
-from graphshare.verification.parameter_readers import pair_readers
+from graphshare.verification.inner_pairs import FLOATS, can_be_one, pair_readers
 from graphshare.verification.parts import compute_part, name_dtype
 
 _COMPUTED_BYTES = 1 << 28  # of a constant that is computed for a comparison
-FLOATS = frozenset(PRECISIONS)
 """Dtypes that one value may have in two models."""
 _TITLES = ("the original", "the other model")
 _STEPS = 6  # operators after a value whose result may have its name on the other side, Identities among them
@@ -451,11 +449,8 @@ class Planner:
         return likely if 2 * len(likely) >= len(namesakes) else []
 
     def _can_be_one(self, a: Entry, b: Entry) -> bool:
-        """Whether the types of a left and a right value do not contradict each other."""
-        (dtype, shape), (other, sizes) = (side.find_parts(e) for side, e in zip(self.sides, (a, b), strict=True))
-        # Floats of unlike dtypes may be one value; an integer beside a float is another use of the name.
-        is_number = dtype == other or None in (dtype, other) or {dtype, other} <= FLOATS
-        return is_number and not _have_other_shapes(shape, sizes)
+        left, right = self.sides
+        return can_be_one(left.find_parts(a), right.find_parts(b))
 
     def _pair_readers(self, terms: Sequence[GraphTerms]) -> dict[Place, Entry]:
         """Return the values that both sides compute from the same parameters, unless runs have shown something else."""
@@ -499,10 +494,3 @@ def _encode_array(array: Array) -> bytes:
         return np.ascontiguousarray(array).tobytes()
     texts = [text.encode("utf-8", "surrogateescape") for text in array.flat]
     return b"".join(len(text).to_bytes(8, "little") + text for text in texts)
-
-
-def _have_other_shapes(first: Sequence[object] | None, second: Sequence[object] | None) -> bool:
-    if first is None or second is None:
-        return False
-    sizes = zip(first, second, strict=False)
-    return len(first) != len(second) or any(isinstance(x, int) and isinstance(y, int) and x != y for x, y in sizes)

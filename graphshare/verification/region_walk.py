@@ -25,6 +25,7 @@ from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import BodyJudges, Owners, chooses_bodies, open_bodies, pair_owners
 from graphshare.verification.comparison import EXACT, Tolerance, Tolerate
 from graphshare.verification.far_values import describe_departure
+from graphshare.verification.inner_pairs import FLOATS
 from graphshare.verification.inputs import read_bits
 from graphshare.verification.moved_names import find_equal, find_moved
 from graphshare.verification.noise import allow_share
@@ -41,7 +42,6 @@ from graphshare.verification.parts import ModelValues, Part, compute_part, is_ar
 from graphshare.verification.quantized import reads_same_integers, rounds_apart, weigh_integers
 from graphshare.verification.region import BodyJudge, Feeds, Region, RegionReport, judge_region, make_region
 from graphshare.verification.region_plan import (
-    FLOATS,
     Cone,
     Pair,
     PlanChanges,

@@ -39,7 +39,8 @@ from graphshare.verification.affine_values import (
     read_linear,
     read_norm,
 )
-from graphshare.verification.region_plan import FLOATS, AnalyzedModel, Cone, RegionPlan, find_term, get_place
+from graphshare.verification.inner_pairs import FLOATS
+from graphshare.verification.region_plan import AnalyzedModel, Cone, RegionPlan, find_term, get_place
 
 _SHOWING = frozenset(
     """Add AveragePool Clip Concat Elu Flatten GlobalAveragePool HardSigmoid HardSwish LeakyRelu MaxPool Mul PRelu Relu Selu

@@ -91,7 +91,7 @@ def command(
     output: Mapping[str, Any],
     **settings: Any,
 ) -> None:
-    """Add branches with copied or tied parameters (share ties those inside one graph).
+    """Add branches with copied or tied parameters (see also share).
 
     Every --prefix adds a branch whose nodes have it; the graph's heads are the original's, then each branch's in turn. In
     mode copy every branch has parameters of its own, which start equal; in mode tie all use one set. Mode batch runs the graph

@@ -83,7 +83,7 @@ def command(
     output: Mapping[str, Any],
     **roles: Any,
 ) -> None:
-    """Tie parameters inside one graph (duplicate adds branches that share them).
+    """Tie parameters inside one graph (see also duplicate).
 
     Parameters of one name after all rules become one node, with one record. Operators and outputs keep their names. In SRC=DST
     and A=B the left name disappears; \\= is an = inside a name. In an ONNX model A and B may have two shapes where their bytes

@@ -1,4 +1,4 @@
-"""Values that belong together because they are computed from the same parameters; names that converters keep say which."""
+"""What suggests that inner values of two models are one: their types, and the parameters that they are computed from."""
 
 from __future__ import annotations
 
@@ -7,13 +7,32 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import islice
 
 from graphshare.analysis.name_lists import output_name
+from graphshare.formats.params.records import PRECISIONS
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.registry import visible_outputs
 
 _TELLING = 16
 """Bytes of a parameter from which on equal ones are taken for one: 0, 1 and short shapes are in every model."""
+FLOATS = frozenset(PRECISIONS)
+Parts = tuple[str | None, Sequence[object] | None]
+"""The dtype and the shape of a value, None where unknown."""
 FindContent = Callable[[Node], Hashable | None]
 """Returns the content of a constant as terms have it: its dtype, its shape, and its bytes or their number and hash."""
+
+
+def can_be_one(first: Parts, second: Parts) -> bool:
+    """Return whether the types of two values do not contradict each other."""
+    (dtype, shape), (other, sizes) = first, second
+    # Floats of unlike dtypes may be one value; an integer beside a float is another use of the name.
+    is_number = dtype == other or None in (dtype, other) or {dtype, other} <= FLOATS
+    return is_number and not _have_other_shapes(shape, sizes)
+
+
+def _have_other_shapes(first: Sequence[object] | None, second: Sequence[object] | None) -> bool:
+    if first is None or second is None:
+        return False
+    sizes = zip(first, second, strict=False)
+    return len(first) != len(second) or any(isinstance(x, int) and isinstance(y, int) and x != y for x, y in sizes)
 
 
 def pair_readers(sides: Sequence[Sequence[Node]], find_contents: Sequence[FindContent]) -> Iterator[tuple[Entry, Entry]]:

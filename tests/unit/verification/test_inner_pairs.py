@@ -9,7 +9,7 @@ import pytest
 from graphshare.analysis.name_lists import output_name
 from graphshare.formats.paddle.read import read_program
 from graphshare.ir.graph import Node
-from graphshare.verification.parameter_readers import pair_readers
+from graphshare.verification.inner_pairs import pair_readers
 from tests.paddle_programs import Program
 
 LARGE = ("float32", (2, 2), (bytes(range(16)),))
