@@ -18,8 +18,7 @@ from graphshare.reports.formats import default_format
 from graphshare.verification.comparison import BY_ELEMENT, Tolerance
 from graphshare.verification.findings import make_report
 from graphshare.verification.inputs import Inputs
-from graphshare.verification.report import Report
-from graphshare.verification.report_text import format_report
+from graphshare.verification.report import Report, format_report
 
 F = TypeVar("F", bound=Callable[..., Any])
 

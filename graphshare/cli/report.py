@@ -15,8 +15,8 @@ from graphshare.cli.console import Line, is_colored, name_options, put_json_text
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.paths import UsedFile
 from graphshare.formats.params.records import STEPS
-from graphshare.reports.formats import FORMATS, default_format, render, style_report
-from graphshare.reports.model import FindingsReport
+from graphshare.reports.formats import FORMATS, default_format, render
+from graphshare.reports.model import FindingsReport, style_report
 from graphshare.text.format import escape_control, format_count, format_dims, format_names
 from graphshare.text.names import split_key
 

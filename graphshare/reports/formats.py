@@ -7,7 +7,7 @@ described by ``schemas/report.schema.json``. GitHub shows each workflow command 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 
 import msgspec
@@ -16,7 +16,6 @@ from graphshare.reports.model import Finding, FindingsReport, Level
 from graphshare.text.format import encode_json, escape_control, escape_surrogates
 
 #: A piece of a line: text and the name of its style, empty for plain text.
-Piece = tuple[str, str]
 _GITHUB_COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
 
 
@@ -35,31 +34,7 @@ def default_format(environment: Mapping[str, str] = os.environ) -> str:
 
 def _render_text(report: FindingsReport) -> str:
     """Return the report without styles."""
-    return "".join("".join(escape_control(text) for text, _ in line) + "\n" for line in style_report(report))
-
-
-def style_report(report: FindingsReport) -> Iterator[list[Piece]]:
-    """Yield the report line by line; a hint that the next finding repeats is printed once."""
-    for i, finding in enumerate(report.findings):
-        following = report.findings[i + 1] if i + 1 < len(report.findings) else None
-        yield from _style_finding(finding, following)
-    yield from ([(file, "place"), (f": {reason}", "")] for file, reason in report.unchecked.items())
-    yield [(report.summary(), "summary")]
-
-
-def _style_finding(finding: Finding, following: Finding | None) -> Iterator[list[Piece]]:
-    level = finding.level.value
-    yield [(finding.place, "place"), (": ", ""), (level, level), (f" {finding.code}", "code"), (f" {finding.message}", "")]
-    node = f'node "{finding.node}"' if finding.node is not None else ""
-    if finding.path or node:
-        parts = [part for part in (finding.path, f"({node})" if node and finding.path else node) if part]
-        yield [("  at ", ""), (" ".join(parts), "path")]
-    if finding.excerpt:
-        number = f"  {finding.line} | "
-        yield [(number, "gutter"), (finding.excerpt, "")]
-        yield [(" " * (len(number) - 2) + "| ", "gutter"), (" " * (finding.excerpt_column - 1), ""), ("^", level)]
-    if finding.hint and (following is None or (following.hint, following.code) != (finding.hint, finding.code)):
-        yield [("  hint: ", "hint"), (finding.hint, "")]
+    return report.text
 
 
 def _render_json(report: FindingsReport) -> str:

@@ -7,12 +7,12 @@ decide the exit code.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 
 import msgspec
 
-from graphshare.text.format import format_count
+from graphshare.text.format import escape_control, format_count
 from graphshare.text.summary import ShortRepr, Table, format_html
 from graphshare.text.urls import redact
 
@@ -95,9 +95,7 @@ class FindingsReport(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """Return the findings and their count, as ``check`` prints them."""
-        from graphshare.reports.formats import render  # it formats what is defined here
-
-        return render(self, "text")
+        return "".join("".join(escape_control(text) for text, _ in line) + "\n" for line in style_report(self))
 
     def __str__(self) -> str:
         return self.text
@@ -161,3 +159,30 @@ def parse_path(text: str) -> tuple[Step, ...] | None:
         steps.append(int(index) if index is not None else key or re.sub(r"\\(.)", r"\1", quoted))
         at = match.end()
     return tuple(steps)
+
+
+Piece = tuple[str, str]
+
+
+def style_report(report: FindingsReport) -> Iterator[list[Piece]]:
+    """Yield the report line by line; a hint that the next finding repeats is printed once."""
+    for i, finding in enumerate(report.findings):
+        following = report.findings[i + 1] if i + 1 < len(report.findings) else None
+        yield from _style_finding(finding, following)
+    yield from ([(file, "place"), (f": {reason}", "")] for file, reason in report.unchecked.items())
+    yield [(report.summary(), "summary")]
+
+
+def _style_finding(finding: Finding, following: Finding | None) -> Iterator[list[Piece]]:
+    level = finding.level.value
+    yield [(finding.place, "place"), (": ", ""), (level, level), (f" {finding.code}", "code"), (f" {finding.message}", "")]
+    node = f'node "{finding.node}"' if finding.node is not None else ""
+    if finding.path or node:
+        parts = [part for part in (finding.path, f"({node})" if node and finding.path else node) if part]
+        yield [("  at ", ""), (" ".join(parts), "path")]
+    if finding.excerpt:
+        number = f"  {finding.line} | "
+        yield [(number, "gutter"), (finding.excerpt, "")]
+        yield [(" " * (len(number) - 2) + "| ", "gutter"), (" " * (finding.excerpt_column - 1), ""), ("^", level)]
+    if finding.hint and (following is None or (following.hint, following.code) != (finding.hint, finding.code)):
+        yield [("  hint: ", "hint"), (finding.hint, "")]

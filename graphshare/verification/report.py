@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -13,7 +13,7 @@ from graphshare.formats.params.comparison import Comparison
 from graphshare.formats.params.lookup import How, ParameterPair
 from graphshare.ir.compare import Pairing
 from graphshare.ir.graph import VARIABLE_OP
-from graphshare.text.format import format_count
+from graphshare.text.format import escape_control, format_count
 from graphshare.text.summary import ShortRepr, Table, format_html
 from graphshare.verification.comparison import (
     DtypeTolerance,
@@ -163,8 +163,6 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """Return the stages of each branch and the verdict, as the command prints them."""
-        from graphshare.verification.report_text import format_report  # it formats what is defined here
-
         return "\n".join("".join(text for _, text in line) for line in format_report(self))
 
     def __str__(self) -> str:
@@ -392,3 +390,22 @@ def _describe_drift(pair: TrainedPair) -> str:
     what = "statistics" if pair.auxiliary else "copied"
     apart = f"{pair.different_inputs:.3g} apart after one step on different inputs, which changed it by {pair.changed:.3g}"
     return f"{pair.reference!r} and {pair.parameter!r}: {what}: will drift, {apart}"
+
+
+_MARKS = {"holds": "ok", "fails": "FAIL", "unknown": "?", "skipped": "skip"}
+
+
+def format_report(report: Report) -> Iterator[list[tuple[str, str]]]:
+    """Yield lines of parts, each with what it says: the verdict of a stage, the outcome of the report, or nothing."""
+    for branch in report.branches:
+        names = f"{branch.reference or '(original)'} and {branch.branch}" if branch.branch != OTHER_MODEL else "both models"
+        yield [("", names)]
+        for stage in branch.stages:
+            mark = _MARKS[stage.verdict]
+            yield [("", "  "), (stage.verdict, mark), ("", f"{'':{5 - len(mark)}}{stage.name:11} {stage.summary}")]
+            yield from ([("", f"       {escape_control(detail)}")] for detail in stage.details)
+    if (reduced := report.reduced) is not None:
+        counts = (format_count(len(reduced.operators), "operator"), str(len(reduced.other_operators)))
+        yield [("", f"reduced to {' and '.join(counts)}: {escape_control(reduced.command)}")]
+    word, colon, reason = report.verdict.partition(":")
+    yield [(report.outcome, word), ("", colon + reason)]
