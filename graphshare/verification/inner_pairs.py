@@ -14,6 +14,7 @@ from graphshare.ops.registry import visible_outputs
 _TELLING = 16
 """Bytes of a parameter from which on equal ones are taken for one: 0, 1 and short shapes are in every model."""
 FLOATS = frozenset(PRECISIONS)
+"""Dtypes that one value may have in two models."""
 Parts = tuple[str | None, Sequence[object] | None]
 """The dtype and the shape of a value, None where unknown."""
 FindContent = Callable[[Node], Hashable | None]

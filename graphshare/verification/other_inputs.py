@@ -218,7 +218,7 @@ class Trial(Struct, frozen=True, eq=False):
         operators = {node.op for node in chain(*self.cone.sides)}
         if not is_like and not operators <= _OPEN:
             draws.append(draw_scaled)
-            draws += [draw_magnitudes] if operators <= _OPEN | MASKS else []
+            draws += [draw_magnitudes] if not operators.isdisjoint(MASKS) else []
         others = {node for cone in self.plan.cones if cone is not self.cone for node in chain(*cone.sides)}
         # Numbers of any magnitude would show, too, what other regions round in another way.
         if is_same and (is_like or others.isdisjoint(nodes)):

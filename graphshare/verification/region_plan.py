@@ -36,7 +36,6 @@ from graphshare.verification.inner_pairs import FLOATS, can_be_one, pair_readers
 from graphshare.verification.parts import compute_part, name_dtype
 
 _COMPUTED_BYTES = 1 << 28  # of a constant that is computed for a comparison
-"""Dtypes that one value may have in two models."""
 _TITLES = ("the original", "the other model")
 _STEPS = 6  # operators after a value whose result may have its name on the other side, Identities among them
 _CANDIDATES = 16  # values after one that may be the one that has its name on the other side
