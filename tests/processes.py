@@ -171,7 +171,8 @@ def refused(done: subprocess.CompletedProcess[bytes], *words: str) -> str:
     if isinstance(done.args, list):
         line = [str(word) for word in done.args]
         line = line[len(COMMAND) :] if line[: len(COMMAND)] == COMMAND else line
-        assert not [fault for hint in list_hints(said) for fault in find_faults(line, hint)]
+        faults = [fault for hint in list_hints(said) for fault in find_faults(line, hint)]
+        assert not faults, faults
     return said
 
 

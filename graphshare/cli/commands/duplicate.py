@@ -13,7 +13,7 @@ from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import say_branches, write_result
-from graphshare.errors import DisprovedError, Fault, RefusedError
+from graphshare.errors import DisprovedError, Fault, GraphshareError, MemoryLimitError
 from graphshare.rewrite.choices import ModeOrBatch
 from graphshare.rewrite.duplicate import duplicate
 
@@ -123,7 +123,7 @@ def _verify(model: Checkpoint, prefixes: Sequence[str]) -> str:
 
     Raises:
         DisprovedError: a branch differs; every difference is listed.
-        RefusedError: values of inputs are missing, which `graphshare verify` takes.
+        GraphshareError: the branches cannot be computed, as values of inputs are missing, which `graphshare verify` takes.
     """
     from graphshare.verification.findings import list_failures
     from graphshare.verification.inputs import Inputs
@@ -132,11 +132,11 @@ def _verify(model: Checkpoint, prefixes: Sequence[str]) -> str:
     inputs = Inputs(params_seed=0 if model.parameter_file is None else None)
     try:
         report = verify(model, prefixes=prefixes, inputs=inputs)
-    except RefusedError as error:  # the ways out are options of `verify`, which this command does not have
-        if type(error) is not RefusedError:  # a limit, or an operator
+    except GraphshareError as error:  # the ways out are options of `verify`, which this command does not have
+        if isinstance(error, MemoryLimitError):  # whose option it has
             raise
-        start = "without --verify the result is written, and `graphshare verify` compares its branches"
-        raise RefusedError([replace(f, hint=": ".join(filter(None, (start, f.hint)))) for f in error.faults]) from None
+        end = "without --verify the result is written, and `graphshare verify`, which has these options, compares its branches"
+        raise type(error)([replace(f, hint="; ".join(filter(None, (f.hint, end)))) for f in error.faults]) from None
     if not report:
         raise DisprovedError([Fault(fault.message, hint="nothing was written") for fault in list_failures(report)])
     return report.verdict

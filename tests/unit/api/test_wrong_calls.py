@@ -46,6 +46,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "foreach": {"patterns": "lenet", "command": ["inspect", "{}"]},
     "group": {"models": ["lenet", "lenet"], "prefixes": ["a-", "b-"]},
     "infer_shapes": {**MODEL, "shapes": {"data": (1, 1, 28, 28)}},
+    "inspect_checkpoint": {"folder": "gpt"},
     "inspect_folder": {"folder": "."},
     "inspect_shared": {"folder": "."},
     "list_params": {"path": "lenet"},
