@@ -106,7 +106,9 @@ def watch(words: list[str], folder: Path) -> Doings:
         events[what].add(tuple(where) if isinstance(where, list) else where)
     changed = [path for path in before if after.get(path) != before[path]]
     new = [path for path in after if path not in before]
-    return Doings(run.returncode, run.stderr.decode(), new, changed, *events.values())
+    # The report of a foreach has the messages of its commands.
+    messages = run.stderr.decode() or (run.stdout.decode() if run.returncode == 2 else "")
+    return Doings(run.returncode, messages, new, changed, *events.values())
 
 
 def _list_files(folder: Path) -> dict[str, tuple[int, ...]]:
