@@ -21,7 +21,7 @@ from graphshare.checks.fix import drop_repeated, plan_fixes, stage_fix
 from graphshare.checks.targets import Target, find_targets, read_context
 from graphshare.errors import Fault, GraphshareError, InputError, UsageError
 from graphshare.files.atomic import OutputTransaction, refuse_links, refusing_links
-from graphshare.files.paths import STDIN
+from graphshare.files.paths import STDIN, collect_read_files, note_read
 from graphshare.formats.model_format import ModelFormat, find_format
 from graphshare.progress import task
 from graphshare.reports.model import Finding, FindingsReport
@@ -110,12 +110,17 @@ def _run(targets: Sequence[Target], options: CheckOptions, jobs: int) -> Iterato
     from graphshare.worker_process import map_in_workers  # start-up: most runs need one process
 
     chunks = [targets[start : start + _CHUNK] for start in range(0, len(targets), _CHUNK)]
-    for results in map_in_workers(partial(_check_chunk, options=options), chunks, jobs):
+    for results, paths in map_in_workers(partial(_check_chunk, options=options), chunks, jobs):
+        for path in paths:
+            note_read(path)
         yield from results
 
 
-def _check_chunk(targets: Sequence[Target], options: CheckOptions) -> list[TargetResult]:
-    return [check_target(target, options) for target in targets]
+def _check_chunk(targets: Sequence[Target], options: CheckOptions) -> tuple[list[TargetResult], list[str]]:
+    """Return the results of some targets, and the files that another process read for them."""
+    with collect_read_files() as paths:
+        results = [check_target(target, options) for target in targets]
+    return results, list(paths)
 
 
 def _fix_files(targets: Sequence[Target], options: CheckOptions, stage: OutputTransaction) -> None:

@@ -8,6 +8,7 @@ of them. They use ``lenet``, a checkpoint, and ``siam``, what the first example 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -16,6 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from graphshare.cli.console import choose_color, choose_quiet
 from graphshare.errors import Fault, UsageError
@@ -119,7 +121,10 @@ def _find_other_values(name: str, order: Sequence[click.Parameter], values: Sequ
 
 
 class AnswerFile(click.Option):
-    """An option that names the file of a command's answer, and not of what it made."""
+    """An option that names the file of a command's answer, and not of what it made.
+
+    The answer has the format of the file's suffix, if the command has that format and ``--format`` chooses none.
+    """
 
 
 class Command(_OneValue):
@@ -149,6 +154,7 @@ class Command(_OneValue):
 
     def invoke(self, ctx: click.Context) -> Any:
         ctx.params = {name: _localize(value) for name, value in ctx.params.items()}
+        ctx.params |= _choose_format(self, ctx)
         with ctx.meta.get(LIMITS) or nullcontext():
             return super().invoke(ctx)
 
@@ -184,6 +190,16 @@ def _make_help_all() -> click.Option:
     return click.Option(
         ["--help-all"], is_flag=True, expose_value=False, is_eager=True, callback=show, help="Show this, and all options."
     )
+
+
+def _choose_format(command: click.Command, ctx: click.Context) -> dict[str, str]:
+    """Return ``format_`` as the suffix of an answer's file names it; nothing where that is no choice, or one was made."""
+    options = {option.name: option for option in command.params}
+    suffix = os.path.splitext(ctx.params.get("out") or "")[1].removeprefix(".").lower()
+    format_ = options.get("format_")
+    is_open = format_ is not None and ctx.get_parameter_source("format_") is ParameterSource.DEFAULT
+    is_choice = format_ is not None and isinstance(format_.type, click.Choice) and suffix in format_.type.choices
+    return {"format_": suffix} if isinstance(options.get("out"), AnswerFile) and is_open and is_choice else {}
 
 
 def _localize(value: Any) -> Any:

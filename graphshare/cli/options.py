@@ -10,7 +10,6 @@ from functools import wraps
 from typing import Any, TypeVar, get_args
 
 import click
-from click.core import ParameterSource
 
 from graphshare.analysis.free_sizes import is_size_name
 from graphshare.checkpoint.load import load
@@ -164,7 +163,7 @@ branch_prefixes = _option(
 
 
 def answer_file(command: F) -> F:
-    """Add the option ``-o``: the answer goes to a file, in the format of its suffix unless ``--format`` says another.
+    """Add the option ``-o``: the answer goes to a file.
 
     It may be none of the files that the command reads, and is written when the command is done.
     """
@@ -173,7 +172,6 @@ def answer_file(command: F) -> F:
     def run(*words: Any, out: str | None, **settings: Any) -> Any:
         if out in (None, "-"):
             return command(*words, **settings)
-        _choose_format(out, settings)
         with collect_read_files() as paths, collect_answer() as answer:
             code = command(*words, **settings)
         write_text(out, b"".join(answer), inputs=[UsedFile(path, "file") for path in paths])
@@ -181,16 +179,6 @@ def answer_file(command: F) -> F:
         return code
 
     return _option("-o", "--out", cls=AnswerFile, metavar="FILE", help="Write the answer to this file.")(run)  # type: ignore[return-value]
-
-
-def _choose_format(out: str, settings: dict[str, Any]) -> None:
-    """Set ``format_`` to the format that the suffix of ``out`` names, if the command has it and no option chose one."""
-    context = click.get_current_context()
-    suffix = os.path.splitext(out)[1].removeprefix(".").lower()
-    formats = [option.type for option in context.command.params if option.name == "format_"]
-    is_chosen = context.get_parameter_source("format_") is not ParameterSource.DEFAULT
-    if not is_chosen and any(isinstance(each, click.Choice) and suffix in each.choices for each in formats):
-        settings["format_"] = suffix
 
 
 def types(what: str) -> Callable[[F], F]:

@@ -6,7 +6,7 @@ its outputs, and of time and memory by node and by operator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -74,6 +74,13 @@ class Computed(NumericResult, msgspec.Struct, eq=False):
             hint = did_you_mean(name, self.outputs) or f"there are {format_names(self.outputs)}"
             raise RefusedError(Fault(f"there is no output {name!r}", hint=hint))
         return self.outputs[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.outputs
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the outputs."""
+        return iter(self.outputs)
 
     def _summary(self) -> str:
         return f"{format_count(len(self.outputs), 'output')}, {self.seconds:.3g} s, at most {format_bytes(self.peak_bytes)}"

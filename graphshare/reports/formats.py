@@ -34,7 +34,7 @@ def default_format(environment: Mapping[str, str] = os.environ) -> str:
 
 def _render_text(report: FindingsReport) -> str:
     """Return the report without styles."""
-    return report.text
+    return f"{report.text}\n"
 
 
 def _render_json(report: FindingsReport) -> str:

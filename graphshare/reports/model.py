@@ -95,7 +95,7 @@ class FindingsReport(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """Return the findings and their count, as ``check`` prints them."""
-        return "".join("".join(escape_control(text) for text, _ in line) + "\n" for line in style_report(self))
+        return "\n".join("".join(escape_control(text) for text, _ in line) for line in style_report(self))
 
     def __str__(self) -> str:
         return self.text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import pty
 import re
@@ -22,7 +21,7 @@ from benchmarks.sources import chain
 from graphshare.cli.command import list_command_examples
 from graphshare.cli.console import Bar, _clock, align
 from graphshare.cli.main import COMMANDS, cli
-from tests.processes import COMMAND, ROOT, done, environment, files_in, graphshare, refused
+from tests.processes import COMMAND, ROOT, done, environment, graphshare, refused
 from tests.shard_folders import make_values, write_shards
 from tests.surroundings import mark_everyday
 
@@ -374,50 +373,3 @@ def test_a_terminal_gets_no_dot(folder: Path) -> None:
     assert code == 0
     assert "digraph" in shown
     assert b"digraph" in done(graphshare("draw", "lenet", cwd=folder)).stdout
-
-
-ANSWERS = [
-    "inspect lenet",
-    "inspect lenet --format json",
-    "inspect . --format jsonl",
-    "diff lenet two --format json",
-    "diff lenet two --format html",
-    "params list lenet",
-    "params show lenet --format json",
-    "params stats lenet",
-    "params diff lenet two --format json",
-    "rules explain conv1_weight --override a=b",
-    "verify two --prefix b- --shape data=1,1,28,28",
-    "compare lenet two --shape data=1,1,28,28 --target softmax_output --format json",
-]
-
-
-@pytest.mark.parametrize("line", ANSWERS)
-def test_an_answer_goes_to_a_file(line: str, folder: Path) -> None:
-    done(graphshare("duplicate", "lenet", "--prefix", "b-", "-o", "two", cwd=folder))
-    printed = graphshare(*line.split(), cwd=folder)
-    written = graphshare(*line.split(), "-o", "answer", "--color", "always", cwd=folder)
-    assert written.returncode == printed.returncode < 2
-    assert written.stdout == b""
-    assert b"wrote answer" in written.stderr
-    assert (folder / "answer").read_bytes() == printed.stdout
-
-
-def test_the_suffix_of_an_answer_is_its_format(folder: Path) -> None:
-    assert graphshare("diff", "lenet", "lenet", "-o", "d.html", cwd=folder).returncode == 0
-    assert (folder / "d.html").read_bytes().startswith(b"<!doctype html>")
-    done(graphshare("inspect", "lenet", "-o", "i.json", cwd=folder))
-    assert json.loads((folder / "i.json").read_bytes())["outputs"]
-    done(graphshare("inspect", "lenet", "-o", "text.json", "--format", "text", cwd=folder))
-    assert (folder / "text.json").read_bytes().startswith(b"model ")
-
-
-@pytest.mark.parametrize("line", ["inspect lenet", "params stats lenet", "diff lenet lenet-symbol.json", "params list lenet"])
-def test_an_answer_replaces_nothing_that_was_read(line: str, folder: Path) -> None:
-    before = files_in(folder)
-    for name in ("lenet-symbol.json", "lenet-0000.params"):
-        if name.endswith("params") or not line.startswith("params"):
-            answer = graphshare(*line.split(), "-o", name, cwd=folder)
-            assert answer.returncode == 2
-            assert f"error: {name}: is also an input: the report would replace the file".encode() in answer.stderr
-    assert files_in(folder) == before

@@ -24,7 +24,7 @@ from graphshare.cli.output import list_inputs
 from graphshare.cli.report import put_report, report_format
 from graphshare.errors import Fault, UsageError
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.paths import UsedFile
+from graphshare.files.paths import UsedFile, collect_read_files
 from graphshare.formats.model_format import load_format
 from graphshare.reports.model import Finding
 from graphshare.text.format import format_count, format_dims
@@ -106,11 +106,12 @@ def command(
         say(note)
     if diff:
         return _show_fixes(targets, checked)
-    inputs = _list_inputs(targets, baseline)
     # A new baseline has all findings, also those of the old one.
     known = None if write_baseline else baseline or checked.config.baseline or None
     with OutputTransaction() as stage:  # the fixed files and the report or baseline are written atomically
-        report = check_files(targets, checked, jobs=jobs, fix=fix, baseline=known, stage=stage)
+        with collect_read_files() as paths:
+            report = check_files(targets, checked, jobs=jobs, fix=fix, baseline=known, stage=stage)
+        inputs = [*_list_inputs(targets, baseline), *list_inputs("file", checked.config.where, *paths)]
         if write_baseline is not None:
             return _write_baseline(report.findings, write_baseline, inputs, stage)
         report = msgspec.structs.replace(report, strict=strict or checked.config.strict)

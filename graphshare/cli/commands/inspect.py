@@ -17,6 +17,7 @@ from graphshare.cli.command import Command
 from graphshare.cli.console import align, name_options, put, put_json, put_table, say
 from graphshare.cli.output import warn
 from graphshare.errors import Fault, GraphshareError, UsageError
+from graphshare.files.paths import note_read
 from graphshare.formats.model_format import find_format
 from graphshare.formats.model_names import find_stem
 from graphshare.inspection.checkpoint import inspect_checkpoint
@@ -103,24 +104,7 @@ def command(
     if len(graphs) > 1 or is_folder_of_models(graph):
         single = {"--epoch": epoch is not None, "--params": params, "--as-input": as_input, "--as-parameter": as_parameter,
                   "--shape": shapes, "--names": names, "--module": module}  # fmt: skip
-        used = [option for option, value in single.items() if value]
-        of_graphs = [option for option, value in {"--shared": shared, "--fingerprint": digests}.items() if value]
-        sieve = Sieve(exclude)
-        models = find_named_models(graphs, sieve, checkpoints=True)
-        if _is_checkpoint(models, graphs):
-            _refuse_options([*used, *of_graphs], f"concerns graphs, and {graph} is a checkpoint folder", "leave it out")
-            return _put_checkpoint(graph, format_)
-        what = f"{graph} is a folder" if len(graphs) == 1 else f"there are {len(graphs)}"
-        _refuse_options(used, f"concerns one model, and {what}", "inspect the models one at a time")
-        if of_graphs:
-            models = [model for model in models if model.graph]
-            _refuse_options(
-                [] if models else of_graphs, "concerns graphs, and there are checkpoint folders alone", "leave it out"
-            )
-        folder = {"folder": graph} if len(graphs) == 1 else {}
-        if digests:
-            return _put_fingerprints(models, format_)
-        return _put_shared(models, format_, sieve) if shared else _put_models(models, folder, format_, sieve)
+        return _put_several(graphs, exclude, format_, single, shared=shared, digests=digests)
     # A single model has no folder to leave anything out of.
     Sieve(exclude).refuse_unused()
     if shared:
@@ -152,6 +136,35 @@ def command(
         return 0
     _put_inspection(inspection, model, with_layers=bool(shapes) or _is_fully_shaped(inspection), with_names=names)
     return 0
+
+
+def _put_several(
+    graphs: Sequence[str], exclude: Sequence[str], format_: str, single: Mapping[str, object], *, shared: bool, digests: bool
+) -> int:
+    """Print a line for each of several models, or what a checkpoint folder is; ``single`` are the options of one model.
+
+    Return the exit code.
+    """
+    graph = graphs[0]
+    used = [option for option, value in single.items() if value]
+    of_graphs = [option for option, value in {"--shared": shared, "--fingerprint": digests}.items() if value]
+    sieve = Sieve(exclude)
+    models = find_named_models(graphs, sieve, checkpoints=True)
+    for model in models:  # those that a summary does not read, too
+        for path in filter(None, (model.graph, *model.params.values())):
+            note_read(path)
+    if _is_checkpoint(models, graphs):
+        _refuse_options([*used, *of_graphs], f"concerns graphs, and {graph} is a checkpoint folder", "leave it out")
+        return _put_checkpoint(graph, format_)
+    what = f"{graph} is a folder" if len(graphs) == 1 else f"there are {len(graphs)}"
+    _refuse_options(used, f"concerns one model, and {what}", "inspect the models one at a time")
+    if of_graphs:
+        models = [model for model in models if model.graph]
+        _refuse_options([] if models else of_graphs, "concerns graphs, and there are checkpoint folders alone", "leave it out")
+    folder = {"folder": graph} if len(graphs) == 1 else {}
+    if digests:
+        return _put_fingerprints(models, format_)
+    return _put_shared(models, format_, sieve) if shared else _put_models(models, folder, format_, sieve)
 
 
 def _refuse_options(used: Sequence[str], why: str, hint: str) -> None:

@@ -327,7 +327,7 @@ def test_text_shows_a_hint_behind_the_last_finding_that_has_it() -> None:
 def test_a_report_prints_what_its_command_prints(tmp_path: Path) -> None:
     stem = ROOT / "fixtures" / "lenet"
     run = done(graphshare("check", stem))
-    assert f"{gs.check(stem)}" == gs.check(stem).text == run.stdout.decode()
+    assert f"{gs.check(stem)}\n" == f"{gs.check(stem).text}\n" == run.stdout.decode()
     siamese = gs.duplicate(gs.load(stem), "b-")
     gs.save(siamese, tmp_path / "siam")
     report = gs.verify(gs.load(tmp_path / "siam"), shapes={"data": (1, 1, 28, 28)})
@@ -339,5 +339,8 @@ def test_a_report_prints_what_its_command_prints(tmp_path: Path) -> None:
 def test_an_output_is_read_by_its_name() -> None:
     computed = gs.run(gs.load(ROOT / "fixtures" / "lenet"), shapes={"data": (1, 1, 28, 28)}, seed=0)
     assert computed["softmax_output"] is computed.outputs["softmax_output"]
+    assert "softmax_output" in computed
+    assert "softmax" not in computed
+    assert list(computed) == ["softmax_output"]
     with pytest.raises(gs.RefusedError, match="there is no output 'softmax'\n  hint: did you mean 'softmax_output'"):
         computed["softmax"]
