@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
 from graphshare.cli.main import CONTEXT, cli
+from graphshare.ir.graph import EMPTY
 
 _OPTION = re.compile(r"(?<![-\w])--[a-z][-a-z]*")
 _VALUE = re.compile(r"(?:=| )('[^']*'|[^\s;]*[^\s;,:])")
@@ -84,9 +86,17 @@ def find_faults(words: Sequence[str], hint: str) -> list[str]:
     return faults + [f"{flag} is no option of {words[:2]}" for flag in _OPTION.findall(rest) if flag not in known]
 
 
-def follow(words: Sequence[str], hint: str) -> Iterator[list[str]]:
-    """Yield the lines that a hint leads to from the line ``words``, as far as it spells them out."""
-    for phrase in re.findall(r"(?:write|as in) `graphshare ([^`]*)`", hint):
+def follow(words: Sequence[str], hint: str, values: Mapping[str, str] = EMPTY) -> Iterator[list[str]]:
+    """Yield the lines that a hint leads to from the line ``words``, as far as it spells them out.
+
+    ``values`` stand for words of hints such as FILE, which a user replaces.
+    """
+    for wanted, value in values.items():
+        hint = re.sub(rf"\b{re.escape(wanted)}(?![\w=])", value, hint)
+    for near in re.findall("(?:did you mean|or) '([^']*)'", hint):
+        wrong = difflib.get_close_matches(near, words, 1, 0.3)
+        yield [near if word in wrong else word for word in words]
+    for phrase in re.findall(r"(?:write|as in|see|with|models) `graphshare ([^`]*)`", hint):
         if not _PLACEHOLDER.search(phrase):
             yield shlex.split(phrase)
     for names in _REMOVED.findall(hint):
@@ -118,7 +128,9 @@ def _leave_single(words: Sequence[str], line: Sequence[str]) -> list[str]:
     options = list_options(find_command(words)[0])
     kept = _remove(words, [flag for flag in line if flag in options and not options[flag].multiple])
     names = [word.partition("=")[0] for word in line if "=" in word]
-    repeated = [i for i, word in enumerate(kept) if word.partition("=")[0] in names]
+    # A value without a name, where one is wanted, is what was wrong.
+    plain = [i for i, word in enumerate(kept[1:], 1) if names and kept[i - 1] in line and "=" not in word]
+    repeated = [*plain, *(i for i, word in enumerate(kept) if word.partition("=")[0] in names)]
     return [word for i, word in enumerate(kept) if i not in repeated and i + 1 not in repeated]
 
 

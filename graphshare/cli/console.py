@@ -36,8 +36,9 @@ _QUOTES = "'\""
 _OTHERS = """
     align=True: --align; feeds={NAME: array}: --feed NAME=FILE;
     aliases: --alias; all_outputs: --all; batch_axes: --batch-axis; cuts: --cut; feeds: --feed; input_dtypes: --input-dtype;
-    head_gradients: --head-gradient; leave_out: --except; name_scopes: --name-scope; out: -o; overrides: --override;
+    head_gradients: --head-gradient; leave_out: --except; name_scopes: --name-scope; out: -o;
     params_seed: --random-params; prefixes: --prefix; seed: --seed; shapes: --shape; share_inputs: --share-input;
+    other_params=FILE: --against-params FILE; overrides: --override;
     targets: --target; types: --type; variable_scopes: --variable-scope; verify=False: --no-verify; choices: --tie and --copy;
     choices=[('tie', PATTERN)]: --tie; color='gray': --gray; expect_tied: --expect tied; gs.upgrade(model): --upgrade;
     match={PATTERN:NAME}: --match and --to; save(map=...): --map-out; save(params=...): --params-out;

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import click
+import msgspec
 
 from graphshare.checkpoint.load import load
 from graphshare.cli import image_options, options, proof_options
 from graphshare.cli.command import Command
 from graphshare.cli.console import put_bytes
 from graphshare.cli.report import report_format
-from graphshare.errors import Fault, UsageError
+from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.verification.compare import compare
 from graphshare.verification.records import find_record
@@ -97,7 +98,11 @@ def command(
     second: Any = load(other, params=other_params) if record is None else record
     first: Any = swapped if source is None else source
     values = proof_options.load_values(feeds, images)
-    report = compare(first, second, feeds=values, **settings)
+    try:
+        report = compare(first, second, feeds=values, **settings)
+    except RefusedError as error:
+        others = getattr(second, "where", None)
+        raise type(error)([_name_params(fault) if fault.where == others else fault for fault in error.faults]) from None
     if format_ != "html":
         return proof_options.finish(report, values, format_, getattr(first, "where", model), "compare")
     if source is None or record is not None:
@@ -106,3 +111,8 @@ def command(
 
     put_bytes(draw_proof(report, source, second).data)
     return proof_options.find_exit_code(report)
+
+
+def _name_params(fault: Fault) -> Fault:
+    """Return a fault of the other model with a hint that names the option of its parameter file."""
+    return msgspec.structs.replace(fault, hint=fault.hint.replace("`params=FILE`", "`other_params=FILE`"))
