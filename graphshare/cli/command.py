@@ -193,7 +193,7 @@ def _make_help_all() -> click.Option:
 
 
 def _choose_format(command: click.Command, ctx: click.Context) -> dict[str, str]:
-    """Return ``format_`` as the suffix of an answer's file names it; nothing where that is no choice, or one was made."""
+    """Return ``format_`` as the suffix of an answer's file names it, if the command has that format and no option chose one."""
     options = {option.name: option for option in command.params}
     suffix = os.path.splitext(ctx.params.get("out") or "")[1].removeprefix(".").lower()
     format_ = options.get("format_")
