@@ -272,8 +272,8 @@ def _rule_seeds() -> list[bytes]:
 
 
 def _config_seeds() -> list[bytes]:
-    return [b'select = ["GS1", "GS2"]\nignore = ["GS104"]\nstrict = true\n[per-path-ignore]\n"a/*" = ["GS1"]\n',
-            b'[tool.graphshare.check]\nselect = ["GS4"]\n', b"[check]\nstrict = false\n"]  # fmt: skip
+    return [b'[check]\nselect = ["GS1", "GS2"]\nignore = ["GS104"]\nstrict = true\n[check.per-path-ignore]\n"a/*" = ["GS1"]\n',
+            b'[check]\nselect = ["GS4"]\nbaseline = "b.json"\n', b"[check]\nstrict = false\n"]  # fmt: skip
 
 
 def _map_seeds() -> list[bytes]:
@@ -365,7 +365,7 @@ READERS = {
     "paddle": Reader(read_paddle, _paddle_seeds, (*_JSON, *_PROGRAM), ("graphshare", "inspect", "input.json"), ".json"),
     "rules": Reader(read_rule_file, _rule_seeds, (*_TOML, *_JSON, b"version", b"rules", b"override"),
                     ("graphshare", "rules", "check", "input.rules"), ".rules"),
-    "config": Reader(read_configuration, _config_seeds, (*_TOML, b"[tool.graphshare.check]", b"per-path-ignore", b"select"),
+    "config": Reader(read_configuration, _config_seeds, (*_TOML, b"[check]", b"[check.per-path-ignore]", b"select"),
                      ("graphshare", "check", "nin", "--config", "input.toml"), ".toml"),
     "map": Reader(read_map_file, _map_seeds, (*_JSON, b'"version"', b'"entries"', b'"from"', b'"to"', b'"id"', b'"name"'),
                   ("graphshare", "rename", "nin", "--map", "input.map", "-o", "-"), ".map"),
