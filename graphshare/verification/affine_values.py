@@ -55,6 +55,11 @@ class AffineValue(Struct, frozen=True, eq=False):
         return [*channels, self.factor.shape, self.bias.shape]
 
     @property
+    def is_finite(self) -> bool:
+        """Whether all its numbers are finite."""
+        return all(np.isfinite(each).all() for each in (self.factor, self.bias, self.bulk))
+
+    @property
     def identity(self) -> Hashable:
         """What values have in common that are equal bit for bit."""
         kernel = None if self.kernel is None else (self.kernel.term, self.out_axis)

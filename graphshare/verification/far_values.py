@@ -73,27 +73,32 @@ def describe_departure(trials: Sequence[Trial], constants: Iterable[Constant]) -
     The trials are those of one region on several inputs, ``constants`` those that it reads.
     """
     trial = trials[-1]
-    if not {node.op for node in chain(*trial.cone.sides)} <= _BY_ELEMENT:
+    if not _is_by_element(chain(*trial.cone.sides)):
         return ""
     try:
         parts = trial.choose_own_parts()
         nodes = [node for node in chain(*(part.nodes for part in parts)) if node.op]
-        if not nodes or any(node.op not in _BY_ELEMENT for node in nodes):
+        if not nodes or not _is_by_element(nodes):
             return ""
         places = [trial.name_starts(side, part) for side, part in enumerate(parts)]
         seen = [each.read_values(places) for each in trials]
-        keys = [key for key, array in seen[-1].items() if is_floating(array.dtype) and array.size]
-        if not keys:
-            return ""
+        ranges = _find_ranges(seen)
         sides = trial.open_sides(parts, places, seen[-1])
         points = _list_points(nodes, constants)
-        departures = list(_list_departures(trial, sides, seen[-1], keys, points))
+        departures = list(_list_departures(trial, sides, seen[-1], [*ranges], points)) if ranges else []
     except (InputError, RefusedError):
         return ""
-    if not departures:
-        return ""
-    ranges = {key: (min(own[key].min() for own in seen), max(own[key].max() for own in seen)) for key in keys}
-    return _describe(trial, min(departures, key=lambda each: each.size), ranges)
+    return _describe(trial, min(departures, key=lambda each: each.size), ranges) if departures else ""
+
+
+def _is_by_element(nodes: Iterable[Node]) -> bool:
+    return {node.op for node in nodes} <= _BY_ELEMENT
+
+
+def _find_ranges(seen: Sequence[Values]) -> dict[Key, tuple[Any, Any]]:
+    """Return the least and the largest number of each array of floats, over all inputs."""
+    keys = [key for key, array in seen[-1].items() if is_floating(array.dtype) and array.size]
+    return {key: (min(own[key].min() for own in seen), max(own[key].max() for own in seen)) for key in keys}
 
 
 def _describe(trial: Trial, departure: _Departure, ranges: dict[Key, tuple[Any, Any]]) -> str:

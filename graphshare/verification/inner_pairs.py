@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from graphshare.analysis.name_lists import output_name
@@ -43,26 +43,23 @@ def pair_readers(sides: Sequence[Sequence[Node]], find_contents: Sequence[FindCo
     side, as a convolution does a weight and a bias, several may read on the other: the last of them has the same value.
     """
     readers = [_find_readers(nodes) for nodes in sides]
-    groups: dict[Node, list[Node]] = {}  # by any parameter of the left, those that are read together
     same = _match(readers, find_contents)
-    back = {right: left for left, right in same.items()}
-    by_reader: dict[Node, list[Node]] = {}
-    for left, right in same.items():
-        groups[left] = [left]
-        by_reader.setdefault(readers[0][left], []).append(left)
-        by_reader.setdefault(readers[1][right], []).append(back[right])
-    for first, *others in by_reader.values():
-        for other in others:
-            if groups[other] is not groups[first]:
-                groups[first] += groups[other]
-                groups.update(dict.fromkeys(groups[other], groups[first]))
     orders = [{node: place for place, node in enumerate(nodes)} for nodes in sides]
-    for group in {id(group): group for group in groups.values()}.values():
-        own = [{readers[0][left] for left in group}, {readers[1][same[left]] for left in group}]
-        last = [max(each, key=order.__getitem__) for each, order in zip(own, orders, strict=True)]
+    for group in _group_readers((readers[0][left], readers[1][right]) for left, right in same.items()):
+        last = [max((node for own, node in group if own == side), key=orders[side].__getitem__) for side in (0, 1)]
         ends = [list(islice(visible_outputs(node), 1)) for node in last]
         if all(ends):
             yield ends[0][0], ends[1][0]
+
+
+def _group_readers(pairs: Iterable[tuple[Node, Node]]) -> list[set[tuple[int, Node]]]:
+    """Return the readers of the same parameters with their sides: pairs that have a reader in common are in one group."""
+    groups: dict[tuple[int, Node], set[tuple[int, Node]]] = {}
+    for pair in pairs:
+        readers = tuple(enumerate(pair))
+        group = set(readers).union(*(groups.get(reader, ()) for reader in readers))
+        groups.update(dict.fromkeys(group, group))
+    return list({id(group): group for group in groups.values()}.values())
 
 
 def _find_readers(nodes: Sequence[Node]) -> dict[Node, Node]:

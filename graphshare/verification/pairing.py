@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import TypeVar
 
@@ -234,23 +234,24 @@ def _pair_outputs(
     left: Graph, right: Graph, names: Mapping[str, str], missing: dict[str, list[str]], notes: list[str]
 ) -> list[tuple[Entry, Entry]]:
     heads = [_list_heads(left, names), _list_heads(right, EMPTY)]
-    rest = [[name for name in own if name not in other] for own, other in zip(heads, reversed(heads), strict=True)]
+    rest = [_leave_out(own, other) for own, other in zip(heads, reversed(heads), strict=True)]
     by_value = _pair_passed((left, right), heads, rest, names)
-    if by_value:
-        text = ", ".join(f"{a} with {b}" for a, b in by_value)
-        notes.append(f"outputs have other names, and are compared where one passes the other on: {text}")
-    rest = [[name for name in own if name not in {*chain(*by_value)}] for own in rest]
+    rest = [_leave_out(own, {*chain(*by_value)}) for own in rest]
     # What one model lists may be inside of the other: then it is compared, but the other has not the output.
     inner = [_find_inner(graph, wanted) for graph, wanted in zip((left, right), reversed(rest), strict=True)]
     in_order = [] if any(inner) else _pair_in_order("output", heads, rest)
-    if in_order:
-        text = ", ".join(f"{a} with {b}" for a, b in in_order)
-        notes.append(f"the outputs have other names, and are compared in their order: {text}")
-    else:
+    if not in_order:
         missing.update({title: lost for title, lost in zip(_TITLES, rest, strict=True) if lost})
+    reasons = {"outputs have other names, and are compared where one passes the other on": by_value,
+               "the outputs have other names, and are compared in their order": in_order}  # fmt: skip
+    notes += [f"{reason}: {', '.join(map(' with '.join, own))}" for reason, own in reasons.items() if own]
     values = [{**own, **more} for own, more in zip(heads, inner, strict=True)]
     pairs = [(entry, values[1][name]) for name, entry in values[0].items() if name in values[1]]
     return pairs + [(heads[0][a], heads[1][b]) for a, b in (*by_value, *in_order)]
+
+
+def _leave_out(names: Iterable[str], others: Container[str]) -> list[str]:
+    return [name for name in names if name not in others]
 
 
 def _pair_passed(

@@ -65,6 +65,13 @@ def _strip_dtype(table: TermTable, term: int) -> int:
     return int(key[1]) if key[0] == "as" else term
 
 
+def _index_by_name(values: Sequence[Entry], converted: Mapping[Place, str]) -> dict[str, Entry]:
+    """Return values by their names, or by those that a conversion gives them; a name that several have identifies none."""
+    names = [converted.get(get_place(value)) or output_name(value) for value in values]
+    counts = Counter(names)
+    return {name: value for name, value in zip(names, values, strict=True) if counts[name] == 1}
+
+
 class AnalyzedModel:
     """One model: its operators in order and, once read, the facts inferred from its inputs.
 
@@ -79,10 +86,8 @@ class AnalyzedModel:
         read = {get_place(e) for e in chain(heads, *(node.inputs for node in self.nodes))}
         outputs = [e for node in self.nodes if node.op for e in visible_outputs(node) if get_place(e) in read]
         converted = find_format(model.graph).meaning.list_converted_names(model.graph)
-        names = [converted.get(get_place(e)) or output_name(e) for e in outputs]
-        self.is_numbered, counts = bool(converted), Counter(names)
-        # A name that several values have identifies none of them.
-        self.names = {name: e for name, e in zip(names, outputs, strict=True) if counts[name] == 1}
+        self.is_numbered = bool(converted)
+        self.names = _index_by_name(outputs, converted)
         inputs = [Entry(node, 0) for node in self.nodes if not node.op and not node.details.holds_value]
         kinds = find_format(model.graph).types.find_types(model.graph, inputs)
         self.dtypes = {node: kind.parts[0] for (node, _), kind in kinds.items()}

@@ -41,16 +41,7 @@ from graphshare.verification.other_inputs import (
 from graphshare.verification.parts import ModelValues, Part, compute_part, is_array
 from graphshare.verification.quantized import reads_same_integers, rounds_apart, weigh_integers
 from graphshare.verification.region import BodyJudge, Feeds, Region, RegionReport, judge_region, make_region
-from graphshare.verification.region_plan import (
-    Cone,
-    Pair,
-    PlanChanges,
-    Planner,
-    RegionPlan,
-    find_term,
-    get_place,
-    get_places,
-)
+from graphshare.verification.region_plan import Cone, Pair, PlanChanges, Planner, RegionPlan, find_term, get_place, get_places
 from graphshare.verification.weights import SHIFTING, Weigher, Weighing
 
 _Start = tuple[tuple[Node, ...], tuple[Node, ...], Mapping[Place, tuple[Place, str | None]]]
@@ -397,29 +388,34 @@ class RegionWalk:
         # Unlike terms and equal bits: the change did not show, or is none. Like operators need another look for that.
         entered, learned = self._enter_bodies(cone)
         rest = cone.leave_out(entered)  # bodies that were judged by themselves hide nothing any more
-        is_like = is_same and is_alike(rest)
         self._learn(step, learned, needs_ranks=is_same and is_alike(rest, apart=("Identity", "_copy")))
-        is_like = is_like and not has_other_meanings(self.plan, rest)
         unentered = [node for node in chain(*rest.sides) if node.subgraphs]
         # Of such an If, a run compares one body at most: the report counts over all rounds.
         switches = tuple(dict.fromkeys(node.name for node in unentered if node.op == "If"))
-        # A body that its operator always computes had its chance to show a difference.
-        hidden, is_chosen = "", any(map(chooses_bodies, unentered))
-        if is_like and (is_chosen or has_other_values(self.plan, rest)):
-            hidden = "attributes, constants, functions or bodies differ"
-        elif region and not entered and not is_chosen and not is_on_grid(rest):
-            hidden = self._make_trial(step).find_hidden(is_same=is_same, is_like=is_like)
-            if hidden == HIDDEN and self._planner.changes.lacks(leaks := self.plan.find_leaks(cone)):
-                raise _Contradiction(leaks)
+        hidden = self._name_hidden(step, rest, unentered, is_same=is_same, can_try=bool(region) and not entered)
         note = self._find_departure(step) if region and not unentered else ""
         return msgspec.structs.replace(region, hidden=hidden, switches=switches, note=note)
 
+    def _name_hidden(self, step: _Step, rest: Cone, unentered: Sequence[Node], *, is_same: bool, can_try: bool) -> str:
+        """Return what equal values hide, empty where nothing; other inputs are tried where they ``can_try`` it.
+
+        ``rest`` has the operators that were not judged by themselves. Raises a contradiction where a name may pair wrongly.
+        """
+        is_like = is_same and is_alike(rest) and not has_other_meanings(self.plan, rest)
+        # A body that its operator always computes had its chance to show a difference.
+        is_chosen = any(map(chooses_bodies, unentered))
+        if is_like and (is_chosen or has_other_values(self.plan, rest)):
+            return "attributes, constants, functions or bodies differ"
+        if not can_try or is_chosen or is_on_grid(rest):
+            return ""
+        hidden = self._make_trial(step).find_hidden(is_same=is_same, is_like=is_like)
+        if hidden == HIDDEN and self._planner.changes.lacks(leaks := self.plan.find_leaks(step.cone)):
+            raise _Contradiction(leaks)
+        return hidden
+
     def _find_departure(self, step: _Step) -> str:
-        """Return in words where both sides of a region part, far from the values that they agree on."""
         trials = [self._make_trial(step, number) for number in range(len(self.draws))]
-        read = ((side, entry) for side, nodes in enumerate(step.cone.sides) for node in nodes for entry in node.inputs)
-        constants = (self._weigher.find_constant(side, entry) for side, entry in read)
-        return describe_departure(trials, filter(None, constants))
+        return describe_departure(trials, self._weigher.list_constants(step.cone))
 
     def _learn(self, step: _Step, learned: PlanChanges, *, needs_ranks: bool) -> None:
         """Raise a contradiction where a region has taught what the next plan needs."""

@@ -9,7 +9,8 @@ each is compared in steps of its own size, and a bias in steps of the largest nu
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from math import prod
 from typing import Any
@@ -110,28 +111,31 @@ class Weigher:
         numbers: dict[Place, int] = {}
         for node in cone.sides[side]:
             entries = list_operands(node)
-            operands = [None if entry is None else self._find_number(side, entry, numbers) for entry in entries]
-
-            def find(place: int, entries: Sequence[Entry | None] = entries) -> Constant | None:
-                entry = entries[place] if place < len(entries) else None
-                return None if entry is None else self.find_constant(side, entry)
-
+            operands = self._find_operands(side, entries, numbers)
+            find = partial(self._find_operand, side, entries)
             step = _read_step(form, node, operands, find, expressions)
-            source = None if step is None else operands[step.source]
             rank = self._find_rank(side, node, step)
+            source = None if step is None else operands[step.source]
             affine = None if step is None else expressions.apply(step, source, rank)
-            if step is not None and source is not None and affine is not None:
-                numbers[node, 0] = expressions.number(affine, side)
-                expressions.follow_order(numbers[node, 0], step, source, side)
-                continue
             drawn = form.drawn
-            outputs = form.make_terms(node, [operand for operand in operands if operand is not None], ())
+            if affine is not None:
+                outputs: Sequence[int] = [expressions.number(affine, side)]
+            else:
+                outputs = form.make_terms(node, [operand for operand in operands if operand is not None], ())
             if form.drawn > drawn:  # random numbers, or a call that may draw some
                 return None
-            numbers.update({(node, index): term for index, term in enumerate(outputs)})
-            if step is not None and source is not None and step.is_reshape:
+            numbers.update({(node, index): number for index, number in enumerate(outputs)})
+            if step is not None and source is not None and (affine is not None or step.is_reshape):
                 expressions.follow_order(outputs[0], step, source, side)
         return numbers
+
+    def _find_operands(self, side: int, entries: Sequence[Entry | None], numbers: Mapping[Place, int]) -> list[int | None]:
+        return [None if entry is None else self._find_number(side, entry, numbers) for entry in entries]
+
+    def _find_operand(self, side: int, entries: Sequence[Entry | None], place: int) -> Constant | None:
+        """Return an operand that is a constant of floats; None for any other value and for an operand that is left out."""
+        entry = entries[place] if place < len(entries) else None
+        return None if entry is None else self.find_constant(side, entry)
 
     def _find_rank(self, side: int, node: Node, step: AffineStep | None) -> int | None:
         """Return the rank of what an operator returns, where it follows from the inputs or from what a run showed."""
@@ -156,6 +160,11 @@ class Weigher:
         if key[0] == "input" and isinstance(key[1], tuple) and key[1][1] in FLOATS:
             return table.number("input", (key[1][0], "float"))
         return find_term(terms, entry)
+
+    def list_constants(self, cone: Cone) -> Iterator[Constant]:
+        """Yield the constants of floats that either side of a region reads."""
+        for side, nodes in enumerate(cone.sides):
+            yield from filter(None, (self.find_constant(side, entry) for node in nodes for entry in node.inputs))
 
     def find_constant(self, side: int, entry: Entry, dtypes: Sequence[str] = WEIGHT_DTYPES) -> Constant | None:
         """Return a constant of some dtypes, by default of floats, that a side reads; None for any other value."""
@@ -235,18 +244,22 @@ class _Expressions:
         if source is None or step.is_reshape or any(prod(each.shape) > LARGEST for each in added):
             return None
         value: AffineValue | None
-        if step.core is not None and step.kernel is None:
+        if step.kernel is not None:
+            value = read_linear(step, step.kernel, rank if step.rank is None else step.rank)
+        elif step.core is not None:
             one, none = np.ones(()), np.zeros(())
             value = AffineValue(("each", step.core, rank), one, none, none, WEIGHT_DTYPES[-1], is_itself=True)
-        elif step.kernel is not None:
-            value = read_linear(step, step.kernel, rank if step.rank is None else step.rank)
         else:
-            before = self._affine.get(source)
-            rank = before.rank if rank is None and before is not None and step.norm is not None else rank
-            change = read_change(step) if step.norm is None else read_norm(step.norm, step, rank)
-            value = None if change is None or not fits(*change.shapes) else join_change(before, source, change, rank)
-        numbers = () if value is None else (value.factor, value.bias, value.bulk)
-        return value if all(np.isfinite(each).all() for each in numbers) else None
+            value = self._change(step, source, rank)
+        return value if value is not None and value.is_finite else None
+
+    def _change(self, step: AffineStep, source: int, rank: int | None) -> AffineValue | None:
+        """Return the value of ``source`` times a scale plus a shift; None where their shapes do not fit."""
+        before = self._affine.get(source)
+        if step.norm is not None and before is not None and rank is None:
+            rank = before.rank
+        change = read_change(step) if step.norm is None else read_norm(step.norm, step, rank)
+        return None if change is None or not fits(*change.shapes) else join_change(before, source, change, rank)
 
     def find_factor(self, number: int) -> tuple[int, float]:
         """Return the value that another one is a multiple of, by one factor that a linear operator behind it may take."""

@@ -17,7 +17,7 @@ from graphshare.ir.graph import Entry
 from graphshare.resources import is_chosen_limit
 from graphshare.rewrite.fold.fold import Folding, FoldingProof
 from graphshare.text.format import format_count, format_names
-from graphshare.verification.comparison import EXACT, Tolerance, compare_runs, compare_values, tolerate_export
+from graphshare.verification.comparison import EXACT, Tolerance, Values, compare_runs, compare_values, tolerate_export
 from graphshare.verification.model_comparison import weigh_models
 from graphshare.verification.region import RegionReport
 from graphshare.verification.report import value_stage
@@ -114,13 +114,7 @@ def _compare_folding(folded: Checkpoint, source: Checkpoint, dtypes: Collection[
     assert isinstance(report, Folding)
     norms = dict.fromkeys(name for one in report.folded for name in one.norms)
     try:
-        before, after = (_open_with_inner(model, norms) for model in (source, folded))
-        drawn = before.draw()
-        by_name = {node.name: value for node, value in drawn.values.items()}
-        moved = {node: by_name[node.name] for node in after.graph.variables() if node.name in by_name}
-        runners = ComputationRunner(before, drawn.values, drawn.outputs), ComputationRunner(after, moved)
-        names = [(name, name) for name in map(output_name, before.graph.heads)]
-        values = compare_runs(names, *runners, _tolerate_folding(dtypes, tolerance))
+        values = _run_both([_open_with_inner(model, norms) for model in (source, folded)], _tolerate_folding(dtypes, tolerance))
     except GraphshareError as error:
         reason = _explain_failure(error, source)
         known = "not proved" if report.by_weights is None else "proved by weights alone"
@@ -133,6 +127,18 @@ def _compare_folding(folded: Checkpoint, source: Checkpoint, dtypes: Collection[
     count = len(source.graph.heads)
     largest = max(output.comparison.max_abs for output in values.outputs[:count])
     return replace(folded, report=replace(report, proof=FoldingProof(count, largest, len(norms), max(relative, default=None))))
+
+
+def _run_both(computations: Sequence[Computation], tolerance: Tolerance) -> Values:
+    """Run two computations on drawn inputs of one name, and compare outputs of one name."""
+    before, after = computations
+    drawn = before.draw()
+    by_name = {node.name: value for node, value in drawn.values.items()}
+    moved = {node: by_name[node.name] for node in after.graph.variables() if node.name in by_name}
+    names = [(name, name) for name in map(output_name, before.graph.heads)]
+    return compare_runs(
+        names, ComputationRunner(before, drawn.values, drawn.outputs), ComputationRunner(after, moved), tolerance
+    )
 
 
 def _tolerate_folding(dtypes: Collection[str], tolerance: float | None) -> Tolerance:
