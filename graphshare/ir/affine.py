@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from math import prod
 from typing import Any
 
 from msgspec import Struct
@@ -10,13 +11,22 @@ from msgspec.structs import replace
 
 
 class Constant(Struct, frozen=True, eq=False):
-    """A constant by its term, with its dtype, shape and name; ``read`` returns its elements."""
+    """A constant by its term, with its dtype, shape and name.
+
+    ``read`` returns its elements; with a slice those of some rows, which are the elements along the first axis.
+    """
 
     term: int
     dtype: str
     shape: tuple[int, ...]
     name: str
-    read: Callable[[], Any]
+    read: Callable[..., Any]
+
+    def split_rows(self, size: int = 1 << 17) -> Iterator[slice]:
+        """Yield slices of its rows that have at most ``size`` elements, or one row that has more."""
+        count = self.shape[0]
+        rows = max(size // max(prod(self.shape[1:]), 1), 1)
+        return (slice(start, min(start + rows, count)) for start in range(0, count, rows))
 
     def put_outputs_first(self, groups: int) -> Constant | None:
         """Return the weight of a transposed convolution (inputs, outputs / groups, ...) as (outputs, inputs / groups, ...).
@@ -28,8 +38,8 @@ class Constant(Struct, frozen=True, eq=False):
         rows, columns, *window = self.shape[0] // groups, *self.shape[1:]
         shape = groups * columns, rows, *window
 
-        def read() -> Any:
-            return self.read().reshape(groups, rows, columns, *window).swapaxes(1, 2).reshape(shape)
+        def read(taken: Any = ...) -> Any:
+            return self.read().reshape(groups, rows, columns, *window).swapaxes(1, 2).reshape(shape)[taken]
 
         return replace(self, shape=shape, read=read)
 

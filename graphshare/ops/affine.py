@@ -89,7 +89,7 @@ def _read_norm(operation: Operation, scaling: ChannelScaling) -> AffineStep | No
     if gamma is None or beta is None or mean is None or variance is None:
         return None
     if operation.attrs["fix_gamma"]:
-        gamma = replace(gamma, read=lambda: np.ones(gamma.shape, gamma.dtype))
+        gamma = replace(gamma, read=lambda rows=...: np.ones(gamma.shape, gamma.dtype)[rows])
     axis = scaling.axis(operation.attrs)
     return AffineStep(0, norm=(gamma, beta, mean, variance), norm_axis=axis, epsilon=operation.attrs["eps"])
 

@@ -21,9 +21,9 @@ LIMIT = 8.0
 """Steps of a dtype between two numbers that folds can make of the same weights."""
 WEIGHT_DTYPES = ("float16", "float32", "float64")
 """Dtypes of weights, the coarsest first."""
-_BLOCK = 1 << 17
-"""Elements of a kernel that are compared at once."""
-LARGEST = 1 << 24
+_TILE = 1 << 24
+"""Elements of a matrix that are kept while those of the other side, which stores it transposed, are read."""
+LARGEST = 1 << 22
 """Elements of the scales and shifts of one value."""
 
 
@@ -198,6 +198,16 @@ def _split_channels(array: Array, axis: int, rank: int | None) -> Array | None:
     return trimmed.reshape(-1) if trimmed.ndim == -axis and trimmed.size == len(trimmed) else None
 
 
+class _Numbers(Struct, frozen=True, eq=False):
+    """Numbers of two values, or a block of them from ``start`` on, which are compared in steps at ``size``."""
+
+    name: str
+    first: Array
+    second: Array
+    size: Array
+    start: tuple[int, ...] = ()
+
+
 def measure(one: AffineValue, other: AffineValue, most: float = float("inf")) -> tuple[float, str]:
     """Return how many steps of the coarser dtype two values with one core are apart, and where, in words.
 
@@ -208,41 +218,65 @@ def measure(one: AffineValue, other: AffineValue, most: float = float("inf")) ->
     if shapes[0] != shapes[1]:  # a number for all and one for each make unlike shapes of one element
         return float("inf"), "the shape of what is added or multiplied is another one"
     worst, text = 0.0, ""
-    for name, first, second, bulk in _list_numbers(one, other):
-        steps, index = _count_steps(first, second, bulk, dtype)
+    for numbers in _list_numbers(one, other):
+        steps, index = _count_steps(numbers.first, numbers.second, numbers.size, dtype)
         if not steps <= worst:
-            place = f" at {list(index)}" if index else ""
-            worst, text = steps, f"{name} is {steps:.3g} steps of {dtype} from that of the original{place}"
+            start = numbers.start or [0] * len(index)
+            place = f" at {[first + own for first, own in zip(start, index, strict=True)]}" if index else ""
+            worst, text = steps, f"{numbers.name} is {steps:.3g} steps of {dtype} from that of the original{place}"
         if worst > most:
             break
     return worst, text
 
 
-def _list_numbers(one: AffineValue, other: AffineValue) -> Iterator[tuple[str, Array, Array, Array]]:
+def _list_numbers(one: AffineValue, other: AffineValue) -> Iterator[_Numbers]:
     """Yield the numbers of two values with one core, in blocks, and in which sizes they are compared."""
     bulk = np.maximum(one.bulk, other.bulk)
-    yield f"bias {other.name!r}" if other.name else "the bias", one.bias, other.bias, bulk
+    yield _Numbers(f"bias {other.name!r}" if other.name else "the bias", one.bias, other.bias, bulk)
     if one.kernel is None or other.kernel is None:
         size = np.maximum(abs(one.factor), abs(other.factor))
-        yield f"scale {other.name!r}" if other.name else "the scale", one.factor, other.factor, size
+        yield _Numbers(f"scale {other.name!r}" if other.name else "the scale", one.factor, other.factor, size)
         return
     is_same = (one.kernel.term, one.out_axis) == (other.kernel.term, other.out_axis)
     if is_same and np.array_equal(one.factor, other.factor):
         return
-    kernels = [np.moveaxis(each.kernel.read(), each.out_axis, 0) for each in (one, other) if each.kernel is not None]
-    if kernels[0].shape != kernels[1].shape:
-        yield "the shape of the weight", np.zeros(1), np.zeros(2), bulk
+    yield from _list_weights(one.kernel, other.kernel, [(each.factor, each.out_axis) for each in (one, other)])
+
+
+def _list_weights(one: Constant, other: Constant, scales: Sequence[tuple[Array, int]]) -> Iterator[_Numbers]:
+    """Yield the numbers of two kernels in blocks, as the second one is stored; each has a factor by channel, and its axis."""
+    is_transposed, axis = scales[0][1] != scales[1][1], scales[1][1]
+    shape = one.shape[::-1] if is_transposed else one.shape
+    if shape != other.shape or (is_transposed and len(shape) != 2):
+        yield _Numbers("the shape of the weight", np.zeros(1), np.zeros(2), np.zeros(1))
         return
-    count = len(kernels[0])
-    rows = max(_BLOCK // max(kernels[0][:1].size, 1), 1)
-    tail = [1] * (kernels[0].ndim - 1)
-    factors = [np.broadcast_to(each.factor, count).reshape(-1, *tail) for each in (one, other)]
-    for at in range(0, count, rows):
-        first, second = (
-            kernel[at : at + rows].astype(np.float64) * factor[at : at + rows]
-            for kernel, factor in zip(kernels, factors, strict=True)
-        )
-        yield f"weight {other.kernel.name!r}", first, second, np.maximum(abs(first), abs(second))
+    factors = [np.broadcast_to(factor, shape[axis]) for factor, _ in scales]
+    blocks = _read_transposed(one, other) if is_transposed else _read_alike(one, other)
+    for first, second, start in blocks:
+        channels = slice(start[axis], start[axis] + second.shape[axis])
+        tail = [1] * (len(shape) - axis - 1)
+        numbers = zip((first, second), factors, strict=True)
+        scaled, other_scaled = (x.astype(np.float64) * factor[channels].reshape(-1, *tail) for x, factor in numbers)
+        size = np.maximum(abs(scaled), abs(other_scaled))
+        yield _Numbers(f"weight {other.name!r}", scaled, other_scaled, size, start)
+
+
+def _read_alike(one: Constant, other: Constant) -> Iterator[tuple[Array, Array, tuple[int, ...]]]:
+    """Yield both weights in blocks of rows, with the place at which each block starts."""
+    rest = [0] * (len(other.shape) - 1)
+    for rows in other.split_rows():
+        yield one.read(rows), other.read(rows), (rows.start, *rest)
+
+
+def _read_transposed(one: Constant, other: Constant) -> Iterator[tuple[Array, Array, tuple[int, ...]]]:
+    """Yield the transposed first matrix and the second one in blocks, with the place at which each starts.
+
+    The first one is read again for each block of rows of the second.
+    """
+    for rows in other.split_rows(_TILE):
+        second = other.read(rows)
+        for columns in one.split_rows():
+            yield one.read(columns).T[rows], second[:, columns], (rows.start, columns.start)
 
 
 def _count_steps(first: Array, second: Array, bulk: Array, dtype: str) -> tuple[float, Sequence[int]]:

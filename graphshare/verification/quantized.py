@@ -79,11 +79,18 @@ def weigh_integers(weigher: Weigher, cone: Cone) -> Weighing | None:
     one, other = left[only[0].pop()], right[only[1].pop()]
     if (one.dtype, one.shape) != (other.dtype, other.shape):
         return None
-    distance = abs(one.read().astype(np.int64) - other.read())
-    index = [int(each) for each in np.unravel_index(int(np.argmax(distance)), distance.shape)]
-    count = format_count(int(distance.max()), "step")
-    text = f"weight {other.name!r} is {count} of its scale from that of the original at {index}"
-    return Weighing(float("inf"), text)
+    return Weighing(float("inf"), f"weight {other.name!r} is {_describe_distance(one, other)}")
+
+
+def _describe_distance(one: Constant, other: Constant) -> str:
+    most, place = 0, list[int]()
+    for rows in other.split_rows():
+        distance = abs(one.read(rows).astype(np.int64) - other.read(rows))
+        if distance.max() > most:
+            most = int(distance.max())
+            row, *rest = (int(each) for each in np.unravel_index(int(np.argmax(distance)), distance.shape))
+            place = [rows.start + row, *rest]
+    return f"{format_count(most, 'step')} of its scale from that of the original at {place}"
 
 
 def _list_constants(weigher: Weigher, cone: Cone, side: int, dtypes: Sequence[str]) -> dict[int, Constant]:

@@ -177,15 +177,16 @@ class Weigher:
         if computed is not None:
             dtype, shape, data = computed
             is_weight = dtype in dtypes
-            return Constant(term, dtype, shape, name, lambda: np.frombuffer(data, dtype).reshape(shape)) if is_weight else None
+            array = np.frombuffer(data, dtype).reshape(shape) if is_weight else None
+            return None if array is None else Constant(term, dtype, shape, name, lambda rows=...: array[rows])
         records = self._records[side]
         record = None if records is None or terms.key(entry)[0] != "constant" else records.of(entry.node)
         if records is None or record is None or record.dtype is None or record.shape is None or record.storage != "default":
             return None
 
-        def read() -> Array:
+        def read(rows: slice | None = None) -> Array:
             with ArrayReader(records.file) as reader:
-                return reader.read(record)
+                return reader.read(record, rows)
 
         return Constant(term, record.dtype, tuple(record.shape), name, read) if record.dtype in dtypes else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
@@ -21,7 +22,9 @@ from graphshare.onnx_ops import definitions
 from graphshare.ops.kernel import Array
 from graphshare.verification import affine_values
 from graphshare.verification.affine_values import LIMIT
+from graphshare.verification.region_plan import Cone
 from graphshare.verification.report import Report
+from graphshare.verification.weights import Weigher, Weighing
 
 pytest.importorskip("onnxruntime")
 
@@ -152,6 +155,63 @@ def test_a_weight_beside_a_large_bias_is_seen(tmp_path: Path) -> None:
     details = [detail for _, stage in report.list_stages("fails") if stage.name == "weights" for detail in stage.details]
     assert details[0].startswith("y: weight 'w' is ")
     assert details[0].endswith("steps of float32 from that of the original at [1, 0, 0, 0]")
+
+
+def fold_product(rows: int, columns: int, layout: str) -> tuple[onnx.ModelProto, onnx.ModelProto, Array]:
+    """Return a Gemm with a norm behind it, a product that does both as one side stores it, and the matrix of that one."""
+    random = np.random.default_rng(rows)
+    kernel = random.standard_normal((rows, columns), np.float32)
+    norm = {name: random.uniform(0.5, 1.5, rows).astype("f") for name in "sbmv"}
+    scale = norm["s"] / np.sqrt(norm["v"] + 1e-5)
+    nodes = [("Gemm", "x w f", "c", {"transB": 1}), ("BatchNormalization", "c s b m v", "y", {})]
+    original = build(nodes, {"w": kernel, "f": np.zeros(rows, "f"), **norm}, [1, columns])
+    joined, bias = kernel * scale[:, None], norm["b"] - norm["m"] * scale
+    matrix = joined if layout == "rows" else np.ascontiguousarray(joined.T)
+    folded: list[Node] = [("Gemm", "x w f", "y", {"transB": 1})]
+    if layout == "columns":
+        folded = [("MatMul", "x w", "c", {}), ("Add", "c f", "y", {})]
+    return original, build(folded, {"w": matrix, "f": bias}, [1, columns]), matrix
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+@pytest.mark.parametrize("tile", [1 << 17, 1 << 24])
+def test_a_weight_is_named_by_its_place_in_the_file(
+    layout: str, tile: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Matrices are compared in blocks, of rows alone or, where one side stores the other order, of rows and columns."""
+    monkeypatch.setattr(affine_values, "_TILE", tile)
+    original, rewrite, matrix = fold_product(600, 700, layout)
+    assert compare(tmp_path, original, rewrite).rung == "by weights"
+    moved = matrix.copy()
+    moved[533, 571] *= np.float32(1.001)
+    next(each for each in rewrite.graph.initializer if each.name == "w").CopyFrom(numpy_helper.from_array(moved, "w"))
+    report = compare(tmp_path, original, rewrite)
+    assert report.outcome == "not equal"
+    details = [detail for _, stage in report.list_stages("fails") if stage.name == "weights" for detail in stage.details]
+    assert details[0].endswith("steps of float32 from that of the original at [533, 571]")
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+def test_a_region_takes_little_memory_beside_its_weights(layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two matrices of 24 MiB are compared in blocks, so that the size of a matrix does not count."""
+    monkeypatch.setattr(affine_values, "_TILE", 1 << 19)
+    paths = [tmp_path / "original.onnx", tmp_path / "rewrite.onnx"]
+    for path, model in zip(paths, fold_product(512, 12544, layout)[:2], strict=True):
+        onnx.save(model, path)
+    weigh, peaks = Weigher.weigh, list[int]()
+
+    def weigh_traced(weigher: Weigher, cone: Cone) -> Weighing | None:
+        tracemalloc.start()
+        try:
+            return weigh(weigher, cone)
+        finally:
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+
+    monkeypatch.setattr(Weigher, "weigh", weigh_traced)
+    assert gs.compare(*paths).rung == "by weights"
+    assert 1 << 20 < max(peaks) < 16 << 20
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ Dense arrays that lie in the file as they are (``.params``, ``.safetensors``) ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from types import TracebackType
@@ -73,6 +74,20 @@ def record_in_memory(key: str, value: Any, default_dtype: str) -> Record:
     return Record(key, array.shape, dtype, "npy", 0, array.nbytes, None, array.nbytes, origin=Origin(key, array=array))
 
 
+def _take_rows(record: Record, rows: slice) -> Record | None:
+    """Return the record of some rows of a dense array, whose bytes are a part of the file; None for other arrays."""
+    offset, shape, origin = record.data_offset, record.shape, record.origin
+    if offset is None or origin is not None or record.storage != "default" or not shape or not record.dtype:
+        return None
+    start, stop, step = rows.indices(shape[0])
+    row = ITEM_SIZES[record.dtype] * math.prod(shape[1:])
+    return (
+        msgspec.structs.replace(record, shape=(stop - start, *shape[1:]), data_offset=offset + start * row)
+        if step == 1
+        else None
+    )
+
+
 def record_of_bytes(key: str, dtype: str, shape: tuple[int, ...], content: memoryview) -> Record:
     """Return a record of an array in memory: ``content`` are its bytes, little endian and in C order."""
     import numpy as np  # start-up: headers are read without numpy
@@ -132,9 +147,15 @@ class ArrayReader:
             reader = self._others[id(origin.file)] = ArrayReader(origin.file, together=self._blocks is not None).__enter__()
         return reader, msgspec.structs.replace(record, key=origin.key, origin=None)
 
-    def read(self, record: Record) -> Array:
-        """Return the array in dense form. bfloat16 becomes float32 with the same values; others keep their dtype."""
+    def read(self, record: Record, rows: slice | None = None) -> Array:
+        """Return the array in dense form, or some rows along its first axis: of dense ones only these are in memory.
+
+        bfloat16 becomes float32 with the same values; others keep their dtype.
+        """
         reader, record = self._locate(record)
+        if rows is not None:
+            part = _take_rows(record, rows)
+            return reader.read(record)[rows] if part is None else reader.read(part)
         array = widen_bfloat16(reader._raw(record), record.dtype)
         # Other arrays take no more memory than their bytes in the file; decoded ones are limited together.
         self._taken += 0 if record.data_offset is not None and record.storage == "default" else array.nbytes

@@ -35,6 +35,27 @@ def written(tmp_path: Path):
     return write
 
 
+@pytest.mark.parametrize("rows", [slice(0, 1), slice(1, 3), slice(2, 9), slice(3, 3), slice(None)])
+@pytest.mark.parametrize("suffix", ["params", "npz"])
+def test_some_rows_are_read_alone(rows: slice, suffix: str, written, tmp_path: Path) -> None:
+    whole = np.arange(3 * 2 * 4, dtype="f").reshape(3, 2, 4)
+    if suffix == "params":
+        file = written(build.dense((1,), "int8"), build.dense(whole.shape, data=whole.tobytes()))
+    else:
+        np.savez(tmp_path / "x.npz", w=whole)
+        file = read_index(tmp_path / "x.npz")
+    with ArrayReader(file) as reader:
+        read = reader.read(file.records[-1], rows)
+    np.testing.assert_array_equal(read, whole[rows])
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_rows_have_the_size_of_their_dtype(dtype: str, written) -> None:
+    file = written(build.dense((4, 2), dtype, data=bytes(range(16))))
+    with ArrayReader(file) as reader:
+        np.testing.assert_array_equal(reader.read(file.records[0], slice(1, 3)), read_array(file, file.records[0])[1:3])
+
+
 def test_a_dense_array_is_a_read_only_view_that_outlives_the_reader(written) -> None:
     file = written(build.dense((1,), "int8"), build.dense((2, 3), data=build.floats(1, 2, 3, 4, 5, 6)))
     array = read_array(file, file.records[1])
