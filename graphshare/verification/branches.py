@@ -10,8 +10,7 @@ from graphshare.analysis.branches import Counterparts, HeadPairs, NodePair
 from graphshare.analysis.name_lists import list_implied_variables, number_variables, output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, MemoryLimitError, RefusedError
-from graphshare.execute.backends.backend import Computation, DrawOptions, open_computation
-from graphshare.execute.engines.executor import Executor
+from graphshare.execute.backends.backend import ChosenEngines, Computation, DrawOptions, open_computation
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.params.lookup import ParameterPair, compare_parameters
@@ -48,8 +47,6 @@ from graphshare.verification.report import (
 from graphshare.verification.runners import ComputationRunner, Round, Runner
 from graphshare.verification.training import Training, train_branches
 
-Executors = Mapping[str | None, Executor | None]
-
 
 class Setup(msgspec.Struct, frozen=True, eq=False):
     """The feeds and shapes of one branch, by variables of the reference; ``branch`` is None if both branches have the same."""
@@ -81,7 +78,7 @@ def check_names(parts: Sequence[Graph], graphs: Sequence[Graph], options: ProofO
             notes[f"{option}: nothing that is compared needs {', '.join(idle)}"] = None
 
 
-def open_in_engines(graphs: Sequence[Graph], side: Side, executors: Executors) -> list[list[Computation]]:
+def open_in_engines(graphs: Sequence[Graph], side: Side, executors: ChosenEngines) -> list[list[Computation]]:
     """Return graphs of a model, opened in each engine."""
     file, where = side.model.parameter_file, side.model.where
     return [
@@ -129,7 +126,7 @@ class _Branch:
         side: Side,
         twins: Counterparts,
         options: ProofOptions,
-        executors: Executors,
+        executors: ChosenEngines,
         notes: dict[str, None],
         coverage: BodyCoverage,
     ) -> None:

@@ -16,8 +16,14 @@ from graphshare.analysis.name_lists import number_variables
 from graphshare.checkpoint.load import Names, Shapes, as_names, as_shapes
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, UsageError, locate_refusals
-from graphshare.execute.backends.backend import choose_executor, find_obstacle, list_unsupported, warm_up
-from graphshare.execute.engines.executor import Executor
+from graphshare.execute.backends.backend import (
+    ChosenEngine,
+    ChosenEngines,
+    choose_executor,
+    find_obstacle,
+    list_unsupported,
+    warm_up,
+)
 from graphshare.execute.plan import UnsupportedError
 from graphshare.execute.prepare.fed_values import as_values
 from graphshare.execute.prepare.feeds import GivenShape
@@ -89,7 +95,7 @@ class ProofOptions(msgspec.Struct, frozen=True):
         """Return the names of variables among the options."""
         return (*self.feeds, *self.shapes, *self.as_input)
 
-    def choose_executors(self, graph: Graph, where: str) -> dict[str | None, Executor | None]:
+    def choose_executors(self, graph: Graph, where: str) -> dict[str | None, ChosenEngine]:
         """Return what computes a graph, by engine. Raises UsageError or RefusedError as :func:`choose_executor`."""
         return {
             # Not alone: branches and engines compute in turn, and threads that wait awake would take the others' cores.
@@ -254,6 +260,6 @@ def _list_inside(node: Node) -> Iterator[Node]:
             yield from graph.nodes
 
 
-def describe_engines(executors: Mapping[str | None, Executor | None]) -> dict[str, None]:
+def describe_engines(executors: ChosenEngines) -> dict[str, None]:
     """Return the notes of engines, each once."""
     return {note: None for executor in executors.values() if executor is not None for note in executor.notes}

@@ -13,8 +13,7 @@ from graphshare.analysis.name_lists import number_variables, output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, GraphshareError, InputError, MemoryLimitError, RefusedError, UsageError
-from graphshare.execute.backends.backend import Computation, open_computation
-from graphshare.execute.engines.executor import Executor
+from graphshare.execute.backends.backend import ChosenEngine, ChosenEngines, Computation, open_computation
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params.records import find_coarsest
 from graphshare.ir.compare import Pairing
@@ -22,7 +21,7 @@ from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_names
-from graphshare.verification.branches import Executors, check_names
+from graphshare.verification.branches import check_names
 from graphshare.verification.comparison import Values, tolerate_dtype, tolerate_other_program
 from graphshare.verification.coverage import BodyCoverage
 from graphshare.verification.flow import (
@@ -215,7 +214,7 @@ class ModelComparison:
         self._others = list(zip(opened[0][1:], opened[1][1:], strict=True))
         return opened[0][0], opened[1][0]
 
-    def _open_model(self, model: Checkpoint, executor: Executor | None) -> Computation:
+    def _open_model(self, model: Checkpoint, executor: ChosenEngine) -> Computation:
         return open_computation(model.graph, model.parameter_file, model.where, executor, as_input=self._options.as_input)
 
     def _open_moved(self, side: int) -> Iterator[Computation]:
@@ -223,9 +222,9 @@ class ModelComparison:
         if self._dtype and _find_coarsest(self._sides[side]) == self._dtype:
             yield self._open_model(move_weights(self._sides[side], self._dtype), next(iter(self._executors[side].values())))
 
-    def _choose_executors(self) -> list[Executors]:
+    def _choose_executors(self) -> list[ChosenEngines]:
         """Return what computes each model; an engine is for a model that has a choice of engines."""
-        chosen: list[Executors | None] = []
+        chosen: list[ChosenEngines | None] = []
         refusals: list[RefusedError] = []
         for model in self._sides:
             try:

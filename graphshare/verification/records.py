@@ -15,7 +15,7 @@ from graphshare.analysis.name_lists import list_implied_variables
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.engines.executor import Executor
+from graphshare.execute.backends.backend import ChosenEngine
 from graphshare.execute.prepare.fed_values import as_values
 from graphshare.execute.prepare.prepare import Prepared, prepare
 from graphshare.execute.run import is_recordable
@@ -126,7 +126,7 @@ class _RecordingComparer:
         self._variables = {node.name for node in model.graph.variables()}
         self._variables.update(implied.name for implied in list_implied_variables(model.graph))
 
-    def compare(self, recorded: Mapping[str, Any], executor: Executor | None) -> Values:
+    def compare(self, recorded: Mapping[str, Any], executor: ChosenEngine) -> Values:
         """Return the comparison of one set of recorded arrays."""
         ready = self._prepare(recorded, executor)
         done = ready.computation.run(ready.values, seed=self._options.inputs.seed)
@@ -148,7 +148,7 @@ class _RecordingComparer:
         values = compare_runs(names, reference, own, self._rule, nodes=nodes, layers=self._options.layers)
         return leave_drawn(values, {place: o.drawing for place, o in enumerate(outputs) if o.drawing is not None})
 
-    def _prepare(self, recorded: Mapping[str, Any], executor: Executor | None) -> Prepared:
+    def _prepare(self, recorded: Mapping[str, Any], executor: ChosenEngine) -> Prepared:
         """Return the graph, with ``layers`` of every output; feeds and shapes hold for all branches."""
         model, options = self._model, self._options
         inputs = {name: array for name, array in recorded.items() if name in self._variables and name not in self._held}

@@ -28,6 +28,10 @@ Encode = Callable[[Graph], tuple[bytes | Iterable[bytes | memoryview], str]]
 """Returns the bytes of the file of a graph, and the directory of its external data."""
 Attempt = Callable[[Mapping[Node, Array]], None]
 """Computes values; raises InputError where that fails."""
+ChosenEngine = Executor | None
+"""What computes each operator by kernels; None where a backend computes the whole graph."""
+ChosenEngines = Mapping[str | None, ChosenEngine]
+"""The engines that compute the same, by the names that were asked for; one that was not has the name None."""
 REFERENCE = "numpy"
 """The backend with which others are compared; reports name others alone."""
 
@@ -151,7 +155,7 @@ class Backend(ABC):
 
     @abstractmethod
     def open(
-        self, graph: Graph, parameters: ParameterFile | None, where: str, executor: Executor | None, **options: Any
+        self, graph: Graph, parameters: ParameterFile | None, where: str, executor: ChosenEngine, **options: Any
     ) -> Computation:
         """Return a computation of the heads of a graph; ``options`` are those of :func:`open_computation`.
 
@@ -162,7 +166,7 @@ class Backend(ABC):
 
     def choose_executor(
         self, graph: Graph, engine: str | None, others: Mapping[str, bool], where: str, *, strict: bool = False, **_: Any
-    ) -> Executor | None:
+    ) -> ChosenEngine:
         """Return None: graphs are computed as a whole. Raises RefusedError for options that only kernels have."""
         chosen = {f"`engine={engine!r}`": engine not in (None, self.name, "auto"), "`strict_engine`": strict, **others}
         options = [what for what, is_chosen in chosen.items() if is_chosen]
@@ -186,7 +190,7 @@ def open_computation(
     graph: Graph,
     parameters: ParameterFile | None,
     where: str = "",
-    executor: Executor | None = None,
+    executor: ChosenEngine = None,
     *,
     exact: bool = False,
     whole: bool = False,
@@ -223,7 +227,7 @@ def choose_executor(
     forwards: int = 1,
     alone: bool = True,
     fixed: bool = False,
-) -> Executor | None:
+) -> ChosenEngine:
     """Return what computes the operators of a graph in ``engine``; None for a graph that its backend computes as a whole.
 
     ``others`` are options that only operators with kernels have, each with whether it is chosen. ``strict`` and the rest are
