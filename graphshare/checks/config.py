@@ -89,10 +89,18 @@ def read_config(path: str) -> CheckConfig:
     for key in ("tool", "graphshare") if os.path.basename(path) == _SHARED_FILE else ():
         table = table.get(key, {}) if isinstance(table, dict) else {}
         prefix += f".{key}"
-    others = [key for key in table if key != "check"] if isinstance(table, dict) else []
+    others = {key: value for key, value in table.items() if key != "check"} if isinstance(table, dict) else {}
+    hint = f"settings stand in the table [{prefix}.check]".replace("$.", "")
     faults = [
-        Fault("is a table that graphshare does not know", where=path, path=f"{prefix}.{key}", hint="its one table is check")
-        for key in others
+        Fault(
+            "is a table that graphshare does not know"
+            if isinstance(value, dict)
+            else "is a setting outside the table of check",
+            where=path,
+            path=f"{prefix}.{key}",
+            hint=hint,
+        )
+        for key, value in others.items()
     ]
     table = table.get("check", {}) if isinstance(table, dict) else table
     faults += [

@@ -122,6 +122,12 @@ def test_the_nearest_configuration_counts(files: dict[str, str], ignored: tuple[
     [
         (OWN, '[tool.graphshare.check]\nignore = ["GS301"]', r"\$\.tool: is a table that graphshare does not know"),
         (OWN, "[chek]", r"\$\.chek: is a table that graphshare does not know"),
+        (
+            OWN,
+            'ignore = ["GS301"]',
+            r"\$\.ignore: is a setting outside the table of check\n  hint: settings stand in the table \[check\]",
+        ),
+        (SHARED, "[tool.graphshare]\nstrict = true", r"hint: settings stand in the table \[tool\.graphshare\.check\]"),
         (SHARED, "[tool.graphshare.chek]", r"\$\.tool\.graphshare\.chek: is a table that graphshare does not know"),
         (OWN, "check = 3", r"\$\.check: is an integer \(3\), not an object"),
         (OWN, '[check]\nignroe = ["GS301"]', r"\$\.check: has 'ignroe', which is not known\n  hint: did you mean 'ignore'\?"),
