@@ -488,5 +488,4 @@ def _change(rng: np.random.Generator, array: Array, number: int) -> Array:
         if number == 2:
             result = 10.0 ** rng.uniform(-_DECADES, _DECADES, wide.shape)
         result = result * _draw_signs(rng, wide) * (_LARGE if number == 1 else 1)
-    with np.errstate(over="ignore"):
-        return np.asarray(result).astype(wide.dtype, copy=False).astype(array.dtype, copy=False)
+    return np.asarray(result).astype(wide.dtype, copy=False).astype(array.dtype, copy=False)

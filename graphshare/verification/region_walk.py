@@ -136,7 +136,8 @@ class RegionWalk:
             plan = self._planner.make_plan()
             assert plan is not None
             self.plan, self._judged = plan, dict(self._list_kept(plan))
-            changes = self._follow()
+            with np.errstate(all="ignore"):  # values are tried that a dtype does not hold
+                changes = self._follow()
             if not known.lacks(changes):
                 return
             pairs = PlanChanges(changes.banned, changes.refuted, changes.closed, moved=changes.moved)

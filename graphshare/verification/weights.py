@@ -90,7 +90,7 @@ class Weigher:
             return None
         expressions = _Expressions(self._plan)
         ends: list[list[int]] = []
-        with np.errstate(all="ignore"):  # what is not finite decides nothing
+        with np.errstate(all="ignore"):  # numbers that are not finite decide nothing
             for side in (0, 1):
                 numbers = self._number(side, cone, expressions)
                 if numbers is None:

@@ -120,7 +120,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
-@pytest.mark.parametrize("line", map(str.strip, LINES.strip().splitlines()))
+@pytest.mark.parametrize("line", [line.strip() for line in LINES.strip().splitlines()])
 def test_a_hint_leads_out_of_its_refusal(line: str, folder: Path, tmp_path: Path) -> None:
     words = shlex.split(line.replace("*", r"\*").replace("{", r"\{"))
     here = shutil.copytree(folder, tmp_path / "here")
