@@ -23,6 +23,7 @@ from graphshare.onnx_ops.free_axes import (
     Axis,
     Call,
     Edit,
+    Operand,
     SizeRefusal,
     SizeTable,
     find_row,
@@ -261,23 +262,13 @@ class _Freeing:
             node,
             find_format(self.graph).operator_set(self.graph) or 1,
             self.table,
-            [None if place is None else self._find_axes(place) for place in places],
-            [place in self.axes for place in places],
-            [None if place is None else self._find_row(place) for place in places],
+            [Operand() if place is None else self._describe_operand(place) for place in places],
             shapes,
-            ["" if place is None else self.dtypes.get(place, "") for place in places],
-            [None if place is None else self._find_known(place) for place in places],
         )
         try:
             outputs = find_axes(call)
             self._follow_counts(call, places)
-            for axis in (axis for edit in call.edits.values() for axis in edit.row):
-                # A row is computed from the shape of a value that has the free size on an axis by itself.
-                if len(list_names(axis)) > 1 or not self.origins.keys() >= set(list_names(axis)):
-                    raise SizeRefusal("has a constant that depends on free sizes")
-            for number in (number for number, edit in call.edits.items() if not edit.expands):
-                if (place := places[number]) is not None and place[0] in self.fed and place not in self.axes:
-                    raise SizeRefusal("has sizes that the caller feeds")
+            self._check_edits(call, places)
         except SizeRefusal as refusal:
             return [None if shape is None else self._assume(shape) for shape in shapes], Coupling(node, str(refusal) or UNKNOWN)
         if call.edits:
@@ -291,6 +282,15 @@ class _Freeing:
                 self._note(node, index, axes)
         return outputs, None
 
+    def _check_edits(self, call: Call, places: Sequence[Place | None]) -> None:
+        names = [list_names(axis) for edit in call.edits.values() for axis in edit.row]
+        # A row is computed from the shape of a value that has the free size on an axis by itself.
+        if any(len(row) > 1 or not self.origins.keys() >= set(row) for row in names):
+            raise SizeRefusal("has a constant that depends on free sizes")
+        replaced = [places[number] for number, edit in call.edits.items() if not edit.expands]
+        if any(place is not None and place[0] in self.fed and place not in self.axes for place in replaced):
+            raise SizeRefusal("has sizes that the caller feeds")
+
     def _follow_counts(self, call: Call, places: Sequence[Place | None]) -> None:
         """Keep the outputs that hold the number of samples. Raises SizeRefusal where samples meet it as a value."""
         row = find_row(call)
@@ -298,14 +298,20 @@ class _Freeing:
         counting = [number for number, place in enumerate(places) if place in self.counts and number not in sized]
         if row is not None and not self.table.has_batch(row):
             return
-        if counting and any(axes is not None and self.table.has_batch(axes) for axes in call.axes):
+        if counting and any(self.table.has_batch(operand.axes or ()) for operand in call.operands):
             raise SizeRefusal("computes with the number of samples")
         if counting or (row is not None and call.node.op == "Shape"):
             self.counts.update((call.node, index) for index in range(len(call.shapes)))
 
-    def _find_axes(self, place: Place) -> Axes | None:
+    def _describe_operand(self, place: Place) -> Operand:
         shape = self.shapes.get(place)
-        return self.axes.get(place) or (None if shape is None else tuple(map(fix, shape)))
+        return Operand(
+            self.axes.get(place) or (None if shape is None else tuple(map(fix, shape))),
+            place in self.axes,
+            self._find_row(place),
+            self.dtypes.get(place, ""),
+            self._find_known(place),
+        )
 
     def _find_row(self, place: Place) -> Axes | None:
         """Return the sizes in a row of integers, as far as they are known."""
