@@ -291,7 +291,7 @@ def choose_sizes(inference: Inference, lists: Collection[Node] = ()) -> tuple[In
     Axis 0 becomes 1, the channels of an image 3, all other unknown sizes of all variables one number. Dtypes stay. Variables
     in ``lists`` get as few axes as fit where nothing determines their rank.
     """
-    nodes, np_shape = inference.nodes, isinstance(inference.shapes, ShapeTable) and inference.shapes.np_shape
+    nodes, np_shape = inference.nodes, getattr(inference.shapes, "np_shape", False)
     unknown = [node for node in nodes if node.is_variable and not is_known(inference.shapes[node][0])]
     rules = _bind_rules(nodes, np_shape=np_shape)
 
