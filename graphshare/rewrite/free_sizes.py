@@ -14,7 +14,7 @@ from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.onnx import Tensor
 from graphshare.ir.rebuild import rebuild, relink_all
-from graphshare.ir.walk import list_operands, list_output_names, topological
+from graphshare.ir.walk import find_dependents, list_operands, list_output_names, topological
 from graphshare.onnx_ops.axis_rules import SIZE_OPERANDS, find_axes
 from graphshare.onnx_ops.computable import static_shape
 from graphshare.onnx_ops.fixed_constants import FixedConstants
@@ -144,26 +144,16 @@ class _Freeing:
         self.names = {symbol.name for symbol in symbols}
         self.batches = [s.name for s in symbols if any(batch_axes[name] == axis for name, axis in s.places)]
         own = {place: (symbol.name,) for symbol in symbols for place in symbol.places}
-        self.inputs: dict[str, Axes] = {}
-        numbers: dict[str, int] = {}
-        for name, shape in inputs.items():
-            axes = [own.get((name, place)) or _name_size(name, place, size) for place, size in enumerate(shape)]
-            self.inputs[name] = tuple(axes)
-            for place, (axis, size) in enumerate(zip(axes, shape, strict=True)):
-                # A size that is open already needs some number for the shapes: one sample, or a common size of pictures.
-                number = size if isinstance(size, int) else 1 if place == batch_axes[name] else _ASSUMED
-                for factor in list_names(axis):
-                    if numbers.setdefault(factor, number) != number and isinstance(size, int):
-                        message = f"the size {factor!r} is {numbers[factor]} in one place of the file and {number} in another"
-                        raise UsageError(Fault(message, node=name, hint="give the two sizes different names"))
+        self.inputs: dict[str, Axes] = {
+            name: tuple([own.get((name, place)) or _name_size(name, place, size) for place, size in enumerate(shape)])
+            for name, shape in inputs.items()
+        }
+        numbers = self._read_numbers(inputs, batch_axes)
         empty = [symbol.name for symbol in symbols if not numbers[symbol.name]]
         if empty:
             message = "is 0 in the file, from which other sizes cannot be inferred"
             raise UsageError([Fault(f"the size {name!r} {message}") for name in empty])
-        self.fed = {node for node in graph.variables() if node.name in inputs}
-        for node in self.nodes:
-            if any(entry.node in self.fed for entry in node.inputs):
-                self.fed.add(node)
+        self.fed = find_dependents(self.nodes, (node for node in graph.variables() if node.name in inputs))
         self.table = SizeTable(numbers, self.batches, numbers.keys() - self.names)
         self.axes: dict[Place, Axes] = {}
         self.rows: dict[Place, Axes] = {}
@@ -173,6 +163,19 @@ class _Freeing:
         self.origins: dict[str, tuple[str, int]] = {}
         self.counts: set[Place] = set()
         self.unmeasured = ""
+
+    def _read_numbers(self, inputs: Shapes, batch_axes: Mapping[str, int]) -> dict[str, int]:
+        """Return the numbers of free sizes in the file."""
+        numbers: dict[str, int] = {}
+        for name, shape in inputs.items():
+            for place, (axis, size) in enumerate(zip(self.inputs[name], shape, strict=True)):
+                # A size that is open already needs some number for the shapes: one sample, or a common size of pictures.
+                number = size if isinstance(size, int) else 1 if place == batch_axes[name] else _ASSUMED
+                for factor in list_names(axis):
+                    if numbers.setdefault(factor, number) != number and isinstance(size, int):
+                        message = f"the size {factor!r} is {numbers[factor]} in one place of the file and {number} in another"
+                        raise UsageError(Fault(message, node=name, hint="give the two sizes different names"))
+        return numbers
 
     def find_types(self, inputs: Shapes, measure: Measure) -> None:
         """Find the shapes and dtypes of all values at the sizes of the file."""
