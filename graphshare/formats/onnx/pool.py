@@ -266,6 +266,12 @@ def _read_range(source: ByteSource, start: int, end: int) -> Iterator[bytes]:
     return (source.read_at(place, min(source.piece, end - place)) for place in range(start, end, source.piece))
 
 
+def _list_arrays(path: str) -> list[tuple[int, int]]:
+    """Return where arrays are in a parameter file, and their sizes in bytes, of those that a model can point to."""
+    plain = [r for r in read_index(path).records if r.data_offset is not None and r.storage == "default"]
+    return [(r.data_offset or 0, r.dense_size) for r in plain if not (r.fortran_order or r.big_endian)]
+
+
 def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> WeightPool:
     """Return the pool at ``path``, with the arrays that are there: by its index, or where models beside it point.
 
@@ -283,12 +289,7 @@ def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> Weight
     if os.path.isfile(path) and os.stat(path).st_nlink > 1:
         hint = "name another file with `data`"
         raise RefusedError(Fault("is a link, which ONNX does not allow for weights", where=path, hint=hint))
-    if suffix in PARAMETER_ENDINGS:
-        old = read_index(path)
-        plain = [r for r in old.records if r.data_offset is not None and r.storage == "default"]
-        ranges = [(r.data_offset or 0, r.dense_size) for r in plain if not (r.fortran_order or r.big_endian)]
-    else:
-        ranges = [(start, end - start) for start, end in list_ranges(path)]
+    ranges = _list_arrays(path) if suffix in PARAMETER_ENDINGS else [(start, end - start) for start, end in list_ranges(path)]
     sizes = {content.size for member in members for content in member.contents.values()}
     with open_source(path) as source:
         old = ParameterFile(path, source.size, "onnx", (), named=True, identity=source.identity)
