@@ -159,7 +159,7 @@ def _check_result(rewrite: Rewrite, inputs: Mapping[Node, Joined], outputs: Mapp
         join = joins.get(members[0])
         if join is None:
             continue
-        wrong |= [entry.node for entry in join.inputs] != members or join.attrs.get("dim") != str(how.axis)
+        wrong |= ([entry.node for entry in join.inputs], join.attrs.get("dim")) != (members, str(how.axis))
         replaced.update({(number, node): Entry(join, 0) for number in range(len(members))})
     check_isomorphic(rewrite, replaced=replaced)
     wrong |= len(rewrite.graph.heads) != sum(len(branch.source.heads) for branch in rewrite.branches)
