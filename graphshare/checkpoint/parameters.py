@@ -158,7 +158,7 @@ def split_by_origin(file: ParameterFile) -> list[tuple[ParameterFile, list[tuple
     current: object = None
     for record in file.records:
         origin = record.origin
-        source = file if origin is None or origin.file is None else origin.file
+        source = record.other_file or file
         if source is file:
             where: object = "memory" if origin is not None else file
             stored = record

@@ -124,7 +124,7 @@ def diff_parameters(
 
 def _find_place(file: ParameterFile, record: Record) -> tuple[object, ...]:
     """Return what says where the bytes of a record are, and what they mean."""
-    path = (file if record.origin is None or record.origin.file is None else record.origin.file).path
+    path = (record.other_file or file).path
     return os.path.realpath(path), record.offset, record.size, record.shape, record.element_type
 
 
