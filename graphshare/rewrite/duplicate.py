@@ -90,8 +90,6 @@ def plan_duplicate(
 
 def _choose_tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: Sequence[Choice]) -> dict[Node, None]:
     """Return the parameters that all branches share, in file order. What the file only implies can be copied and not tied."""
-    if mode == "copy" and not choices:
-        return {}
     heads = {entry.node for entry in graph.heads if entry.node.details.outputs}  # two outputs need two names
     decided = dict.fromkeys((node for node, role in roles.items() if role.is_parameter), mode)
     decided.update(dict.fromkeys(heads & decided.keys(), "copy"))
