@@ -116,6 +116,15 @@ def read_sparse(span: Span) -> Content:
     return ("sparse", read_sparse_tensor(span)) if content is None else content
 
 
+def _flatten_indices(indices: Sequence[int], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the places of elements whose indices on each axis follow each other; none where one is outside its axis."""
+    rows = [indices[at : at + len(shape)] for at in range(0, len(indices), len(shape) or 1)]
+    if any(not 0 <= index < size for row in rows for index, size in zip(row, shape, strict=True)):
+        return ()
+    strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    return tuple([sum(map(int.__mul__, row, strides)) for row in rows])
+
+
 def _add_zeros(values: _Elements, indices: _Elements, shape: tuple[int, ...]) -> Content | None:
     """Return the content of a tensor of which ``values`` are at ``indices``; None where they do not say which."""
     code, counts, data = values
@@ -129,11 +138,7 @@ def _add_zeros(values: _Elements, indices: _Elements, shape: tuple[int, ...]) ->
         return None
     places = struct.unpack(f"<{numbers}{form}", packed)
     if sizes == (count, len(shape)):  # of each value its index on each axis
-        rows = [places[at : at + len(shape)] for at in range(0, numbers, len(shape) or 1)]
-        if any(not 0 <= index < size for row in rows for index, size in zip(row, shape, strict=True)):
-            return None
-        strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
-        places = tuple([sum(map(int.__mul__, row, strides)) for row in rows])
+        places = _flatten_indices(places, shape)
     elif sizes != (count,):
         return None
     if len(set(places)) < count or any(not 0 <= place < total for place in places):

@@ -431,6 +431,13 @@ def _copy(record: Record, file: ParameterFile, reader: ArrayReader, out: StagedF
         write_all(out, piece)
 
 
+def _is_placed(new: TensorPlace | None, old: TensorPlace, place: tuple[str, int, int] | None) -> bool:
+    """Return whether a written tensor has the form of its source, and its data at ``place``, or in the file itself."""
+    if new is None or (new.shape, new.code) != (old.shape, old.code):
+        return False
+    return (dict(new.external).get("location"), new.start, new.end) == (place or (None, new.start, new.end))
+
+
 def _compare(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, path: str, data: ByteSource | None) -> None:
     """Compare the places and the bytes of arrays of a written model with their sources. Raises SelfCheckError."""
     faults, compared = [], set()
@@ -438,14 +445,11 @@ def _compare(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, p
     with open_source(path) as source:
         read = {node.name: find_stored(node.details) for node in decode_model(OnnxFile(source, is_own=True)).nodes}
         for weight in [*member.contents, *(weight for weight in member.embedded if weight.key in nodes)]:
-            stored, old, content = read.get(weight.name, Stored()), weight.place, member.contents.get(weight)
+            stored, content = read.get(weight.name, Stored()), member.contents.get(weight)
             new = stored.place
             place = None if pool is None or content is None else pool.locate(content, pool.location)
             start, end = place[1:] if place is not None else (0, 0) if new is None else (new.start, new.end)
-            if weight.key in nodes and (
-                (new is None or (new.shape, new.code) != (old.shape, old.code))
-                or (dict(new.external).get("location"), new.start, new.end) != (place or (None, start, end))
-            ):
+            if weight.key in nodes and not _is_placed(new, weight.place, place):
                 faults.append(Fault("does not read back as it was written", where=member.target, node=weight.name, hint=BUG))
                 continue
             if place is None and stored.tensor is not None and new is not None:
