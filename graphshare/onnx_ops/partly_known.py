@@ -47,7 +47,7 @@ def _compute(function: Callable[[int, int], int], a: Known, b: Known) -> Known |
 
 def _cut(call: Call, first: Known, inner: int) -> Known | None:
     """Return some rows, as Slice counts them, of numbers whose rows are ``inner`` long; None where it cuts another axis."""
-    starts, ends, axes, steps = (call.integers("", place) if call.has(place) else None for place in (1, 2, 3, 4))
+    starts, ends, axes, steps = (call.integers("", place) for place in (1, 2, 3, 4))
     if not inner or not starts or not ends or len(starts) != 1 or any(axes or ()):
         return None
     start, end, step = starts[0], ends[0], (steps or [1])[0]

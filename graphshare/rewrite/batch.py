@@ -172,9 +172,9 @@ def _check_result(rewrite: Rewrite, inputs: Mapping[Node, Joined], outputs: Mapp
             wrong |= entry.node.op != IDENTITY
             entry = entry.node.inputs[0]
             if (head.node, head.index) in outputs:
-                wrong |= entry.node.op != "SliceChannel" or entry.index != number
+                wrong |= (entry.node.op, entry.index) != ("SliceChannel", number)
                 entry = entry.node.inputs[0]
-            wrong |= entry.node is not branch.images[head.node] or entry.index != head.index
+            wrong |= (entry.node, entry.index) != (branch.images[head.node], head.index)
     if wrong:
         raise SelfCheckError("the branches of the batch are wrong; this is a bug in graphshare")
 

@@ -149,10 +149,10 @@ class _Freeing:
             for name, shape in inputs.items()
         }
         numbers = self._read_numbers(inputs, batch_axes)
-        empty = [symbol.name for symbol in symbols if not numbers[symbol.name]]
-        if empty:
-            message = "is 0 in the file, from which other sizes cannot be inferred"
-            raise UsageError([Fault(f"the size {name!r} {message}") for name in empty])
+        message = "is 0 in the file, from which other sizes cannot be inferred"
+        faults = [Fault(f"the size {symbol.name!r} {message}") for symbol in symbols if not numbers[symbol.name]]
+        if faults:
+            raise UsageError(faults)
         self.fed = find_dependents(self.nodes, (node for node in graph.variables() if node.name in inputs))
         self.table = SizeTable(numbers, self.batches, numbers.keys() - self.names)
         self.axes: dict[Place, Axes] = {}

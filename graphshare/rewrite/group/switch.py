@@ -355,5 +355,5 @@ def _check_result(switching: Switching, graphs: Sequence[Graph]) -> None:
         seen = {node: by_image[image] for node, image in placed.items() if image in by_image}
         check_isomorphic(Rewrite(body.graph, (Branch("", whole, {**seen, **own}),)), tied=[*seen])
         for head, wanted in zip(body.graph.heads, whole.heads, strict=True):
-            if head.node is not own[wanted.node] or head.index != wanted.index:
+            if (head.node, head.index) != (own[wanted.node], wanted.index):
                 raise SelfCheckError(f"an output is not that of its graph; {BUG}")
