@@ -66,6 +66,11 @@ def assign_sharing_roles(
     return roles
 
 
+def _is_plain(node: Node) -> bool:
+    """Return whether a node is a variable with nothing before it."""
+    return node.is_variable and not node.inputs and not node.control_deps
+
+
 def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> Rewrite:
     """Replace each key of ``ties`` by its value, and give new ``names`` to nodes that stay.
 
@@ -80,7 +85,7 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
         Fault("cannot be tied: only variables without inputs can be", node=node.name)
         for pair in ties.items()
         for node in pair
-        if not node.is_variable or node.inputs or node.control_deps
+        if not _is_plain(node)
     ]
     if faults:
         raise RefusedError(dict.fromkeys(faults))
@@ -166,9 +171,7 @@ def plan_untie(
 
 
 def _has_several_users(node: Node, uses: Mapping[Node, Sequence[tuple[Node, int]]]) -> bool:
-    """Return whether several operators use a variable that has a name and nothing before it."""
-    is_plain = bool(node.name) and not node.inputs and not node.control_deps
-    return is_plain and len({user for user, _ in uses.get(node, ())}) > 1
+    return _is_plain(node) and node.name != "" and len({user for user, _ in uses.get(node, ())}) > 1
 
 
 def _suggest_pattern(pattern: str, matched: Collection[Node], shared: Collection[Node], roles: Mapping[Node, Role]) -> str:
@@ -193,7 +196,7 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
     faults = [
         Fault("cannot be untied: only variables without inputs can be", node=node.name)
         for node in variables
-        if not node.is_variable or node.inputs or node.control_deps
+        if not _is_plain(node)
     ]
     if faults:
         raise RefusedError(faults)
