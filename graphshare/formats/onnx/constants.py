@@ -24,6 +24,8 @@ _INDICES = {2: "B", 3: "b", 4: "H", 5: "h", 6: "i", 7: "q", 12: "I", 13: "Q"}
 _LARGEST = 1 << 26  # bytes of a sparse constant with all of its zeros
 _Elements = tuple[int, tuple[int, ...], bytes]
 """The dtype, the shape and the elements of a tensor."""
+_LISTS = {"value_ints": (INT64, INTS, 8), "value_floats": (FLOAT32, FLOATS, 4)}
+"""The dtype of the attributes of a Constant that are lists of numbers, their field and the bytes of a number."""
 
 
 def read_stored(stored: Stored) -> Content | None:
@@ -41,16 +43,18 @@ def read_constant(attributes: Mapping[str, Any]) -> Content | None:
     if not isinstance(value, StoredValue):
         return None
     parts = read_parts(value.content)
-    is_list = name.endswith("s")
     if name in ("value_string", "value_strings"):
+        is_list = name == "value_strings"
         texts = list(_list_fields(value.span, _TEXTS)) or ([] if is_list else [b""])
         return STRING, (len(texts),) if is_list else (), shorten(p for t in texts for p in (len(t).to_bytes(8, "little"), t))
-    if name in ("value_int", "value_ints"):
-        data = parts.get(INTS, (b"",)) if is_list else (parts.get(INT, 0).to_bytes(8, "little", signed=True),)
-        return INT64, (count_bytes(data) // 8,) if is_list else (), data
-    if name in ("value_float", "value_floats"):
-        data = parts.get(FLOATS, (b"",)) if is_list else (parts.get(FLOAT, bytes(4)),)
-        return FLOAT32, (count_bytes(data) // 4,) if is_list else (), data
+    if name == "value_int":
+        return INT64, (), (parts.get(INT, 0).to_bytes(8, "little", signed=True),)
+    if name == "value_float":
+        return FLOAT32, (), (parts.get(FLOAT, bytes(4)),)
+    if name in _LISTS:
+        code, field, width = _LISTS[name]
+        data = parts.get(field, (b"",))
+        return code, (count_bytes(data) // width,), data
     spans = {field[0]: Span(value.span.file, field[3], field[4]) for field in _scan(value.span)}
     if name == "value" and TENSOR in spans:
         return _read_dense(spans[TENSOR])
