@@ -132,14 +132,11 @@ def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
     """
     format_ = find_format(graph)
     format_.require(Operation.SWITCH, what="`branch`")
-    chosen: dict[Node, Body] = {}
-    for node in graph.nodes:
-        switch = format_.bodies.find_switch(node)
-        if switch is not None and switch[0].node.is_variable and switch[0].node.name == name:
-            chosen[node] = switch[1][0 if value else 1]
+    pairs = ((node, format_.bodies.find_switch(node)) for node in graph.nodes)
+    switches = {node: switch for node, switch in pairs if switch is not None and switch[0].node.is_variable}
+    chosen = {node: bodies[0 if value else 1] for node, (entry, bodies) in switches.items() if entry.node.name == name}
     if not chosen:
-        switches = [switch for node in graph.nodes if (switch := format_.bodies.find_switch(node)) is not None]
-        known = format_names(dict.fromkeys(entry.node.name for entry, _ in switches if entry.node.is_variable))
+        known = format_names(dict.fromkeys(entry.node.name for entry, _ in switches.values()))
         hint = f"inputs that an If switches on: {known}" if known else "the graph has no If on an input"
         raise RefusedError(Fault(f"`branch` {name!r} is not an input that an If switches on", hint=hint))
     images: dict[Node, Node] = {}
