@@ -28,7 +28,6 @@ NotNegative = Annotated[float, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
-_NUMBERS: dict[object, type] = {int: Integral, float: Real}
 _PRINTED = (str, int, float, list, tuple, dict, set, NoneType)  # the text of others, such as arrays, is long
 _ONCE = "each name once, and none empty"
 Misfit = tuple[Any, Any]
@@ -94,34 +93,49 @@ def _list_fields(kind: type[Options]) -> dict[str, Any]:
 def _find_misfit(value: Any, hint: Any) -> Misfit | None:
     """Return the innermost value that does not fit its type; None where all fit."""
     origin, options = get_origin(hint) or hint, get_args(hint)
-    fits = True
     if origin in (Union, UnionType):
-        misfits = [_find_misfit(value, option) for option in options]
-        inner = [misfit for misfit in misfits if misfit is not None and misfit[0] is not value]
-        # Where names or paths are allowed, one text is a name or a path itself: not empty, and without null characters.
-        is_name = any(get_origin(option) in (os.PathLike, Iterable) for option in options)
-        if None in misfits and not (is_name and isinstance(value, str) and (not value or "\0" in value)):
-            return None
-        return inner[0] if inner else (value, hint)
-    if origin is Annotated:
-        least, above = options[1].ge, options[1].gt
-        fits = _find_misfit(value, options[0]) is None
-        # Without either bound the limit is that of Text, which must not be empty.
-        fits = fits and bool(value if least is above else value >= least if above is None else value > above)
-    elif origin is Literal:
-        # Only a text can be a choice; `in` would compare an array element by element.
-        fits = isinstance(value, str) and value in options
-    elif origin is bool:
-        fits = type(value).__name__ in ("bool", "bool_")  # numpy's has either name
-    elif origin in _NUMBERS:
-        # True is an int in Python, but a caller who passes it means something else.
-        fits = isinstance(value, _NUMBERS[origin]) and not isinstance(value, bool)
-    elif isinstance(origin, type) and origin is not Any:
-        is_list = bool(options) and issubclass(origin, Iterable)
-        fits = _is_list(value) if is_list and origin is not Mapping else isinstance(value, origin)
-        if fits and is_list:
-            return _find_in_items(value, origin, options)
-    return None if fits else (value, hint)
+        return _find_in_union(value, hint)
+    if origin in _TESTS:
+        return None if _TESTS[origin](value, options) else (value, hint)
+    if origin is Any or not isinstance(origin, type):
+        return None
+    is_list = bool(options) and issubclass(origin, Iterable)
+    if not (_is_list(value) if is_list and origin is not Mapping else isinstance(value, origin)):
+        return value, hint
+    return _find_in_items(value, origin, options) if is_list else None
+
+
+def _find_in_union(value: Any, hint: Any) -> Misfit | None:
+    options = get_args(hint)
+    misfits = [_find_misfit(value, option) for option in options]
+    # Where names or paths are allowed, one text is a name or a path itself: not empty, and without null characters.
+    is_name = isinstance(value, str) and any(get_origin(option) in (os.PathLike, Iterable) for option in options)
+    if None in misfits and not (is_name and (not value or "\0" in value)):
+        return None
+    return next((misfit for misfit in misfits if misfit is not None and misfit[0] is not value), (value, hint))
+
+
+def _is_within_bounds(value: Any, options: tuple[Any, ...]) -> bool:
+    least, above = options[1].ge, options[1].gt
+    if _find_misfit(value, options[0]) is not None:
+        return False
+    # Without either bound the limit is that of Text, which must not be empty.
+    return bool(value if least is above else value >= least if above is None else value > above)
+
+
+def _is_number(value: Any, kind: type) -> bool:
+    # True is an int in Python, but a caller who passes it means something else.
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+_TESTS: dict[object, Callable[[Any, tuple[Any, ...]], bool]] = {
+    Annotated: _is_within_bounds,
+    # Only a text can be a choice; `in` would compare an array element by element.
+    Literal: lambda value, options: isinstance(value, str) and value in options,
+    bool: lambda value, _: type(value).__name__ in ("bool", "bool_"),  # numpy's has either name
+    int: lambda value, _: _is_number(value, Integral),
+    float: lambda value, _: _is_number(value, Real),
+}
 
 
 def _is_list(value: Any) -> bool:

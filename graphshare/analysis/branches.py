@@ -39,16 +39,8 @@ class HeadPairs(msgspec.Struct, frozen=True, eq=False):
     right: tuple[Entry, ...]
 
 
-def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
-    """Return the branches that have these prefixes. The reference has none of them, or the first where every head has one.
-
-    A prefix that no head begins with is a part of the names elsewhere: ``_b`` of ``out_b_output``.
-    A variable that all branches share (tied, or a shared input) is a head of each of them under one name.
-
-    Raises:
-        RefusedError: a prefix has no head, or branches have different heads; all are listed.
-    """
-    shared = _find_shared_heads(graph, prefixes)
+def _sort_heads(graph: Graph, prefixes: Sequence[str], shared: Collection[Node]) -> dict[str, list[tuple[str, Entry]]]:
+    """Return the heads by prefix, without ``shared`` ones, each with its name in which ``_PLACE`` stands for the prefix."""
     known = KnownPrefixes(prefixes)
     begun = {known.find_longest(output_name(entry)) for entry in graph.heads}
     inside = sorted((prefix for prefix in prefixes if prefix not in begun), key=len, reverse=True)
@@ -62,6 +54,20 @@ def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
         part = prefix or next((part for part in inside if part in name), "")
         form = name.replace(part, _PLACE) if part and not prefix else _PLACE + name[len(prefix) :]
         named[part].append((form, entry))
+    return named
+
+
+def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
+    """Return the branches that have these prefixes. The reference has none of them, or the first where every head has one.
+
+    A prefix that no head begins with is a part of the names elsewhere: ``_b`` of ``out_b_output``.
+    A variable that all branches share (tied, or a shared input) is a head of each of them under one name.
+
+    Raises:
+        RefusedError: a prefix has no head, or branches have different heads; all are listed.
+    """
+    shared = _find_shared_heads(graph, prefixes)
+    named = _sort_heads(graph, prefixes, shared)
     labels = [label for label in ("", *prefixes) if label or named[label]]
     faults = [
         Fault(
@@ -220,12 +226,8 @@ def _find_endings(names: Sequence[str]) -> list[str]:
     return parts if len(set(parts)) == len(others) else []
 
 
-def _pair_towers(graph: Graph) -> list[HeadPairs]:
-    """Pair the towers of a block that is used several times, as Gluon exports it: every operator has its name several times.
-
-    The outputs of a tower are what the rest of the graph reads of it. A tower is told by the inputs that it alone reads, or by
-    its place in the file where all read the same ones.
-    """
+def _group_ends(graph: Graph) -> list[list[Entry]]:
+    """Return the outputs of operators of one name that the heads, or operators with names of their own, read, by name."""
     counts = Counter(node.name for node in graph.nodes if not node.is_variable)
     users = [entry for node in graph.nodes if counts[node.name] < 2 for entry in node.inputs]
     ends = {(e.node, e.index): e for e in (*graph.heads, *users) if not e.node.is_variable and counts[e.node.name] > 1}
@@ -234,11 +236,21 @@ def _pair_towers(graph: Graph) -> list[HeadPairs]:
         for entry in visible_outputs(node):
             if (node, entry.index) in ends:
                 groups.setdefault((node.name, entry.index), []).append(ends[node, entry.index])
-    sizes = {len(group) for group in groups.values()}
+    return list(groups.values())
+
+
+def _pair_towers(graph: Graph) -> list[HeadPairs]:
+    """Pair the towers of a block that is used several times, as Gluon exports it: every operator has its name several times.
+
+    The outputs of a tower are what the rest of the graph reads of it. A tower is told by the inputs that it alone reads, or by
+    its place in the file where all read the same ones.
+    """
+    groups = _group_ends(graph)
+    sizes = {len(group) for group in groups}
     if len(sizes) != 1 or not 1 < max(sizes) <= _MOST_TOWERS:
         return []
     towers: dict[str, list[Entry]] = {}
-    for group in groups.values():
+    for group in groups:
         reads = [dict.fromkeys(node.name for node in post_order([entry.node]) if node.is_variable) for entry in group]
         own = [", ".join(name for name in names if any(name not in each for each in reads)) for names in reads]
         labels = own if len(set(own)) == len(own) else unique_names([output_name(entry) for entry in group])

@@ -78,6 +78,14 @@ def name_for_blocks(graph: Graph, file: ParameterFile, plan: Plan, blocks: str) 
     return [(records[name], key) for key, name in keys.items()]
 
 
+def _read_layers(blocks: ParameterFile) -> dict[str, _Layer]:
+    layers: dict[str, _Layer] = {}
+    for record in blocks.records:
+        layer, _, attribute = (record.key or "").rpartition(".")
+        layers.setdefault(layer, _Layer(layer, {})).parameters[attribute] = (record.key or "", record.shape)
+    return layers
+
+
 def match_blocks(graph: Graph, blocks: ParameterFile, known: Mapping[str, Sizes]) -> dict[str, str]:
     """Return the parameter of ``graph`` that each key of ``blocks`` is. ``known`` are shapes of the graph's parameters, if any.
 
@@ -86,10 +94,7 @@ def match_blocks(graph: Graph, blocks: ParameterFile, known: Mapping[str, Sizes]
     """
     if not blocks.named:
         raise RefusedError(Fault("has arrays without names", where=blocks.path))
-    left: dict[str, _Layer] = {}
-    for record in blocks.records:
-        layer, _, attribute = (record.key or "").rpartition(".")
-        left.setdefault(layer, _Layer(layer, {})).parameters[attribute] = (record.key or "", record.shape)
+    left = _read_layers(blocks)
     nodes = reachable(graph)
     right = _list_layers(nodes, graph, known, {attribute for layer in left.values() for attribute in layer.parameters})
     kinds = _assign_kinds([*left.values()], right)

@@ -143,9 +143,7 @@ def export(
     if fold:
         # Folded in the dtype of the file, before a cast could round the statistics.
         source = fold_model(source)
-    cast_notes: list[str] = []
-    if dtype is not None:
-        source, cast_notes = _cast(source, dtype)
+    source, cast_notes = _cast(source, dtype)
     inputs, targets = as_names(as_input), as_names(upto)
     with locate_refusals(source):
         check_roles(source.graph.variables(), inputs)
@@ -180,17 +178,18 @@ def export(
         instances = _translate(request, all_shapes, named, dynamic_batch)
         _check_inputs(instances[0], stated, keep_io)
         translated, inference = instances[0].translated, instances[0].static.inference
-        fed = [node for node in inference.nodes if node.is_variable and node.name in arrays]
-        check_shapes({node: arrays[node.name].shape for node in fed}, inference)
+        fed = {node: arrays[node.name].shape for node in inference.nodes if node.is_variable and node.name in arrays}
+        check_shapes(fed, inference)
         # onnxruntime has no kernels for operators of a custom domain.
         proves = verify and not translated.custom
+        notes, bound = [*cast_notes, *spread_notes], tolerate_export(tolerance)
         if proves:
             _refuse_random(instances[0])
+            bound, bound_notes = _choose_tolerance(instances[0], tolerance)
+            notes += bound_notes
         faults = refuse_versions(translated.graph, opset)
         if faults:
             raise RefusedError(faults)
-        bound, bound_notes = _choose_tolerance(instances[0], tolerance) if proves else (tolerate_export(tolerance), [])
-        notes = [*cast_notes, *spread_notes, *bound_notes]
         exported = Checkpoint(translated.graph, list_parameters(instances[0], source.parameter_file), path or source.where)
 
         def prove(model: ModelBytes) -> ExportReport | None:
@@ -225,8 +224,10 @@ def _choose_tolerance(instance: Instance, tolerance: float | None) -> tuple[Expo
     return ExportTolerance(by_dtype={name: max(limit, chosen[coarsest]) for name, limit in chosen.items()}), [note]
 
 
-def _cast(source: Checkpoint, dtype: str) -> tuple[Checkpoint, list[str]]:
+def _cast(source: Checkpoint, dtype: str | None) -> tuple[Checkpoint, list[str]]:
     """Return a model with its parameters in ``dtype``, and notes on what keeps its own and what became infinite."""
+    if dtype is None:
+        return source, []
     if source.parameter_file is None:
         raise UsageError(Fault("`dtype` needs parameters", where=source.where, hint="name the parameter file with `params`"))
     file, done = cast_in_memory(source.parameter_file, dtype)

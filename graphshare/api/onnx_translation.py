@@ -187,15 +187,13 @@ def batch_symbol(instance: Instance) -> Symbol:
         RefusedError: operators mix the samples of a batch; all are listed.
         UsageError: the model has no inputs.
     """
-    axes: dict[Node, int] = {}
     left = instance.input_shapes()
     # States of an RNN have the layers on the first axis, and the batch on the second.
     layers = (node for node in instance.static.inference.nodes if node.op == "RNN")
     named = (pair for node in layers for pair in zip(name_inputs(node) or (), node.inputs, strict=False))
     states = {entry.node for name, entry in named if name in ("state", "state_cell")}
-    for node in instance.static.roles:
-        if instance.translated.names[node, 0] in left:
-            axes[node] = 1 if node in states else 0
+    names = instance.translated.names
+    axes = {node: int(node in states) for node in instance.static.roles if names[node, 0] in left}
     if not axes:
         raise UsageError(
             Fault("`dynamic_batch` leaves nothing open: the model has no inputs", hint="leave `dynamic_batch` out")
@@ -204,4 +202,4 @@ def batch_symbol(instance: Instance) -> Symbol:
     faults = [Fault(f"{c.node.op} {c.why}", node=c.node.name, hint=_FIXED_BATCH) for c in couplings if not c.only_training]
     if faults:
         raise RefusedError(faults)
-    return join_places(BATCH, [(instance.translated.names[node, 0], axis) for node, axis in axes.items()])
+    return join_places(BATCH, [(names[node, 0], axis) for node, axis in axes.items()])

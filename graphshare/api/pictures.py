@@ -100,7 +100,7 @@ def draw_proof(report: Report, model: Model, other: Model, *, theme: Theme = "au
         operators = [names[i].get(each.name) for i, side in enumerate((region.nodes, region.other_nodes)) for each in side]
         inside = [node for node in operators if node is not None]
         marks.update(dict.fromkeys(inside, _mark_region(region)))
-        regions.append((f"{MARKS[_mark_region(region)]}: {_describe_region(region)}", inside[-1] if inside else None))
+        regions.append((f"{MARKS[_mark_region(region)]}: {_describe_region(region)}", next(reversed(inside), None)))
     # Without regions only the outputs of operators were compared.
     marks.update(() if regions else _mark_values(report, second))
     only = {**dict.fromkeys(merged.first.values(), "only in the original"), **dict.fromkeys(merged.second, "only in the other")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -26,6 +26,11 @@ from graphshare.text.format import format_count
 
 PURPOSES = "give rules (`overrides`, `aliases`, `rules`), or one of `detect`, `equal`, `untie`, `doctor`, `transposed`"
 _EQUAL = ("values", "bytes")
+
+
+def _alias_equal(candidates: Iterable[Candidates]) -> list[Rule]:
+    groups = [each.names for each in candidates if each.why in _EQUAL]
+    return [Rule("alias", f"={name}", names[0], place=EQUAL) for names in groups for name in names[1:]]
 
 
 def share(
@@ -80,8 +85,7 @@ def share(
     extra = [Rule("scope", old, new, place=f"`overrides={{{old!r}: {new!r}}}`", option=True) for old, new in overrides.items()]
     extra += [Rule("alias", old, new, place=f"`aliases={{{old!r}: {new!r}}}`", option=True) for old, new in aliases.items()]
     if equal:
-        groups = [each.names for each in detect(source, as_input=as_input, as_parameter=as_parameter) if each.why in _EQUAL]
-        extra = [Rule("alias", f"={name}", names[0], place=EQUAL) for names in groups for name in names[1:]]
+        extra = _alias_equal(detect(source, as_input=as_input, as_parameter=as_parameter))
     if transposed:
         with locate_refusals(source):
             return _tie_transposed(source, types)

@@ -6,6 +6,7 @@ The images of nodes decide which record is written under which names.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -157,7 +158,7 @@ def split_by_origin(file: ParameterFile) -> list[tuple[ParameterFile, list[tuple
     current: object = None
     for record in file.records:
         origin = record.origin
-        source = file if origin is None or origin.file is None else origin.file
+        source = record.other_file or file
         if source is file:
             where: object = "memory" if origin is not None else file
             stored = record
@@ -203,6 +204,7 @@ def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool =
     sources = dict.fromkeys(branch.source for branch in rewrite.branches)
     implied = {source: list(list_implied_variables(source)) for source in sources}
     branches = [_list_new_names(branch, rewrite, held, implied[branch.source]) for branch in rewrite.branches]
+    claimed = set(chain(*branches))
     plan: Plan = []
     taken: dict[str, str] = {}
     faults: dict[str, Fault] = {}
@@ -211,7 +213,7 @@ def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool =
             new = names.get(name)
             if new is None:
                 # A record of no variable goes into the result once, with the first branch.
-                is_claimed = number > 0 or drop_unused or any(name in other for other in branches)
+                is_claimed = number > 0 or drop_unused or name in claimed
                 new = () if is_claimed else (name,)
             for key in [join_key(kind, n) for n in new]:
                 owner = taken.setdefault(key, record.key or "")

@@ -206,10 +206,7 @@ def input_files(model: Checkpoint) -> Iterator[UsedFile]:
             yield UsedFile(source.where, "graph")
         file = source.parameter_file
         if file is not None:
-            files = {
-                file.path,
-                *(r.origin.file.path for r in file.records if r.origin is not None and r.origin.file is not None),
-            }
+            files = {file.path, *(record.other_file.path for record in file.records if record.other_file is not None)}
             yield from (UsedFile(path, "parameters") for path in sorted(files) if path != source.where)
 
 

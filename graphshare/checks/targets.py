@@ -90,14 +90,18 @@ def _find_graph(params: str, known: dict[str, dict[str, str]]) -> str:
     return known[folder].get(params, "")
 
 
+def _match_targets(pattern: str) -> list[Target]:
+    folders = [] if is_url(pattern) else match_checkpoints(pattern)
+    # The files of a checkpoint folder are one target; a model in it is another.
+    paths = [p for p in match_paths(pattern) if split(p)[0] not in folders or p.endswith(list_model_endings())]
+    if not paths and not folders:
+        raise InputError(Fault("matches no file", where=pattern, hint="name symbol files, stems, folders or globs"))
+    return [*(Target(path, folder=split(path)[0] or os.curdir) for path in paths), *(Target("", path) for path in folders)]
+
+
 def _find_targets(argument: str, params: str | None, epoch: int | None, sieve: Sieve) -> list[Target]:
     if is_pattern(argument, stem_end=STEM_END):
-        folders = [] if is_url(argument) else match_checkpoints(argument)
-        # The files of a checkpoint folder are one target; a model in it is another.
-        paths = [p for p in match_paths(argument) if split(p)[0] not in folders or p.endswith(list_model_endings())]
-        if not paths and not folders:
-            raise InputError(Fault("matches no file", where=argument, hint="name symbol files, stems, folders or globs"))
-        return [*(Target(path, folder=split(path)[0] or os.curdir) for path in paths), *(Target("", path) for path in folders)]
+        return _match_targets(argument)
     if is_folder_of_models(argument):
         models = find_models(argument, sieve, loose=True)
         files = [(model.graph, path) for model in models for path in reversed([*model.params.values()] or [""])]

@@ -174,15 +174,20 @@ def say_branches(model: Checkpoint, outputs: Outputs) -> None:
         say(f"shared inputs: {format_name_list([n.name for n in report.shared_inputs])}")
     say_written(outputs)
     if outputs.graph != "-":
+        say(f"prove it: {name_program()} {quote_shell(*_list_proof_words(model, outputs))}")
+
+
+def _list_proof_words(model: Checkpoint, outputs: Outputs) -> list[str]:
+    """Return the command line that proves that the branches are equal."""
+    report: Duplication = model.report
+    words = ["verify", outputs.graph]
+    if find_format(model.graph).supports(Operation.PARAMETER_FILE):
         file = model.sources[0].parameter_file
         params = outputs.params or (file.path if file is not None else "")
-        takes_params = find_format(model.graph).supports(Operation.PARAMETER_FILE)
-        values = [] if not takes_params else ["--params", params] if params else ["--random-params", "0"]
-        words = ["verify", outputs.graph, *values]
-        # With a = the prefix may begin with a dash.
-        words += [f"--prefix={branch.label}" for branch in report.branches if branch.label]
-        words += [f"--as-input={node.name}" for node, role in report.roles.items() if role.why == AS_INPUT]
-        say(f"prove it: {name_program()} {quote_shell(*words)}")
+        words += ["--params", params] if params else ["--random-params", "0"]
+    # With a = the prefix may begin with a dash.
+    words += [f"--prefix={branch.label}" for branch in report.branches if branch.label]
+    return [*words, *(f"--as-input={node.name}" for node, role in report.roles.items() if role.why == AS_INPUT)]
 
 
 def format_name_list(names: list[str]) -> str:

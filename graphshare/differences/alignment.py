@@ -158,12 +158,15 @@ def _pair_operators(alignment: Alignment, left: Graph, right: Graph, coarse: boo
 def _pair_neighbours(alignment: Alignment, left: Graph, right: Graph, same: Callable[[Node, Node], bool]) -> None:
     """Pair the neighbours of pairs: inputs at the same position, and the only free consumers."""
     uses = consumers(left.nodes), consumers(right.nodes)
-    heads = [(a.node, b.node) for a, b in zip(left.heads, right.heads, strict=False)]
     pending = list(alignment.images.items())
-    for a, b in heads:
-        if _may_pair(alignment, a, b) and same(a, b):
-            alignment.pair(a, b)
-            pending.append((a, b))
+
+    def pair(nodes: Iterable[tuple[Node, Node]]) -> None:
+        for a, b in nodes:
+            if _may_pair(alignment, a, b) and same(a, b):
+                alignment.pair(a, b)
+                pending.append((a, b))
+
+    pair((a.node, b.node) for a, b in zip(left.heads, right.heads, strict=False))
     while pending:
         a, b = pending.pop()
         near = [(x.node, y.node) for x, y in zip(own_inputs(a), own_inputs(b), strict=False)]
@@ -171,10 +174,7 @@ def _pair_neighbours(alignment: Alignment, left: Graph, right: Graph, same: Call
         right_users = [(n, place) for n, place in uses[1].get(b, ()) if alignment.is_free_right(n)]
         if len(left_users) == 1 and len(right_users) == 1 and left_users[0][1] == right_users[0][1]:
             near.append((left_users[0][0], right_users[0][0]))
-        for x, y in near:
-            if _may_pair(alignment, x, y) and same(x, y):
-                alignment.pair(x, y)
-                pending.append((x, y))
+        pair(near)
 
 
 def _may_pair(alignment: Alignment, a: Node, b: Node) -> bool:

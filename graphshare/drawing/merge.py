@@ -6,7 +6,8 @@ from what its inputs became; lines that only the first graph has are lost ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from graphshare.ir.graph import Entry, Node
 from graphshare.ir.walk import reachable
 
 Images = Mapping[Node, Node]
-_Key = tuple[Node, int]
+_Line = tuple[Node, int, Node]
 
 
 class Merged(msgspec.Struct, frozen=True, eq=False):
@@ -28,13 +29,17 @@ class Merged(msgspec.Struct, frozen=True, eq=False):
     second: Sequence[Node]
 
 
+def _list_lines(nodes: Iterable[Node]) -> set[_Line]:
+    return {(entry.node, entry.index, node) for node in nodes for entry in node.inputs}
+
+
 def merge(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[Images]) -> Merged:
     """Return both graphs in one; each of ``branches`` has the counterparts of nodes of ``left``, all those of one copy."""
     everywhere: dict[Node, Node] = {}
-    for branch in branches:
-        for a, b in branch.items():
-            # Of several copies the first stands for nodes that no branch pairs.
-            everywhere.setdefault(a, b)
+    pairs = [(branch, a, b) for branch in branches for a, b in branch.items()]
+    for _, a, b in pairs:
+        # Of several copies the first stands for nodes that no branch pairs.
+        everywhere.setdefault(a, b)
     needed = reachable(left.graph)
     alone: dict[Node, Node] = {}
 
@@ -45,29 +50,27 @@ def merge(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[Images
     for node in needed:  # inputs come first
         if node not in everywhere:
             alone[node] = replace(node, inputs=tuple(map(follow, node.inputs)), control_deps=())
-    lost: dict[tuple[_Key, Node | None], Entry] = {}
-    added: dict[tuple[Node, int, Node], None] = {}
     members = set(needed)
-    for branch in branches:
-        for a, b in branch.items():
-            # Where both graphs have the operator, inputs of one of them alone are lost or added lines.
-            olds = {(entry.node, entry.index): entry for entry in (follow(e, branch) for e in a.inputs if a in members)}
-            news = {(entry.node, entry.index) for entry in b.inputs}
-            lost.update({(key, b): entry for key, entry in olds.items() if key not in news})
-            added.update({(*key, b): None for key in news if key not in olds})
+    # Where both graphs have the operator, inputs of one of them alone are lost or added lines.
+    olds: dict[_Line, Entry] = {}
+    for branch, a, b in pairs:
+        for entry in map(partial(follow, branch=branch), a.inputs if a in members else ()):
+            olds[entry.node, entry.index, b] = entry
+    reached = {b for _, _, b in pairs}
+    news = _list_lines({*right.graph.nodes, *reached})
+    lost: list[tuple[Entry, Node | None]] = [(entry, key[2]) for key, entry in olds.items() if key not in news]
     # An output that only the first graph has leads nowhere; the line keeps its operator in the picture.
-    lost.update({((alone[head.node], head.index), None): follow(head) for head in left.graph.heads if head.node in alone})
-    reached = {b for branch in branches for b in branch.values()}
-    added.update({(e.node, e.index, n): None for n in right.graph.nodes if n not in reached for e in n.inputs})
+    ends = {(head.node, head.index): head for head in left.graph.heads if head.node in alone}
+    lost += [(follow(head), None) for head in ends.values()]
     graph = replace(
         right,
         graph=replace(right.graph, nodes=(*right.graph.nodes, *alone.values())),
-        parameters=right.parameters | {alone[node] for node in left.parameters if node in alone},
+        parameters=right.parameters | {alone[node] for node in left.parameters & alone.keys()},
         shapes={**{(alone[n], i): shape for (n, i), shape in left.shapes.items() if n in alone}, **right.shapes},
         bodies={**right.bodies, **_place_bodies(left, right, everywhere, alone)},
         alone=frozenset(alone.values()),
-        added=frozenset(added),
-        lost=[(entry, target) for (_, target), entry in lost.items()],
+        added=frozenset(news - olds.keys()),
+        lost=lost,
     )
     return Merged(graph, alone, [node for node in right.graph.nodes if node not in reached])
 

@@ -30,6 +30,7 @@ MARKS = {
 }  # fmt: skip
 """The marks of boxes with their texts in a legend."""
 _LINE = 34  # characters in a line of constants
+_LINES = {"shared": "shared", "parameter": "data"}  # kinds of lines from a box of this kind
 
 
 class Box(msgspec.Struct):
@@ -361,8 +362,7 @@ class _PictureBuilder:
             # Hidden parameters have no box, and lines inside a closed scope are not drawn.
             if source < 0 or target < 0 or source == target:
                 continue
-            if picture.boxes[source].kind in ("shared", "parameter"):
-                kind = "shared" if picture.boxes[source].kind == "shared" else "data"
+            kind = _LINES.get(picture.boxes[source].kind, kind)
             mark = "removed" if entry.node in graph.alone or node in graph.alone else mark
             line = lines.setdefault((source, target, kind, mark), Line(source, target, kind, [], mark))
             shape = graph.shapes.get((entry.node, entry.index))

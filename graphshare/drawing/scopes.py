@@ -46,8 +46,12 @@ def infer_scopes(branches: Mapping[str, Sequence[Node]], *, separator: str | Non
                     pending.append(((*scopes, name), [(n, rest[1:] or rest) for n, rest in members]))
                     continue
                 # Not a scope: the first two parts are one, and longer names may still have scopes inside.
-                longer = [(n, [mark.join(rest[:2]), *rest[2:]]) for n, rest in members if len(rest) > 1]
-                scoped.update((n, ScopedName(scopes, rest[0])) for n, rest in members if len(rest) == 1)
+                longer = []
+                for node, rest in members:
+                    if len(rest) > 1:
+                        longer.append((node, [mark.join(rest[:2]), *rest[2:]]))
+                    else:
+                        scoped[node] = ScopedName(scopes, rest[0])
                 if longer:
                     pending.append((scopes, longer))
     return scoped

@@ -155,18 +155,17 @@ class _Generalization:
         arrays = [read_array(tensor) for tensor in constants]
         kinds = {(tensor.dtype, len(tensor.shape)) for tensor in constants}
         rows = [array.reshape(-1) for array in arrays] if kinds in ({(_SIZE, 1)}, {(_SIZE, 0)}) else []
-        if node.op == "Reshape" and len({row.shape for row in rows}) == 1:
-            # -1 is the one size that follows from the others, whatever the law; beside a 0 it would be ambiguous.
-            grows = np.any([row != rows[0] for row in rows], axis=0)
-            if grows.sum() == 1 and 0 not in np.array(rows):  # follows from the others, whatever it depends on
-                return self.computed.add_constant(f"{_label(node)}/shape", np.where(grows, -1, rows[0]).tolist())
+        shape = _find_open_shape(rows) if node.op == "Reshape" else None
+        if shape is not None:
+            return self.computed.add_constant(f"{_label(node)}/shape", shape)
         law = self._find_row(rows, infers=node.op == "Reshape" and 0 not in np.array(rows))
-        result = self._compute(node, law) if law is not None else self._count_up(node, arrays, constants[0].dtype)
-        if law is not None and not constants[0].shape:
-            result = self.computed.emit("Squeeze", (result or "",), f"{_label(node)}/number")
-        if result is None:
+        if law is not None:
+            row = self._compute(node, law)
+            return row if constants[0].shape else self.computed.emit("Squeeze", (row,), f"{_label(node)}/number")
+        counted = self._count_up(node, arrays, constants[0].dtype)
+        if counted is None:
             self._refuse(node, "has a constant that depends on the sizes")
-        return result or names[0]
+        return counted or names[0]
 
     def _count_up(self, node: Node, arrays: Sequence[Array], dtype: str) -> str | None:
         """Emit 0, 1, 2... along one axis, as many as the sizes say, and return their name; None for other constants."""
@@ -372,3 +371,12 @@ def read_array(tensor: Tensor) -> Array:
     dtype = np.dtype("uint16" if tensor.dtype == "bfloat16" else tensor.dtype).newbyteorder("<")
     array: Array = np.frombuffer(tensor.content or b"", dtype).reshape(tensor.shape)
     return array
+
+
+def _find_open_shape(rows: Sequence[Array]) -> list[int] | None:
+    """Return the rows as one shape with a -1; None where more than one size grows."""
+    if len({row.shape for row in rows}) != 1:
+        return None
+    # -1 is the one size that follows from the others, whatever the law; beside a 0 it would be ambiguous.
+    grows = np.any([row != rows[0] for row in rows], axis=0)
+    return np.where(grows, -1, rows[0]).tolist() if grows.sum() == 1 and 0 not in np.array(rows) else None

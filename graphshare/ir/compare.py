@@ -101,6 +101,17 @@ def compare_structure(left: Sequence[Entry], right: Sequence[Entry], *, exempt: 
     return pairing
 
 
+def _may_have_changed(node: Node, image: Node) -> bool:
+    """Return whether the content of a node has to be compared with that of its image."""
+    # Unchanged nodes keep the objects that they hold, so identity comes before a comparison by value.
+    if image.attrs is not node.attrs or image.op != node.op or image.subgraphs is not node.subgraphs:
+        return True
+    details, new_details = node.details, image.details
+    if new_details is details:
+        return False
+    return bool(node.subgraphs) or new_details.values is not details.values or _may_differ(details, new_details)
+
+
 def compare_images(
     images: Mapping[Node, Node],
     *,
@@ -118,17 +129,8 @@ def compare_images(
         # A node that stayed itself is still wrong if something that it reads became another node.
         if image is node and all(images[e.node] is e.node and e.node not in replaced for e in node.inputs):
             continue
-        what, details, new_details = "", node.details, image.details
-        if (
-            # Unchanged nodes keep the objects that they hold, so identity comes before a comparison by value.
-            image.attrs is not node.attrs
-            or image.op != node.op
-            or image.subgraphs is not node.subgraphs
-            or (
-                new_details is not details
-                and (node.subgraphs or new_details.values is not details.values or _may_differ(details, new_details))
-            )
-        ):
+        what = ""
+        if _may_have_changed(node, image):
             is_tied = node in tied and image.is_variable
             what = "" if is_tied else describe_content(node, image, exempt) or _pair_bodies(node, image, [])
         if len(image.inputs) != len(node.inputs):
@@ -137,7 +139,7 @@ def compare_images(
             continue
         for position, new in enumerate(image.inputs):  # zip with `strict` takes three times as long
             entry = node.inputs[position]
-            other = replaced.get(entry.node) if replaced else None
+            other = replaced.get(entry.node)
             source, index = (images[entry.node], entry.index) if other is None else (other.node, other.index)
             if source is not (copies.get(new.node, new.node) if copies else new.node) or index != new.index:
                 what = f"an input is output {new.index} of {new.node.shown_name!r}, not output {index} of {source.shown_name!r}"

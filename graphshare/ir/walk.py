@@ -86,6 +86,15 @@ def consumers(nodes: Iterable[Node]) -> dict[Node, list[tuple[Node, int]]]:
     return users
 
 
+def find_dependents(nodes: Iterable[Node], starts: Iterable[Node]) -> set[Node]:
+    """Return ``starts`` and those of ``nodes`` that need them; inputs come before consumers."""
+    dependents = set(starts)
+    for node in nodes:
+        if any(entry.node in dependents for entry in node.inputs):
+            dependents.add(node)
+    return dependents
+
+
 def is_topological(nodes: Iterable[Node]) -> bool:
     """Whether every node comes after its inputs and control dependencies."""
     seen: set[Node] = set()

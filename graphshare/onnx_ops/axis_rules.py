@@ -19,33 +19,39 @@ _LARGEST = {"int64": 2**63 - 1, "int32": 2**31 - 1}
 def find_axes(call: Call) -> Outputs:
     """Return the axes of the outputs of an operator, and note its edits. Raises SizeRefusal."""
     node = call.node
-    is_plain = all(axes is None or not any(map(is_free, axes)) for axes in call.axes)
     if node.subgraphs:
         if node.op == "If":
             call.refuse_batch(call.data, "has a condition that depends on the samples")
         raise SizeRefusal("has a body, and free sizes are not followed into bodies")
     rule = {"": _RULES, "com.microsoft": _FUSED}.get(node.details.domain, {}).get(node.op)
-    if is_plain and not (node.op in _SIZED or (node.op == "Slice" and any(call.depends[1:]))):
+    if not (_makes_sizes(call) or any(operand.has_free_axis for operand in call.operands)):
         return [tuple(map(fix, shape)) if shape is not None else None for shape in call.list_shapes()]
     if rule is None:
         raise SizeRefusal
     try:
-        if node.op in _SIZES_AT and any(map(is_free, call.axes[_SIZES_AT[node.op]] or ())):
+        if node.op in _SIZES_AT and call.operands[_SIZES_AT[node.op]].has_free_axis:
             raise SizeRefusal("uses values of samples as sizes")
         outputs = rule(call)
     except (IndexError, KeyError, ValueError, ZeroDivisionError):  # what a file states can be anything
         raise SizeRefusal("has operands or attributes that do not fit each other") from None
     for axes, shape in zip(outputs, call.shapes, strict=False):
+        if axes is None:
+            continue
         # Samples on two axes: a matrix of their products, for one, in which every sample meets every other.
-        if axes is not None and sum(call.table.has_batch([axis]) for axis in axes) > 1:
+        if sum(call.table.has_batch([axis]) for axis in axes) > 1:
             raise SizeRefusal("relates samples to each other")
-        if axes is not None and shape is not None and [call.table.count(axis) for axis in axes] != list(shape):
+        if shape is not None and [*map(call.table.count, axes)] != list(shape):
             raise SizeRefusal("has an output whose shape does not follow from its inputs")
     return outputs
 
 
+def _makes_sizes(call: Call) -> bool:
+    """Return whether an operator may make free sizes of values without them."""
+    return call.node.op in _SIZED or (call.node.op == "Slice" and any(operand.depends for operand in call.operands[1:]))
+
+
 def _broadcast(call: Call) -> Outputs:
-    operands = [call.get_axes(place) for place in range(len(call.axes)) if call.has(place)]
+    operands = [call.get_axes(place) for place in range(len(call.operands)) if call.has(place)]
     rank = max(map(len, operands))
     rows = [((),) * (rank - len(axes)) + axes for axes in operands]
     return [tuple(map(call.table.merge, zip(*rows, strict=True)))] * len(call.shapes)
@@ -57,7 +63,7 @@ def _along(find: Callable[[Call], Iterable[int]]) -> Rule:
     def rule(call: Call) -> Outputs:
         data = call.data
         call.refuse_batch([data[axis] for axis in find(call) if axis < len(data)], "works along the samples")
-        if any(axes is not None and any(map(is_free, axes)) for axes in call.axes[1:]):
+        if any(operand.has_free_axis for operand in call.operands[1:]):
             raise SizeRefusal("has a parameter that depends on free sizes")
         derive = call.table.derive
         return [None if shape is None else tuple(map(derive, data, shape)) for shape in call.list_shapes()]
@@ -204,19 +210,18 @@ def _unsqueeze(call: Call) -> Outputs:
 
 
 def _reshape(call: Call) -> Outputs:
-    data = call.data
+    data, sizes = call.data, call.get_operand(1)
     target = regroup(call.table, data, call.shape())
-    row = call.rows[1] if call.has(1) else None
-    if call.has(1) and any(map(is_free, call.axes[1] or ())):
+    if sizes.has_free_axis:
         raise SizeRefusal("uses values of samples as sizes")
     # A 0 stands for the size of the input at the same place, unless allowzero makes it a size.
     copies = not call.integer("allowzero")
     kept = [copies and number < len(data) and axis == data[number] for number, axis in enumerate(target)]
-    if row is not None:
-        stated = zip(target, row, kept, strict=False)
+    if sizes.row is not None:
+        stated = zip(target, sizes.row, kept, strict=False)
         if all(size in (axis, (-1,)) or (size == (0,) and keeps) for axis, size, keeps in stated):
             return [target]
-    elif call.has(1) and call.depends[1] and not any(map(call.table.is_new, target)):
+    elif sizes.depends and not any(map(call.table.is_new, target)):
         return [target]
     if not call.has(1):
         raise SizeRefusal("states its sizes as an attribute")
@@ -224,12 +229,14 @@ def _reshape(call: Call) -> Outputs:
     # -1 can stand once: for the axis that would take most operators to compute.
     inferred = max(computed, key=lambda number: len(list_names(target[number])), default=None)
     wanted = [(0,) if kept[number] and is_free(axis) else axis for number, axis in enumerate(target)]
-    call.edits[1] = Edit(tuple([(-1,) if number == inferred else axis for number, axis in enumerate(wanted)]))
+    if inferred is not None:
+        wanted[inferred] = (-1,)
+    call.edits[1] = Edit(tuple(wanted))
     return [target]
 
 
 def _expand(call: Call) -> Outputs:
-    row = call.rows[1]
+    row = call.operands[1].row
     sizes = row if row is not None else tuple(map(fix, call.shape()))
     rank = max(len(call.data), len(sizes))
     data, wanted = (((),) * (rank - len(axes)) + axes for axes in (call.data, sizes))
@@ -245,22 +252,23 @@ def _expand(call: Call) -> Outputs:
 
 
 def _tile(call: Call) -> Outputs:
-    row = call.rows[1]
+    row = call.operands[1].row
     if row is None or len(row) != len(call.data):
         raise SizeRefusal("has repeats that are not stated")
     return [tuple(map(join, row, call.data))]
 
 
 def _fill(call: Call) -> Outputs:
-    row = call.rows[0]
+    row = call.operands[0].row
     if call.node.op == "Range":
-        row = call.rows[1] if (call.rows[0], call.rows[2]) == (((0,),), ((),)) else None
+        start, end, step = (operand.row for operand in call.operands)
+        row = end if (start, step) == (((0,),), ((),)) else None
     return [tuple(map(fix, call.shape())) if row is None else row]  # where it is not followed the proof tells
 
 
 def _concat(call: Call) -> Outputs:
     axis = call.axis(1)
-    along = [call.get_axes(place)[axis] for place in range(len(call.axes))]
+    along = [call.get_axes(place)[axis] for place in range(len(call.operands))]
     call.refuse_batch(along, "joins values along the samples")
     common = call.align(axis)
     # The sum is a size of its own, called after the operand with the most free sizes.
@@ -283,7 +291,8 @@ def _slice(call: Call) -> Outputs:
     steps = call.integers("steps", 4) or [1] * len(axes)
     if starts is None or ends is None:
         call.refuse_batch([data[axis] for axis in axes] or data, "has a start or end that is not stated")
-        return [_cut(call, axes)] if starts and not any(starts) and steps == [1] * len(axes) else _along(_no_axis)(call)
+        is_head = starts == [0] * len(axes) and steps == [1] * len(axes)
+        return [_cut(call, axes)] if is_head else _along(_no_axis)(call)
     moved = list(ends)
     for number, (start, end, place, step) in enumerate(zip(starts, ends, axes, steps, strict=False)):
         axis = data[place % len(data)]
@@ -292,17 +301,17 @@ def _slice(call: Call) -> Outputs:
             call.refuse_batch([axis], "takes some of the samples")
         if is_free(axis) and size <= end < _LARGEST["int32"] and step > 0:
             # An end at the size in the file would cut off a larger axis; the largest number means its end.
-            moved[number] = _LARGEST[call.dtypes[2]] if call.has(2) else end
             if not call.has(2):
                 raise SizeRefusal("states its sizes as an attribute")
+            moved[number] = _LARGEST[call.operands[2].dtype]
     if moved != ends:
-        call.edits[2] = Edit(tuple([(end,) for end in moved]), dtype=call.dtypes[2])
+        call.edits[2] = Edit(tuple([(end,) for end in moved]), dtype=call.operands[2].dtype)
     return _along(_no_axis)(call)
 
 
 def _cut(call: Call, axes: Sequence[int]) -> Axes:
     """Return the axes of the first part of a value, such as a table, as long as a row of sizes states."""
-    row = call.rows[2] if call.has(2) else None
+    row = call.get_operand(2).row
     cut = [call.table.derive(axis, size) for axis, size in zip(call.data, call.shape(), strict=True)]
     for place, axis in zip(axes, row or (), strict=False):
         if not is_free(call.data[place]) and is_free(axis) and call.table.count(axis) == call.shape()[place]:
@@ -318,7 +327,7 @@ def _gather(call: Call) -> Outputs:
 
 def _gather_elements(call: Call) -> Outputs:
     axis = call.axis()
-    call.refuse_batch([call.get_axes(place)[axis] for place in range(len(call.axes))], "selects samples by index")
+    call.refuse_batch([call.get_axes(place)[axis] for place in range(len(call.operands))], "selects samples by index")
     common = call.align(axis)
     common[axis] = call.get_axes(1 if call.node.op == "GatherElements" else 0)[axis]
     return [tuple(common)]
@@ -327,7 +336,7 @@ def _gather_elements(call: Call) -> Outputs:
 def _resize(call: Call) -> Outputs:
     data = call.data
     call.refuse_batch(data[1:], "works along the samples")
-    if not call.has(3) or call.depends[3]:
+    if not call.has(3) or call.operands[3].depends:
         return _along(_no_axis)(call)
     target = []
     for axis, size in zip(data, call.shape(), strict=True):

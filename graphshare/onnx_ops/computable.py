@@ -27,7 +27,7 @@ def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[li
     constant: set[Node] = set()
     sizes: dict[Place, int | tuple[int, ...]] = {}
     functions = list_functions(graph)
-    read: dict[Place, Entry] = {}
+    read: list[Entry] = []
     nodes = post_order(head.node for head in graph.heads)
     for node in nodes:
         is_plain = not node.details.domain and not node.subgraphs and key_of_call(node) not in functions
@@ -40,10 +40,11 @@ def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[li
         elif is_plain and node.op not in DRAWING and all(entry.node in constant for entry in node.inputs):
             constant.add(node)
         else:
-            read.update({(e.node, e.index): e for e in node.inputs if e.node in constant})
-    read.update({(head.node, head.index): head for head in graph.heads if head.node in constant})
-    plain = (entry for (node, _), entry in read.items() if node.op not in ("", "Constant") and (node, 0) not in sizes)
-    return list(plain), sizes
+            read += node.inputs
+    read += graph.heads
+    computed = [entry for entry in read if entry.node in constant and entry.node.op not in ("", "Constant")]
+    plain = {(entry.node, entry.index): entry for entry in computed if (entry.node, 0) not in sizes}
+    return list(plain.values()), sizes
 
 
 def _read_sizes(node: Node, types: Mapping[Place, StaticType]) -> int | tuple[int, ...] | None:

@@ -13,7 +13,7 @@ from math import isclose, prod
 from graphshare.formats.onnx.facts import read_constant
 from graphshare.formats.onnx.protobuf import WireError
 from graphshare.ir.graph import Entry, Node
-from graphshare.ir.walk import list_operands
+from graphshare.ir.walk import find_dependents, list_operands
 from graphshare.onnx_ops.free_axes import Axes, is_free
 from graphshare.onnx_ops.integer_inputs import read_numbers
 from graphshare.onnx_ops.joined_constants import JoinedConstant, find_joined_constants
@@ -53,10 +53,7 @@ class FixedConstants:
         numbers = [number for number in sizes.values() if number >= _LEAST]
         self._products = [a * b for place, a in enumerate(numbers) for b in numbers[place + 1 :]]
         self._listed: set[Node] = set()
-        self._dependent = set(inputs)
-        for node in nodes:
-            if any(entry.node in self._dependent for entry in node.inputs):
-                self._dependent.add(node)
+        self._dependent = find_dependents(nodes, inputs)
         self._joined: dict[Node, list[JoinedConstant]] = {}
         for each in find_joined_constants(nodes, axes, shapes, sizes):
             self._joined.setdefault(each.node, []).append(each)

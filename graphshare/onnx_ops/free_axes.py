@@ -7,7 +7,7 @@ anew, so that what belongs to a sample stays where it can be found.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import prod
 
 import msgspec
@@ -115,23 +115,39 @@ class Edit(msgspec.Struct, frozen=True):
     dtype: str = "int64"
 
 
-class Call(msgspec.Struct, eq=False):
-    """An operator with the axes of its operands (None: absent or unknown) and the shapes of its outputs.
+class Operand(msgspec.Struct, frozen=True):
+    """Facts about an operand; the defaults stand for an absent operand and for unknown facts.
 
-    ``depends`` marks operands that depend on free sizes, ``rows`` has those that are rows of sizes, ``known`` the numbers of
-    those that are few integers, None for each that is not known. A rule adds ``edits`` by the positions of operands, and the
-    ``row`` of an output that is one.
+    ``depends`` marks one that depends on free sizes. ``row`` is set if it is a row of sizes, ``known`` if it is a few integers,
+    with None for each unknown integer.
+    """
+
+    axes: Axes | None = None
+    depends: bool = False
+    row: Axes | None = None
+    dtype: str = ""
+    known: tuple[int | None, ...] | None = None
+
+    @property
+    def has_free_axis(self) -> bool:
+        """Return whether the size of an axis is free."""
+        return any(map(is_free, self.axes or ()))
+
+
+_ABSENT = Operand()
+
+
+class Call(msgspec.Struct, eq=False):
+    """An operator with its operands and the shapes of its outputs.
+
+    A rule adds ``edits`` by the positions of operands, and the ``row`` of an output that is one.
     """
 
     node: Node
     version: int
     table: SizeTable
-    axes: Sequence[Axes | None]
-    depends: Sequence[bool]
-    rows: Sequence[Axes | None]
+    operands: Sequence[Operand]
     shapes: Sequence[Sequence[int] | None]
-    dtypes: Sequence[str]
-    known: Sequence[tuple[int | None, ...] | None] = ()
     edits: dict[int, Edit] = msgspec.field(default_factory=dict)
     row: Axes | None = None
 
@@ -140,16 +156,20 @@ class Call(msgspec.Struct, eq=False):
         """Return the axes of the first operand."""
         return self.get_axes(0)
 
+    def get_operand(self, place: int) -> Operand:
+        """Return the facts about an operand, which may be absent."""
+        return self.operands[place] if place < len(self.operands) else _ABSENT
+
     def get_axes(self, place: int) -> Axes:
         """Return the axes of an operand. Raises SizeRefusal where they are not known."""
-        axes = self.axes[place] if place < len(self.axes) else None
+        axes = self.get_operand(place).axes
         if axes is None:
             raise SizeRefusal(f"has an operand {place} whose shape is not known")
         return axes
 
     def has(self, place: int) -> bool:
         """Return whether there is an operand."""
-        return place < len(self.axes) and list_operands(self.node)[place] is not None
+        return place < len(self.operands) and list_operands(self.node)[place] is not None
 
     def list_shapes(self) -> list[Sequence[int] | None]:
         """Return the shapes of outputs in the file, None of one that is left out. Raises SizeRefusal where one is not known."""
@@ -169,14 +189,14 @@ class Call(msgspec.Struct, eq=False):
     def integers(self, name: str, place: int = 0) -> list[int] | None:
         """Return integers that an operand states, or an attribute; None where they are neither, or depend on free sizes."""
         if place and self.has(place):
-            row = self.rows[place]
+            row = self.operands[place].row
             return None if row is None or any(map(is_free, row)) else list(map(multiply_numbers, row))
         text = self.node.attrs.get(name)
         return None if text is None else [int(number) for number in text.strip("[]").split(", ") if number]
 
     def some_integers(self, name: str, place: int) -> Sequence[int | None] | None:
         """Return integers like :meth:`integers`, None for each of an operand that is not known."""
-        known = self.known[place] if place < len(self.known) and self.has(place) else None
+        known = self.get_operand(place).known
         return self.integers(name, place) if known is None else known
 
     def axis(self, default: int = 0) -> int:
@@ -190,7 +210,7 @@ class Call(msgspec.Struct, eq=False):
 
     def align(self, skipped: int) -> list[Axis]:
         """Return the axes that all operands have in common, but for one, and expand operands that lack a free size."""
-        operands = [self.get_axes(place) for place in range(len(self.axes))]
+        operands = [self.get_axes(place) for place in range(len(self.operands))]
         rows = enumerate(zip(*operands, strict=True))
         common = [() if number == skipped else self.table.merge(row) for number, row in rows]
         for place, axes in enumerate(operands):
@@ -202,23 +222,45 @@ class Call(msgspec.Struct, eq=False):
 
 def find_row(call: Call) -> Axes | None:
     """Return the sizes in a row of integers that is computed from others; None where they are not followed."""
-    op, rows = call.node.op, call.rows
-    if call.row is not None or call.node.details.domain or not rows or rows[0] is None:
+    first = call.get_operand(0).row
+    rule = None if call.node.details.domain else _ROWS.get(call.node.op)
+    if call.row is not None or first is None or rule is None:
         return call.row
-    first = rows[0]
-    if op in ("Cast", "Identity", "Squeeze", "Unsqueeze"):
-        return first
-    if op == "Concat":
-        return None if None in rows else tuple(axis for row in rows for axis in row or ())
+    return rule(call, first)
+
+
+def _keep_row(_: Call, first: Axes) -> Axes:
+    return first
+
+
+def _concat_rows(call: Call, _: Axes) -> Axes | None:
+    rows = [operand.row for operand in call.operands]
+    return None if None in rows else tuple(axis for row in rows for axis in row or ())
+
+
+def _gather_sizes(call: Call, first: Axes) -> Axes | None:
     # No attribute has an empty name: the operand alone counts.
-    if op == "Gather" and (numbers := call.integers("", 1)) is not None:
-        return tuple(first[number] for number in numbers if -len(first) <= number < len(first))
-    if op == "Slice" and len(call.axes) in (3, 4):
-        (start, *_), (end, *_) = (call.integers("", place) or (None,) for place in (1, 2))
-        return None if start is None or end is None else first[start:end]
-    if op == "Mul" and len(rows) == 2 and rows[1] is not None and len(first) == len(rows[1]):
-        return tuple(join(a, b) for a, b in zip(first, rows[1], strict=True))
-    return None
+    numbers = call.integers("", 1)
+    return None if numbers is None else tuple(first[number] for number in numbers if -len(first) <= number < len(first))
+
+
+def _slice_row(call: Call, first: Axes) -> Axes | None:
+    starts, ends = call.integers("", 1), call.integers("", 2)
+    return first[starts[0] : ends[0]] if starts and ends and len(call.operands) in (3, 4) else None
+
+
+def _multiply_rows(call: Call, first: Axes) -> Axes | None:
+    second = call.get_operand(1).row
+    return None if second is None or len(first) != len(second) else tuple(map(join, first, second))
+
+
+_ROWS: Mapping[str, Callable[[Call, Axes], Axes | None]] = {
+    **dict.fromkeys(("Cast", "Identity", "Squeeze", "Unsqueeze"), _keep_row),
+    "Concat": _concat_rows,
+    "Gather": _gather_sizes,
+    "Mul": _multiply_rows,
+    "Slice": _slice_row,
+}
 
 
 def regroup(table: SizeTable, data: Axes, shape: Sequence[int]) -> Axes:
@@ -230,14 +272,13 @@ def regroup(table: SizeTable, data: Axes, shape: Sequence[int]) -> Axes:
     # Row by row, as a Reshape reads the elements: the factors stay in order and are only grouped anew.
     factors = deque(join(*data))
     target: list[Axis] = []
-    for number, size in enumerate(shape):
+    for size, behind in zip(shape, (*shape[1:], 0), strict=False):
         taken: list[int | str] = []
         rest = size
         while factors:
             factor = factors[0]
             count = table.count((factor,))
             is_unit = count == 1 and isinstance(factor, str)
-            behind = shape[number + 1] if number + 1 < len(shape) else 0
             is_split = len(factors) > 1 and isinstance(part := factors[1], int) and 1 < behind < part
             if rest == 1 and (not is_unit or (taken and (1 in (size, behind) or is_split))):
                 break
@@ -246,7 +287,7 @@ def regroup(table: SizeTable, data: Axes, shape: Sequence[int]) -> Axes:
                 factors[0], rest = count // rest, 1
                 break
             if not count or rest % count:
-                raise SizeRefusal("splits an axis whose size is free")
+                break
             taken.append(factors.popleft())
             rest //= count
         if rest != 1:

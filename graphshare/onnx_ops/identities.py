@@ -154,9 +154,9 @@ class OnnxForm(NormalForm):
     def is_call(self, node: Node) -> bool:
         return key_of_call(node) in self._functions
 
-    def find_shape(self, place: Place) -> tuple[int, ...] | None:
+    def find_shape(self, place: Place | None) -> tuple[int, ...] | None:
         """Return the shape of a value where it follows from the inputs."""
-        return static_shape(self._types, place)
+        return None if place is None else static_shape(self._types, place)
 
     def find_sizes(self, place: Place | None) -> Sequence[int | str | None] | None:
         """Return the sizes of a value where its rank follows from the inputs."""
@@ -423,6 +423,14 @@ def _join_transposes(call: _Call) -> int | None:
     return call.form.table.number("transpose", term, tuple(perm))
 
 
+def _find_base(call: _Call, term: int, *kinds: str) -> int:
+    key = call.form.table.keys[term]
+    if key[0] not in kinds:
+        return term
+    call.use("Reshapes joined")
+    return int(key[1])
+
+
 def _join_reshapes(call: _Call) -> int | None:
     """Return one change of shape for several; none where the shape is the same as before."""
     form, term = call.form, call.operand(0)
@@ -431,10 +439,8 @@ def _join_reshapes(call: _Call) -> int | None:
         return None
     key = form.table.keys[term]
     if shape is not None:
-        base = key[1] if key[0] == "reshape" else term
-        if base != term:
-            call.use("Reshapes joined")
-        before = form.find_shape(call.places[0]) if base == term and call.places[0] else form._shapes.get(base)
+        base = _find_base(call, term, "reshape")
+        before = form.find_shape(call.places[0]) if base == term else form._shapes.get(base)
         if before == shape:
             call.use("Reshapes that change nothing")
             return base
@@ -450,9 +456,7 @@ def _join_reshapes(call: _Call) -> int | None:
         # A 0 copies a size of the input of this Reshape, which the value before it need not have.
         wanted = None if wanted and 0 in wanted and not call.read_integer("allowzero") else wanted
     if wanted is not None:
-        base = key[1] if key[0] in ("reshape", "reshape to") else term
-        if base != term:
-            call.use("Reshapes joined")
+        base = _find_base(call, term, "reshape", "reshape to")
         return form.table.number("reshape to", base, tuple(wanted))
     axes = form.read_integers(call.operand(1)) if call.node.op in _OTHER else None
     if axes is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from graphshare.formats.facets import Integers
 from graphshare.formats.onnx.facts import read_constant
@@ -15,9 +15,9 @@ from graphshare.text.format import format_names
 
 _PASSED_ON = frozenset(("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Expand", "Tile"))
 _SELECTED = _PASSED_ON | {"Gather", "GatherElements", "Slice"}
-_GATHERS = ("Gather", "GatherElements")
 _STARTS, _ENDS, _AXES = 1, 2, 3  # inputs of Slice
-_ORDERS = frozenset(("Less", "LessOrEqual", "Greater", "GreaterOrEqual"))
+_NEAR = {"Equal": (0,), **dict.fromkeys(("Less", "LessOrEqual", "Greater", "GreaterOrEqual"), (-1, 0, 1))}
+"""Steps to numbers on both sides of a bound, so that a comparison is true and false in turn."""
 # Counts and sizes are drawn below this, so that every run stays small.
 _MANY = 9
 _SIZES = {"ConstantOfShape": ((0, _MANY),), "Expand": ((1, 2),), "Loop": ((0, _MANY),), "OneHot": ((1, _MANY),),
@@ -25,11 +25,15 @@ _SIZES = {"ConstantOfShape": ((0, _MANY),), "Expand": ((1, 2),), "Loop": ((0, _M
 """Operands that are sizes, counts or steps: 1 and more, below a number; no other than 1 where that alone always fits."""
 _CONDITIONS = {"And": 2, "If": 1, "Not": 1, "Or": 2, "Where": 1}
 """The number of operands of an operator, from the first, that are conditions."""
-_BOOL, _FLOATS = "9", ("1", "10", "11", "16")  # what a Cast is to
+_CASTS = {"9": ("truth values", (0, 1)), **dict.fromkeys(("1", "10", "11", "16"), ("floats", (1,)))}
+"""Types that a Cast returns, and the integers for it."""
 _LARGEST = 4096  # bytes of a constant that is read, such as all bytes that a one-hot encoding compares an input with
 _LISTED = 8
 
 Key = tuple[Node, int]
+Operands = Sequence["Entry | None"]
+Outer = Mapping[Key, Entry]
+Wishes = Iterator[tuple[int, Integers]]
 
 
 def find_integers(graph: Graph) -> dict[str, list[Integers]]:
@@ -74,7 +78,7 @@ def _follow(entry: Entry, outer: Mapping[Key, Entry]) -> Entry:
     return outer.get((entry.node, entry.index), entry)
 
 
-def _list_wishes(node: Node, operands: Sequence[Entry | None], outer: Mapping[Key, Entry]) -> Iterator[tuple[int, Integers]]:
+def _list_wishes(node: Node, operands: Operands, outer: Outer) -> Wishes:
     """Yield the operands from which an operator needs certain integers; ``outer`` are the values that bodies capture."""
     start = f"{node.op} {node.name!r}"
     for place in range(min(len(operands), _CONDITIONS.get(node.op, 0))):
@@ -82,32 +86,51 @@ def _list_wishes(node: Node, operands: Sequence[Entry | None], outer: Mapping[Ke
     for place, high in _SIZES.get(node.op, ()):
         if place < len(operands):
             yield place, Integers(f"{start} takes it as a size", low=1, high=high)
-    if node.op == "Cast" and operands and node.attrs.get("to") in (_BOOL, *_FLOATS):
-        is_bool = node.attrs["to"] == _BOOL
-        noun = "truth values" if is_bool else "floats"
-        yield 0, Integers(f"{start} turns it into {noun}", (0, 1) if is_bool else (1,), is_mask=True)
-    elif node.op == "OneHot" and len(operands) > 1:
-        depth = max([1, *(read_numbers(operands[1], outer) or ())])
-        yield 0, Integers(f"{start} takes it as an index below {depth}", high=depth)
-    elif (node.op == "Equal" or node.op in _ORDERS) and len(operands) == 2:
-        # The bound itself and the numbers on both sides, so that a comparison is true and false in turn.
-        near = (0,) if node.op == "Equal" else (-1, 0, 1)
-        for place in (0, 1):
-            values = read_numbers(operands[1 - place], outer)
-            if values:
-                both = tuple(dict.fromkeys(value + step for value in values for step in near))
-                yield place, Integers(f"{start} compares it with {format_names(map(str, values), _LISTED)}", both)
-    elif node.op in _GATHERS and len(operands) == 2:
-        size = _find_size(operands[0], int(node.attrs.get("axis") or 0))
-        if size:
-            yield 1, Integers(f"{start} takes it as an index below {size}", high=size)
-    elif node.op == "Slice" and len(operands) > _ENDS:
-        axes = read_numbers(operands[_AXES], outer) if len(operands) > _AXES and operands[_AXES] is not None else [0]
-        sizes = [size for axis in axes or () if (size := _find_size(operands[0], axis))]
-        for place, low in ((_STARTS, 0), (_ENDS, 1)):
-            high = min(sizes, default=1) + low
-            why = f"{start} takes it as {'an end' if low else 'a start'}"
-            yield place, Integers(why, low=low, high=high)
+    least, rule = _RULES.get(node.op, (0, None))
+    if rule is not None and len(operands) >= least:
+        yield from rule(node, operands, outer, start)
+
+
+def _cast(node: Node, _: Operands, outer: Outer, start: str) -> Wishes:
+    if node.attrs.get("to") in _CASTS:
+        noun, values = _CASTS[node.attrs["to"]]
+        yield 0, Integers(f"{start} turns it into {noun}", values, is_mask=True)
+
+
+def _one_hot(_: Node, operands: Operands, outer: Outer, start: str) -> Wishes:
+    depth = max([1, *(read_numbers(operands[1], outer) or ())])
+    yield 0, Integers(f"{start} takes it as an index below {depth}", high=depth)
+
+
+def _compare(node: Node, operands: Operands, outer: Outer, start: str) -> Wishes:
+    for place, other in enumerate(reversed(operands)):
+        values = read_numbers(other, outer)
+        if values:
+            both = tuple(dict.fromkeys(value + step for value in values for step in _NEAR[node.op]))
+            yield place, Integers(f"{start} compares it with {format_names(map(str, values), _LISTED)}", both)
+
+
+def _gather(node: Node, operands: Operands, _: Outer, start: str) -> Wishes:
+    size = _find_size(operands[0], int(node.attrs.get("axis") or 0))
+    if size:
+        yield 1, Integers(f"{start} takes it as an index below {size}", high=size)
+
+
+def _slice(_: Node, operands: Operands, outer: Outer, start: str) -> Wishes:
+    axes = read_numbers(operands[_AXES], outer) if len(operands) > _AXES and operands[_AXES] is not None else [0]
+    size = min([size for axis in axes or () if (size := _find_size(operands[0], axis))], default=1)
+    yield _STARTS, Integers(f"{start} takes it as a start", high=size)
+    yield _ENDS, Integers(f"{start} takes it as an end", low=1, high=size + 1)
+
+
+_RULES: Mapping[str, tuple[int, Callable[[Node, Operands, Outer, str], Wishes]]] = {
+    "Cast": (1, _cast),
+    "OneHot": (2, _one_hot),
+    **dict.fromkeys(_NEAR, (2, _compare)),
+    **dict.fromkeys(("Gather", "GatherElements"), (2, _gather)),
+    "Slice": (_ENDS + 1, _slice),
+}
+"""The least number of operands, and the rule, of operators that need integers by their attributes or other operands."""
 
 
 def _find_size(entry: Entry | None, axis: int) -> int | None:

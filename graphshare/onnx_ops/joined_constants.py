@@ -13,7 +13,7 @@ from math import prod
 import msgspec
 
 from graphshare.ir.graph import Entry, Node
-from graphshare.ir.walk import list_operands
+from graphshare.ir.walk import find_dependents, list_operands
 from graphshare.onnx_ops.free_axes import Axes, list_names
 
 _ELEMENTWISE = frozenset("Add Div Mul Sub Where".split())
@@ -39,8 +39,7 @@ def find_joined_constants(
 
     ``axes`` are those of values that depend on free sizes, ``shapes`` of all values those in the file.
     """
-    fed = {node for node in nodes if not node.op and not node.details.holds_value}
-    fed.update(node for node in nodes if node.op and any(entry.node in fed for entry in node.inputs))
+    fed = find_dependents(nodes, (node for node in nodes if not node.op and not node.details.holds_value))
     seen: set[tuple[Place, int]] = set()
     for node in (node for node in nodes if node.op == "Concat"):
         axis = _count_from_first(node, shapes.get((node, 0)))
@@ -49,16 +48,24 @@ def find_joined_constants(
         if axis is None or not names:
             continue
         starts = [(entry, axis) for entry in joined if (entry.node, entry.index) not in axes and entry.node in fed]
-        while starts:
-            entry, at = starts.pop()
-            if ((entry.node, entry.index), at) in seen:
-                continue
-            seen.add(((entry.node, entry.index), at))
-            for operand, own in _follow_back(entry, at, shapes):
-                if operand.node in fed:
-                    starts.append((operand, own))
-                elif entry.node.op in _ELEMENTWISE:
-                    yield JoinedConstant(entry.node, operand, own, names[0])
+        for reader, operand, own in _walk_back(starts, fed, shapes, seen):
+            yield JoinedConstant(reader, operand, own, names[0])
+
+
+def _walk_back(
+    starts: list[tuple[Entry, int]], fed: Collection[Node], shapes: Shapes, seen: set[tuple[Place, int]]
+) -> Iterator[tuple[Node, Entry, int]]:
+    """Yield the constants before values, each with the elementwise operator that reads it and its axis."""
+    while starts:
+        entry, at = starts.pop()
+        if ((entry.node, entry.index), at) in seen:
+            continue
+        seen.add(((entry.node, entry.index), at))
+        for operand, own in _follow_back(entry, at, shapes):
+            if operand.node in fed:
+                starts.append((operand, own))
+            elif entry.node.op in _ELEMENTWISE:
+                yield entry.node, operand, own
 
 
 def _count_from_first(node: Node, shape: Sequence[int] | None) -> int | None:

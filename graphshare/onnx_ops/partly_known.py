@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
+from itertools import chain
 from math import prod
 
 from graphshare.onnx_ops.free_axes import Call
@@ -18,19 +19,19 @@ Known = tuple[int | None, ...]
 
 def find_partly_known(call: Call) -> Known | None:
     """Return the numbers of the first output, row by row, None for each that is not known; None where none is followed."""
-    op, shape = call.node.op, call.shapes[0] if call.shapes else None
-    if call.node.details.domain or shape is None or not call.known or call.known[0] is None or prod(shape) > MANY:
+    op, first, shape = call.node.op, call.get_operand(0).known, next(iter(call.shapes), None)
+    if call.node.details.domain or first is None or shape is None or prod(shape) > MANY:
         return None
-    first = call.known[0]
     if op in _KEPT:
         return first
     if op == "Concat" and len(shape) == 1:
-        parts = [known for known in call.known if known is not None]
-        return tuple(number for part in parts for number in part) if len(parts) == len(call.known) else None
-    if op in _COMPUTED and len(call.known) == 2 and call.known[1] is not None:
-        return _compute(_COMPUTED[op], first, call.known[1])
+        parts = [operand.known for operand in call.operands if operand.known is not None]
+        return tuple(chain(*parts)) if len(parts) == len(call.operands) else None
+    if op in _COMPUTED:
+        second = call.get_operand(1).known
+        return None if second is None else _compute(_COMPUTED[op], first, second)
     if op == "Transpose" and len(shape) == 2 and call.node.attrs.get("perm") == "[1, 0]":
-        return tuple(number for row in range(shape[0]) for number in first[row :: shape[0]])
+        return tuple(chain.from_iterable(first[row :: shape[0]] for row in range(shape[0])))
     if op == "Slice" and shape:
         return _cut(call, first, prod(shape[1:]))
     return None
@@ -46,7 +47,7 @@ def _compute(function: Callable[[int, int], int], a: Known, b: Known) -> Known |
 
 def _cut(call: Call, first: Known, inner: int) -> Known | None:
     """Return some rows, as Slice counts them, of numbers whose rows are ``inner`` long; None where it cuts another axis."""
-    starts, ends, axes, steps = (call.integers("", place) if call.has(place) else None for place in (1, 2, 3, 4))
+    starts, ends, axes, steps = (call.integers("", place) for place in (1, 2, 3, 4))
     if not inner or not starts or not ends or len(starts) != 1 or any(axes or ()):
         return None
     start, end, step = starts[0], ends[0], (steps or [1])[0]

@@ -71,7 +71,7 @@ def _follow(call: Call, places: Sequence[int], shape: Sequence[int], at: int, ba
             for number, (axis, size) in enumerate(zip(like, shape, strict=True))
         ]
     else:
-        others = [axis for operand in call.axes for axis in operand or () if axis != batch]
+        others = [axis for operand in call.operands for axis in operand.axes or () if axis != batch]
         if any(map(call.table.is_new, filter(is_free, others))):
             raise SizeRefusal("has an unknown effect on a size that is free")
         axes = [*map(fix, shape)]
@@ -81,9 +81,9 @@ def _follow(call: Call, places: Sequence[int], shape: Sequence[int], at: int, ba
 def _find_batch(rule: BySample, call: Call) -> Axis | None:
     """Return the batch axis, None where no operand has any. Raises SizeRefusal where they are elsewhere."""
     batches: dict[Axis, None] = {}
-    for place, axes in enumerate(call.axes):
-        at = _count_from_end(rule, place, axes or ())
-        for number, axis in enumerate(axes or ()):
+    for place, axes in enumerate(operand.axes or () for operand in call.operands):
+        at = _count_from_end(rule, place, axes)
+        for number, axis in enumerate(axes):
             if call.table.has_batch([axis]):
                 if number != at:
                     raise SizeRefusal("works along the samples")

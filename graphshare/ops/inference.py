@@ -6,7 +6,7 @@ caller, and from ``__shape__`` and ``__dtype__`` of variables.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -291,7 +291,7 @@ def choose_sizes(inference: Inference, lists: Collection[Node] = ()) -> tuple[In
     Axis 0 becomes 1, the channels of an image 3, all other unknown sizes of all variables one number. Dtypes stay. Variables
     in ``lists`` get as few axes as fit where nothing determines their rank.
     """
-    nodes, np_shape = inference.nodes, isinstance(inference.shapes, ShapeTable) and inference.shapes.np_shape
+    nodes, np_shape = inference.nodes, getattr(inference.shapes, "np_shape", False)
     unknown = [node for node in nodes if node.is_variable and not is_known(inference.shapes[node][0])]
     rules = _bind_rules(nodes, np_shape=np_shape)
 
@@ -306,16 +306,22 @@ def choose_sizes(inference: Inference, lists: Collection[Node] = ()) -> tuple[In
         return trial
 
     unranked = [node for node in unknown if node in lists and inference.shapes[node][0] is None]
-    # An RNN's labels go through Reshape(-1): they have as many elements as what is left, in one axis or more.
-    rows = [row[0] for node, row in inference.shapes.items() if unranked and node.op and row and row[0] and len(row[0]) == 1]
-    sizes = {1: dict.fromkeys((*_USUAL, *_SMALL)), 2: dict.fromkeys(filter(None, (shape[0] for shape in rows)))}
-    for rank in (1, 2) if unranked else (1,):
-        start = infer_with(inference, dict.fromkeys(unranked, (None,) * rank)) if unranked else inference
-        if start is None and rank > 1:
-            continue
-        start = start or inference
+
+    def list_starts() -> Iterator[tuple[Inference, Iterable[int]]]:
+        usual = dict.fromkeys((*_USUAL, *_SMALL))
+        if not unranked:
+            yield inference, usual
+            return
+        yield infer_with(inference, dict.fromkeys(unranked, (None,))) or inference, usual
+        # An RNN's labels go through Reshape(-1): they have as many elements as what is left, in one axis or more.
+        rows = [row[0] or () for node, row in inference.shapes.items() if node.op and row]
+        start = infer_with(inference, dict.fromkeys(unranked, (None, None)))
+        if start is not None:
+            yield start, dict.fromkeys(row[0] for row in rows if len(row) == 1 and row[0])
+
+    for start, sizes in list_starts():
         partly = {node: shape for node in unknown if (shape := start.shapes[node][0]) is not None}
-        for size in sizes[rank] if partly else ():
+        for size in sizes if partly else ():
             trial = infer_with(start, {node: _fill_shape(shape, size) for node, shape in partly.items()})
             if trial is not None and _all_positive(trial.shapes[node] for node in nodes):
                 return trial, {node: tuple(d or 0 for d in trial.shapes[node][0] or ()) for node in partly}

@@ -159,7 +159,7 @@ def _check_result(rewrite: Rewrite, inputs: Mapping[Node, Joined], outputs: Mapp
         join = joins.get(members[0])
         if join is None:
             continue
-        wrong |= [entry.node for entry in join.inputs] != members or join.attrs.get("dim") != str(how.axis)
+        wrong |= ([entry.node for entry in join.inputs], join.attrs.get("dim")) != (members, str(how.axis))
         replaced.update({(number, node): Entry(join, 0) for number in range(len(members))})
     check_isomorphic(rewrite, replaced=replaced)
     wrong |= len(rewrite.graph.heads) != sum(len(branch.source.heads) for branch in rewrite.branches)
@@ -172,9 +172,9 @@ def _check_result(rewrite: Rewrite, inputs: Mapping[Node, Joined], outputs: Mapp
             wrong |= entry.node.op != IDENTITY
             entry = entry.node.inputs[0]
             if (head.node, head.index) in outputs:
-                wrong |= entry.node.op != "SliceChannel" or entry.index != number
+                wrong |= (entry.node.op, entry.index) != ("SliceChannel", number)
                 entry = entry.node.inputs[0]
-            wrong |= entry.node is not branch.images[head.node] or entry.index != head.index
+            wrong |= (entry.node, entry.index) != (branch.images[head.node], head.index)
     if wrong:
         raise SelfCheckError("the branches of the batch are wrong; this is a bug in graphshare")
 

@@ -61,33 +61,30 @@ def detect(
     heads = {entry.node for entry in graph.heads}
     nodes = [node for node, role in roles.items() if role.is_parameter and node.name]
     # An output keeps its name: other parameters are tied to it.
-    nodes = [*(node for node in nodes if node in heads), *(node for node in nodes if node not in heads)]
+    nodes.sort(key=lambda node: node not in heads)
     auxiliary = {node for node in nodes if roles[node].kind is Kind.AUXILIARY}
-    records = {split_key(r.key)[1]: r for r in params.records if r.key is not None} if params is not None else {}
+    records = {} if params is None else {split_key(key)[1]: record for key, record in params.by_key().items()}
     relations = _list_relations(nodes)
     candidates: list[Candidates] = []
     done: set[frozenset[Node]] = set()
-    has_other_forms = params is not None and find_format(graph).supports(Operation.POOL)
+    has_other_forms = find_format(graph).supports(Operation.POOL)
     alike: dict[str, list[list[Node]]] = {}
     for (form, digest, constant), group in _group_by_value(nodes, auxiliary, records, params, has_other_forms).items():
+        parts = [group]
         # Arrays of one repeated number, such as zeros, are equal by chance.
-        if not constant:
+        if constant:
+            parts = _group_related(group, relations)
+        else:
             alike.setdefault(digest, []).append(group)
-        for part in ([group] if not constant else _group_related(group, relations)) if len(group) > 1 else []:
+        for part in (part for part in parts if len(part) > 1):
             done.add(frozenset(part))
             candidates += _list_candidates(part, heads, "values", form, len(_group_related(part, relations)) == 1)
     if params is not None and has_other_forms:
         candidates += _list_other_forms(graph, params, alike.values(), relations)
-    uses = consumers(graph.nodes)
-    forms: dict[tuple[str, bool, str], list[Node]] = {}
-    for node in nodes:
-        why, form = _describe_form(node, records.get(node.name), uses, has_np_shape(graph.attrs))
-        if form:
-            forms.setdefault((form, node in auxiliary, why), []).append(node)
-    for (form, _, why), group in forms.items():
+    for (form, _, why), group in _group_by_form(graph, nodes, auxiliary, records).items():
         for part in _group_related(group, relations):
             if not any(part_of >= frozenset(part) for part_of in done):
-                candidates += _list_candidates(part, heads, "shape" if why == "shape" else "operator", form, True)
+                candidates += _list_candidates(part, heads, why, form, True)
     return candidates
 
 
@@ -163,7 +160,20 @@ def _group_by_value(
     return groups
 
 
-def _describe_form(node: Node, record: Record | None, uses: _Uses, np_shape: bool) -> tuple[str, str]:
+def _group_by_form(
+    graph: Graph, nodes: Iterable[Node], auxiliary: Collection[Node], records: Mapping[str, Record]
+) -> dict[tuple[str, bool, Likeness], list[Node]]:
+    """Group parameters of equal form; the key is the form, whether they are auxiliary states, and how the form is known."""
+    uses = consumers(graph.nodes)
+    groups: dict[tuple[str, bool, Likeness], list[Node]] = {}
+    for node in nodes:
+        why, form = _describe_form(node, records.get(node.name), uses, has_np_shape(graph.attrs))
+        if form:
+            groups.setdefault((form, node in auxiliary, why), []).append(node)
+    return groups
+
+
+def _describe_form(node: Node, record: Record | None, uses: _Uses, np_shape: bool) -> tuple[Likeness, str]:
     if record is not None and record.shape is not None:
         return "shape", _format_array(record)
     text = node.attrs.get("__shape__", "")
@@ -175,7 +185,7 @@ def _describe_form(node: Node, record: Record | None, uses: _Uses, np_shape: boo
         signature = find_signature(user)
         attrs = " ".join(f"{key}={value}" for key, value in sorted(user.attrs.items()) if not key.startswith("__"))
         return "operator", f"input {slot} of {signature.name if signature else user.op} {attrs}".strip()
-    return "", ""
+    return "operator", ""
 
 
 def _format_array(record: Record) -> str:

@@ -94,6 +94,22 @@ class OldVersion:
         notes = tuple(f"{what}, as in {name!r}" for what, name in self._notes.items())
         return modern.then(Rewrite(result, (Branch("", modern.graph, images),), notes=notes))
 
+    def _change_attribute(self, node: Node, signature: Signature, key: str, attrs: dict[str, str]) -> None:
+        """Write an attribute of a node in ``attrs`` as the older version reads it, or leave it out there."""
+        name, text, value = f"{node.op}.{key}", node.attrs[key], signature.value(node.attrs, key)
+        is_unused = key in _WINDOW and node.op == "Pooling" and signature.value(node.attrs, "global_pool")
+        if is_unused or (name == "Deconvolution.target_shape" and not any(value)):
+            del attrs[key]  # older versions pad a global pooling too, and take zeros for a size
+            return
+        if isinstance(value, tuple) and not text.startswith(("(", "[")):
+            attrs[key] = f"({text},)"  # older versions read a tuple of one number in parentheses
+        if not self.has(name) or (value is None and self._holds(name, self.tables.not_none)):
+            del attrs[key]
+            if value not in (signature.value({}, key), *_NEUTRAL.get(name, ())):
+                self._lack(node, f"{key}={text} of {node.op}", name)
+        elif not self.has(f"{name}={text}") or (self._holds(name, self.tables.nonnegative) and value < 0):
+            self._lack(node, f"{key}={text} of {node.op}", f"{name}={text}")
+
     def _change(self, node: Node) -> Node:
         signature = lookup(node.op) if node.op else None
         if signature is None:
@@ -107,22 +123,9 @@ class OldVersion:
         for what in find_differences(NOTED, node, signature, measured):
             self._notes.setdefault(f"{node.op} of MXNet {self.name} {what}", node.name)
         attrs = dict(node.attrs)
-        for key, text in node.attrs.items():
-            name, value = f"{node.op}.{key}", signature.value(node.attrs, key)
-            if signature.parameter(key) is None:  # a hidden key, or one that no parser reads
-                continue
-            is_unused = key in _WINDOW and node.op == "Pooling" and signature.value(node.attrs, "global_pool")
-            if is_unused or (name == "Deconvolution.target_shape" and not any(value)):
-                del attrs[key]  # older versions pad a global pooling too, and take zeros for a size
-                continue
-            if isinstance(value, tuple) and not text.startswith(("(", "[")):
-                attrs[key] = f"({text},)"  # older versions read a tuple of one number in parentheses
-            if not self.has(name) or (value is None and self._holds(name, self.tables.not_none)):
-                del attrs[key]
-                if value not in (signature.value({}, key), *_NEUTRAL.get(name, ())):
-                    self._lack(node, f"{key}={text} of {node.op}", name)
-            elif not self.has(f"{name}={text}") or (self._holds(name, self.tables.nonnegative) and value < 0):
-                self._lack(node, f"{key}={text} of {node.op}", f"{name}={text}")
+        # A parameter of None is a hidden key, or one that no parser reads.
+        for key in (key for key in node.attrs if signature.parameter(key) is not None):
+            self._change_attribute(node, signature, key, attrs)
         attrs.update(self._list_explicit(signature, node))
         until, old = self.tables.aliases.get(node.op, (0, ""))
         bodies = tuple([rebuild_graph(body, self._change)[0] for body in node.subgraphs])

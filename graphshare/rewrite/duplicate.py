@@ -90,10 +90,9 @@ def plan_duplicate(
 
 def _choose_tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: Sequence[Choice]) -> dict[Node, None]:
     """Return the parameters that all branches share, in file order. What the file only implies can be copied and not tied."""
-    if mode == "copy" and not choices:
-        return {}
     heads = {entry.node for entry in graph.heads if entry.node.details.outputs}  # two outputs need two names
-    decided: dict[Node, Mode] = {n: "copy" if n in heads else mode for n, role in roles.items() if role.is_parameter}
+    decided = dict.fromkeys((node for node, role in roles.items() if role.is_parameter), mode)
+    decided.update(dict.fromkeys(heads & decided.keys(), "copy"))
     implied = {state: mode for state in list_implied_variables(graph) if assign_implied_role(state).is_parameter}
     faults = []
     for choice in choices:
@@ -101,16 +100,17 @@ def _choose_tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: 
         option = f"`choices={choice}`"
         matches = compile_pattern(pattern)
         hit = match_nodes(pattern, roles)
-        wrong = [node for node in hit if node not in decided]
         states = [state for state in implied if matches(state.name)]
-        implied.update((state, how) for state in states)
+        implied.update(dict.fromkeys(states, how))
         if not hit and not states:
             known = [node.name for node in decided]
             faults.append(Fault(f"{option} matches no variable", hint=suggest(pattern, known, "parameters")))
-        for node in wrong:
+        for node in hit:
+            if node in decided:
+                decided[node] = how
+                continue
             hint = f"if it is one after all, add `as_parameter={node.name!r}`; inputs are shared with `share_inputs`"
             faults.append(Fault(f"{option} matches {node.name!r}, which is not a parameter ({roles[node].reason})", hint=hint))
-        decided.update((node, how) for node in hit if node in decided)
     hint = "give it one with `graphshare upgrade` first, or add `gs.upgrade(model)` to this command"
     faults += [
         Fault(f"{state.name!r} is implied by the file and has no node that could be shared", node=state.node.name, hint=hint)
@@ -119,7 +119,7 @@ def _choose_tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: 
     ]
     if faults:
         raise RefusedError(faults)
-    return {node: None for node, how in decided.items() if how == "tie"}
+    return dict.fromkeys(node for node, how in decided.items() if how == "tie")
 
 
 def add_branches(

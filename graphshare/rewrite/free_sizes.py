@@ -14,7 +14,7 @@ from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.onnx import Tensor
 from graphshare.ir.rebuild import rebuild, relink_all
-from graphshare.ir.walk import list_operands, list_output_names, topological
+from graphshare.ir.walk import find_dependents, list_operands, list_output_names, topological
 from graphshare.onnx_ops.axis_rules import SIZE_OPERANDS, find_axes
 from graphshare.onnx_ops.computable import static_shape
 from graphshare.onnx_ops.fixed_constants import FixedConstants
@@ -23,6 +23,7 @@ from graphshare.onnx_ops.free_axes import (
     Axis,
     Call,
     Edit,
+    Operand,
     SizeRefusal,
     SizeTable,
     find_row,
@@ -143,26 +144,16 @@ class _Freeing:
         self.names = {symbol.name for symbol in symbols}
         self.batches = [s.name for s in symbols if any(batch_axes[name] == axis for name, axis in s.places)]
         own = {place: (symbol.name,) for symbol in symbols for place in symbol.places}
-        self.inputs: dict[str, Axes] = {}
-        numbers: dict[str, int] = {}
-        for name, shape in inputs.items():
-            axes = [own.get((name, place)) or _name_size(name, place, size) for place, size in enumerate(shape)]
-            self.inputs[name] = tuple(axes)
-            for place, (axis, size) in enumerate(zip(axes, shape, strict=True)):
-                # A size that is open already needs some number for the shapes: one sample, or a common size of pictures.
-                number = size if isinstance(size, int) else 1 if place == batch_axes[name] else _ASSUMED
-                for factor in list_names(axis):
-                    if numbers.setdefault(factor, number) != number and isinstance(size, int):
-                        message = f"the size {factor!r} is {numbers[factor]} in one place of the file and {number} in another"
-                        raise UsageError(Fault(message, node=name, hint="give the two sizes different names"))
-        empty = [symbol.name for symbol in symbols if not numbers[symbol.name]]
-        if empty:
-            message = "is 0 in the file, from which other sizes cannot be inferred"
-            raise UsageError([Fault(f"the size {name!r} {message}") for name in empty])
-        self.fed = {node for node in graph.variables() if node.name in inputs}
-        for node in self.nodes:
-            if any(entry.node in self.fed for entry in node.inputs):
-                self.fed.add(node)
+        self.inputs: dict[str, Axes] = {
+            name: tuple([own.get((name, place)) or _name_size(name, place, size) for place, size in enumerate(shape)])
+            for name, shape in inputs.items()
+        }
+        numbers = self._read_numbers(inputs, batch_axes)
+        message = "is 0 in the file, from which other sizes cannot be inferred"
+        faults = [Fault(f"the size {symbol.name!r} {message}") for symbol in symbols if not numbers[symbol.name]]
+        if faults:
+            raise UsageError(faults)
+        self.fed = find_dependents(self.nodes, (node for node in graph.variables() if node.name in inputs))
         self.table = SizeTable(numbers, self.batches, numbers.keys() - self.names)
         self.axes: dict[Place, Axes] = {}
         self.rows: dict[Place, Axes] = {}
@@ -172,6 +163,19 @@ class _Freeing:
         self.origins: dict[str, tuple[str, int]] = {}
         self.counts: set[Place] = set()
         self.unmeasured = ""
+
+    def _read_numbers(self, inputs: Shapes, batch_axes: Mapping[str, int]) -> dict[str, int]:
+        """Return the numbers of free sizes in the file."""
+        numbers: dict[str, int] = {}
+        for name, shape in inputs.items():
+            for place, (axis, size) in enumerate(zip(self.inputs[name], shape, strict=True)):
+                # A size that is open already needs some number for the shapes: one sample, or a common size of pictures.
+                number = size if isinstance(size, int) else 1 if place == batch_axes[name] else _ASSUMED
+                for factor in list_names(axis):
+                    if numbers.setdefault(factor, number) != number and isinstance(size, int):
+                        message = f"the size {factor!r} is {numbers[factor]} in one place of the file and {number} in another"
+                        raise UsageError(Fault(message, node=name, hint="give the two sizes different names"))
+        return numbers
 
     def find_types(self, inputs: Shapes, measure: Measure) -> None:
         """Find the shapes and dtypes of all values at the sizes of the file."""
@@ -261,23 +265,13 @@ class _Freeing:
             node,
             find_format(self.graph).operator_set(self.graph) or 1,
             self.table,
-            [None if place is None else self._find_axes(place) for place in places],
-            [place in self.axes for place in places],
-            [None if place is None else self._find_row(place) for place in places],
+            [Operand() if place is None else self._describe_operand(place) for place in places],
             shapes,
-            ["" if place is None else self.dtypes.get(place, "") for place in places],
-            [None if place is None else self._find_known(place) for place in places],
         )
         try:
             outputs = find_axes(call)
             self._follow_counts(call, places)
-            for axis in (axis for edit in call.edits.values() for axis in edit.row):
-                # A row is computed from the shape of a value that has the free size on an axis by itself.
-                if len(list_names(axis)) > 1 or not self.origins.keys() >= set(list_names(axis)):
-                    raise SizeRefusal("has a constant that depends on free sizes")
-            for number in (number for number, edit in call.edits.items() if not edit.expands):
-                if (place := places[number]) is not None and place[0] in self.fed and place not in self.axes:
-                    raise SizeRefusal("has sizes that the caller feeds")
+            self._check_edits(call, places)
         except SizeRefusal as refusal:
             return [None if shape is None else self._assume(shape) for shape in shapes], Coupling(node, str(refusal) or UNKNOWN)
         if call.edits:
@@ -291,6 +285,15 @@ class _Freeing:
                 self._note(node, index, axes)
         return outputs, None
 
+    def _check_edits(self, call: Call, places: Sequence[Place | None]) -> None:
+        names = [list_names(axis) for edit in call.edits.values() for axis in edit.row]
+        # A row is computed from the shape of a value that has the free size on an axis by itself.
+        if any(len(row) > 1 or not self.origins.keys() >= set(row) for row in names):
+            raise SizeRefusal("has a constant that depends on free sizes")
+        replaced = [places[number] for number, edit in call.edits.items() if not edit.expands]
+        if any(place is not None and place[0] in self.fed and place not in self.axes for place in replaced):
+            raise SizeRefusal("has sizes that the caller feeds")
+
     def _follow_counts(self, call: Call, places: Sequence[Place | None]) -> None:
         """Keep the outputs that hold the number of samples. Raises SizeRefusal where samples meet it as a value."""
         row = find_row(call)
@@ -298,14 +301,20 @@ class _Freeing:
         counting = [number for number, place in enumerate(places) if place in self.counts and number not in sized]
         if row is not None and not self.table.has_batch(row):
             return
-        if counting and any(axes is not None and self.table.has_batch(axes) for axes in call.axes):
+        if counting and any(self.table.has_batch(operand.axes or ()) for operand in call.operands):
             raise SizeRefusal("computes with the number of samples")
         if counting or (row is not None and call.node.op == "Shape"):
             self.counts.update((call.node, index) for index in range(len(call.shapes)))
 
-    def _find_axes(self, place: Place) -> Axes | None:
+    def _describe_operand(self, place: Place) -> Operand:
         shape = self.shapes.get(place)
-        return self.axes.get(place) or (None if shape is None else tuple(map(fix, shape)))
+        return Operand(
+            self.axes.get(place) or (None if shape is None else tuple(map(fix, shape))),
+            place in self.axes,
+            self._find_row(place),
+            self.dtypes.get(place, ""),
+            self._find_known(place),
+        )
 
     def _find_row(self, place: Place) -> Axes | None:
         """Return the sizes in a row of integers, as far as they are known."""

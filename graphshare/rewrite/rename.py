@@ -207,11 +207,12 @@ def rename(
         RefusedError: no name would change, a node would lose its whole name, or names collide; all are listed.
     """
     by_rule = rules is not None or bool(match or as_names(variable_scopes) or as_names(name_scopes))
-    _check_ways(names is not None or map is not None, inverse, bool(prefix or strip_prefix), by_rule)
+    by_map = names is not None or map is not None
+    _check_ways(by_map, inverse, bool(prefix or strip_prefix), by_rule)
     source = as_checkpoint(model)
     kinds: list[Only] = [only] if isinstance(only, str) else list(only)
     ends: list[Boundary] = [keep] if isinstance(keep, str) else list(keep)
-    if ends and (names is not None or map is not None):
+    if ends and by_map:
         raise UsageError(Fault("a map excludes `keep`", hint="leave the inputs and outputs out of the map"))
     map_file = _as_map(names) if names is not None else read_map(map) if map is not None else None
     new = _new_names(source.graph, map_file, names, inverse)

@@ -71,7 +71,7 @@ def split_evenly(graph: Graph, count: int, measure: Callable[[Node], int]) -> di
     seen: set[Node] = set()
     sizes = []
     for node in order:
-        fresh = {entry.node: None for entry in node.inputs if not entry.node.inputs and entry.node not in seen}
+        fresh = {entry.node for entry in node.inputs if not entry.node.inputs} - seen
         seen.update(fresh)
         sizes.append(1 + sum(map(measure, fresh)))
     parts: dict[Node, int] = {}
@@ -84,7 +84,7 @@ def split_evenly(graph: Graph, count: int, measure: Callable[[Node], int]) -> di
             number, taken = number + 1, 0
         parts[node] = number
         for entry in node.inputs:
-            if entry.node.op and not entry.node.inputs:
+            if not entry.node.inputs:
                 parts.setdefault(entry.node, number)
         taken, left = taken + size, left - size
     return {node: parts.get(node, number) for node in nodes}

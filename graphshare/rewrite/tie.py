@@ -66,6 +66,11 @@ def assign_sharing_roles(
     return roles
 
 
+def _is_plain(node: Node) -> bool:
+    """Return whether a node is a variable with nothing before it."""
+    return node.is_variable and not node.inputs and not node.control_deps
+
+
 def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> Rewrite:
     """Replace each key of ``ties`` by its value, and give new ``names`` to nodes that stay.
 
@@ -80,7 +85,7 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
         Fault("cannot be tied: only variables without inputs can be", node=node.name)
         for pair in ties.items()
         for node in pair
-        if not node.is_variable or node.inputs or node.control_deps
+        if not _is_plain(node)
     ]
     if faults:
         raise RefusedError(dict.fromkeys(faults))
@@ -144,28 +149,38 @@ def plan_untie(
     """
     roles = assign_sharing_roles(graph, params, as_input, as_parameter)
     uses = consumers(graph.nodes)
-    plain = [n for n, role in roles.items() if role.is_parameter and n.name and not n.inputs and not n.control_deps]
-    shared = {node: None for node in plain if len({user for user, _ in uses.get(node, ())}) > 1}
+    shared = {node: None for node, role in roles.items() if role.is_parameter and _has_several_users(node, uses)}
     chosen: dict[Node, str] = {}
     faults = []
     for pattern in patterns:
         matched = match_nodes(pattern, roles)
         hit = [node for node in matched if node in shared]
         if not hit:
-            known = [node.name for node in shared]
-            hint = did_you_mean(pattern, known) or ("" if known else "no parameter of this graph has more than one user")
-            for node in (node for node in matched if roles[node].kind is Kind.UNKNOWN):
-                hint = f"`as_parameter={node.name!r}` says that it is a parameter: {roles[node].reason}"
+            hint = _suggest_pattern(pattern, matched, shared, roles)
             faults.append(Fault(f"`untie` {pattern!r} matches no parameter that several operators use", hint=hint))
-        chosen.update((node, f"--untie {pattern}") for node in hit)
+        chosen.update(dict.fromkeys(hit, f"--untie {pattern}"))
     if faults:
         raise RefusedError(faults)
     rewrite = untie(graph, chosen)
-    copies = {copy: rewrite.branches[0].images[node] for b in rewrite.branches[1:] for node, copy in b.images.items()}
+    pairs = [pair for branch in rewrite.branches[1:] for pair in branch.images.items()]
+    copies = {copy: rewrite.branches[0].images[node] for node, copy in pairs}
     check_isomorphic(Rewrite(rewrite.graph, rewrite.branches[:1]), copies=copies)
-    copied = [Tied(n.name, copy.name, chosen[n]) for b in rewrite.branches[1:] for n, copy in b.images.items()]
+    copied = [Tied(node.name, copy.name, chosen[node]) for node, copy in pairs]
     report = Ties([], [], copied, [n.name for n, role in roles.items() if role.is_parameter and n not in chosen])
     return Sharing(rewrite.graph, rewrite.branches, roles=roles, ties=report)
+
+
+def _has_several_users(node: Node, uses: Mapping[Node, Sequence[tuple[Node, int]]]) -> bool:
+    return _is_plain(node) and node.name != "" and len({user for user, _ in uses.get(node, ())}) > 1
+
+
+def _suggest_pattern(pattern: str, matched: Collection[Node], shared: Collection[Node], roles: Mapping[Node, Role]) -> str:
+    """Return a hint for a pattern that matches none of the ``shared`` parameters."""
+    unknown = [node for node in matched if roles[node].kind is Kind.UNKNOWN]
+    if unknown:
+        return f"`as_parameter={unknown[-1].name!r}` says that it is a parameter: {roles[unknown[-1]].reason}"
+    known = [node.name for node in shared]
+    return did_you_mean(pattern, known) or ("" if known else "no parameter of this graph has more than one user")
 
 
 def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
@@ -181,7 +196,7 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
     faults = [
         Fault("cannot be untied: only variables without inputs can be", node=node.name)
         for node in variables
-        if not node.is_variable or node.inputs or node.control_deps
+        if not _is_plain(node)
     ]
     if faults:
         raise RefusedError(faults)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -114,12 +114,12 @@ def command(
     if digests:
         mark = fingerprint(model)
         texts = [f"structure {mark.structure}", f"weights   {mark.weights or 'not found'}"]
-        put_json(mark, lines=format_ == "jsonl") if format_ != "text" else put(texts)
+        _put_either(mark, texts, format_)
         return 0
     if module:
         found_names = list_module_names(model.graph, held=model.held)
         lines = (f"{k}={v!r}" for k, v in msgspec.structs.asdict(found_names).items())
-        put_json(found_names, lines=format_ == "jsonl") if format_ != "text" else put(lines)
+        _put_either(found_names, lines, format_)
         return 0
     # start-up: ONNX's inference is slow to import, and the summary of a model shows nothing of it
     is_plain = format_ == "text" and not (shapes or names) and find_format(model.graph).types.are_stated
@@ -136,6 +136,10 @@ def command(
         return 0
     _put_inspection(inspection, model, with_layers=bool(shapes) or _is_fully_shaped(inspection), with_names=names)
     return 0
+
+
+def _put_either(value: object, lines: Iterable[str], format_: str) -> None:
+    put(lines) if format_ == "text" else put_json(value, lines=format_ == "jsonl")
 
 
 def _put_several(

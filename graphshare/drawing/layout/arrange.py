@@ -118,6 +118,7 @@ def _rank(vertices: Sequence[int], after: _Neighbours, before: _Neighbours, leve
     """Return the row of each vertex: entrances in the first, exits in the last."""
     first = 1 if level.entrances else 0
     entrances, exits = set(level.entrances.values()), set(level.exits.values())
+    ends = entrances | exits
     missing = {v: len(before[v]) for v in vertices}
     order = [v for v in vertices if not missing[v]]
     rank = {v: 0 if v in entrances else first for v in order}
@@ -131,9 +132,9 @@ def _rank(vertices: Sequence[int], after: _Neighbours, before: _Neighbours, leve
     rank.update(dict.fromkeys(exits, last))
     # From the bottom, because a row depends on those of the consumers.
     for v in reversed(order):
-        if after[v] and v not in entrances and v not in exits and len(before[v]) < len(after[v]):
+        if v not in ends and len(before[v]) < len(after[v]):
             rank[v] = min(rank[target] for target in after[v]) - 1
-        elif after[v] and len(before[v]) == len(after[v]) == 1 and rank[after[v][0]] > rank[v] + 1:
+        elif len(before[v]) == len(after[v]) == 1 and rank[after[v][0]] > rank[v] + 1:
             source = before[v][0]
             if len(after[source]) > 1:  # on the short side of a detour: stand where the detour ends
                 rank[v] = rank[after[v][0]] - 1

@@ -18,7 +18,7 @@ from graphshare.execute.prepare.variable_values import (
     draw_parameters,
     find_idle_labels,
     infer_given,
-    unknown_shapes,
+    refuse_unknown_shapes,
 )
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
@@ -82,15 +82,12 @@ def assign_values(
     # Without a seed nothing else is made up, sizes included.
     if examples and (seed is not None or examples.keys() <= set(idle)):
         assigned.inference, assigned.sized = chosen, [node for node in examples if node not in idle]
-    # The shape of a label follows from the inputs, so it is asked for only if they are known.
-    faults = unknown_shapes(assigned.inference, [n for n in missing if not roles[n].is_label], examples)
-    faults = faults or unknown_shapes(assigned.inference, missing, examples)
-    if faults:
-        raise RefusedError(faults)
+    refuse_unknown_shapes(assigned.inference, missing, roles, examples)
     check_memory(nodes, part.heads, assigned.inference, assigned.values)
-    assigned.parameters = [node for node in missing if roles[node].is_parameter]
-    assigned.zeros = [node for node in missing if roles[node].is_label or roles[node].is_state]
-    assigned.inputs = [node for node in missing if not (roles[node].is_parameter or node in assigned.zeros)]
+    for node in missing:
+        role = roles[node]
+        is_zero = role.is_label or role.is_state
+        (assigned.parameters if role.is_parameter else assigned.zeros if is_zero else assigned.inputs).append(node)
     assigned.values.update(draw_parameters(assigned.parameters, assigned.inference, seed=params_seed or 0))
     assigned.values.update(draw_inputs(nodes, assigned.values, assigned.inference, roles, seed=seed or 0))
     return assigned

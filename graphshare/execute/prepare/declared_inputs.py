@@ -76,17 +76,19 @@ def unify_sizes(
     held = {node.name for node in graphs[0].variables()}
     names = {name: twin for name, twin in names.items() if name in held}  # a body need not read all that the other one reads
     for name, twin in names.items():
-        sizes, others = left.get(name, _UNKNOWN)[1], right.get(twin, _UNKNOWN)[1]
-        if sizes is not None and others is not None and not fits_sizes(sizes, others):
+        given, sizes, others = shapes.get(name), left.get(name, _UNKNOWN)[1], right.get(twin, _UNKNOWN)[1]
+        if others is None:
+            continue
+        if sizes is not None and not fits_sizes(sizes, others):
             both = zip((sizes, others), titles, strict=True)
             text = ", and ".join(f"{format_declared(own)} in {title}" for own, title in both)
             faults.append(Fault(f"input {name!r} is {text}", node=name))
-        elif sizes is not None and name in shapes and not fits_sizes(shapes[name], sizes):
+        elif not fits_sizes(given, sizes):
             continue  # who draws values for the first graph says so
-        elif name in shapes and others is not None and not fits_sizes(shapes[name], others):
+        elif not fits_sizes(given, others):
             own_text, text = format_shape(shapes[name]), format_declared(others)
             faults.append(Fault(f"input {name!r} is given as {own_text}, but it is {text} in {titles[1]}", node=name))
-        elif others is not None:
+        else:
             # A graph that states no sizes infers them from what the other one fixes.
             own = shapes.get(name, (None,) * len(others) if sizes is None else sizes)
             pairs = zip(own, others, strict=False)
@@ -95,20 +97,20 @@ def unify_sizes(
         raise RefusedError(faults)
     # A name of a size that the second graph has in several inputs is one size, also where the first graph knows no names.
     named = {name: sizes for name, twin in names.items() if name in unified and (sizes := right.get(twin, _UNKNOWN)[1])}
-    bound = {
-        text: size
-        for name, sizes in named.items()
-        for text, size in zip(sizes, unified[name], strict=False)
-        if isinstance(text, str) and isinstance(size, int)
-    }
-    for name, sizes in named.items():
-        known = zip(unified[name], sizes, strict=False)
-        unified[name] = tuple(bound.get(str(text)) if size is None else size for size, text in known)
-    return unified
+    return {**unified, **_bind_names(unified, named)}
 
 
-def fits_sizes(sizes: Sequence[object], others: Sequence[object]) -> bool:
-    """Return whether a value can have both shapes; what is not a number is open."""
+def _bind_names(shapes: Mapping[str, GivenShape], named: Mapping[str, Sequence[object]]) -> dict[str, GivenShape]:
+    """Return ``shapes`` with the open sizes whose name in ``named`` has a number elsewhere."""
+    rows = {name: list(zip(shapes[name], texts, strict=False)) for name, texts in named.items()}
+    bound = {text: size for row in rows.values() for size, text in row if isinstance(text, str) and isinstance(size, int)}
+    return {name: tuple(bound.get(str(text)) if size is None else size for size, text in row) for name, row in rows.items()}
+
+
+def fits_sizes(sizes: Sequence[object] | None, others: Sequence[object] | None) -> bool:
+    """Return whether a value can have both shapes; what is not a number is open, and None an unknown shape."""
+    if sizes is None or others is None:
+        return True
     pairs = zip(sizes, others, strict=False)
     return len(sizes) == len(others) and all(n == m for n, m in pairs if isinstance(n, int) and isinstance(m, int))
 
@@ -220,22 +222,23 @@ class InputDrawer:
     def _find_faults(self, name: str) -> list[Fault]:
         dtype, declared, is_fed = self._session.dtypes[name], self._declared[name], name in self._feeds
         kinds, inner = split_type(dtype)
-        if inner not in _DTYPES and not (inner in NARROW and not kinds and is_installed()):
+        is_narrow_array = inner in NARROW and not kinds
+        if inner not in _DTYPES and not (is_narrow_array and is_installed()):
             reason = "cannot be drawn" if not is_fed else "numpy has no arrays of" if NO_ARRAY.search(dtype) else ""
             hint = "compare a part without it (extract `cuts`)"
-            hint = f"{INSTALL}, or {hint}" if inner in NARROW and not kinds else hint
+            hint = f"{INSTALL}, or {hint}" if is_narrow_array else hint
             return [Fault(f"input {name!r} is a {dtype}, which {reason}", hint=hint)] if reason else []
         if "sequence" in kinds:
             return []
         chosen = getattr(self._feeds[name], "shape", None) if is_fed else self._shapes.get(name)
-        # onnxruntime says () where the rank is open too, and takes arrays of any rank for a scalar: the file tells them apart.
-        stated = {} if chosen is None or declared or self._graph is None else list_declared(self._graph)
-        if chosen is None or (not declared and (is_fed if self._graph is None else stated.get(name, _UNKNOWN)[1] is None)):
-            return []
-        if fits_sizes(chosen, declared):
+        if chosen is None or fits_sizes(chosen, declared) or (not declared and self._has_open_rank(name)):
             return []
         start = f"{'`feeds`' if is_fed else '`shapes`'} {name!r} is {format_shape(chosen)}"
         return [Fault(f"{start}, but the model declares {format_declared(declared)}", node=name if is_fed else None)]
+
+    def _has_open_rank(self, name: str) -> bool:
+        # onnxruntime says () where the rank is open too, and takes arrays of any rank for a scalar: the file tells them apart.
+        return name in self._feeds if self._graph is None else list_declared(self._graph).get(name, _UNKNOWN)[1] is None
 
     def _sizes(self, name: str) -> Sequence[int | None]:
         """Return the sizes of an input; None for what is open."""
@@ -257,16 +260,12 @@ class InputDrawer:
 
     def _choose(self, name: str, place: int, size: int, batch: int, *, is_batch: bool, differ: bool) -> int:
         """Return a size: what is given, else what the input of the same dimension has, else ``batch`` or ``size``."""
-        known = self._sizes(name)[place]
+        sizes = self._sizes(name)
+        symbol = self._declared[name][place] if self._declared[name] else None
+        known = self._find_size(symbol) if sizes[place] is None and isinstance(symbol, str) else sizes[place]
         if known is not None:
             return known
-        symbol = self._declared[name][place] if self._declared[name] else None
-        for other, shape in self._declared.items():
-            sizes = getattr(self._feeds[other], "shape", ()) if other in self._feeds else self._sizes(other)
-            for dimension, n in zip(shape, sizes, strict=False):
-                if isinstance(symbol, str) and dimension == symbol and n is not None:
-                    return int(n)
-        if is_batch and len(self._sizes(name)) > 1 and list(self._sizes(name)).count(None) == 1:
+        if is_batch and len(sizes) > 1 and [*sizes].count(None) == 1:
             return batch
         # A name that is the first size of some input is taken for the batch wherever it stands.
         batches = {shape[0] for shape in self._declared.values() if shape}
@@ -276,6 +275,14 @@ class InputDrawer:
             n for sizes in self._declared.values() for n in sizes if isinstance(n, str) and n not in batches
         )
         return size + list(symbols).index(symbol) if differ and symbol in symbols else size
+
+    def _find_size(self, symbol: str) -> int | None:
+        for name, declared in self._declared.items():
+            sizes = getattr(self._feeds[name], "shape", ()) if name in self._feeds else self._sizes(name)
+            for dimension, size in zip(declared, sizes, strict=False):
+                if dimension == symbol and size is not None:
+                    return int(size)
+        return None
 
 
 def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
@@ -312,26 +319,37 @@ def _draw_integers(
     A single number is one of those that it is compared with, another one at each ``turn``; beside a lone one there is a number
     that is not it. In an array there are others too: what compares it tells its elements apart.
     """
-    low = max((wish.low for wish in wishes if wish.high), default=0)
-    highs = [wish.high for wish in wishes if wish.high]
-    high = min((*highs, np.iinfo(dtype).max)) if highs else 0
-    values = sorted({value for wish in wishes for value in wish.values if not highs or low <= value < high})
+    (low, high), is_mask = _find_range(wishes, dtype), any(wish.is_mask for wish in wishes)
+    values = sorted({value for wish in wishes for value in wish.values if not high or low <= value < high})
     is_single, turns = prod(shape) == 1, 1
     if is_single and (values or low >= high):
-        if len(values) == 1 and not (highs or any(wish.is_mask for wish in wishes)):
-            values.append(values[0] // 2 if values[0] > 0 else values[0] + 1)  # a rate of 8000 beside 16000
-        turns = len(values := values or [0, 1])
-        drawn, choice = np.full(shape, values[turn % turns]), ""
+        numbers = values if high or is_mask else _add_other(values)
+        turns = len(numbers := numbers or [0, 1])
+        drawn, choice = np.full(shape, numbers[turn % turns]), ""
     elif low < high:
         drawn, choice = rng.integers(low, high, shape), f"drawn from {low} to {high - 1}"
     else:
         values = sorted({0, 1, *values})
         drawn, choice = rng.choice(values, shape), f"drawn from {format_names(map(str, values))}"
-        if values == [0, 1] and shape and any(wish.is_mask for wish in wishes):
+        if is_mask and values == [0, 1]:
             # A row of a mask without a 1 gives NaN.
             drawn[..., :1] = 1
     drawn = drawn.astype(dtype)
     return drawn, str(drawn.item()) if is_single else choice, turns
+
+
+def _find_range(wishes: Sequence[Integers], dtype: str) -> tuple[int, int]:
+    """Return the least number, and the one above the largest, that all wishes for a range allow; 0 where there is none."""
+    ranges = [wish for wish in wishes if wish.high]
+    high = min([np.iinfo(dtype).max, *(wish.high for wish in ranges)]) if ranges else 0
+    return max((wish.low for wish in ranges), default=0), high
+
+
+def _add_other(values: list[int]) -> list[int]:
+    """Return the values that a single number is drawn from: beside a lone one there is a number that is not it."""
+    if len(values) != 1:
+        return values
+    return [*values, values[0] // 2 if values[0] > 0 else values[0] + 1]  # a rate of 8000 beside 16000
 
 
 def format_declared(shape: Sequence[object]) -> str:

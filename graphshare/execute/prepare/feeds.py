@@ -58,11 +58,7 @@ def load_feeds(feeds: Iterable[tuple[str, str]], images: ImageSettings | None = 
     unreadable: list[Fault] = []
     for name, path in feeds:
         try:
-            # A file whose name is a number is a file.
-            arrays = _read_value(path) if name and not os.path.exists(path) else {}
-            arrays = (
-                arrays or _read_value_file(path, name) or _read_images(path, images or ImageSettings()) or read_arrays(path)
-            )
+            arrays = _read_feed(name, path, images or ImageSettings())
         except GraphshareError as error:
             unreadable += error.faults
             continue
@@ -106,6 +102,12 @@ def _read_images(path: str, settings: ImageSettings) -> dict[str, Any]:
     if is_folder(path) or path.lower().endswith(IMAGE_ENDINGS) or is_image(read_start(path, endings=_ENDINGS)):
         return {"": open_image_files([path], settings)}
     return {}
+
+
+def _read_feed(name: str, path: str, images: ImageSettings) -> dict[str, Any]:
+    # A file whose name is a number is a file.
+    value = _read_value(path) if name and not os.path.exists(path) else {}
+    return value or _read_value_file(path, name) or _read_images(path, images) or read_arrays(path)
 
 
 def for_variables(by_name: Mapping[str, T], variables: Collection[Node], *, option: str) -> dict[Node, T]:

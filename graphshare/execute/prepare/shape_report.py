@@ -15,9 +15,9 @@ from graphshare.errors import RefusedError
 from graphshare.execute.plan import missing_kernels
 from graphshare.execute.prepare.assignment import refuse_missing
 from graphshare.execute.prepare.declared_inputs import infer_by_format
-from graphshare.execute.prepare.feeds import GivenShape, for_variables, read_recorded_shapes
+from graphshare.execute.prepare.feeds import GivenShape, T, for_variables, read_recorded_shapes
 from graphshare.execute.prepare.prepare import describe_sizes, runnable_part, upgrade_part
-from graphshare.execute.prepare.variable_values import find_idle_labels, infer_given, unknown_shapes
+from graphshare.execute.prepare.variable_values import find_idle_labels, infer_given, refuse_unknown_shapes
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import VARIABLE_OP, Graph, Node
@@ -164,6 +164,10 @@ class StaticPart(msgspec.Struct, frozen=True, eq=False):
     notes: Sequence[str]
 
 
+def _leave_out(values: Mapping[str, T], names: Collection[str]) -> dict[str, T]:
+    return {name: value for name, value in values.items() if name not in names}
+
+
 def infer_part(
     graph: Graph,
     *,
@@ -190,8 +194,8 @@ def infer_part(
     nodes = post_order(entry.node for entry in part.heads)
     variables = [node for node in nodes if node.is_variable]
     idle = {node.name for node in graph.variables()} - {node.name for node in variables}
-    by_node = for_variables({k: v for k, v in shapes.items() if k not in idle}, variables, option="`shapes`")
-    stated = for_variables({k: v for k, v in types.items() if k not in idle}, variables, option="`feeds`")
+    by_node = for_variables(_leave_out(shapes, idle), variables, option="`shapes`")
+    stated = for_variables(_leave_out(types, idle), variables, option="`feeds`")
     held = read_recorded_shapes(variables, params, roles)
     missing = [n for n in variables if roles[n].is_parameter and n not in held]
     refuse_missing(missing, roles, 0, None, params, hint="name the parameter file with `params`; `as_input` makes it an input")
@@ -204,9 +208,5 @@ def infer_part(
         complete = {**shapes_held, **by_node, **examples}
         inference = infer(part, complete, types_held, nodes=nodes, yielding=stated, held=shapes_held)
         notes += describe_sizes(node for node in examples if node not in unread)
-    # The shape of a label follows from the inputs, so it is asked for only if they are known.
-    faults = unknown_shapes(inference, [n for n in variables if not roles[n].is_label], examples)
-    faults = faults or unknown_shapes(inference, variables, examples)
-    if faults:
-        raise RefusedError(faults)
+    refuse_unknown_shapes(inference, variables, roles, examples)
     return StaticPart(part, inference, roles, notes)

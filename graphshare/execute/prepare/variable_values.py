@@ -106,6 +106,17 @@ def unknown_shapes(inference: Inference, nodes: Iterable[Node], examples: Mappin
     return faults
 
 
+def refuse_unknown_shapes(
+    inference: Inference, nodes: Sequence[Node], roles: Mapping[Node, Role], examples: Mapping[Node, Sequence[int]]
+) -> None:
+    """Raise RefusedError where shapes of ``nodes`` are not known, as :func:`unknown_shapes` lists them."""
+    # The shape of a label follows from the inputs, so it is asked for only if they are known.
+    faults = unknown_shapes(inference, [node for node in nodes if not roles[node].is_label], examples)
+    faults = faults or unknown_shapes(inference, nodes, examples)
+    if faults:
+        raise RefusedError(faults)
+
+
 def check_shapes(shapes: Mapping[Node, GivenShape], inference: Inference) -> None:
     """Check shapes against those inferred for their variables, as far as they are known.
 

@@ -20,13 +20,16 @@ from graphshare.ir.walk import reachable
 from graphshare.ops.bodies import inner_operators
 from graphshare.ops.gradient import Gradient, GradientError, Gradients, TapeEntry
 from graphshare.ops.inference import ShapeTable
-from graphshare.ops.kernel import Array, Context, KernelError, Shape
+from graphshare.ops.kernel import Array, Context, KernelError, KernelResult, Shape
 from graphshare.ops.node_errors import explain_failure
 from graphshare.ops.registry import find_gradient
 from graphshare.text.format import format_shape
 
 Streams = Callable[[Node], np.random.Generator]
 """Returns the random numbers of a node: a new generator each time, which starts with the same numbers."""
+
+Subruns = list[tuple[int, Callable[[Gradients], Gradients]]]
+"""The number of a body that an operator ran, and its backward pass."""
 
 
 class Backward(msgspec.Struct, eq=False):
@@ -86,14 +89,14 @@ class Tape:
         self._values = []
 
     def _forward(self, step: PlanStep) -> None:
-        gradient = find_gradient(step.node.op)
-        carried = isinstance(gradient, Gradient) and any(slot in self._live for slot in step.inputs)
+        rule = find_gradient(step.node.op)
+        gradient = rule if isinstance(rule, Gradient) else None
         inputs = [self._values[slot] for slot in step.inputs]
-        if isinstance(gradient, Gradient) and gradient.overwrites is not None and self._training:
+        if gradient is not None and gradient.overwrites is not None and self._training:
             for position, value in gradient.overwrites(step.attrs, inputs).items():
                 inputs[position] = self._values[step.inputs[position]] = value
                 self.overwritten[step.node.inputs[position].node] = value
-        subruns: list[tuple[int, Callable[[Gradients], Gradients]]] = []
+        subruns: Subruns = []
         context = Context(
             training=self._training,
             rng=self._streams(step.node) if self._streams is not None else None,
@@ -108,31 +111,32 @@ class Tape:
         for slot, value in zip(step.outputs, result.outputs, strict=False):
             if slot >= 0:
                 self._values[slot] = value
-        if carried and isinstance(gradient, Gradient):
+        if gradient is not None and not self._live.isdisjoint(step.inputs):
             self._live.update(step.outputs)
-            wanted = tuple(slot in self._live and x.dtype.kind == "f" for slot, x in zip(step.inputs, inputs, strict=True))
-            streams = self._streams
-            entry = TapeEntry(
-                step.attrs,
-                inputs if gradient.reads_inputs else (),
-                result.outputs if gradient.reads_outputs else (),
-                result.residuals if gradient.reads_outputs else None,
-                self._training,
-                wanted,
-                subruns,
-                (lambda: streams(step.node)) if streams is not None and self._repeatable else None,
-            )
-            kinds = tuple((x.shape, x.dtype) for x in result.outputs)
-            updates = {position: (inputs[position], value) for position, value in result.updates.items()}
-            self._steps.append(
-                RecordedStep(step, gradient, entry, tuple((x.shape, str(x.dtype)) for x in inputs), kinds, updates)
-            )
+            self._steps.append(self._record(step, gradient, inputs, result, subruns))
         for slot in step.last:
             self._values[slot] = None
 
-    def _subgraphs(
-        self, node: Node, subruns: list[tuple[int, Callable[[Gradients], Gradients]]]
-    ) -> Callable[[int, Sequence[Array]], list[Array]]:
+    def _record(
+        self, step: PlanStep, gradient: Gradient, inputs: list[Array], result: KernelResult, subruns: Subruns
+    ) -> RecordedStep:
+        """Return what the gradient of an operator needs."""
+        streams = self._streams
+        entry = TapeEntry(
+            step.attrs,
+            inputs if gradient.reads_inputs else (),
+            result.outputs if gradient.reads_outputs else (),
+            result.residuals if gradient.reads_outputs else None,
+            self._training,
+            tuple(slot in self._live and x.dtype.kind == "f" for slot, x in zip(step.inputs, inputs, strict=True)),
+            subruns,
+            (lambda: streams(step.node)) if streams is not None and self._repeatable else None,
+        )
+        kinds = tuple((x.shape, x.dtype) for x in result.outputs)
+        updates = {position: (inputs[position], value) for position, value in result.updates.items()}
+        return RecordedStep(step, gradient, entry, tuple((x.shape, str(x.dtype)) for x in inputs), kinds, updates)
+
+    def _subgraphs(self, node: Node, subruns: Subruns) -> Callable[[int, Sequence[Array]], list[Array]]:
         """Return a function that runs a subgraph of ``node`` and records its backward pass, all with one random stream."""
         plans: dict[int, tuple[ExecutionPlan, list[Node]]] = {}
         stream = self._streams(node) if self._streams is not None else None

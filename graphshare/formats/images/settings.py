@@ -111,6 +111,12 @@ def make_settings(preset: str | None = None, options: Mapping[str, Any] | None =
     return ImageSettings(**values)
 
 
+def _is_size(size: object) -> bool:
+    """Return whether a setting is the length of a side, or of both."""
+    sides = size if isinstance(size, tuple) else (size,)
+    return bool(sides) and all(isinstance(side, int) and 0 < side <= MAX_SIDE for side in sides)
+
+
 def _check(values: Mapping[str, Any]) -> list[Fault]:
     """Return a fault for each value that does not make sense."""
     faults = []
@@ -120,8 +126,7 @@ def _check(values: Mapping[str, Any]) -> list[Fault]:
             faults.append(Fault(f"{name} {values[name]!r} must be one of {', '.join(choices)}", hint=hint))
     for name in ("resize", "crop"):
         size = values.get(name)
-        sides = (size,) if isinstance(size, int) else size if isinstance(size, tuple) else ()
-        if size is not None and not (sides and all(isinstance(side, int) and 0 < side <= MAX_SIDE for side in sides)):
+        if size is not None and not _is_size(size):
             faults.append(
                 Fault(f"{name} {size} is not a size", hint=f"give lengths from 1 to {MAX_SIDE:,}, as in 224 or 112,96")
             )

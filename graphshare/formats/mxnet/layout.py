@@ -7,7 +7,7 @@ strings only the escapes ``\\" \\\\ \\n \\r \\t``. Nodes that differ in name and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from operator import attrgetter
 from typing import Any
@@ -354,8 +354,7 @@ class NodeTexts:
             elif key == "inputs":
                 text = inputs
             elif param is not None and key == "param":
-                names = param if hidden else [k for k in node.attrs if k in param]
-                text = texts.map({k: hidden[k] if k in hidden else node.attrs[k] for k in names}, level)
+                text = texts.map(_list_parameters(node, param, hidden), level)
             elif key in node.extra:
                 text = texts.value(node.extra[key], level)
             elif key == "control_deps":
@@ -369,6 +368,12 @@ class NodeTexts:
                 text = texts.map(node.attrs, level)
             pairs.append((key, text))
         return pairs
+
+
+def _list_parameters(node: Node, param: Collection[str], hidden: Mapping[str, str]) -> dict[str, str]:
+    """Return the attributes in the map ``param`` of a node, with the values of those that attributes of other maps hide."""
+    names = param if hidden else [key for key in node.attrs if key in param]
+    return {key: hidden[key] if key in hidden else node.attrs[key] for key in names}
 
 
 def _keys(node: Node, default: NodeForm) -> list[str]:

@@ -24,6 +24,8 @@ _INDICES = {2: "B", 3: "b", 4: "H", 5: "h", 6: "i", 7: "q", 12: "I", 13: "Q"}
 _LARGEST = 1 << 26  # bytes of a sparse constant with all of its zeros
 _Elements = tuple[int, tuple[int, ...], bytes]
 """The dtype, the shape and the elements of a tensor."""
+_LISTS = {"value_ints": (INT64, INTS, 8), "value_floats": (FLOAT32, FLOATS, 4)}
+"""The dtype of the attributes of a Constant that are lists of numbers, their field and the bytes of a number."""
 
 
 def read_stored(stored: Stored) -> Content | None:
@@ -41,16 +43,18 @@ def read_constant(attributes: Mapping[str, Any]) -> Content | None:
     if not isinstance(value, StoredValue):
         return None
     parts = read_parts(value.content)
-    is_list = name.endswith("s")
     if name in ("value_string", "value_strings"):
+        is_list = name == "value_strings"
         texts = list(_list_fields(value.span, _TEXTS)) or ([] if is_list else [b""])
         return STRING, (len(texts),) if is_list else (), shorten(p for t in texts for p in (len(t).to_bytes(8, "little"), t))
-    if name in ("value_int", "value_ints"):
-        data = parts.get(INTS, (b"",)) if is_list else (parts.get(INT, 0).to_bytes(8, "little", signed=True),)
-        return INT64, (count_bytes(data) // 8,) if is_list else (), data
-    if name in ("value_float", "value_floats"):
-        data = parts.get(FLOATS, (b"",)) if is_list else (parts.get(FLOAT, bytes(4)),)
-        return FLOAT32, (count_bytes(data) // 4,) if is_list else (), data
+    if name == "value_int":
+        return INT64, (), (parts.get(INT, 0).to_bytes(8, "little", signed=True),)
+    if name == "value_float":
+        return FLOAT32, (), (parts.get(FLOAT, bytes(4)),)
+    if name in _LISTS:
+        code, field, width = _LISTS[name]
+        data = parts.get(field, (b"",))
+        return code, (count_bytes(data) // width,), data
     spans = {field[0]: Span(value.span.file, field[3], field[4]) for field in _scan(value.span)}
     if name == "value" and TENSOR in spans:
         return _read_dense(spans[TENSOR])
@@ -116,6 +120,15 @@ def read_sparse(span: Span) -> Content:
     return ("sparse", read_sparse_tensor(span)) if content is None else content
 
 
+def _flatten_indices(indices: Sequence[int], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the places of elements whose indices on each axis follow each other; none where one is outside its axis."""
+    rows = [indices[at : at + len(shape)] for at in range(0, len(indices), len(shape) or 1)]
+    if any(not 0 <= index < size for row in rows for index, size in zip(row, shape, strict=True)):
+        return ()
+    strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    return tuple([sum(map(int.__mul__, row, strides)) for row in rows])
+
+
 def _add_zeros(values: _Elements, indices: _Elements, shape: tuple[int, ...]) -> Content | None:
     """Return the content of a tensor of which ``values`` are at ``indices``; None where they do not say which."""
     code, counts, data = values
@@ -129,11 +142,7 @@ def _add_zeros(values: _Elements, indices: _Elements, shape: tuple[int, ...]) ->
         return None
     places = struct.unpack(f"<{numbers}{form}", packed)
     if sizes == (count, len(shape)):  # of each value its index on each axis
-        rows = [places[at : at + len(shape)] for at in range(0, numbers, len(shape) or 1)]
-        if any(not 0 <= index < size for row in rows for index, size in zip(row, shape, strict=True)):
-            return None
-        strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
-        places = tuple([sum(map(int.__mul__, row, strides)) for row in rows])
+        places = _flatten_indices(places, shape)
     elif sizes != (count,):
         return None
     if len(set(places)) < count or any(not 0 <= place < total for place in places):

@@ -425,7 +425,7 @@ class _GraphReader:
             _, _, begin, start, end = field
             op, domain, overload, stated, key, known = kind
             absent: tuple[int, ...] = ()
-            name = (outputs[0] if outputs else "") or next(filter(None, outputs), label)
+            name = next(filter(None, outputs), label)
             if not op:
                 raise WireError(f"node {name!r} has no operator", begin)
             span = NamesSpan(file, start, end, end - len(key), key) if key else Span(file, start, end)

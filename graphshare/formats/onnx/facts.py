@@ -82,9 +82,11 @@ def measure_attributes(node: Node) -> dict[str, int]:
 def describe_constant(node: Node) -> str:
     """Return the value of a Constant, or of an initializer of a few integers or one number; empty for any other node."""
     place = find_stored(node.details).place
-    if (node.op and (node.op != "Constant" or node.details.domain)) or (
-        not node.op and (place is None or is_weight(place.shape, place.code))
-    ):
+    if node.op:
+        is_small = node.op == "Constant" and not node.details.domain
+    else:
+        is_small = place is not None and not is_weight(place.shape, place.code)
+    if not is_small:
         return ""
     try:
         dtype, shape, numbers = read_constant(node, _LARGEST)

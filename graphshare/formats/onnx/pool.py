@@ -266,6 +266,12 @@ def _read_range(source: ByteSource, start: int, end: int) -> Iterator[bytes]:
     return (source.read_at(place, min(source.piece, end - place)) for place in range(start, end, source.piece))
 
 
+def _list_arrays(path: str) -> list[tuple[int, int]]:
+    """Return where arrays are in a parameter file, and their sizes in bytes, of those that a model can point to."""
+    plain = [r for r in read_index(path).records if r.data_offset is not None and r.storage == "default"]
+    return [(r.data_offset or 0, r.dense_size) for r in plain if not (r.fortran_order or r.big_endian)]
+
+
 def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> WeightPool:
     """Return the pool at ``path``, with the arrays that are there: by its index, or where models beside it point.
 
@@ -283,12 +289,7 @@ def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> Weight
     if os.path.isfile(path) and os.stat(path).st_nlink > 1:
         hint = "name another file with `data`"
         raise RefusedError(Fault("is a link, which ONNX does not allow for weights", where=path, hint=hint))
-    if suffix in PARAMETER_ENDINGS:
-        old = read_index(path)
-        plain = [r for r in old.records if r.data_offset is not None and r.storage == "default"]
-        ranges = [(r.data_offset or 0, r.dense_size) for r in plain if not (r.fortran_order or r.big_endian)]
-    else:
-        ranges = [(start, end - start) for start, end in list_ranges(path)]
+    ranges = _list_arrays(path) if suffix in PARAMETER_ENDINGS else [(start, end - start) for start, end in list_ranges(path)]
     sizes = {content.size for member in members for content in member.contents.values()}
     with open_source(path) as source:
         old = ParameterFile(path, source.size, "onnx", (), named=True, identity=source.identity)
@@ -430,6 +431,13 @@ def _copy(record: Record, file: ParameterFile, reader: ArrayReader, out: StagedF
         write_all(out, piece)
 
 
+def _is_placed(new: TensorPlace | None, old: TensorPlace, place: tuple[str, int, int] | None) -> bool:
+    """Return whether a written tensor has the form of its source, and its data at ``place``, or in the file itself."""
+    if new is None or (new.shape, new.code) != (old.shape, old.code):
+        return False
+    return (dict(new.external).get("location"), new.start, new.end) == (place or (None, new.start, new.end))
+
+
 def _compare(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, path: str, data: ByteSource | None) -> None:
     """Compare the places and the bytes of arrays of a written model with their sources. Raises SelfCheckError."""
     faults, compared = [], set()
@@ -437,14 +445,11 @@ def _compare(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, p
     with open_source(path) as source:
         read = {node.name: find_stored(node.details) for node in decode_model(OnnxFile(source, is_own=True)).nodes}
         for weight in [*member.contents, *(weight for weight in member.embedded if weight.key in nodes)]:
-            stored, old, content = read.get(weight.name, Stored()), weight.place, member.contents.get(weight)
+            stored, content = read.get(weight.name, Stored()), member.contents.get(weight)
             new = stored.place
             place = None if pool is None or content is None else pool.locate(content, pool.location)
             start, end = place[1:] if place is not None else (0, 0) if new is None else (new.start, new.end)
-            if weight.key in nodes and (
-                (new is None or (new.shape, new.code) != (old.shape, old.code))
-                or (dict(new.external).get("location"), new.start, new.end) != (place or (None, start, end))
-            ):
+            if weight.key in nodes and not _is_placed(new, weight.place, place):
                 faults.append(Fault("does not read back as it was written", where=member.target, node=weight.name, hint=BUG))
                 continue
             if place is None and stored.tensor is not None and new is not None:

@@ -227,22 +227,16 @@ def _match_operators(file: OnnxFile, lists: Lists, graph: Graph, values: dict[No
     for node, field, (inputs, outputs, label, kind) in zip(operators, lists.nodes, reader.read(lists.nodes), strict=True):
         op, domain, _, stated, key, known = kind
         details, span = node.details, node.details.stored.node
-        if outputs != details.outputs or label != details.label or op != node.op or domain != details.domain:
+        if (op, domain, outputs, label) != (node.op, details.domain, details.outputs, details.label) or node.subgraphs:
             return False
-        if node.subgraphs:
+        is_named = key and isinstance(span, NamesSpan)
+        if (span.rest != key) if is_named else _read_node_rest(span) != _read_node_rest(Span(file, field[3], field[4])):
             return False
-        if key and isinstance(span, NamesSpan):
-            if span.rest != key:
+        # Equal bytes have equal attributes; they are only read where the node does not have those of its source.
+        if (node.attrs or stated) and getattr(sources.get(id(details.stored)), "attrs", None) is not node.attrs:
+            known = reader.read_attributes(kind, _refuse_body)
+            if [*known.texts.items()] != [*node.attrs.items()]:
                 return False
-        elif _read_node_rest(span) != _read_node_rest(Span(file, field[3], field[4])):
-            return False
-        if node.attrs or stated:
-            source = sources.get(id(details.stored))
-            # Equal bytes have equal attributes; they are only read where the node does not have those of its source.
-            if source is None or source.attrs is not node.attrs:
-                known = reader.read_attributes(kind, _refuse_body)
-                if [*known.texts.items()] != [*node.attrs.items()]:
-                    return False
         try:
             names = [values[entry.node][entry.index] for entry in node.inputs]
         except KeyError:  # it comes after this node

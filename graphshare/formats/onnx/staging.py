@@ -140,10 +140,10 @@ def stage_onnx(
         folder = "." if out.direct else os.path.dirname(out.name) or "."
         # With data beside it the written file names the final place of the data, where nothing is yet.
         staged = "" if out.direct or placement.outside else out.name
-        replaced = {name for name, record in placement.records.items() if record.origin is None or record.origin.file is None}
+        replaced = {name for name, record in placement.records.items() if record.other_file is None}
         _write_model(data, graph, out, target, replaced)
         beside = _write_data(placement, reader, stage, options) if placement.outside else ""
-    files = (target, placement.beside) if placement.beside else (target,)
+    files = tuple(filter(None, (target, placement.beside)))
     written = ModelBytes(graph, placement, folder if placement.has_external else "", staged, beside)
     return StagedOnnx(written, files, data.size, tuple(placement.embedded), [])
 

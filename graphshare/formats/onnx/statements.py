@@ -324,6 +324,26 @@ _PARTS = {
 _Names = Mapping[FunctionKey, str]
 
 
+def _choose_names(
+    functions: Functions, contents: Mapping[FunctionKey, bytes], taken: Mapping[FunctionKey, bytes], used: set[tuple[str, str]]
+) -> dict[FunctionKey, str]:
+    """Return new names for the functions that clash with ``taken`` ones, and add them to ``used``."""
+    names: dict[FunctionKey, str] = {}
+    pending = [key for key, content in contents.items() if taken.get(key, content) != content]
+    while pending:
+        for key in pending:
+            # There are more candidates than names in use, so that one is free.
+            names[key] = next(free for i in range(2, len(used) + 3) if (key[0], free := f"{key[1]}_{i}") not in used)
+            used.add((key[0], names[key]))
+        # A function of the same bytes is another one where it calls one of another name.
+        pending = [
+            key
+            for key, function in functions.items()
+            if key in taken and key not in names and not names.keys().isdisjoint(list_calls(function.nodes))
+        ]
+    return names
+
+
 def separate_functions(graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping[str, str]]]:
     """Yield models whose functions can stand in one file, with the new names of functions; without a clash one keeps its name.
 
@@ -340,19 +360,7 @@ def separate_functions(graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping
     taken = {key: b"" for keys, functions in zip(calls, models, strict=True) for key in keys if key not in functions}
     for graph, functions in zip(graphs, models, strict=True):
         contents = {key: function.span.read() for key, function in functions.items()}
-        names: dict[FunctionKey, str] = {}
-        pending = [key for key, content in contents.items() if taken.get(key, content) != content]
-        while pending:
-            for key in pending:
-                # There are more candidates than names in use, so that one is free.
-                names[key] = next(free for i in range(2, len(used) + 3) if (key[0], free := f"{key[1]}_{i}") not in used)
-                used.add((key[0], names[key]))
-            # A function of the same bytes is another one where it calls one of another name.
-            pending = [
-                key
-                for key, function in functions.items()
-                if key in taken and key not in names and not names.keys().isdisjoint(list_calls(function.nodes))
-            ]
+        names = _choose_names(functions, contents, taken, used)
         for key in functions.keys() - names.keys():  # what calls another one is no longer a function of these bytes
             taken[key] = contents[key] if names.keys().isdisjoint(list_calls(functions[key].nodes)) else b""
         renamed = _rename(graph, functions, names) if names else graph

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from functools import reduce
+from itertools import chain, compress
 from typing import Any, ClassVar
 
 import msgspec
@@ -225,7 +226,7 @@ class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 OUTPUT = 12
 """Field number of a GraphProto."""
-OPSET, METADATA, TRAINING, FUNCTION = 8, 14, 20, 25
+_IR_VERSION, OPSET, METADATA, TRAINING, FUNCTION = 1, 8, 14, 20, 25
 """Field numbers of a ModelProto."""
 GRAPH_METADATA = 16
 """Field number of a GraphProto."""
@@ -272,36 +273,29 @@ class OnnxSource(Source, frozen=True, eq=False):
 
         Of metadata with one key the first stays.
         """
-        fields, opsets, version = list(self.fields), dict(self.opsets), self.ir_version
-        keys = {read_metadata(span)[0] for span in _list_metadata(self)}
-        functions = {span.read() for number, span in fields if number == FUNCTION}
-        for other in others:
-            if not isinstance(other, OnnxSource):
-                continue
-            if other.ir_version > version:
-                version = other.ir_version
-                fields = [field for field in fields if field[0] != 1] + [field for field in other.fields if field[0] == 1]
-            sets = [field for field in other.fields if field[0] == OPSET]
-            missing = [domain not in opsets for domain in other.opsets]
-            # A damaged model may import a domain twice, and then fields and versions are no pairs.
-            if len(sets) == len(missing):
-                fields += [field for field, is_missing in zip(sets, missing, strict=True) if is_missing]
-            opsets = {**other.opsets, **opsets}
-            fields += [field for field in other.fields if field[0] == FUNCTION and field[1].read() not in functions]
-            functions |= {span.read() for number, span in other.fields if number == FUNCTION}
-            metadata = {read_metadata(span)[0]: span for span in _list_metadata(other)}
-            fields += [(METADATA, span) for key, span in metadata.items() if key not in keys]
-            keys.update(metadata)
-        joined = [other for other in others if isinstance(other, OnnxSource)]
-        orphans = [orphan for source in (self, *joined) for orphan in source.orphans]
-        # Metadata of all graphs is kept; a graph has one name and one documentation, taken from the first.
-        rest = list(self.rest)
-        known = {read_metadata(span)[0] for number, span in rest if number == GRAPH_METADATA}
-        for field in [field for other in joined for field in other.rest if field[0] == GRAPH_METADATA]:
-            key, _ = read_metadata(field[1])
-            rest += [] if key in known else [field]
-            known.add(key)
-        return replace(self, fields=tuple(fields), rest=tuple(rest), opsets=opsets, ir_version=version, orphans=tuple(orphans))
+        return reduce(OnnxSource._join, (other for other in others if isinstance(other, OnnxSource)), self)
+
+    def _join(self, other: OnnxSource) -> OnnxSource:
+        fields = self.fields
+        if other.ir_version > self.ir_version:
+            kept = [field for field in fields if field[0] != _IR_VERSION]
+            fields = (*kept, *_select(other.fields, _IR_VERSION))
+        sets, missing = _select(other.fields, OPSET), [domain not in self.opsets for domain in other.opsets]
+        # A damaged model may import a domain twice, and then fields and versions are no pairs.
+        if len(sets) == len(missing):
+            fields = (*fields, *compress(sets, missing))
+        functions = {span.read() for _, span in _select(fields, FUNCTION)}
+        added = [field for field in _select(other.fields, FUNCTION) if field[1].read() not in functions]
+        added += _list_new_metadata(fields, other.fields, METADATA)
+        return replace(
+            self,
+            fields=(*fields, *added),
+            # Metadata of all graphs is kept; a graph has one name and one documentation, taken from the first.
+            rest=(*self.rest, *_list_new_metadata(self.rest, other.rest, GRAPH_METADATA)),
+            opsets={**other.opsets, **self.opsets},
+            ir_version=max(self.ir_version, other.ir_version),
+            orphans=self.orphans + other.orphans,
+        )
 
     def mismatches(self, other: Source) -> Iterator[tuple[str, str]]:
         """Yield the operator sets that both import in different versions."""
@@ -360,8 +354,17 @@ class OnnxSource(Source, frozen=True, eq=False):
         return f"ONNX (IR {self.ir_version}, opset {sets or 'missing'})"
 
 
-def _list_metadata(source: Source) -> list[Span]:
-    return [span for number, span in source.fields if number == METADATA] if isinstance(source, OnnxSource) else []
+def _select(fields: Iterable[tuple[int, Span]], number: int) -> list[tuple[int, Span]]:
+    return [field for field in fields if field[0] == number]
+
+
+def _list_new_metadata(
+    fields: Sequence[tuple[int, Span]], others: Sequence[tuple[int, Span]], number: int
+) -> list[tuple[int, Span]]:
+    """Return the metadata among ``others`` whose keys are not among ``fields``; the last of those with one key."""
+    known = {read_metadata(span)[0] for _, span in _select(fields, number)}
+    added = {read_metadata(field[1])[0]: field for field in _select(others, number)}
+    return [field for key, field in added.items() if key not in known]
 
 
 def read_metadata(span: Span) -> tuple[str, str]:

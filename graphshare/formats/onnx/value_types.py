@@ -304,10 +304,8 @@ def _forget_types(graph: Graph) -> Graph:
     return rebuild_graph(graph, forget)[0]
 
 
-def _state_shapes(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> Graph:
-    """Return a graph whose inputs state these shapes; a size of which one states the name has its number everywhere."""
-    inputs = {node.name: node for node in graph.variables() if not node.details.holds_value}
-    types = {name: kind for name, kind in input_types(graph).items() if name in inputs}
+def _bind_sizes(types: Mapping[str, TensorType], shapes: Mapping[str, Sequence[int | None]]) -> dict[str, int]:
+    """Return the numbers that ``shapes`` give named sizes of ``types``. Raises RefusedError where shapes do not fit."""
     faults: list[Fault] = []
     numbers: dict[str, int] = {}
     for name, shape in shapes.items():
@@ -320,6 +318,14 @@ def _state_shapes(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> G
             numbers.update({old: new for old, new in pairs if isinstance(old, str) and new is not None})
     if faults:
         raise RefusedError(faults)
+    return numbers
+
+
+def _state_shapes(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> Graph:
+    """Return a graph whose inputs state these shapes; a size of which one states the name has its number everywhere."""
+    inputs = {node.name: node for node in graph.variables() if not node.details.holds_value}
+    types = {name: kind for name, kind in input_types(graph).items() if name in inputs}
+    numbers = _bind_sizes(types, shapes)
     changes = {}
     for name, kind in types.items():
         old = kind.shape if kind.shape is not None else shapes.get(name, ())

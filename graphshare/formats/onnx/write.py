@@ -323,7 +323,14 @@ class _GraphWriter:
     def _list_infos(self) -> Ranked[bytes | Blob | Message]:
         infos: list[tuple[int, bytes | Blob | Message]] = []
         annotations: list[tuple[int, bytes | Blob | Message]] = []
-        heads, ends = self._heads, {node for node, _ in self._heads}
+
+        def add(number: int, message: NamedMessage, name: str) -> None:
+            if number == VALUE_INFO:
+                infos.append((message.rank, rename_message(message, name)))
+            elif number == ANNOTATION:
+                annotations.append((message.rank, self._encode_annotation(message, name)))
+
+        heads = self._heads
         for node in (*self._names.captured, *self._nodes):
             values = find_stored(node.details).values
             if values is NO_MESSAGES:
@@ -333,27 +340,20 @@ class _GraphWriter:
                 values.results,
             )
             for index, message in values.infos.items():
-                if index in results or node not in ends or (node, index) not in heads:
-                    infos.append((message.rank, rename_message(message, names[index])))
+                if index in results or (node, index) not in heads:
+                    add(VALUE_INFO, message, names[index])
             if results is EMPTY and values.annotations is EMPTY and not values.repeated:  # as nearly always
                 continue
             for index, message in results.items():  # an output no more: its type is known anyway
                 if (node, index) not in heads and index not in values.infos and node.op:
                     infos.append((_LAST, rename_message(message, names[index])))
             for index, message in values.annotations.items():
-                annotations.append((message.rank, self._encode_annotation(message, names[index])))
+                add(ANNOTATION, message, names[index])
             for number, index, message in values.repeated:
-                if number == VALUE_INFO:
-                    infos.append((message.rank, rename_message(message, names[index])))
-                elif number == ANNOTATION:
-                    annotations.append((message.rank, self._encode_annotation(message, names[index])))
+                add(number, message, names[index])
         for number, message, name in self._names.list_orphans():
-            if name is None:
-                continue
-            if number == VALUE_INFO:
-                infos.append((message.rank, rename_message(message, name)))
-            else:
-                annotations.append((message.rank, self._encode_annotation(message, name)))
+            if name is not None:
+                add(number, message, name)
         return {VALUE_INFO: infos, ANNOTATION: annotations}
 
     def _encode_annotation(self, message: NamedMessage, name: str) -> Blob | Message:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import BinaryIO
 
@@ -80,19 +80,23 @@ def describe_conversion(
 ) -> Conversion:
     """Return the result of writing the records of ``plan`` to ``target``."""
     copies = cast is None and _can_copy(file, plan, format_, densify)
-    tied = tuple(key or "" for record, key in plan if record.tied_to is not None)
+
+    def list_keys(selects: Callable[[Record], bool]) -> tuple[str, ...]:
+        return tuple(key or "" for record, key in plan if selects(record))
+
+    tied = list_keys(lambda record: record.tied_to is not None)
     return Conversion(
         source=file,
         target=target,
         format=format_.name,
-        densified=tuple(key or "" for record, key in plan if not copies and record.storage != "default"),
+        densified=() if copies else list_keys(lambda record: record.storage != "default"),
         named_by_position=tuple(key or "" for record, key in plan if record.key is None and key is not None),
         arrays=len(plan),
         tied=tied if format_.has_ties else (),
         untied=() if format_.has_ties else tied,
-        cast=tuple(key or "" for record, key in plan if cast is not None and cast.changes(record)),
+        cast=() if cast is None else list_keys(cast.changes),
         overflows=cast.overflows if cast is not None else {},
-        kept=tuple(key or "" for record, key in plan if cast is not None and cast.keeps(record)),
+        kept=() if cast is None else list_keys(cast.keeps),
         lost_names=not format_.keeps_names and any(key is not None for _, key in plan),
     )
 

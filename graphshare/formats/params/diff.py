@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -94,44 +95,36 @@ def diff_parameters(
     """
     from graphshare.formats.params.comparison import compare_records  # start-up: needs numpy
 
-    pairs = list(_pairs(left, right, names))
-    if chosen is not None:
-        pairs = [pair for pair in pairs if any(r is not None and r.key in chosen for r in pair)]
-    pairs = [pair for pair in pairs if not any(r is not None and r.key in left_out for r in pair)]
-    equal, changes, across, missing = 0, [], Counter[str](), []
-    distances: list[Distance] = []
+    pairs = [pair for pair in _pairs(left, right, names) if _is_selected(pair, chosen, left_out)]
+    changes, missing = list[ParameterChange](), list[str]()
+    distances, across = list["Distance"](), Counter[str]()
 
     def measure(old: Record, new: Record, coarsest: str) -> Distance:
+        across.update([coarsest] if coarsest else ())
         distances.append(compare_records(b, new, a, old, atol=atol, rtol=rtol, across=coarsest, advance=advance))
         return distances[-1]
 
     size = sum(x.dense_size for x, y in pairs if x is not None and y is not None)
     with ArrayReader(left) as a, ArrayReader(right) as b, task("comparing parameters", size, "B") as advance:
         for x, y in pairs:
-            if skips_missing and x and y and (left.lacks(x) or right.lacks(y)):
-                if _find_place(left, x) == _find_place(right, y):
-                    equal += 1
-                else:
-                    missing.append(y.key or "")
+            if x is None or y is None:
+                changes += _describe_unpaired(x, y)
                 continue
-            coarser = ""
-            # Only floats of unlike precision are compared by value: rounding explains their differences.
-            if across_dtypes and x and y and x.shape == y.shape and x.dtype != y.dtype and {x.dtype, y.dtype} <= {*PRECISIONS}:
-                coarser = find_coarsest((x.dtype, y.dtype))
-                across[coarser] += 1
-            change = _change(x, y, coarser, measure)
+            if skips_missing and (left.lacks(x) or right.lacks(y)):
+                missing += [y.key or ""] if _find_place(left, x) != _find_place(right, y) else []
+                continue
+            change = _change(x, y, measure, across_dtypes=across_dtypes)
             # Names in models have no arg: and aux:
             if change is not None and not (change.how == "renamed" and {left.format, right.format} & MODELS.keys()):
                 changes.append(change)
-            else:
-                equal += 1
+    equal = len(pairs) - len(changes) - len(missing)
     near = sum(bool(distance) and bool(distance.max_abs) for distance in distances)
     return ParameterDiff(left.shown_path, right.shown_path, equal, tuple(changes), dict(across), tuple(missing), near)
 
 
 def _find_place(file: ParameterFile, record: Record) -> tuple[object, ...]:
     """Return what says where the bytes of a record are, and what they mean."""
-    path = (file if record.origin is None or record.origin.file is None else record.origin.file).path
+    path = (record.other_file or file).path
     return os.path.realpath(path), record.offset, record.size, record.shape, record.element_type
 
 
@@ -139,8 +132,7 @@ def _pairs(
     left: ParameterFile, right: ParameterFile, names: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[Record | None, Record | None]]:
     if not left.named and not right.named:
-        for number in range(max(len(left.records), len(right.records))):
-            yield tuple(f.records[number] if number < len(f.records) else None for f in (left, right))  # type: ignore[misc]
+        yield from zip_longest(left.records, right.records)
         return
     olds, news = left.by_key(), right.by_key()
     by_name: dict[str, str] = {split_key(key)[1]: key for key in news}
@@ -163,16 +155,29 @@ def _pairs(
             yield None, record
 
 
+def _is_selected(pair: Iterable[Record | None], chosen: Collection[str] | None, left_out: Collection[str]) -> bool:
+    keys = {record.key for record in pair if record is not None}
+    return keys.isdisjoint(left_out) and (chosen is None or not keys.isdisjoint(chosen))
+
+
+def _describe_unpaired(x: Record | None, y: Record | None) -> Iterator[ParameterChange]:
+    if x is not None:
+        yield ParameterChange("removed", x.key, None, x.shape, x.dtype)
+    if y is not None:
+        yield ParameterChange("added", None, y.key, y.shape, y.dtype)
+
+
+def _find_coarser(x: Record, y: Record) -> str:
+    """Return the dtype up to whose rounding the values may differ; empty for others than floats of unlike precision."""
+    dtypes = {x.dtype, y.dtype}
+    return find_coarsest(dtypes) if x.shape == y.shape and len(dtypes) > 1 and dtypes <= {*PRECISIONS} else ""
+
+
 def _change(
-    x: Record | None, y: Record | None, coarser: str, measure: Callable[[Record, Record, str], Distance]
+    x: Record, y: Record, measure: Callable[[Record, Record, str], Distance], *, across_dtypes: bool
 ) -> ParameterChange | None:
-    """Return the difference, None where there is none; with a ``coarser`` dtype a difference of dtypes does not count."""
-    some = x if x is not None else y
-    assert some is not None
-    keys = x.key if x is not None else None, y.key if y is not None else None
-    shape = (y or some).shape
-    if x is None or y is None:
-        return ParameterChange("added" if x is None else "removed", *keys, shape, some.dtype)
+    """Return the difference, None where there is none; with ``across_dtypes`` that of two floating point dtypes is none."""
+    parameter, coarser = (x.key, y.key, y.shape, y.dtype), _find_coarser(x, y) if across_dtypes else ""
     forms = [
         f"{what} {_form(p)} became {_form(q)}"
         for what, p, q in (
@@ -183,17 +188,17 @@ def _change(
         if p != q and not (coarser and what == "type")
     ]
     detail = "; ".join(forms)
-    if x.shape != y.shape or x.shape is None or y.shape is None:
-        return ParameterChange("form", *keys, shape, y.dtype, detail) if forms else None
+    if x.shape != y.shape or x.shape is None:
+        return ParameterChange("form", *parameter, detail) if forms else None
     distance = measure(x, y, coarser)
     if not distance:
         how: How = "values" if distance.bits < distance.differing else "form" if forms else "bits"
-        return ParameterChange(how, *keys, shape, y.dtype, detail, distance)
+        return ParameterChange(how, *parameter, detail, distance)
     if forms:
-        return ParameterChange("form", *keys, shape, y.dtype, detail, distance)
+        return ParameterChange("form", *parameter, detail, distance)
     kinds = split_key(x.key or "")[0], split_key(y.key or "")[0]
     if kinds[0] != kinds[1]:
-        return ParameterChange("renamed", *keys, shape, y.dtype, f"{kinds[0] or 'no'} prefix became {kinds[1] or 'none'}")
+        return ParameterChange("renamed", *parameter, f"{kinds[0] or 'no'} prefix became {kinds[1] or 'none'}")
     return None
 
 

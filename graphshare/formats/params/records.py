@@ -126,6 +126,11 @@ class Record(msgspec.Struct, frozen=True, gc=False):
         return self.stated or self.dtype
 
     @property
+    def other_file(self) -> ParameterFile | None:
+        """Return the file that has the bytes, if it is not the one that lists the record."""
+        return None if self.origin is None else self.origin.file
+
+    @property
     def key_bytes(self) -> bytes:
         """Return the name as bytes of the file; empty in a list without names."""
         return encode_key(self.key or "")
@@ -177,9 +182,9 @@ class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
     def whole_size(self) -> int:
         """Bytes of the file, and of data that its records have in other files; a range of these counts once."""
         ranges = {
-            (record.origin.file.path, record.offset): record.data_size
+            (record.other_file.path, record.offset): record.data_size
             for record in self.records
-            if record.origin is not None and record.origin.file is not None and record.origin.file.path != self.path
+            if record.other_file is not None and record.other_file.path != self.path
         }
         return self.size + sum(ranges.values())
 

@@ -148,6 +148,12 @@ def split(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
     return tuple(_take_part(x, axis, *span, **options) for span in part_spans(attrs, x.shape[axis]))
 
 
+def _open_by_parts(parts: Shapes, squeeze: bool) -> Shape:
+    """Return an input of the rank that its parts determine; None where they do not."""
+    # A squeezed part of shape (1) may stand for a number, which has an axis less.
+    return next(((None,) * (len(part) + squeeze) for part in parts if part is not None and part != (1,)), None)
+
+
 def split_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer the parts along an axis, and the input from parts whose size along the axis is known."""
     x = inputs[0]
@@ -155,12 +161,9 @@ def split_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     count = sections if sections > 0 else len(attrs["indices"])
     parts = [*outputs, *[None] * (count - len(outputs))][:count]
     squeeze = attrs["squeeze_axis"]
+    x = _open_by_parts(parts, squeeze) if x is None else x
     if x is None:
-        # A squeezed part of shape (1) may stand for a number, which has an axis less.
-        rank = next((len(part) + squeeze for part in parts if part is not None and part != (1,)), None)
-        if rank is None:
-            return inputs, parts
-        x = (None,) * rank
+        return inputs, parts
     at = normalize_axis(attrs["axis"], len(x))
     along: list[Dim] = []
     for part in parts:

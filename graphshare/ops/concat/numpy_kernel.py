@@ -180,24 +180,26 @@ def insert(context: Context, attrs: Attrs, x: Array, values: Array, *places: Arr
 
 
 def _insert_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    shape, values, axis = inputs[0], inputs[1] if len(inputs) > 1 else None, attrs["axis"]
+    (shape, values, *_), axis = (*inputs, None), attrs["axis"]
     if shape is None or (len(inputs) > 2 and inputs[2] is None):
         return inputs, outputs
-    at = 0 if axis is None else normalize_axis(axis, len(shape))
-    size: Dim = count_elements(shape) if axis is None else shape[at]
+    if axis is None:  # into the flat array
+        shape, axis = (count_elements(shape),), 0
+    at = normalize_axis(axis, len(shape))
+    size = shape[at]
     by_slice = attrs["int_ind"] is None and len(inputs) == 2 and size is not None
     count: Dim = _count(attrs, size or 0) if by_slice else 1
     if count == 1:  # at one position the values decide; at several each has one, whatever the values are
         if values is None:
             return inputs, outputs
-        count = 1 if len(values) < (1 if axis is None else len(shape)) else values[0]
-        along = ((1,) * (len(shape) - len(values)) + values)[at] if axis is not None else count
+        count = 1 if len(values) < len(shape) else values[0]
+        along = ((1,) * (len(shape) - len(values)) + values)[at]
         if by_slice:
             count = along
         elif len(inputs) > 2 and inputs[2]:
             count = along if inputs[2] == (1,) else inputs[2][0]
     more = None if size is None or count is None else size + count
-    return inputs, [unify((more,) if axis is None else (*shape[:at], more, *shape[at + 1 :]), outputs[0])]
+    return inputs, [unify((*shape[:at], more, *shape[at + 1 :]), outputs[0])]
 
 
 def _insert_scalar_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:

@@ -152,8 +152,8 @@ def matrix_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
     row = normalize_axis(attrs.get("axis", -2), rank)
     require(row != rank - 1, "axis (of the rows) cannot be the last axis")
     a, b = dims_of_rank(inputs[0], rank), dims_of_rank(inputs[1], rank)
-    inner_a, inner_b = (row if attrs["transpose_a"] else rank - 1), (rank - 1 if attrs["transpose_b"] else row)
-    outer_a, outer_b = (rank - 1 if attrs["transpose_a"] else row), (row if attrs["transpose_b"] else rank - 1)
+    outer_a, inner_a = (rank - 1, row) if attrs["transpose_a"] else (row, rank - 1)
+    inner_b, outer_b = (rank - 1, row) if attrs["transpose_b"] else (row, rank - 1)
     inner = unify_dims(a[inner_a], b[inner_b], "the axes that are multiplied with each other")
     out = unify((None,) * rank, outputs[0])
     if len(inputs) > 2:

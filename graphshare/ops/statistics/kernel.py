@@ -88,17 +88,18 @@ def average(context: Context, attrs: Attrs, x: Array, weights: Array | None = No
 
 def _average_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     _, (result,) = np_shapes({**attrs, "keepdims": False}, inputs[:1], [None])
-    if result is None:
+    array, weights, *_ = (*inputs, None)
+    if array is None or result is None:
         return inputs, outputs
-    if len(inputs) > 1 and inputs[0] is not None and inputs[1] is not None and len(inputs[1]) == len(inputs[0]):
-        unify(inputs[0], inputs[1])
-    each = len(inputs) > 1 and inputs[1] is not None and len(inputs[1]) == len(inputs[0] or ())
-    if len(inputs) > 1 and not each and inputs[1] is not None and len(inputs[1]) != 1:
-        raise KernelError(f"weights have {format_count(len(inputs[1]), 'axis')}, expected 1 or those of the array")
-    if len(inputs) > 1 and not each and inputs[0] is not None and inputs[1] is not None:
-        axes = read_np_axes(attrs, len(inputs[0]))
+    each = weights is not None and len(weights) == len(array)
+    if each:
+        unify(array, weights)
+    elif weights is not None:
+        if len(weights) != 1:
+            raise KernelError(f"weights have {format_count(len(weights), 'axis')}, expected 1 or those of the array")
+        axes = read_np_axes(attrs, len(array))
         require(len(axes) == 1, f"weights of one axis need one axis to average over, not {format_count(len(axes), 'axis')}")
-        unify_dims(inputs[0][axes[0]], inputs[1][0], "weights against the axis they belong to")
+        unify_dims(array[axes[0]], weights[0], "weights against the axis they belong to")
     return inputs, [unify(a, b) for a, b in zip((result, result if each else ()), outputs, strict=False)]
 
 

@@ -77,15 +77,18 @@ class _Names:
         self._numbered = {place for name in inputs for place in self._find_numbered(name)}
         self._named = {place for name in inputs for place in self._variables.get(name, ())}
 
-    def output(self, name: str, option: str) -> tuple[Output | None, Fault | None]:
-        """Return the output that ``name`` means, or the fault of that name."""
+    def _find_outputs(self, name: str) -> list[Output]:
         named = (self._outputs.get(name, []), self._own_outputs.get(name, []))
         operators = ([output for output in matches if not output[1].node.is_variable] for matches in named)
-        matches = next(filter(None, (*operators, *named)), [])
-        matches = matches or _find_one(name, (self._outputs, self._own_outputs))
-        if not matches:
-            nodes = self._nodes.get(name) or self._own_nodes.get(name) or _find_one(name, (self._nodes, self._own_nodes))
-            matches = [(number, entry) for number, node in nodes for entry in visible_outputs(node)]
+        matches = next(filter(None, (*operators, *named)), []) or _find_one(name, (self._outputs, self._own_outputs))
+        if matches:
+            return matches
+        nodes = self._nodes.get(name) or self._own_nodes.get(name) or _find_one(name, (self._nodes, self._own_nodes))
+        return [(number, entry) for number, node in nodes for entry in visible_outputs(node)]
+
+    def output(self, name: str, option: str) -> tuple[Output | None, Fault | None]:
+        """Return the output that ``name`` means, or the fault of that name."""
+        matches = self._find_outputs(name)
         if len(matches) == 1:
             return matches[0], None
         if not matches:
@@ -102,13 +105,16 @@ class _Names:
         hint = distinct or "give each file a `prefixes`, and name the output with it"
         return None, Fault(f"{option}: {name!r} means {format_count(len(matches), 'output')} ({labels})", hint=hint)
 
-    def inputs(self, name: str, option: str, output: Output | None) -> tuple[list[Place], list[Fault]]:
-        """Return the input variables of that ``name`` which ``output`` is to feed, or the faults of the name."""
-        numbered = self._find_numbered(name)
+    def _find_inputs(self, name: str) -> list[Place]:
         # An input that another pair names by its number, or in full, is not meant a second time by its short name.
+        numbered = self._find_numbered(name)
         candidates = numbered or [place for place in self._variables.get(name, []) if place not in self._numbered]
         own = [place for place in self._own_variables.get(name, []) if place not in self._named | self._numbered]
-        candidates = candidates + ([place for place in own if self._refusal(place) is None] or ([] if candidates else own))
+        return candidates + ([place for place in own if self._refusal(place) is None] or ([] if candidates else own))
+
+    def inputs(self, name: str, option: str, output: Output | None) -> tuple[list[Place], list[Fault]]:
+        """Return the input variables of that ``name`` which ``output`` is to feed, or the faults of the name."""
+        candidates = self._find_inputs(name)
         if output is not None:
             # A graph feeds itself only if no other graph has an input of that name.
             candidates = [place for place in candidates if place[0] != output[0]] or candidates

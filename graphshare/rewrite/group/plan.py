@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -15,6 +15,7 @@ from graphshare.formats.model_format import find_format, list_mismatches
 from graphshare.formats.model_names import find_stem
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import RecordsByName, describe_difference
+from graphshare.formats.params.records import Record
 from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ops.normalization.signature import BARRIER_KEYS
@@ -251,7 +252,7 @@ def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
                 entry = replaced.get((number, head.node))
                 wanted.append((branch.images[head.node], head.index) if entry is None else (entry.node, entry.index))
     heads = [(head.node, head.index) for head in rewrite.graph.heads]
-    if len(heads) != len(wanted) or any(a[0] is not b[0] or a[1] != b[1] for a, b in zip(heads, wanted, strict=True)):
+    if heads != wanted:
         raise SelfCheckError("the heads are not those of the graphs; this is a bug in graphshare")
 
 
@@ -263,47 +264,58 @@ def _equal_parameters(
     Names are those of the graphs' own files. Equal means the same kind, attributes, shape, type and bytes. The reasons are by
     the name in the result. Arrays are compared piece by piece.
     """
-    params = [part.params for part in parts]
     inputs = {node for part in parts for node in find_format(part.graph).types.list_replaceable(part.graph)}
     outputs = {head.node for part in parts if part.prefix for head in part.graph.heads}
-    records = [RecordsByName(file) if file is not None else None for file in params]
-    first: dict[str, Place] = {}
+    first: dict[str, _Parameter] = {}
     equal: dict[Place, Place] = {}
     reasons: dict[str, str] = {}
     with ExitStack() as files:
-        readers = [files.enter_context(ArrayReader(file)) if file is not None else None for file in params]
-        for number, part_roles in enumerate(roles):
-            for node, role in part_roles.items():
-                place = (number, node)
-                if not role.is_parameter or place in taken or not node.name:
+        for number, (part, own) in enumerate(zip(parts, roles, strict=True)):
+            file = None if part.params is None else (RecordsByName(part.params), files.enter_context(ArrayReader(part.params)))
+            for node, role in own.items():
+                if not role.is_parameter or (number, node) in taken or not node.name:
                     continue
-                keeper = first.setdefault(node.name, place)
-                if keeper[0] == number:
+                parameter = _Parameter(number, node, role, node in inputs, node in outputs, file)
+                keeper = first.setdefault(node.name, parameter)
+                if keeper.number == number:
                     continue
-                other, twin = roles[keeper[0]][keeper[1]], keeper[1]
-                x, y = (
-                    index.of(n, auxiliary=r.kind is Kind.AUXILIARY) if index is not None else None
-                    for index, n, r in ((records[keeper[0]], twin, other), (records[number], node, role))
-                )
-                left, right = readers[keeper[0]], readers[number]
-                if role.kind is not other.kind:
-                    reason = "an auxiliary state in one of them"
-                elif (twin in inputs) != (node in inputs):
-                    reason = "an input with a default in one of them"
-                elif node in outputs:
-                    reason = "an output of the later one"
-                elif dict(twin.attrs) != dict(node.attrs) or twin.inputs or node.inputs:
-                    reason = "with different attributes"
-                elif x is None or y is None or left is None or right is None:
-                    reason = "and its values are not known from parameter files"
-                else:
-                    difference = "" if x.shape is None and y.shape is None else describe_difference(left, x, right, y)
-                    reason = difference and f"with different {difference}"
+                reason = _explain_difference(keeper, parameter)
                 if reason:
-                    reasons[parts[number].name(node)] = reason
+                    reasons[part.name(node)] = reason
                 else:
-                    equal[place] = keeper
+                    equal[number, node] = (keeper.number, keeper.node)
     return equal, reasons
+
+
+class _Parameter(NamedTuple):
+    """A parameter of a part, and the file of its array."""
+
+    number: int
+    node: Node
+    role: Role
+    is_input: bool
+    is_output: bool
+    file: tuple[RecordsByName, ArrayReader] | None
+
+    def find_record(self) -> Record | None:
+        """Return the record of the array."""
+        return None if self.file is None else self.file[0].of(self.node, auxiliary=self.role.kind is Kind.AUXILIARY)
+
+
+def _explain_difference(left: _Parameter, right: _Parameter) -> str:
+    if left.role.kind is not right.role.kind:
+        return "an auxiliary state in one of them"
+    if left.is_input != right.is_input:
+        return "an input with a default in one of them"
+    if right.is_output:
+        return "an output of the later one"
+    if dict(left.node.attrs) != dict(right.node.attrs) or left.node.inputs or right.node.inputs:
+        return "with different attributes"
+    x, y = left.find_record(), right.find_record()
+    if x is None or y is None or left.file is None or right.file is None:
+        return "and its values are not known from parameter files"
+    difference = "" if x.shape is None and y.shape is None else describe_difference(left.file[1], x, right.file[1], y)
+    return difference and f"with different {difference}"
 
 
 def find_incompatibilities(members: Sequence[Member]) -> list[Fault]:

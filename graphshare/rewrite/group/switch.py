@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -34,6 +35,21 @@ class Switching(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
     shared: Mapping[Node, Node]
 
 
+class _Side(NamedTuple):
+    """One of the two graphs, with its ``variables`` (True for an input), by kind too, and the types of inputs and outputs."""
+
+    member: Member
+    graph: Graph
+    variables: Mapping[Node, bool]
+    inputs: Mapping[str, Node]
+    parameters: Sequence[Node]
+    types: Mapping[tuple[Node, int], StaticType]
+
+    def find_type(self, entry: Entry) -> StaticType | None:
+        """Return the type of an input or an output."""
+        return self.types.get((entry.node, entry.index))
+
+
 def plan_switch(members: Sequence[Member], name: str) -> Switching:
     """Return one graph that computes the first of two where the input ``name`` is true, and else the second.
 
@@ -55,21 +71,16 @@ def plan_switch(members: Sequence[Member], name: str) -> Switching:
         raise RefusedError(faults)
     graphs = [graph for graph, _ in separated]
     graphs[1], by_position, unpaired = _pair_outputs(members, graphs)
-    roles = (assign_sharing_roles(graph, member.params, (), ()) for member, graph in zip(members, graphs, strict=True))
-    variables = [{node: not role.is_parameter for node, role in own.items()} for own in roles]
-    types = [
-        format_.types.find_types(graph, [*graph.heads, *(Entry(node) for node, is_input in own.items() if is_input)])
-        for graph, own in zip(graphs, variables, strict=True)
-    ]
-    heads = [] if unpaired else list(zip(graphs[0].heads, graphs[1].heads, strict=True))
-    faults = [*unpaired, *_find_faults(members, graphs, variables, types, name, heads, switches)]
+    left, right = sides = [_describe_side(member, graph) for member, graph in zip(members, graphs, strict=True)]
+    heads = [] if unpaired else list(zip(left.graph.heads, right.graph.heads, strict=True))
+    faults = [*unpaired, *_find_faults(left, right, name, heads, switches)]
     if faults:
         raise RefusedError(faults)
-    shared = _find_equal(members, variables)
-    images = _place_variables(graphs, variables, types, shared, name)
+    shared = _find_equal(left, right)
+    images = _place_variables(left, right, shared, name)
     enclosed = [_enclose(graph, own) for graph, own in zip(graphs, images, strict=True)]
     bodies = [body for body, _ in enclosed]
-    outputs = [(output_name(a), [types[0].get((a.node, a.index)), types[1].get((b.node, b.index))]) for a, b in heads]
+    outputs = [(output_name(a), [left.find_type(a), right.find_type(b)]) for a, b in heads]
     condition, operator = switches.make_switch(name, (bodies[0], bodies[1]), outputs)
     captured = [Entry(node) for _, placed in enclosed for node in placed]
     operator = replace(operator, inputs=(Entry(condition), *captured))
@@ -77,13 +88,20 @@ def plan_switch(members: Sequence[Member], name: str) -> Switching:
     results = tuple(Entry(operator, index) for index in range(len(outputs)))
     source = graphs[0].source.after_join([graphs[1].source]).after_rewrite()
     graph = Graph((*top, operator), results, graphs[0].attrs, source, graphs[0].extra)
-    parts = zip(members, graphs, images, strict=True)
-    branches = [follow_member(Branch("", whole, own), member) for member, whole, own in parts]
+    branches = [follow_member(Branch("", side.graph, own), side.member) for side, own in zip(sides, images, strict=True)]
     notes = [f"outputs are paired by position: {', '.join(by_position)}"] if by_position else []
     notes += list_renamed_functions(members, separated)
     switching = Switching(graph, tuple(branches), notes=tuple(notes), members=tuple(members), shared=shared)
     _check_result(switching, graphs)
     return switching
+
+
+def _describe_side(member: Member, graph: Graph) -> _Side:
+    variables = {node: not role.is_parameter for node, role in assign_sharing_roles(graph, member.params, (), ()).items()}
+    inputs = [node for node, is_input in variables.items() if is_input]
+    parameters = [node for node, is_input in variables.items() if not is_input]
+    types = find_format(graph).types.find_types(graph, [*graph.heads, *map(Entry, inputs)])
+    return _Side(member, graph, variables, {node.name: node for node in inputs}, parameters, types)
 
 
 def _pair_outputs(members: Sequence[Member], graphs: Sequence[Graph]) -> tuple[Graph, list[str], list[Fault]]:
@@ -114,14 +132,11 @@ def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
     """
     format_ = find_format(graph)
     format_.require(Operation.SWITCH, what="`branch`")
-    chosen: dict[Node, Body] = {}
-    for node in graph.nodes:
-        switch = format_.bodies.find_switch(node)
-        if switch is not None and switch[0].node.is_variable and switch[0].node.name == name:
-            chosen[node] = switch[1][0 if value else 1]
+    pairs = ((node, format_.bodies.find_switch(node)) for node in graph.nodes)
+    switches = {node: switch for node, switch in pairs if switch is not None and switch[0].node.is_variable}
+    chosen = {node: bodies[0 if value else 1] for node, (entry, bodies) in switches.items() if entry.node.name == name}
     if not chosen:
-        switches = [switch for node in graph.nodes if (switch := format_.bodies.find_switch(node)) is not None]
-        known = format_names(dict.fromkeys(entry.node.name for entry, _ in switches if entry.node.is_variable))
+        known = format_names(dict.fromkeys(entry.node.name for entry, _ in switches.values()))
         hint = f"inputs that an If switches on: {known}" if known else "the graph has no If on an input"
         raise RefusedError(Fault(f"`branch` {name!r} is not an input that an If switches on", hint=hint))
     images: dict[Node, Node] = {}
@@ -162,68 +177,64 @@ def _take_body(node: Node, body: Body, taken: dict[tuple[Node, int], Entry], ima
 
 
 def _find_faults(
-    members: Sequence[Member],
-    graphs: Sequence[Graph],
-    variables: Sequence[Mapping[Node, bool]],
-    types: Sequence[Mapping[tuple[Node, int], StaticType]],
-    name: str,
-    heads: Sequence[tuple[Entry, Entry]],
-    switches: Switches,
-) -> list[Fault]:
-    """Return every reason why two graphs, of which ``heads`` are the pairs of outputs, cannot be bodies of one If."""
-    faults = []
-    for member, graph in zip(members, graphs, strict=True):
-        if any(node.name == name for node in graph.nodes):
-            message = f"{OPTION} {name!r} is already the name of a value of {member.label}"
-            faults.append(Fault(message, hint="give the input another name"))
-        faults += [
-            Fault(
-                f"output {output_name(head)!r} of {member.label} is an input or a parameter itself, which no body can return",
-                hint="extract the other outputs first, or put an Identity behind it",
-            )
-            for head in graph.heads
-            if head.node.is_variable
-        ]
-    inputs = [{node.name: Entry(node) for node, is_input in own.items() if is_input} for own in variables]
-    pairs = [(f"input {each!r}", inputs[0][each], inputs[1][each], False) for each in inputs[0] if each in inputs[1]]
-    # An output has the sizes of the branch that is computed.
-    pairs += [(f"output {output_name(a)!r}", a, b, True) for a, b in heads]
-    for what, a, b, may_differ in pairs:
-        left, right = types[0].get((a.node, a.index)), types[1].get((b.node, b.index))
-        if left is None or right is None or not left.contradicts(right) or (may_differ and _differ_in_sizes(left, right)):
-            continue
-        hint = "a Cast or a Reshape makes them fit; `graphshare rename` separates inputs that are not meant to be one"
-        faults.append(Fault(f"{what} is {left} in {members[0].label} and {right} in {members[1].label}", hint=hint))
-    faults += _compare_defaults(
-        members, [(inputs[0][each].node, inputs[1][each].node) for each in inputs[0] if each in inputs[1]]
-    )
-    version = find_format(graphs[0]).operator_set(graphs[0])
+    left: _Side, right: _Side, name: str, heads: Sequence[tuple[Entry, Entry]], switches: Switches
+) -> Iterator[Fault]:
+    """Yield every reason why two graphs, of which ``heads`` are the pairs of outputs, cannot be bodies of one If."""
+    for side in (left, right):
+        if any(node.name == name for node in side.graph.nodes):
+            message = f"{OPTION} {name!r} is already the name of a value of {side.member.label}"
+            yield Fault(message, hint="give the input another name")
+        for head in (head for head in side.graph.heads if head.node.is_variable):
+            output = f"output {output_name(head)!r} of {side.member.label}"
+            message = f"{output} is an input or a parameter itself, which no body can return"
+            yield Fault(message, hint="extract the other outputs first, or put an Identity behind it")
+    inputs = [(node, right.inputs[each]) for each, node in left.inputs.items() if each in right.inputs]
+    for a, b in inputs:
+        yield from _compare_types(left, right, f"input {a.name!r}", (Entry(a), Entry(b)), is_input=True)
+    for pair in heads:
+        yield from _compare_types(left, right, f"output {output_name(pair[0])!r}", pair, is_input=False)
+    yield from _compare_defaults(left, right, inputs)
+    yield from _check_operator_set(left, right, heads, switches)
+    for side, other in ((left, right), (right, left)):
+        for node in (node for node in side.parameters if node.name in other.inputs):
+            message = f"{node.name!r} is an input of {other.member.label} and a parameter of {side.member.label}"
+            yield Fault(message, hint="`graphshare rename` gives one of them another name")
+
+
+def _check_operator_set(left: _Side, right: _Side, heads: Sequence[tuple[Entry, Entry]], switches: Switches) -> Iterator[Fault]:
+    """Yield the outputs that no If of the graphs' operator set returns."""
+    version = find_format(left.graph).operator_set(left.graph)
     if version is None:
         hint = "add one with onnx: model.opset_import.add(version=17)"
-        faults.append(Fault("the models import no version of ONNX's own operators, to which If belongs", hint=hint))
-    for number, head in ((number, pair[number]) for pair in heads for number in (0, 1)):
-        label, kind = members[number].label, types[number].get((head.node, head.index))
+        yield Fault("the models import no version of ONNX's own operators, to which If belongs", hint=hint)
+    for side, head in ((side, head) for pair in heads for side, head in zip((left, right), pair, strict=True)):
+        kind = side.find_type(head)
         first = 1 if kind is None else switches.find_switch_version(kind)
         if first is None or (version or first) < first:
-            message = f"output {output_name(head)!r} of {label} is {kind}, which no If of opset {version} returns"
+            message = f"output {output_name(head)!r} of {side.member.label} is {kind}, which no If of opset {version} returns"
             hint = "extract the other outputs first" if first is None else f"convert both models to opset {first} or later"
-            faults.append(Fault(message, hint=hint))
-    parameters = [(number, node) for number, own in enumerate(variables) for node, is_input in own.items() if not is_input]
-    for number, node in parameters:
-        if node.name in inputs[1 - number]:
-            message = f"{node.name!r} is an input of {members[1 - number].label} and a parameter of {members[number].label}"
-            faults.append(Fault(message, hint="`graphshare rename` gives one of them another name"))
-    return faults
+            yield Fault(message, hint=hint)
 
 
-def _compare_defaults(members: Sequence[Member], inputs: Iterable[tuple[Node, Node]]) -> Iterator[Fault]:
+def _compare_types(left: _Side, right: _Side, what: str, pair: tuple[Entry, Entry], *, is_input: bool) -> Iterator[Fault]:
+    kind, other = left.find_type(pair[0]), right.find_type(pair[1])
+    if kind is None or other is None or not kind.contradicts(other):
+        return
+    # An output has the sizes of the branch that is computed.
+    if is_input or not _differ_in_sizes(kind, other):
+        hint = "a Cast or a Reshape makes them fit; `graphshare rename` separates inputs that are not meant to be one"
+        yield Fault(f"{what} is {kind} in {left.member.label} and {other} in {right.member.label}", hint=hint)
+
+
+def _compare_defaults(left: _Side, right: _Side, inputs: Iterable[tuple[Node, Node]]) -> Iterator[Fault]:
     """Yield a fault for each input of both graphs that has a default in one of them only, or two."""
     pairs = [pair for pair in inputs if any(node.details.holds_value for node in pair)]
-    first, second = (None if member.params is None else RecordsByName(member.params) for member in members)
+    files = (left.member.params, right.member.params)
+    first, second = (None if file is None else RecordsByName(file) for file in files)
     for pair in compare_parameters(pairs, lambda node: False, first, second):
         if pair.how in ("different", "missing"):
             what = f"defaults of different {pair.detail}" if pair.how == "different" else "a default in one of them only"
-            message = f"input {pair.left.name!r} of {members[0].label} and {members[1].label} has {what}"
+            message = f"input {pair.left.name!r} of {left.member.label} and {right.member.label} has {what}"
             yield Fault(message, hint="`graphshare rename` separates inputs that are not meant to be one")
 
 
@@ -233,19 +244,19 @@ def _differ_in_sizes(left: StaticType, right: StaticType) -> bool:
     return dtype == other_dtype and shape is not None and other_shape is not None and len(shape) == len(other_shape)
 
 
-def _find_equal(members: Sequence[Member], variables: Sequence[Mapping[Node, bool]]) -> dict[Node, Node]:
+def _find_equal(left: _Side, right: _Side) -> dict[Node, Node]:
     """Return the parameters of the second graph that are equal to one of the first, with that one.
 
     Each of several equal ones has a partner of its own, that of its name if there is one: they are not tied to each other.
     Arrays of one shape, dtype and storage are compared by a cryptographic hash of their bytes.
     """
-    first, second = (_list_records(member, own) for member, own in zip(members, variables, strict=True))
+    first, second = _list_records(left), _list_records(right)
     forms = [{_describe_form(record) for _, record in records} for records in (first, second)]
     alike: dict[tuple[object, ...], list[Node]] = {}
-    for node, key in _hash_records(members[0], first, forms[1]):
+    for node, key in _hash_records(left.member, first, forms[1]):
         alike.setdefault(key, []).append(node)
     shared: dict[Node, Node] = {}
-    for node, key in _hash_records(members[1], second, forms[0]):
+    for node, key in _hash_records(right.member, second, forms[0]):
         twins = sorted(alike.get(key, ()), key=lambda twin: twin.name != node.name)
         if twins:
             shared[node] = twins[0]
@@ -253,12 +264,12 @@ def _find_equal(members: Sequence[Member], variables: Sequence[Mapping[Node, boo
     return shared
 
 
-def _list_records(member: Member, variables: Mapping[Node, bool]) -> list[tuple[Node, Record]]:
+def _list_records(side: _Side) -> list[tuple[Node, Record]]:
     """Return the parameters of a graph that have an array, with their records."""
-    if member.params is None:
+    if side.member.params is None:
         return []
-    records = RecordsByName(member.params)
-    pairs = [(node, records.of(node)) for node, is_input in variables.items() if not is_input]
+    records = RecordsByName(side.member.params)
+    pairs = [(node, records.of(node)) for node in side.parameters]
     return [(node, record) for node, record in pairs if record is not None and record.shape is not None]
 
 
@@ -278,25 +289,19 @@ def _hash_records(
                 yield node, (*_describe_form(record), hash_array(reader, record))
 
 
-def _place_variables(
-    graphs: Sequence[Graph],
-    variables: Sequence[Mapping[Node, bool]],
-    types: Sequence[Mapping[tuple[Node, int], StaticType]],
-    shared: Mapping[Node, Node],
-    name: str,
-) -> list[dict[Node, Node]]:
+def _place_variables(left: _Side, right: _Side, shared: Mapping[Node, Node], name: str) -> list[dict[Node, Node]]:
     """Return for each graph what its variables become in the graph around the If."""
-    format_ = find_format(graphs[0])
-    taken = TakenNames([name, *map(output_name, graphs[0].heads), *(node.name for own in variables for node in own)])
-    inputs = {node.name: node for node, is_input in variables[1].items() if is_input}
-    first: dict[Node, Node] = {}
-    for node, is_input in variables[0].items():
-        twin = inputs.get(node.name) if is_input else None
-        both = [types[0].get((node, 0)), types[1].get((twin, 0))] if twin is not None else []
-        first[node] = format_.editing.open_input(node, both) if both else node
+    format_ = find_format(left.graph)
+    variables = [*left.variables, *right.variables]
+    taken = TakenNames([name, *map(output_name, left.graph.heads), *(node.name for node in variables)])
+    first = {node: node for node in left.variables}
+    for node in left.inputs.values():
+        twin = right.inputs.get(node.name)
+        if twin is not None:
+            first[node] = format_.editing.open_input(node, [left.find_type(Entry(node)), right.find_type(Entry(twin))])
     by_name = {node.name: image for node, image in first.items()}
     second: dict[Node, Node] = {}
-    for node, is_input in variables[1].items():
+    for node, is_input in right.variables.items():
         if node in shared:
             second[node] = first[shared[node]]
         elif node.name not in by_name:
@@ -347,5 +352,5 @@ def _check_result(switching: Switching, graphs: Sequence[Graph]) -> None:
         seen = {node: by_image[image] for node, image in placed.items() if image in by_image}
         check_isomorphic(Rewrite(body.graph, (Branch("", whole, {**seen, **own}),)), tied=[*seen])
         for head, wanted in zip(body.graph.heads, whole.heads, strict=True):
-            if head.node is not own[wanted.node] or head.index != wanted.index:
+            if (head.node, head.index) != (own[wanted.node], wanted.index):
                 raise SelfCheckError(f"an output is not that of its graph; {BUG}")

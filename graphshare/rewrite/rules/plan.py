@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
 
 import msgspec
 
@@ -48,25 +49,27 @@ def plan_names(
     resolver = Resolver(ruleset, _parameters(roles))
     names: dict[Node, str] = {}
     why: dict[Node, Rule] = {}
-    cache: dict[tuple[str, frozenset[Only]], tuple[str, Rule | None]] = {}
     stored: dict[Node, StoredNames] = {}
     values = {name for node in graph.nodes for name in (node.name, *node.details.outputs)}
     numbered = _find_numbered_names(graph, ruleset)
+
+    @cache
+    def resolve(name: str, kinds: frozenset[Only]) -> tuple[str, Rule | None]:
+        return _new_name(resolver, name, kinds)
+
     for node in nodes:
         if not node.name:
             continue
-        key = (numbered.get(node, node.name), find_kinds(node, roles))
-        resolved = cache.get(key)
-        if resolved is None:
-            resolved = cache[key] = (key[0], None) if node.name in kept else _new_name(resolver, *key)
-        if resolved[0] != key[0]:
-            names[node] = resolved[0]
-        elif resolved[1] is None and (label := node.details.label) and label not in values:
-            new, rule = _new_name(resolver, label, key[1])
+        name, kinds = numbered.get(node, node.name), find_kinds(node, roles)
+        new, rule = (name, None) if node.name in kept else resolve(name, kinds)
+        if new != name:
+            names[node] = new
+        elif rule is None and (label := node.details.label) and label not in values:
+            new, rule = _new_name(resolver, label, kinds)
             if rule is not None:
-                names[node], why[node], stored[node] = node.name, rule, StoredNames(node.details.outputs, new)
-        if resolved[1] is not None:
-            why[node] = resolved[1]
+                names[node], stored[node] = node.name, StoredNames(node.details.outputs, new)
+        if rule is not None:
+            why[node] = rule
         if len(node.details.outputs) > 1:
             outputs = _name_outputs(node, names.get(node, node.name), resolver, kept)
             if outputs:
@@ -131,7 +134,7 @@ def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> 
             continue
         staying = [node for node in members if node.name == new]
         faults += _refusals(new, movers, staying, why, ruleset.reuse, others)
-        kept = staying[0] if staying else movers[0]
+        kept = [*staying, *movers][0]
         if not staying:
             names[kept] = new
         ties.update((node, kept) for node in movers if node is not kept)

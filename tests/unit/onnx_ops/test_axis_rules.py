@@ -24,7 +24,7 @@ from onnx import TensorProto, helper, numpy_helper, parser, shape_inference
 from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.stored import MemoryFile
 from graphshare.onnx_ops import axis_rules, free_axes
-from graphshare.onnx_ops.free_axes import Axes, Axis, Call, SizeRefusal, SizeTable, fix, regroup
+from graphshare.onnx_ops.free_axes import Axes, Axis, Call, Operand, SizeRefusal, SizeTable, fix, regroup
 
 NUMBERS = {"n": 2, "t": 5, "u": 1, "T": 7}
 
@@ -92,6 +92,11 @@ def find_operand_axes(operand: str) -> Axes | None:
     return None if operand in ("?", "-") else read_axes(operand.lstrip("~i "))
 
 
+def describe_operand(text: str) -> Operand:
+    dtype = "int32" if text[:1] == "(" else "int64"
+    return Operand(find_operand_axes(text), text[:1] in ("~", "#"), find_row(text), dtype)
+
+
 def infer(model: onnx.ModelProto) -> dict[str, list[int]]:
     """Return the shapes of outputs by onnx, where it finds them."""
     shapes = {}
@@ -115,11 +120,8 @@ def find(case: Case) -> str:
         node,
         case.version,
         table,
-        [find_operand_axes(operand) for operand in case.operands],
-        [operand[:1] in ("~", "#") for operand in case.operands],
-        [find_row(operand) for operand in case.operands],
+        [describe_operand(operand) for operand in case.operands],
         shapes,
-        ["int32" if operand[:1] == "(" else "int64" for operand in case.operands],
     )
     try:
         outputs = axis_rules.find_axes(call)
