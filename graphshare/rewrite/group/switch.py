@@ -95,13 +95,13 @@ def _pair_outputs(members: Sequence[Member], graphs: Sequence[Graph]) -> tuple[G
     one, other = (member.label for member in members)
     if len(left) != len(right):
         message = f"{one} has {format_count(len(left), 'output')}, and {other} has {len(right)}"
-        return graphs[1], [], [Fault(message, hint="`graphshare extract` takes the outputs that both have")]
+        return graphs[1], [], [Fault(message, hint="`gs.extract` takes the outputs that both have")]
     rest = [place for place, name in enumerate(left) if name not in right]
     others = [place for place, name in enumerate(right) if name not in left]
     if rest != others:
         first, second = (format_names([names[i] for i in own]) for names, own in ((left, rest), (right, others)))
         message = f"which outputs belong together is not clear: {first} of {one} and {second} of {other}"
-        return graphs[1], [], [Fault(message, hint="`graphshare rename` gives outputs that belong together one name")]
+        return graphs[1], [], [Fault(message, hint="`gs.rename` gives outputs that belong together one name")]
     heads = [graphs[1].heads[place if place in rest else right.index(name)] for place, name in enumerate(left)]
     return replace(graphs[1], heads=tuple(heads)), [f"{left[i]!r} and {right[i]!r}" for i in rest], []
 
@@ -192,7 +192,7 @@ def _find_faults(
         left, right = types[0].get((a.node, a.index)), types[1].get((b.node, b.index))
         if left is None or right is None or not left.contradicts(right) or (may_differ and _differ_in_sizes(left, right)):
             continue
-        hint = "a Cast or a Reshape makes them fit; `graphshare rename` separates inputs that are not meant to be one"
+        hint = "a Cast or a Reshape makes them fit; `gs.rename` separates inputs that are not meant to be one"
         faults.append(Fault(f"{what} is {left} in {members[0].label} and {right} in {members[1].label}", hint=hint))
     faults += _compare_defaults(
         members, [(inputs[0][each].node, inputs[1][each].node) for each in inputs[0] if each in inputs[1]]
@@ -212,7 +212,7 @@ def _find_faults(
     for number, node in parameters:
         if node.name in inputs[1 - number]:
             message = f"{node.name!r} is an input of {members[1 - number].label} and a parameter of {members[number].label}"
-            faults.append(Fault(message, hint="`graphshare rename` gives one of them another name"))
+            faults.append(Fault(message, hint="`gs.rename` gives one of them another name"))
     return faults
 
 
@@ -224,7 +224,7 @@ def _compare_defaults(members: Sequence[Member], inputs: Iterable[tuple[Node, No
         if pair.how in ("different", "missing"):
             what = f"defaults of different {pair.detail}" if pair.how == "different" else "a default in one of them only"
             message = f"input {pair.left.name!r} of {members[0].label} and {members[1].label} has {what}"
-            yield Fault(message, hint="`graphshare rename` separates inputs that are not meant to be one")
+            yield Fault(message, hint="`gs.rename` separates inputs that are not meant to be one")
 
 
 def _differ_in_sizes(left: StaticType, right: StaticType) -> bool:
