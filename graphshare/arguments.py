@@ -42,7 +42,7 @@ def check_arguments(function: F) -> F:
     """Return ``function`` with a check of its arguments against its annotations: UsageError lists all that do not fit.
 
     A name or path is not empty, unless that is the default, and a list of names has each of them once. An iterator becomes a
-    list. Missing and unknown arguments stay Python's own TypeError. Of :class:`Options` each field is an argument.
+    list. Missing and unknown arguments stay a TypeError. Of :class:`Options` each field is an argument.
     """
 
     @wraps(function)
@@ -51,6 +51,7 @@ def check_arguments(function: F) -> F:
         try:
             bound = signature.bind(*args, **named)
         except TypeError:
+            _refuse_unknown(function.__name__, signature.parameters, len(args), named)
             return function(*args, **named)
         faults = []
         for name, value in bound.arguments.items():
@@ -67,6 +68,18 @@ def check_arguments(function: F) -> F:
         return function(*bound.args, **bound.kwargs)
 
     return call  # type: ignore[return-value]
+
+
+def _refuse_unknown(function: str, parameters: Mapping[str, inspect.Parameter], count: int, named: Iterable[str]) -> None:
+    """Raise TypeError for a keyword that resembles a parameter, and for more than the positional arguments."""
+    for name in named:
+        if name not in parameters and (hint := did_you_mean(name, list(parameters))):
+            raise TypeError(f"{function}() has no argument {name!r}: {hint}")
+    keywords = [name for name, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY]
+    if keywords and count > len(parameters) - len(keywords):
+        first = ", ".join(f"{name}=" for name in keywords[:3])
+        most = len(parameters) - len(keywords)
+        raise TypeError(f"{function}() takes {most} by position, all other arguments by name: {first} ...")
 
 
 @cache

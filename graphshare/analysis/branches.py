@@ -178,7 +178,7 @@ def find_prefixes(graph: Graph) -> list[str]:
             return list(dict.fromkeys(prefixes))
     hint = (
         "give the parts by which their outputs differ with `prefixes`, or the map file with `map`; or cut them out with"
-        " `graphshare extract`, and `graphshare compare` the files"
+        " `gs.extract`, and `gs.compare` the files"
     )
     raise RefusedError(Fault("the names of the outputs do not show which branches there are", hint=hint))
 

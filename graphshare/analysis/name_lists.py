@@ -24,7 +24,7 @@ from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean, find_numbered, unique_names
 from graphshare.text.patterns import compile_pattern, is_literal
 
-_ALL_NAMES = "`graphshare inspect --names` lists them all"
+_ALL_NAMES = "`model.graph.nodes` lists them all"
 IMPLIED_BEFORE = 900  # NNVM (0.9.0) writes auxiliary states as nodes
 
 
@@ -174,7 +174,7 @@ def find_missing_outputs(nodes: Iterable[Node], heads: Iterable[Entry]) -> list[
 
 def find_odd_variables(nodes: Iterable[Node]) -> list[Fault]:
     """Return a fault for each variable with inputs or control dependencies."""
-    hint = "a variable takes its value from outside; should it be an operator? `graphshare check` lists such nodes"
+    hint = "a variable takes its value from outside; should it be an operator? `gs.check` lists such nodes"
     odd = [node for node in nodes if node.is_variable and (node.inputs or node.control_deps)]
     return [Fault("is a variable with inputs or control dependencies", node=node.name, hint=hint) for node in odd]
 

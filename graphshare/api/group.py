@@ -117,7 +117,10 @@ def find_count_faults(count: int, options: Mapping[str, Sequence[str]]) -> list[
     faults = []
     if count < 2:
         faults.append(
-            Fault("a group takes at least two graphs", hint="as in `graphshare group trunk.json head.json --connect OUT=IN`")
+            Fault(
+                "a group takes at least two graphs",
+                hint="as in `gs.group(['trunk.json', 'head.json'], connect={'OUT': 'IN'})`",
+            )
         )
     for option, values in options.items():
         if values and len(values) != count:

@@ -30,7 +30,7 @@ from graphshare.ops.kernel import Array
 from graphshare.ops.registry import name_inputs
 from graphshare.ops.translation import Value
 
-_FIXED_BATCH = "leave `dynamic_batch` out, and free the batch of the ONNX file: `graphshare reshape FILE --dynamic-batch`"
+_FIXED_BATCH = "leave `dynamic_batch` out, and free the batch of the ONNX file: `gs.reshape(FILE, dynamic_batch=True)`"
 _BATCH = 2  # never 1, which broadcasting and squeezing treat in their own way
 
 

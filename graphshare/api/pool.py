@@ -120,7 +120,7 @@ def pool(
 def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
     """Return the paths of the new models. Raises UsageError or RefusedError with all models that have none."""
     if not sources:
-        raise UsageError(Fault("there is no model to pool", hint="as in `graphshare pool a.onnx b.onnx -o DIR`"))
+        raise UsageError(Fault("there is no model to pool", hint="as in `gs.pool(['a.onnx', 'b.onnx'], out=DIR)`"))
     if is_url(folder):
         raise UsageError(Fault("is a URL, but models are pooled in a local folder", where=folder, hint="copy the folder there"))
     if is_snapshot(folder):

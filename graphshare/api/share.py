@@ -130,7 +130,7 @@ def _tie_transposed(source: Checkpoint, types: Mapping[str, str]) -> Checkpoint:
     pairs = {} if source.parameter_file is None else dict(find_tables(source.graph, source.parameter_file))
     if not pairs:
         message = "no parameter would change: no table that Gathers read has its transpose beside it"
-        hint = "Gathers in bodies stay: tie models before they are merged; `graphshare share GRAPH --detect` lists other ties"
+        hint = "Gathers in bodies stay: tie models before they are merged; `gs.detect(GRAPH)` lists other ties"
         raise RefusedError(Fault(message, hint=hint))
     untyped = find_untyped(source.graph, [gather.inputs[1] for gather in list_gathers(source.graph, pairs)])
     stated = parse_types(types, [(output_name(entry), entry) for entry in untyped], "the index of a table")

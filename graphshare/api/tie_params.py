@@ -108,7 +108,7 @@ def _refuse_others(path: str, target: str, names: Collection[str]) -> None:
     if is_folder(target):
         others = [n for n in list_names(target) if n not in names and not n.startswith(TEMPORARY_START)]
         if os.path.samefile(path, target):
-            raise RefusedError(Fault("is the source itself", where=target, hint="add --in-place, or name a new folder"))
+            raise RefusedError(Fault("is the source itself", where=target, hint="add `in_place=True`, or name a new folder"))
         if others:
             message = f"is a folder with other files in it: {format_names(others, 5)}"
             raise RefusedError(Fault(message, where=target, hint="name a new or an empty folder"))

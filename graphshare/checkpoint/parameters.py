@@ -186,7 +186,7 @@ def list_parameter_names(params: ParameterFile | None) -> frozenset[str] | None:
     if params.records and not params.named:
         hint = "it is a list without names; save it with names (mx.nd.save of a dict) to use it with a graph"
         if params.format == "pdiparams":
-            hint = "the Paddle graph beside it has them: name both by their stem; `graphshare rename` renames what is in both"
+            hint = "the Paddle graph beside it has them: name both by their stem; `gs.rename` renames what is in both"
         raise RefusedError(Fault("has no names, so its records belong to no variable", where=params.path, hint=hint))
     return frozenset(split_key(record.key)[1] for record in params.records if record.key is not None)
 

@@ -151,7 +151,7 @@ def _check_suffix(format_: ModelFormat, out: str) -> list[Fault]:
     suffix = os.path.splitext(out)[1].lower()
     for name, names in FORMAT_NAMES.items():
         if suffix == names.extension != format_.names.extension:
-            more = "; `graphshare export` writes an MXNet model as ONNX" if format_.supports(Operation.EXPORT) else ""
+            more = "; `gs.export` writes an MXNet model as ONNX" if format_.supports(Operation.EXPORT) else ""
             hint = f"let it end in {format_.names.extension}{more}"
             return [Fault(f"is the path of {load_format(name).file}, but {format_.file} is written", where=out, hint=hint)]
     return []

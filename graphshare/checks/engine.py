@@ -47,7 +47,7 @@ def _match_codes(texts: Iterable[str], faults: list[Fault]) -> set[str]:
         codes = {code for code, rule in RULES.items() if text == "ALL" or (text and code.startswith(text)) or rule.name == text}
         if not codes:
             known = [*RULES, *(rule.name for rule in RULES.values())]
-            hint = did_you_mean(text, known) or "see `graphshare check --list`"
+            hint = did_you_mean(text, known) or "see `report.rules`"
             faults.append(Fault(f"there is no rule {text!r}", hint=hint))
         matches |= codes
     return matches

@@ -5,6 +5,7 @@ A progress bar appears on stderr once a command works for more than a second, on
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import os
 import re
@@ -34,7 +35,7 @@ _KEYWORDS = """
 """
 _QUOTES = "'\""
 _OTHERS = """
-    align=True: --align; feeds={NAME: array}: --feed NAME=FILE;
+    feeds={NAME: array}: --feed NAME=FILE;
     aliases: --alias; all_outputs: --all; batch_axes: --batch-axis; cuts: --cut; feeds: --feed; input_dtypes: --input-dtype;
     head_gradients: --head-gradient; leave_out: --except; name_scopes: --name-scope; out: -o;
     params_seed: --random-params; prefixes: --prefix; seed: --seed; shapes: --shape; share_inputs: --share-input;
@@ -42,11 +43,16 @@ _OTHERS = """
     targets: --target; types: --type; variable_scopes: --variable-scope; verify=False: --no-verify; choices: --tie and --copy;
     choices=[('tie', PATTERN)]: --tie; color='gray': --gray; expect_tied: --expect tied; gs.upgrade(model): --upgrade;
     match={PATTERN:NAME}: --match and --to; save(map=...): --map-out; save(params=...): --params-out;
-    save(params=FILE): --params-out FILE; sets: --inputs
+    save(params=FILE): --params-out FILE; sets: --inputs; gs.overwriting(): --overwrite
 """
 OPTIONS = {keyword: f"--{keyword.replace('_', '-')}" for keyword in _KEYWORDS.split()}
 OPTIONS |= {phrase.strip(): option.strip() for phrase, _, option in (pair.rpartition(": ") for pair in _OTHERS.split(";"))}
 """The option of each keyword of the library that messages name, and of some whole phrases."""
+_COMMANDS = {
+    "gs.convert": "params convert", "gs.detect": "share --detect", "gs.train": "run --sgd-steps",
+    "model.graph.nodes": "inspect --names", "report.rules": "check --list",
+}  # fmt: skip
+"""The commands that are called otherwise than the functions that messages name."""
 PATIENCE = 1.0  # seconds before a bar appears
 PAUSE = 0.1  # seconds between two drawings
 WIDTH = 24  # characters of the bar itself
@@ -82,13 +88,31 @@ def name_options(text: str) -> str:
 def _name_phrase(phrase: str) -> str:
     if phrase.startswith(f"{NAME} "):
         return f"`{_program}{phrase.removeprefix(NAME)}`"
+    call = phrase.partition("(")[0]
+    if phrase not in OPTIONS and (call in _COMMANDS or call.startswith("gs.")):
+        with contextlib.suppress(SyntaxError, ValueError):  # a name in it may have a backtick
+            return f"`{' '.join((_program, _COMMANDS.get(call, call.removeprefix('gs.')), *_list_words(phrase)))}`"
     return _name_option(phrase)
+
+
+def _list_words(call: str) -> Iterator[str]:
+    """Yield the words of a shell for the arguments of a call; capitals stay, they stand for something."""
+    if "(" not in call:
+        return
+    tree: Any = ast.parse(call, mode="eval").body
+    for each in tree.args:
+        yield quote_shell(*ast.literal_eval(each)) if isinstance(each, ast.List) else ast.unparse(each)
+    for keyword in tree.keywords:
+        values = keyword.value.elts if isinstance(keyword.value, ast.List) else [keyword.value]
+        yield from (_name_option(f"{keyword.arg}={ast.unparse(value)}") for value in values)
 
 
 def _name_option(phrase: str) -> str:
     keyword, _, value = phrase.partition("=")
     if phrase in OPTIONS or keyword not in OPTIONS:
         return OPTIONS.get(phrase, "")
+    if value == "True":
+        return OPTIONS[keyword]
     pair = re.fullmatch(r"\{(.*?): (.*)\}|\('(\w+)', (.*)\)", value)
     if pair is not None and pair[3]:  # one of the choices between modes
         return f"--{pair[3]} {_quote_value(pair[4])}"

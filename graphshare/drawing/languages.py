@@ -12,7 +12,7 @@ from graphshare.drawing.picture import Box, Line, Picture
 from graphshare.errors import Fault, GraphshareError
 from graphshare.text.format import escape_control
 
-_SHAPES = {"input": "ellipse", "shared": "cylinder", "parameter": "cylinder"}
+_SHAPES = {"input": "ellipse", "output": "ellipse", "shared": "cylinder", "parameter": "cylinder"}
 LIMIT = 120  # seconds
 IMAGES = ("png", "pdf")
 
@@ -77,18 +77,16 @@ def _format_clusters(picture: Picture, palette: Palette) -> Iterator[str]:
 
 
 def _format_node(number: int, box: Box, palette: Palette) -> str:
-    paint = palette.kinds[box.mark or box.kind]
+    paint = palette.kinds[box.paint]
     label = "\\n".join(_escape(text) for text in (box.title, *box.lines))
     settings = [f'label="{label}"', f'fillcolor="{paint.fill}"', f'color="{paint.stroke}"', f'fontcolor="{paint.text}"']
-    classes = [box.kind, *([box.mark] if box.mark else []), *(["head"] if box.head else [])]
+    classes = dict.fromkeys((box.kind, box.paint))
     settings.append(f'class="{" ".join(classes)}"')
     settings.append(f"tooltip={_quote(box.tip or box.title)}")
     if box.kind in _SHAPES:
         settings += [f"shape={_SHAPES[box.kind]}", 'style="filled"']
         settings += ["labelloc=b"] if _SHAPES[box.kind] == "cylinder" else []  # below the rim
-    if box.head:
-        settings.append("penwidth=2.5")
-    elif box.mark or box.kind == "shared":
+    if box.mark or box.kind == "shared":
         settings.append("penwidth=1.8")
     return f"n{number} [{', '.join(settings)}];"
 
@@ -147,7 +145,8 @@ def render_image(dot: str, to: str) -> bytes:
 MAX_LINES = 500  # Mermaid's default limit
 
 _ENTITIES = {'"': "quot", "<": "lt", ">": "gt", "&": "amp"}
-_FORMS = {"input": ("([", "])"), "shared": ("[(", ")]"), "parameter": ("[(", ")]"), "scope": ("[[", "]]")}
+_PILL, _CYLINDER = ("([", "])"), ("[(", ")]")
+_FORMS = {"input": _PILL, "output": _PILL, "shared": _CYLINDER, "parameter": _CYLINDER, "scope": ("[[", "]]")}
 
 
 def format_mermaid(picture: Picture, *, palette: Palette = LIGHT, direction: str = "TB") -> str:
@@ -163,12 +162,10 @@ def _format_flowchart(picture: Picture, palette: Palette, direction: str) -> Ite
         label = "<br/>".join(map(_escape_entities, line.labels[:3]))
         arrow += f'|"{label}"|' if label else ""
         yield f"  n{line.source} {arrow} n{line.target}"
+    used = {box.paint for box in picture.boxes}
     for kind, paint in palette.kinds.items():
-        yield f"  classDef {kind} fill:{paint.fill},stroke:{paint.stroke},color:{paint.text}"
-    heads = [f"n{number}" for number, box in enumerate(picture.boxes) if box.head]
-    if heads:
-        yield "  classDef head stroke-width:3px"
-        yield f"  class {','.join(heads)} head"
+        if kind in used:
+            yield f"  classDef {kind} fill:{paint.fill},stroke:{paint.stroke},color:{paint.text}"
     shared = [str(i) for i, line in enumerate(picture.lines) if line.kind == "shared"]
     if shared:
         yield f"  linkStyle {','.join(shared)} stroke:{palette.shared_line}"
@@ -207,7 +204,7 @@ def _cluster_path(box: Box, several: bool) -> tuple[str, ...]:
 def _format_mermaid_box(number: int, box: Box) -> str:
     start, end = _FORMS.get(box.kind, ("[", "]"))
     label = "<br/>".join(map(_escape_entities, (box.title, *box.lines)))
-    classes = f":::{box.mark or box.kind}"
+    classes = f":::{box.paint}"
     return f'n{number}{start}"{label}"{end}{classes}'
 
 

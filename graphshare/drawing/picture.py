@@ -13,11 +13,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from graphshare.analysis.roles import SUFFIXES
+from graphshare.drawing.operator_kinds import find_kind
 from graphshare.drawing.scopes import ScopedName, infer_body_scopes, infer_scopes
 from graphshare.drawing.unfold import OpenBody
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import list_operands, post_order
+from graphshare.ops.registry import output_name
 from graphshare.text.format import format_count, format_dims
 from graphshare.text.names import KnownPrefixes
 from graphshare.text.summary import ShortRepr
@@ -34,23 +36,28 @@ _LINES = {"shared": "shared", "parameter": "data"}  # kinds of lines from a box 
 
 
 class Box(msgspec.Struct):
-    """``kind`` is operator, scope, input, parameter or shared. ``cluster`` is its branch followed by its scopes.
+    """``kind`` is operator, scope, input, output, parameter or shared. ``cluster`` is its branch followed by its scopes.
 
     ``mark`` is ``highlight`` for a node that a map renamed, or the finding of a comparison (:data:`MARKS`). ``weights`` counts
     those of a parameter box, None where a shape is unknown. ``label`` is the text that a layout writes where the lines from it
-    start.
+    start. ``operator_kind`` is one of :data:`~graphshare.drawing.operator_kinds.KINDS` where nothing is marked.
     """
 
     kind: str
     title: str
     lines: list[str]
     cluster: tuple[str, ...] | None
-    head: bool = False
     mark: str = ""
     tip: str = ""
     nodes: tuple[Node, ...] = ()
     weights: int | None = None
     label: str = ""
+    operator_kind: str = ""
+
+    @property
+    def paint(self) -> str:
+        """Return the key of the box's colours: a mark stands out from boxes without one, so it comes first."""
+        return self.mark or self.operator_kind or self.kind
 
 
 class Line(msgspec.Struct):
@@ -201,6 +208,7 @@ class _PictureBuilder:
                 at[node] = numbers[key]
         self._add_variables(picture, at, numbers)
         self._add_lines(picture, at)
+        self._add_outputs(picture, at)
         return picture
 
     def fold_scopes(self) -> dict[tuple[str, ...], Box]:
@@ -228,8 +236,9 @@ class _PictureBuilder:
         lines = [" ".join((node.op, *self.format.description.describe_operator(node))), *self._list_constants(node)]
         lines += self._count_weights([entry.node for entry in node.inputs])
         lines += [self.source.labels[node]] if node in self.source.labels else []
+        kind = "" if self.source.marks else find_kind(node)
         path = (self.branch_of[node], *scopes)
-        return Box("operator", title, lines, path, node in self.heads, self._mark([node]), node.shown_name, (node,))
+        return Box("operator", title, lines, path, self._mark([node]), node.shown_name, (node,), operator_kind=kind)
 
     def _list_constants(self, node: Node) -> list[str]:
         """Return the small constants that an operator reads, by the names of its inputs."""
@@ -273,7 +282,6 @@ class _PictureBuilder:
         lines += self._count_weights(list(variables))
         lines += self._count_marks((*nodes, *variables))
         return Box("scope", scopes[-1] if scopes else branch or "graph", lines, (branch, *scopes[:-1]),
-                   any(node in self.heads for node in nodes),
                    self._mark((*nodes, *(variable for variable in variables if variable in self.source.marks))),
                    format_count(len(nodes), 'operator'), tuple(nodes))  # fmt: skip
 
@@ -315,20 +323,31 @@ class _PictureBuilder:
                 at[node] = self._add_box(picture, self._input_box(node, scopes)) if number is None else number
             elif len(boxes) > 1:
                 shared.setdefault(boxes, []).append(node)
-            elif self.all_parameters:
+            elif self.all_parameters or node in self.heads:
                 at[node] = self._add_box(picture, self._parameter_box([node], "parameter", self.branch_of[node]))
         for nodes in shared.values():
             number = self._add_box(picture, self._parameter_box(nodes, "shared", None))
             at.update(dict.fromkeys(nodes, number))
 
     def _input_box(self, node: Node, scopes: tuple[str, ...]) -> Box:
-        shape = self.source.shapes.get((node, 0))
-        lines = [format_dims(shape, separator="×")] if shape is not None else []
+        lines = self._list_shapes(Entry(node))
         lines += [self.source.labels[node]] if node in self.source.labels else []
         branch = self.branch_of[node]
         title = node.name[len(branch) :] or node.name or "(no name)"
         path = (branch, *scopes)
-        return Box("input", title, lines, path, node in self.heads, self._mark([node]), node.name, (node,))
+        return Box("input", title, lines, path, self._mark([node]), node.name, (node,))
+
+    def _add_outputs(self, picture: Picture, at: Mapping[Node, int]) -> None:
+        """Add a box for each output of the graph, and the line to it."""
+        for head in self.source.graph.heads:
+            branch, name = self.branch_of[head.node], output_name(head)
+            mark = "added" if self.source.marks.get(head.node) == "added" else ""
+            box = Box("output", name.removeprefix(branch) or name or "(no name)", [], (branch,), mark, tip=name)
+            picture.lines.append(Line(at[head.node], self._add_box(picture, box), "data", self._list_shapes(head), mark))
+
+    def _list_shapes(self, entry: Entry) -> list[str]:
+        shape = self.source.shapes.get((entry.node, entry.index))
+        return [format_dims(shape, separator="×")] if shape is not None else []
 
     def _find_scopes(self, variable: Node) -> tuple[str, ...]:
         """Return the scopes of the body that a variable is in; none of a variable of the graph."""
@@ -337,8 +356,7 @@ class _PictureBuilder:
 
     def _parameter_box(self, nodes: Sequence[Node], kind: str, branch: str | None) -> Box:
         if len(nodes) == 1:
-            shape = self.source.shapes.get((nodes[0], 0))
-            title, lines = nodes[0].name or "(no name)", [format_dims(shape, separator="×")] if shape is not None else []
+            title, lines = nodes[0].name or "(no name)", self._list_shapes(Entry(nodes[0]))
         else:
             title = f"{len(nodes)} {'shared ' if kind == 'shared' else ''}parameters"
             lines = _summarize_endings(nodes)
@@ -365,9 +383,7 @@ class _PictureBuilder:
             kind = _LINES.get(picture.boxes[source].kind, kind)
             mark = "removed" if entry.node in graph.alone or node in graph.alone else mark
             line = lines.setdefault((source, target, kind, mark), Line(source, target, kind, [], mark))
-            shape = graph.shapes.get((entry.node, entry.index))
-            if shape is not None and kind == "data" and format_dims(shape, separator="×") not in line.labels:
-                line.labels.append(format_dims(shape, separator="×"))
+            line.labels += [text for text in self._list_shapes(entry) if kind == "data" and text not in line.labels]
         picture.lines = list(lines.values())
 
 

@@ -107,15 +107,15 @@ def _format_arrow(route: Route, color: str) -> str:
 
 
 def _format_box(box: Box, rect: Rect, palette: Palette) -> Iterator[str]:
-    paint = palette.kinds[box.mark or box.kind]
-    classes = [box.kind, *([box.mark] if box.mark else []), *(["head"] if box.head else [])]
-    width = 2.5 if box.head else 1.8 if box.mark or box.kind == "shared" else 1
+    paint = palette.kinds[box.paint]
+    classes = dict.fromkeys((box.kind, box.paint))
+    width = 1.8 if box.mark or box.kind == "shared" else 1
     yield f'<g class="node {" ".join(classes)}"><title>{escape_html((box.tip or box.title)[:LONGEST_TIP])}</title>'
     style = f'fill="{paint.fill}" stroke="{paint.stroke}" stroke-width="{width:g}"'
     if box.kind in ("shared", "parameter"):
         yield from _format_cylinder(rect, style)
     else:
-        radius = rect.height / 2 if box.kind == "input" else 5
+        radius = rect.height / 2 if box.kind in ("input", "output") else 5
         yield f'<rect {_format_rect(rect)} rx="{radius:g}" {style}/>'
     texts = box_texts(box)
     y = rect.y + (rect.height - LINE_STEP * len(texts)) / 2 + 10.5 + (RIM / 2 if box.kind in ("shared", "parameter") else 0)

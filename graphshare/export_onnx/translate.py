@@ -27,7 +27,6 @@ from graphshare.ops.registry import canonical, find_kernel, find_translation, lo
 from graphshare.ops.translation import NoTranslation, Translation, TranslationError, Value
 from graphshare.ops.unification import is_known
 from graphshare.text.format import format_count
-from graphshare.text.markup import quote_shell
 
 
 class UntranslatedError(RefusedError):
@@ -326,11 +325,10 @@ def add_hint(part: Graph, refused: Collection[Node], faults: Sequence[Fault]) ->
     if not faults or not (before or behind):
         return list(faults)
     if before >= behind:
-        options = [("--target", name) for name in targets[:_NAMED]]
+        settings = f"targets={targets[:_NAMED]}"
     else:
-        options = [("--cut", name) for name in cuts[:_NAMED]] + [("--target", output_name(e)) for e in part.heads]
-    line = quote_shell("graphshare", "extract", "GRAPH", *(word for option in options for word in option))
-    hint = f"{max(before, behind)} operators can be exported: {line}"
+        settings = f"cuts={cuts[:_NAMED]}, targets={[output_name(head) for head in part.heads]}"
+    hint = f"{max(before, behind)} operators can be exported: `gs.extract(GRAPH, {settings})`"
     return [*faults[:-1], msgspec.structs.replace(faults[-1], hint=hint)]
 
 

@@ -267,7 +267,7 @@ def _find_identity(file: UsedFile, *, descriptor: int) -> Identity | None:
 def _explain(output: UsedFile, source: UsedFile) -> Fault:
     where = STDOUT if output.path == "-" else output.path
     if output.content == source.content and output.path != "-":
-        hint = "choose another output; to replace the input, add --in-place (in Python: in_place=True)"
+        hint = "choose another output; to replace the input, add `in_place=True`"
         message = "is also the input" if source.path == where else f"is the same file as the input {source.path}"
         return Fault(message, where=where, hint=hint)
     name = "" if source.path == where else f" ({source.path})"

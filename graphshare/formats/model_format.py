@@ -334,7 +334,7 @@ def list_mismatches(first: str, graph: Graph, second: str, other: Graph) -> Iter
         yield from format_.mismatches(first, graph, second, other)
         return
     names = {format_.name, another.name}
-    hint = "export the MXNet model first: `graphshare export GRAPH -o model.onnx`" if names == {"mxnet", "onnx"} else ""
+    hint = "export the MXNet model first: `gs.export(GRAPH, out='model.onnx')`" if names == {"mxnet", "onnx"} else ""
     yield Fault(f"{first} is {format_.title} and {second} {another.title}", hint=hint)
 
 

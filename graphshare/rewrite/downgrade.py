@@ -62,7 +62,7 @@ class OldVersion:
         self.number = _number(match[0]) if match else 0
         self.row = sum(_number(each) <= self.number for each in self.tables.versions) - 1
         if self.row < 0 or self.number >= 10900:
-            hint = "versions go from 0.9.5 to 1.8; `graphshare upgrade` writes files of 1.9.1"
+            hint = "versions go from 0.9.5 to 1.8; `gs.upgrade` writes files of 1.9.1"
             raise UsageError(Fault(f"there is no downgrade to MXNet {version!r}", hint=hint))
         self.measured = self.tables.versions[self.row]
         self.layout = next((layout for before, layout in _LAYOUTS if self.number < before), "")

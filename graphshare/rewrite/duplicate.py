@@ -111,7 +111,7 @@ def _choose_tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: 
                 continue
             hint = f"if it is one after all, add `as_parameter={node.name!r}`; inputs are shared with `share_inputs`"
             faults.append(Fault(f"{option} matches {node.name!r}, which is not a parameter ({roles[node].reason})", hint=hint))
-    hint = "give it one with `graphshare upgrade` first, or add `gs.upgrade(model)` to this command"
+    hint = "`gs.upgrade(model)` gives it one"
     faults += [
         Fault(f"{state.name!r} is implied by the file and has no node that could be shared", node=state.node.name, hint=hint)
         for state, how in implied.items()
@@ -240,7 +240,7 @@ def _check_names(
     unnamed = [variable for variable in implied if not variable.node.name]
     if unnamed:
         ops = ", ".join(sorted({variable.node.op for variable in unnamed}))
-        hint = "run `graphshare upgrade` first: it gives the states nodes of their own"
+        hint = "`gs.upgrade` gives the states nodes of their own"
         raise RefusedError(Fault(f"an operator without a name ({ops}) implies states that every copy would share", hint=hint))
     kept = [node.name for node in (shared if drop_original else graph.nodes)]
     kept += other_names
@@ -326,7 +326,7 @@ def _note_unmoved(graph: Graph, report: Duplication, mode: ModeOrBatch) -> list[
     weights = format_count(count, "weight")
     if mode == "tie" and not report.tied and not count:
         if report.copied:
-            hint = "leave out the --copy that matches all; a parameter that is an output is not tied"
+            hint = "leave out the `choices=('copy', PATTERN)` that matches all; a parameter that is an output is not tied"
             message = f"nothing would be tied: all of {format_count(len(report.copied), 'parameter')} would be copied"
             raise RefusedError(Fault(message, hint=hint))
         return ["there are no parameters, so nothing is tied"]
@@ -346,7 +346,7 @@ def _check_mode(
     elif choices:
         faults.append(Fault("`choices` choose between modes; a batch has one run and one set of parameters"))
     if mode == "batch" and upto:
-        hint = "cut it out first: `graphshare extract GRAPH --target NAME`"
+        hint = "cut it out first: `gs.extract(GRAPH, targets=NAME)`"
         faults.append(Fault("`upto` leaves the original as it is; a batch is one run of the whole graph", hint=hint))
     if faults:
         raise UsageError(faults)

@@ -28,7 +28,7 @@ def extract(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] = ()) -
         except RefusedError as error:
             faults.extend(error.faults)
     if not targets:
-        faults.append(Fault("no target is given", hint="name an output with `targets`; `graphshare inspect` lists them"))
+        faults.append(Fault("no target is given", hint="name an output with `targets`; `gs.inspect` lists them"))
     if faults:
         raise RefusedError(faults)
     named: dict[tuple[Node, int], str] = {}

@@ -211,7 +211,7 @@ class _Freeing:
             if any(map(is_free, self.inputs.get(node.name, ()))):
                 self._note(node, 0, self.inputs[node.name])
         couplings = follow(self.nodes, self.axes, self._find_places)
-        hint = "leave this size fixed, or `graphshare extract` the part before"
+        hint = "leave this size fixed, or `gs.extract` the part before"
         if self.unmeasured:
             row = ", ".join(f"{name} {format_shape(sizes)}" for name, sizes in self.assumed.items())
             hint = f"give numbers for open sizes with `shapes`: with {row} no shape is known, because {self.unmeasured}"

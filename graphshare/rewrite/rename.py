@@ -113,7 +113,7 @@ def rename_by_rules(
     except RefusedError as error:
         if not any(rule.kind in SHARING for rule in ruleset.rules):
             raise
-        hint = "a rename keeps nodes apart; `graphshare share` makes parameters of one name one"
+        hint = "a rename keeps nodes apart; `gs.share` makes parameters of one name one"
         raise RefusedError([msgspec.structs.replace(fault, hint=hint) for fault in error.faults]) from None
     check_isomorphic(rewrite)
     return msgspec.structs.replace(rewrite, notes=plan.notes)

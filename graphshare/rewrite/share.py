@@ -56,7 +56,7 @@ def plan_share(
     roles = assign_sharing_roles(graph, params, as_input, as_parameter)
     plan = plan_sharing(graph, ruleset, roles)
     if not plan.names and not plan.ties:
-        hint = next(iter(plan.notes), "`graphshare share GRAPH --detect` lists what could be tied")
+        hint = next(iter(plan.notes), "`gs.detect(GRAPH)` lists what could be tied")
         raise RefusedError(Fault("no parameter would change", hint=hint))
     return share_by_plan(graph, plan, roles, params)
 
@@ -122,7 +122,7 @@ def _refuse_outputs(graph: Graph, plan: Plan, reshaped: Collection[Node]) -> Ite
         name = plan.names.get(kept, kept.name)
         if node.name == name or node in reshaped:
             continue
-        hint = "leave it out; `graphshare rename` changes the names of outputs"
+        hint = "leave it out; `gs.rename` changes the names of outputs"
         if kept is not node and kept not in heads and kept.name == name:
             hint = f"tie them the other way round: `aliases={{{name!r}: {node.name!r}}}`"
         message = f"{node.name!r} would become {name!r}, but it is an output of the graph, and outputs keep their names"

@@ -139,6 +139,6 @@ def _refuse_repeated(parts: Mapping[Node, int], ends: Set[Node]) -> None:
         if len(same) > 1 and name and (len(set().union(*same.values())) > 1 or not ends.isdisjoint(same))
     ]
     if wrong:
-        hint = f"`graphshare rename --match '{wrong[0]}#1' --to NEW` names the second of them"
+        hint = f"`gs.rename(GRAPH, match={{{wrong[0] + '#1'!r}: 'NEW'}})` names the second of them"
         message = "several nodes have this name, by which parts are joined"
         raise RefusedError([Fault(f"{name!r}: {message}", hint=hint) for name in wrong])

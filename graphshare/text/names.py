@@ -11,7 +11,6 @@ from itertools import islice
 from typing import TypeVar
 
 from graphshare.text.format import format_names
-from graphshare.text.markup import quote_shell
 
 RECORD_PREFIXES = ("arg", "aux")
 _SHORTEST_PART = 2  # characters; a single letter is a part of too many names
@@ -145,7 +144,7 @@ def did_you_mean(name: str, known: Collection[str], *, key: Callable[[str], obje
     """
     match = _NUMBERED.fullmatch(name)
     if match and int(match[2]) < (count := list(known).count(match[1])) > 1:
-        alone = f"`{quote_shell('graphshare', 'rename', '--match', name, '--to', 'NEW')}` gives one a name of its own"
+        alone = f"`gs.rename(GRAPH, match={{{name!r}: 'NEW'}})` gives one a name of its own"
         return f"{match[1]!r} means all {count} of that name; {alone}"
     near = find_similar(name, known, key=key)
     return f"did you mean {' or '.join(repr(n) for n in near)}?" if near else ""

@@ -159,7 +159,7 @@ def find_obstacles(
     obstacles = [obstacle for graph, _ in parts if (obstacle := find_obstacle(graph))]
     if obstacles and is_needed and not is_allowed:
         message, _, hint = obstacles[0].partition(": ")
-        way_out = "--allow-unsupported accepts structure and parameters alone"
+        way_out = "`allow_unsupported` accepts structure and parameters alone"
         raise UsageError(Fault(message, hint=f"{hint}; {way_out}" if hint else way_out))
     faults = [fault for graph, nodes in parts for fault in list_unsupported(graph, nodes)]
     if faults and not is_allowed:

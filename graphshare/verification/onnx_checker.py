@@ -17,7 +17,7 @@ def require_onnx() -> None:
     missing = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
     if missing:
         are = "is" if len(missing) == 1 else "are"
-        hint = f"{EXTRA.format('both')}; `export --no-verify` writes a model without them"
+        hint = f"{EXTRA.format('both')}; `verify=False` writes a model without them"
         raise UsageError(Fault(f"{' and '.join(missing)} {are} not installed, so nothing can be proved", hint=hint))
 
 

@@ -71,7 +71,7 @@ def pair_by_rewrite(rewrite: Rewrite) -> list[HeadPairs]:
     """
     first, *others = rewrite.branches
     if not others:
-        raise RefusedError(Fault("there is only one branch", hint="`graphshare duplicate` adds one"))
+        raise RefusedError(Fault("there is only one branch", hint="`gs.duplicate` adds one"))
     reference = {image: node for node, image in first.images.items()}
     return [
         _pair_images(rewrite.graph, reference, branch.images, first.label, branch.label, "the rewrite") for branch in others
@@ -97,7 +97,7 @@ def _pair_by_map(graph: Graph, path: str) -> list[HeadPairs]:
     labels = list(images)
     if len(labels) < 2:
         raise InputError(
-            Fault("has one branch only", where=path, hint="give the map that `graphshare duplicate --map-out` wrote")
+            Fault("has one branch only", where=path, hint="give the map that `save(map=...)` wrote after `gs.duplicate`")
         )
     reference = {node: source for source, node in images[labels[0]].items()}
     return [_pair_images(graph, reference, images[label], labels[0], label, path) for label in labels[1:]]
@@ -337,7 +337,7 @@ def _pair_in_order(
             return list(zip(left, right, strict=False))
     own, other = ([*each] for each in names)
     counts = f"{format_count(len(own), noun)} ({format_names(own, 4)}) and {len(other)} ({format_names(other, 4)})"
-    raise RefusedError(Fault(f"the models have {counts}", hint="`graphshare extract` cuts out what both have"))
+    raise RefusedError(Fault(f"the models have {counts}", hint="`gs.extract` cuts out what both have"))
 
 
 class _Inputs(msgspec.Struct, frozen=True):

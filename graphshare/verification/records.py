@@ -195,6 +195,6 @@ def _make_runner(
 def _refuse_unrecordable(outputs: Sequence[_Recorded]) -> None:
     lost = [output.name for output in outputs if output.wanted is ABSENT and not is_recordable(output.value)]
     if lost:
-        hint = "`graphshare compare` with another model compares them, and `graphshare extract` leaves them out"
+        hint = "`gs.compare` with another model compares them, and `gs.extract` leaves them out"
         message = f"outputs cannot be recorded because they are not arrays of numbers: {format_names(lost)}"
         raise RefusedError(Fault(message, hint=hint))

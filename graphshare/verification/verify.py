@@ -98,7 +98,7 @@ def _verify_batch(batch: Batched, model: Checkpoint, options: ProofOptions) -> R
     """Compare the branches of a batch with runs of their own. Raises UsageError for what has no meaning in one run."""
     faults = []
     if options.train_step:
-        hint = "leave --train-step out; `graphshare run --sgd-steps` trains such a graph"
+        hint = "leave `train_step` out; `gs.train` trains such a graph"
         faults.append(Fault("branches of a batch are one run on one set of parameters, which cannot drift", hint=hint))
     if options.layers:
         message = "branches of a batch are one run, so `layers` has no inner outputs of each to compare"

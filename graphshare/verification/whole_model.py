@@ -94,7 +94,7 @@ def prove_folding(
     if find_format(source.graph).supports(Operation.FOLD_VALUES):
         return _compare_folding(folded, source, dtypes, tolerance)
     if report.by_weights is None:
-        note = "not proved by weights, which do not decide all that differs; `graphshare compare FOLDED MODEL` compares values"
+        note = "not proved by weights, which do not decide all that differs; `gs.compare(FOLDED, MODEL)` compares values"
         return replace(folded, notes=(*folded.notes, note))
     return folded
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
 import graphshare as gs
+from graphshare.cli.main import cli
 from tests import pictures
 from tests.onnx_files.made import MADE
 from tests.processes import ROOT, done, files_in, graphshare
@@ -29,6 +32,8 @@ ANSWERS = [
     "params stats lenet",
     "params diff lenet two --format json",
     "rules explain conv1_weight --override a=b",
+    "rules check rules.json",
+    "rules check rules.json --graph lenet-symbol.json --format json",
     "verify two --prefix b- --shape data=1,1,28,28",
     "compare lenet two --shape data=1,1,28,28 --target softmax_output --format json",
     "check lenet --format sarif",
@@ -47,6 +52,7 @@ READING = {
     "params stats lenet": "lenet-0000.params",
     "params diff lenet two": "two-0000.params",
     "rules explain conv1_weight --graph lenet-symbol.json --rules rules.json": "lenet-symbol.json rules.json",
+    "rules check rules.json --graph lenet-symbol.json": "lenet-symbol.json rules.json",
     "verify two --map map.json --shape data=1,1,28,28": "two-symbol.json map.json",
     "verify two --prefix b- --feed data=photo.png --gray --resize 28 --crop 28": "photo.png",
     "verify two --prefix b- --inputs sets": "sets/one.npz",
@@ -113,3 +119,24 @@ def test_an_answer_replaces_nothing_that_belongs_to_what_was_read(line: str, fol
         assert answer.returncode == 2, (name, answer.stderr)
         assert b"is also an input" in answer.stderr, (name, answer.stderr)
     assert files_in(folder) == before
+
+
+def list_commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    for name in group.list_commands(context := click.Context(group)):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from list_commands(command, f"{path}{name} ")
+        elif command is not None:
+            yield f"{path}{name}", command
+
+
+def test_every_command_with_several_formats_writes_its_answer_to_a_file() -> None:
+    flags = {name: {flag for option in command.params for flag in option.opts} for name, command in list_commands(cli)}
+    with_formats = {name for name, found in flags.items() if "--format" in found}
+    assert len(with_formats) > 20
+    assert [name for name in sorted(with_formats) if "-o" not in flags[name]] == []
+    # Their formats are suffixes of -o, or what they write is not an answer.
+    assert {name for name in flags if name not in with_formats} == {
+        "completion", "draw", "foreach", "params convert", "params rename",
+    }  # fmt: skip
+    assert [name for name in ("draw", "foreach", "params rename") if "-o" not in flags[name]] == []

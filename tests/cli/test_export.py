@@ -16,6 +16,7 @@ import graphshare as gs
 from graphshare.api.export import export
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
+from graphshare.cli.console import name_options
 from graphshare.errors import DisprovedError, RefusedError, UsageError
 from graphshare.files.schema import explain
 from graphshare.formats.mxnet.symbol import read_symbol
@@ -238,7 +239,7 @@ def test_all_that_cannot_be_exported_is_listed(unsupported: Path) -> None:
         export(unsupported / "lenet", unsupported / "x.onnx", shapes=SHAPE)
     faults = error.value.faults
     assert [fault.node for fault in faults] == TANH
-    assert "graphshare extract GRAPH --" in faults[-1].hint
+    assert "`gs.extract(GRAPH, targets=[" in faults[-1].hint
     assert files_in(unsupported) == before
 
 
@@ -247,7 +248,7 @@ def test_the_hint_leaves_a_part_that_can_be_exported(unsupported: Path) -> None:
         export(unsupported / "lenet", unsupported / "x.onnx", shapes=SHAPE)
     hint = error.value.faults[-1].hint
     assert "operators can be exported" in hint
-    arguments = hint.partition("graphshare ")[2].replace("GRAPH", "lenet").split()
+    arguments = name_options(hint).partition("graphshare ")[2].replace("GRAPH", "lenet").rstrip("`").split()
     done(graphshare(*arguments, "-o", "part", cwd=unsupported))
     model = load(unsupported / "part")
     assert export(model, unsupported / "part.onnx", shapes=SHAPE).report.proof

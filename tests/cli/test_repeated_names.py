@@ -122,7 +122,7 @@ def test_the_towers_of_a_block_are_told_by_their_inputs(tmp_path: Path) -> None:
 def test_towers_of_unlike_structure_are_not_branches(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="do not show which branches") as refused:
         gs.verify(write(tmp_path, two_towers(act="tanh")), shapes=SHAPES, inputs=gs.Inputs(params_seed=0))
-    assert "graphshare extract" in str(refused.value.faults[0].hint)
+    assert "`gs.extract`" in str(refused.value.faults[0].hint)
 
 
 @pytest.mark.parametrize(

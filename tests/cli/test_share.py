@@ -408,7 +408,7 @@ def test_rules_check(folder: Path) -> None:
     refused(graphshare("rules", "check", "missing.json", cwd=folder), "cannot be read")
     text = graphshare("rules", "check", write_rules(folder, {}), cwd=folder)
     assert text.returncode == 1
-    assert b"error: rules.json: $.rules[0]" in text.stderr
+    assert b"error: rules.json: $.rules[0]" in text.stdout
 
 
 @cache

@@ -60,7 +60,7 @@ def test_a_tied_parameter_is_one_output_or_none(name: str, tmp_path: Path) -> No
     path, out = write(tmp_path, name), tmp_path / "out.onnx"
     with pytest.raises(RefusedError, match=f"two outputs would be the value '{name}'") as refusal:
         gs.duplicate(path, "b_", mode="tie", choices=[("tie", name)])
-    assert "graphshare extract" in refusal.value.faults[0].hint
+    assert "gs.extract" in refusal.value.faults[0].hint
     gs.save(gs.duplicate(path, "b_", mode="tie", choices=[("tie", name)], drop_original=True), out)
     assert list(compute(out)) == ["b_last", name]
     part = gs.extract(path, "last")

@@ -248,7 +248,7 @@ def test_outputs_of_different_names_are_paired_by_position_and_a_note_says_so(tm
     other_places = "(float[n,3] x) => (float[n,3] h, float[n,3] q) { h = Exp(x) q = Relu(h) }"
     with pytest.raises(RefusedError, match=r"which outputs belong together is not clear: p of .* and q of") as error:
         gs.group([first, write_text(tmp_path / "third.onnx", other_places)], switch="which")
-    assert "`graphshare rename`" in error.value.faults[0].hint
+    assert "`gs.rename`" in error.value.faults[0].hint
 
 
 SCALED = "(float[n,3] x, float[3] w) => (float[n,3] y) { y = Mul(x, w) }"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
@@ -9,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+import graphshare as gs
 from graphshare.arguments import Natural, NotNegative, Positive, Seconds, Text, check_arguments
 from graphshare.errors import UsageError
 
@@ -146,3 +148,21 @@ def test_missing_and_unknown_arguments_are_errors_of_python() -> None:
         combine()  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="unexpected keyword argument 'fourth'"):
         combine("a", fourth=1)  # type: ignore[call-arg]
+
+
+def test_an_unknown_keyword_that_resembles_another_one_names_it() -> None:
+    with pytest.raises(TypeError, match=r"^duplicate\(\) has no argument 'prefix': did you mean 'prefixes'\?$"):
+        gs.duplicate("lenet", prefix="b-")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^rename\(\) has no argument 'prefixes': did you mean 'prefix'"):
+        gs.rename("lenet", prefixes="b-")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^run\(\) takes 1 by position, all other arguments by name: feeds=, "):
+        gs.run("lenet", {})  # type: ignore[misc]
+
+
+def test_one_thing_has_one_name_in_every_function() -> None:
+    """Branches have ``prefixes``; ``prefix`` is the one that names get."""
+    names = {name: inspect.signature(getattr(gs, name)).parameters for name in gs.__all__ if name[0].islower()}
+    assert {name for name, found in names.items() if "prefixes" in found} == {
+        "diff", "draw", "draw_difference", "duplicate", "group", "verify",
+    }  # fmt: skip
+    assert {name for name, found in names.items() if "prefix" in found} == {"rename", "rename_params"}

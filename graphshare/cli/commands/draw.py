@@ -66,8 +66,9 @@ def command(
     """Draw a graph as a page, SVG, Graphviz's language or Mermaid.
 
     Operators of one scope are one box unless --depth opens it. Branches stand side by side; parameters that several boxes
-    share are drawn once, in a colour of their own. Where shapes are known, from --shape, the graph or its parameters, the
-    drawing shows them, and every box with parameters shows how many weights they have.
+    share are drawn once, in a colour of their own. Operators have the colour of their kind, such as activation, unless
+    something is marked. Where shapes are known, from --shape, the graph or its parameters, the drawing shows them, and every
+    box with parameters shows how many weights they have.
 
     Small constants of an ONNX model are drawn inside the boxes that use them. The bodies of If, Loop and Scan, and functions
     that a model calls, are scopes around their operators.

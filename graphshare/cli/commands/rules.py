@@ -10,7 +10,7 @@ import msgspec
 from graphshare.checkpoint.load import load
 from graphshare.cli import options, rule_options
 from graphshare.cli.command import SuggestingGroup
-from graphshare.cli.console import put, put_json, say
+from graphshare.cli.console import name_options, put, put_json
 from graphshare.rewrite.rules.explain import NameKind, check_rules
 from graphshare.rewrite.rules.explain import explain as explain_name
 from graphshare.rewrite.rules.load import make_ruleset
@@ -85,6 +85,7 @@ def explain(
 @options.params
 @options.strict
 @options.format_
+@options.answer_file
 def check(file: str, graph: str | None, params: str | None, strict: bool, format_: str) -> int:
     """Check a rules file, alone or against a graph.
 
@@ -95,13 +96,8 @@ def check(file: str, graph: str | None, params: str | None, strict: bool, format
         put_json(msgspec.to_builtins(result))
     else:
         for fault in result.errors:
-            say(str(fault), style="error")
-            if fault.hint:
-                say(fault.hint, style="hint")
-        for warning in result.warnings:
-            say(warning, style="warning")
-        say(
-            f"{file}: {format_count(result.rules, 'rule')}, {format_count(len(result.errors), 'error')}, "
-            f"{format_count(len(result.warnings), 'warning')}"
-        )
+            put([f"error: {fault}", *([f"  hint: {name_options(fault.hint)}"] if fault.hint else [])])
+        put(f"warning: {warning}" for warning in result.warnings)
+        counts = ((result.rules, "rule"), (len(result.errors), "error"), (len(result.warnings), "warning"))
+        put([f"{file}: {', '.join(format_count(count, noun) for count, noun in counts)}"])
     return 1 if result.errors or (strict and result.warnings) else 0

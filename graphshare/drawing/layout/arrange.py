@@ -81,7 +81,8 @@ def _assign_layers(layout: Layout, number: int) -> None:
         after[source].append(target)
         before[target].append(source)
     rank = _rank(vertices, after, before, level)
-    isolated = [v for v in vertices if not after[v] and not before[v] and v not in ports]
+    ends = {v for v in vertices if len(before[v]) <= 1 and not after[v] and v not in ports}
+    isolated = {v: after[v] for v in vertices if not before[v] and v not in ports and ends.issuperset(after[v])}
     _spread_isolated(isolated, rank, level)
     height = max(rank.values(), default=-1) + 1
     level.rows = [[] for _ in range(height)]
@@ -141,17 +142,19 @@ def _rank(vertices: Sequence[int], after: _Neighbours, before: _Neighbours, leve
     return rank
 
 
-def _spread_isolated(isolated: Sequence[int], rank: dict[int, int], level: ScopeLevel) -> None:
-    """Give members without any edge rows of a few each."""
+def _spread_isolated(isolated: _Neighbours, rank: dict[int, int], level: ScopeLevel) -> None:
+    """Give members without any edge but to outputs of their own, which are by member, rows of a few each."""
     if len(isolated) <= _WIDEST_ROW:
         return
     exits = set(level.exits.values())
-    apart = exits.union(isolated)
+    apart = exits.union(isolated, *isolated.values())
     others = [row for v, row in rank.items() if v not in apart]
     first = max(others, default=-1) + 1
-    for i, v in enumerate(isolated):
-        rank[v] = first + i // _WIDEST_ROW
-    last = max(rank[v] for v in isolated) + 1
+    rows = 2 if any(isolated.values()) else 1
+    for i, (v, outputs) in enumerate(isolated.items()):
+        rank[v] = first + i // _WIDEST_ROW * rows
+        rank.update(dict.fromkeys(outputs, rank[v] + 1))
+    last = max(rank[v] for v in isolated) + rows
     rank.update(dict.fromkeys(exits, last))
 
 

@@ -155,7 +155,8 @@ def _find_joint_boxes(picture: Picture) -> frozenset[int]:
     """Return the boxes that need another branch than their own, unless all boxes of their branch do."""
     # Sets of branches as bits of an integer: a graph may have thousands of them.
     bits = {branch: 1 << i for i, branch in enumerate(picture.branches)}
-    own = [bits.get(box.cluster[0], 0) if box.cluster and box.kind in ("operator", "scope") else 0 for box in picture.boxes]
+    kinds = ("operator", "scope", "output")
+    own = [bits.get(box.cluster[0], 0) if box.cluster and box.kind in kinds else 0 for box in picture.boxes]
     needs = list(own)
     targets: dict[int, list[int]] = {}
     for line in picture.lines:

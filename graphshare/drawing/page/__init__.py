@@ -18,6 +18,7 @@ import msgspec
 from graphshare.drawing.layout.arrange import arrange
 from graphshare.drawing.layout.levels import Layout, Link, ScopeLevel
 from graphshare.drawing.layout.text_size import box_texts, title_width
+from graphshare.drawing.operator_kinds import KINDS
 from graphshare.drawing.palette import DARK, LIGHT, Palette
 from graphshare.drawing.picture import MARKS, AnnotatedGraph, Box, Picture, Section
 from graphshare.formats.params.arrays import ArrayReader
@@ -66,6 +67,7 @@ def format_page(
         "direction": direction,
         "depth": picture.depth,
         "palettes": {"light": _describe_palette(LIGHT), "dark": _describe_palette(DARK)},
+        "kinds": KINDS,
         "marks": MARKS,
         "sections": _describe_sections(sections, details),
         **_describe_layout(picture, details),
@@ -130,11 +132,10 @@ def _describe_layout(picture: Picture, details: Details) -> dict[str, object]:
 def _describe_box(box: Box, numbers: dict[Node, int]) -> dict[str, object]:
     is_scope = box.kind == "scope"
     return {
-        "kind": box.mark or box.kind,
-        "shape": "cylinder" if box.kind in ("shared", "parameter") else "round" if box.kind == "input" else "",
+        "kind": box.paint,
+        "shape": "cylinder" if box.kind in ("shared", "parameter") else "round" if box.kind in ("input", "output") else "",
         "texts": box_texts(box),
         "label": box.label,
-        "head": box.head,
         # A folded scope may have thousands of nodes, which are listed in their own boxes.
         "nodes": [] if is_scope else [numbers[node] for node in box.nodes],
         "weights": box.weights,

@@ -127,7 +127,8 @@ function setTheme(theme) {
 
 function fillLegend() {
   const { kinds } = data.palettes[root.dataset.theme], used = new Set(data.boxes.map((box) => box.kind));
-  const names = { operator: "operator", scope: "folded scope", input: "input", parameter: "parameter", shared: "shared parameters", ...data.marks };
+  const names = { ...data.kinds, operator: Object.keys(data.kinds).some((kind) => used.has(kind)) ? "other operator" : "operator",
+    scope: "folded scope", input: "input", output: "output", parameter: "parameter", shared: "shared parameters", ...data.marks };
   const legendOf = (kind, text, isLine) => {
     const mark = element("i");
     [mark.style.background, mark.style.borderColor] = kinds[kind];

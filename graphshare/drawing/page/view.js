@@ -318,7 +318,7 @@ class View {
     c.fillStyle = fill;
     c.strokeStyle = vertex === this.selected ? palette.sharedLine : stroke;
     const isStrong = box.kind === "shared" || box.kind in this.data.marks;
-    c.lineWidth = this.thickness(vertex === this.selected ? 3 : box.head ? 2.5 : isStrong ? 1.8 : 1);
+    c.lineWidth = this.thickness(vertex === this.selected ? 3 : isStrong ? 1.8 : 1);
     if (isCylinder) this.traceCylinder(rect);
     else this.outline(rect, box.shape === "round" ? h / 2 : 5);
     c.fill();

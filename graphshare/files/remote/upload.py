@@ -27,7 +27,7 @@ _STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oc
 """Stores in which an object becomes visible when it is complete."""
 _WEB, _ARCHIVE = "a web server", "an archive"
 _READ_ONLY = {"http": _WEB, "https": _WEB, "zip": _ARCHIVE, "tar": _ARCHIVE, "libarchive": _ARCHIVE}
-_OVERWRITE = "add --overwrite (in Python: graphshare.overwriting()); a reader may meanwhile see old and new files together"
+_OVERWRITE = "add `gs.overwriting()`; a reader may meanwhile see old and new files together"
 
 
 class Upload:

@@ -23,7 +23,7 @@ from graphshare.ir.walk import reachable
 
 _INDENT = re.compile(r"indent:(\d{1,2})")
 _UPGRADED = "an upgrade keeps what MXNet reads"
-_UPGRADE = "add `gs.upgrade(model)`, or bring them to one version with `graphshare upgrade` first"
+_UPGRADE = "`gs.upgrade(model)` brings them to one version"
 
 
 class MxnetDescription(Description):
@@ -77,12 +77,14 @@ class MxnetFormat(ModelFormat):
     description = MxnetDescription()
     layout = MxnetLayout()
     alternatives: ClassVar[Mapping[Operation, str]] = {
-        Operation.FOLD_VALUES: "weights prove it for every input, and `graphshare compare FOLDED MODEL` compares values",
+        Operation.FOLD_VALUES: "weights prove it for every input, and `gs.compare(FOLDED, MODEL)` compares values",
         Operation.STATED_TYPES: "leave it out: MXNet infers the types of a graph",
-        Operation.SWITCH: "`graphshare export` writes it as ONNX",
+        Operation.SWITCH: "`gs.export` writes it as ONNX",
         Operation.EXTERNAL_DATA: "its parameters are in a file of their own: see `save(params=...)`",
-        Operation.RESHAPE: "its file fixes none; `graphshare export --shape data=n,3,h,w` leaves those with names open",
-        Operation.POOL: "`graphshare export` writes it as ONNX; `graphshare group` puts models on one parameter file",
+        Operation.RESHAPE: (
+            "its file fixes none; `gs.export(GRAPH, shapes={'data': ('n', 3, 'h', 'w')})` leaves those with names open"
+        ),
+        Operation.POOL: "`gs.export` writes it as ONNX; `gs.group` puts models on one parameter file",
     }
 
     def fits(self, start: bytes) -> bool:

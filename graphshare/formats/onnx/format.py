@@ -181,7 +181,7 @@ class OnnxFormat(ModelFormat):
         Operation.UPGRADE: "onnx.version_converter changes the operator set of an ONNX model",
         Operation.LAYOUT: "an ONNX model is not a text",
         Operation.EXPORT: "it is an ONNX model already",
-        Operation.PARAMETER_FILE: "it holds its parameters itself; `graphshare params convert` copies them to a file",
+        Operation.PARAMETER_FILE: "it holds its parameters itself; `gs.convert` copies them to a file",
     }
 
     @property

@@ -33,7 +33,7 @@ LARGEST = (1 << 31) - 1
 """The largest message that protobuf takes, in bytes."""
 _CHUNK = 1 << 22
 _EXPORTED = "`weights='external'` puts them beside the model, `weights='params'` leaves them in their file"
-_REWRITTEN = "`mode='tie'` keeps one copy of the weights; `graphshare pool` moves them to a file beside the models"
+_REWRITTEN = "`mode='tie'` keeps one copy of the weights; `gs.pool` moves them to a file beside the models"
 _Facts = tuple[object, ...]
 
 

@@ -327,7 +327,7 @@ class OnnxSource(Source, frozen=True, eq=False):
                 if name in taken:
                     yield f"two values would be called {name!r}, and a name stands for one value", hint, node
                 taken.add(name)
-        hint = "leave its parameter copied and its input unshared, or take other outputs with `graphshare extract` first"
+        hint = "leave its parameter copied and its input unshared, or take other outputs with `gs.extract` first"
         if not _list_repeated(self.heads):
             for node, index in _list_repeated(graph.heads):
                 yield (

@@ -56,7 +56,7 @@ def encode_graph_file(graph: Graph, encode_tensor: TensorEncoder = keep_tensor, 
     """
     source = graph.source
     if not isinstance(source, OnnxSource):
-        raise RefusedError(Fault("the graph was not read from an ONNX file", hint="`graphshare export` writes it as ONNX"))
+        raise RefusedError(Fault("the graph was not read from an ONNX file", hint="`gs.export` writes it as ONNX"))
     # Nodes may be as they were read while their data gets another place, which the writer sees.
     if is_untouched(graph) and _GraphWriter(GraphNames(graph), encode_tensor).is_as_read():
         return source.span

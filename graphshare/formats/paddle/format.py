@@ -56,11 +56,11 @@ class PaddleFormat(ModelFormat):
     description = PaddleDescription()
     alternatives: ClassVar[Mapping[Operation, str]] = {
         Operation.EXPORT: f"{_CONVERT} writes an ONNX model of it",
-        Operation.FOLD: f"{_FIRST} `graphshare fold` the ONNX model",
-        Operation.RESHAPE: f"{_FIRST} `graphshare reshape` the ONNX model; or save it with another paddle.static.InputSpec",
-        Operation.POOL: f"{_FIRST} `graphshare pool` the ONNX models",
-        Operation.SWITCH: f"{_FIRST} `graphshare group --switch` the ONNX models",
-        Operation.FINGERPRINT: "`graphshare diff` compares two of them",
+        Operation.FOLD: f"{_FIRST} `gs.fold` the ONNX model",
+        Operation.RESHAPE: f"{_FIRST} `gs.reshape` the ONNX model; or save it with another paddle.static.InputSpec",
+        Operation.POOL: f"{_FIRST} `gs.pool` the ONNX models",
+        Operation.SWITCH: f"{_FIRST} `gs.group(switch=NAME)` the ONNX models",
+        Operation.FINGERPRINT: "`gs.diff` compares two of them",
         Operation.TRAINING: "train the module itself in Paddle, and save it again with paddle.jit.save",
         Operation.BATCH: "`mode='tie'` runs every branch by itself, on the same weights",
         Operation.UPGRADE: "Paddle converts older versions when it loads a file: load it, and save it again",

@@ -99,7 +99,7 @@ def choose_untied(folder: ShardFolder, pairs: Sequence[TiedPair]) -> list[Retied
             arrays.append(Retied(pair.kept, pair.name, pair.first[1].size))
     if not arrays:
         message = "has no array that its architecture ties under one name"
-        raise RefusedError(Fault(message, where=folder.path, hint="`graphshare check` lists what is tied"))
+        raise RefusedError(Fault(message, where=folder.path, hint="`gs.check` lists what is tied"))
     return arrays
 
 

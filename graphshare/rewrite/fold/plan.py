@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphshare.ops.kernel import Attrs
 
 _STATISTICS = 4  # scale, shift, mean and variance
-IMPLIED = "has an input that the file only implies; `graphshare upgrade` writes it as a node"
+IMPLIED = "has an input that the file only implies; `gs.upgrade` writes it as a node"
 
 
 class Pair(msgspec.Struct, frozen=True, eq=False):

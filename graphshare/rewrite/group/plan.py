@@ -329,6 +329,6 @@ def find_incompatibilities(members: Sequence[Member]) -> list[Fault]:
     modern = [file.path for file in files if any(record.layout == "V3" for record in file.records)]
     plain = [file.path for file in files if file.path not in modern]
     if modern and plain:
-        hint = "MXNet reads a file with np-shape or without; write one anew with `graphshare params convert`"
+        hint = "MXNet reads a file with np-shape or without; write one anew with `gs.convert`"
         faults.append(Fault(f"{modern[0]} holds V3 arrays (np-shape) and {plain[0]} does not", hint=hint))
     return faults

@@ -113,13 +113,13 @@ def _pair_outputs(members: Sequence[Member], graphs: Sequence[Graph]) -> tuple[G
     one, other = (member.label for member in members)
     if len(left) != len(right):
         message = f"{one} has {format_count(len(left), 'output')}, and {other} has {len(right)}"
-        return graphs[1], [], [Fault(message, hint="`graphshare extract` takes the outputs that both have")]
+        return graphs[1], [], [Fault(message, hint="`gs.extract` takes the outputs that both have")]
     rest = [place for place, name in enumerate(left) if name not in right]
     others = [place for place, name in enumerate(right) if name not in left]
     if rest != others:
         first, second = (format_names([names[i] for i in own]) for names, own in ((left, rest), (right, others)))
         message = f"which outputs belong together is not clear: {first} of {one} and {second} of {other}"
-        return graphs[1], [], [Fault(message, hint="`graphshare rename` gives outputs that belong together one name")]
+        return graphs[1], [], [Fault(message, hint="`gs.rename` gives outputs that belong together one name")]
     heads = [graphs[1].heads[place if place in rest else right.index(name)] for place, name in enumerate(left)]
     return replace(graphs[1], heads=tuple(heads)), [f"{left[i]!r} and {right[i]!r}" for i in rest], []
 
@@ -198,7 +198,7 @@ def _find_faults(
     for side, other in ((left, right), (right, left)):
         for node in (node for node in side.parameters if node.name in other.inputs):
             message = f"{node.name!r} is an input of {other.member.label} and a parameter of {side.member.label}"
-            yield Fault(message, hint="`graphshare rename` gives one of them another name")
+            yield Fault(message, hint="`gs.rename` gives one of them another name")
 
 
 def _check_operator_set(left: _Side, right: _Side, heads: Sequence[tuple[Entry, Entry]], switches: Switches) -> Iterator[Fault]:
@@ -222,7 +222,7 @@ def _compare_types(left: _Side, right: _Side, what: str, pair: tuple[Entry, Entr
         return
     # An output has the sizes of the branch that is computed.
     if is_input or not _differ_in_sizes(kind, other):
-        hint = "a Cast or a Reshape makes them fit; `graphshare rename` separates inputs that are not meant to be one"
+        hint = "a Cast or a Reshape makes them fit; `gs.rename` separates inputs that are not meant to be one"
         yield Fault(f"{what} is {kind} in {left.member.label} and {other} in {right.member.label}", hint=hint)
 
 
@@ -235,7 +235,7 @@ def _compare_defaults(left: _Side, right: _Side, inputs: Iterable[tuple[Node, No
         if pair.how in ("different", "missing"):
             what = f"defaults of different {pair.detail}" if pair.how == "different" else "a default in one of them only"
             message = f"input {pair.left.name!r} of {left.member.label} and {right.member.label} has {what}"
-            yield Fault(message, hint="`graphshare rename` separates inputs that are not meant to be one")
+            yield Fault(message, hint="`gs.rename` separates inputs that are not meant to be one")
 
 
 def _differ_in_sizes(left: StaticType, right: StaticType) -> bool:

@@ -185,7 +185,7 @@ def _refusals(
     """Return what forbids that ``movers`` become the parameter ``new``, now the name of ``staying`` nodes."""
     faults = []
     if len(staying) > 1:
-        hint = "first make them one (`share --doctor tie`) or rename them (`share --doctor separate`)"
+        hint = "first make them one (`doctor='tie'`) or rename them (`doctor='separate'`)"
         faults.append(
             Fault(
                 f"{movers[0].name!r} would become {new!r}, but {format_count(len(staying), 'variable')} have that name",
@@ -232,7 +232,7 @@ def _refuse_aliases(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) 
 
 def _refuse_implied(graph: Graph, resolver: Resolver) -> list[Fault]:
     """Return a fault for each implied parameter that rules match: it has no node that could be tied."""
-    hint = "give it one with `graphshare upgrade` first, or add `gs.upgrade(model)` to this command"
+    hint = "`gs.upgrade(model)` gives it one"
     return [
         Fault(f"{state.name!r} is implied by the file and has no node that could be shared", node=state.node.name, hint=hint)
         for state in list_implied_variables(graph)

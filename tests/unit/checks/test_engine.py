@@ -142,7 +142,7 @@ def test_a_byte_order_mark_counts_as_a_column_of_the_first_line(tmp_path: Path) 
     assert columns[BOM] == {"GS006$.head": (1, column + 1), "GS006$.head2": last}
 
 
-@pytest.mark.parametrize(("text", "hint"), [("GS40x", "did you mean 'GS4"), ("zzzzzz", "see `graphshare check --list`")])
+@pytest.mark.parametrize(("text", "hint"), [("GS40x", "did you mean 'GS4"), ("zzzzzz", "see `report.rules`")])
 def test_a_wrong_selection_says_what_there_is(text: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
         select_codes([text])

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -126,15 +127,15 @@ def test_operators_that_mxnet_named_are_in_the_scope_of_their_first_input_that_h
 def test_a_graph_of_one_operator_is_that_operator_at_any_depth() -> None:
     graph = Graph((node := Node("relu", "s/a"),), (Entry(node),))
     for depth in (0, 1, None):
-        (box,) = draw(graph, depth=depth).picture.boxes
+        (box, _) = draw(graph, depth=depth).picture.boxes
         assert (box.kind, box.title, box.cluster) == ("operator", "s/a", ("",))
 
 
 def test_operators_without_scopes_are_one_box_at_depth_0_alone() -> None:
     first = Node("relu", "a")
     graph = Graph((first, last := Node("tanh", "b", inputs=(Entry(first),))), (Entry(last),))
-    assert [box.kind for box in draw(graph, depth=0).picture.boxes] == ["scope"]
-    assert [box.kind for box in draw(graph, depth=1).picture.boxes] == ["operator", "operator"]
+    assert [box.kind for box in draw(graph, depth=0).picture.boxes] == ["scope", "output"]
+    assert [box.kind for box in draw(graph, depth=1).picture.boxes] == ["operator", "operator", "output"]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +161,7 @@ def test_the_tip_of_a_shared_box_names_forty_parameters() -> None:
     parameters = [Node("", f"p{i}") for i in range(41)]
     users = [Node("add_n", name, inputs=tuple(map(Entry, parameters))) for name in "ab"]
     graph = AnnotatedGraph(Graph((*parameters, *users), tuple(map(Entry, users))), frozenset(parameters))
-    box = make_picture(graph, depth=None).boxes[-1]
+    (box,) = [box for box in make_picture(graph, depth=None).boxes if box.kind == "shared"]
     assert (box.kind, box.title, box.tip) == ("shared", "41 shared parameters", ", ".join(f"p{i}" for i in range(40)))
 
 
@@ -267,6 +268,41 @@ def test_svg_has_every_box_with_its_kind_and_a_dark_style() -> None:
     assert "<style>" not in draw(siam(), to="svg", theme="dark").text
 
 
+def test_operators_are_coloured_by_kind_unless_something_is_marked(tmp_path: Path) -> None:
+    graph = load(tmp_path, document([variable("x"), operator("relu", "a", [0]), operator("add_n", "b", [1, 1])], [2]))
+    assert [(box.title, box.paint) for box in draw(graph).picture.boxes] == [
+        ("a", "activation"), ("b", "arithmetic"), ("x", "input"), ("b_output", "output"),
+    ]  # fmt: skip
+    found = AnnotatedGraph(graph, frozenset(), marks={graph.nodes[1]: "added", graph.nodes[2]: "added"})
+    marked = make_picture(found, depth=None)
+    assert [box.paint for box in marked.boxes] == ["added", "added", "input", "added"]
+    assert [line.mark for line in marked.lines if marked.boxes[line.target].kind == "output"] == ["added"]
+    near = make_picture(msgspec.structs.replace(found, marks={graph.nodes[1]: "near"}), depth=None)
+    assert [box.paint for box in near.boxes] == ["near", "operator", "input", "output"]
+
+
+def test_each_output_has_a_box_and_a_line_with_its_shape(tmp_path: Path) -> None:
+    nodes = [variable("x"), operator("SliceChannel", "parts", [0], attrs={"num_outputs": "2"})]
+    graph = load(tmp_path, document(nodes, [[1, 1, 0], [1, 0, 0], [0, 0, 0]]))
+    picture = draw(graph, shapes={"x": (4, 6)}).picture
+    assert titles(picture, "output") == ["parts_output1", "parts_output0", "x"]
+    lines = [line for line in picture.lines if picture.boxes[line.target].kind == "output"]
+    assert [(picture.boxes[line.source].title, line.labels) for line in lines] == [
+        ("parts", ["4×3"]), ("parts", ["4×3"]), ("x", ["4×6"]),
+    ]  # fmt: skip
+
+
+def test_a_parameter_that_is_an_output_is_drawn(tmp_path: Path) -> None:
+    nodes = [
+        variable("x"),
+        variable("w_weight"),
+        operator("FullyConnected", "w", [0, 1], attrs={"num_hidden": "4", "no_bias": "1"}),
+    ]
+    picture = draw(load(tmp_path, document(nodes, [2, 1]))).picture
+    assert titles(picture, "parameter") == ["w_weight"]
+    assert titles(picture, "output") == ["w_output", "w_weight"]
+
+
 def test_the_texts_of_a_box_are_in_its_middle() -> None:
     space = "{http://www.w3.org/2000/svg}"
     checked = set()
@@ -330,10 +366,11 @@ _PLAIN = Palette("b", "t", "l", "c", "f", "s", kinds={kind: Paint("f", "s", "t")
 _TWO_BRANCHES = Picture(
     boxes=[
         Box("input", "data", [], ("",)),
-        Box("operator", 'a"b', ["3x3", "#4"], ("", "stage", "unit"), head=True),
+        Box("operator", 'a"b', ["3x3", "#4"], ("", "stage", "unit"), operator_kind="layer"),
         Box("operator", "c", [], ("", "stage")),
         Box("shared", "w", ["2 of 3"], None),
         Box("operator", "d", [], ("x-",), mark="highlight", tip="tip"),
+        Box("output", "e", [], ("x-",)),
     ],
     lines=[
         Line(0, 1, "data", ["1x4"]),
@@ -341,6 +378,7 @@ _TWO_BRANCHES = Picture(
         Line(3, 4, "shared", ["1", "2", "3", "4"]),
         Line(3, 2, "shared", ["1", "2", "3"]),
         Line(1, 2, "control", []),
+        Line(4, 5, "data", []),
     ],
     branches=["", "x-"],
     depth=None,
@@ -364,7 +402,7 @@ _TWO_BRANCHES_DOT = r"""    label="original"; class="branch"; style="rounded,fil
       subgraph cluster_2 {
         label="unit"; class="scope"; style="rounded,filled"; fillcolor="f";
         color="c"; fontcolor="t"; margin=10;
-        n1 [label="a\"b\n3x3\n#4", PAINT, class="operator head", tooltip="a\"b", penwidth=2.5];
+        n1 [label="a\"b\n3x3\n#4", PAINT, class="operator layer", tooltip="a\"b"];
       }
       n2 [label="c", PAINT, class="operator", tooltip="c"];
     }
@@ -373,6 +411,7 @@ _TWO_BRANCHES_DOT = r"""    label="original"; class="branch"; style="rounded,fil
     label="x-"; class="branch"; style="rounded,filled"; fillcolor="f";
     color="c"; fontcolor="t"; margin=10;
     n4 [label="d", PAINT, class="operator highlight", tooltip="tip", penwidth=1.8];
+    n5 [label="e", PAINT, class="output", tooltip="e", shape=ellipse, style="filled"];
   }
   n3 [label="w\n2 of 3", PAINT, class="shared", tooltip="w", shape=cylinder, style="filled", labelloc=b, penwidth=1.8];
   n0 -> n1 [class="data", label=" 1x4 "];
@@ -380,6 +419,7 @@ _TWO_BRANCHES_DOT = r"""    label="original"; class="branch"; style="rounded,fil
   n3 -> n4 [class="shared", label=" 1 \n 2 \n 3 \n … ", color="s", style=dashed, penwidth=1.4];
   n3 -> n2 [class="shared", label=" 1 \n 2 \n 3 ", color="s", style=dashed, penwidth=1.4];
   n1 -> n2 [class="control", style=dotted];
+  n4 -> n5 [class="data"];
 }
 """
 _TWO_BRANCHES_MERMAID = r"""flowchart LR
@@ -389,25 +429,27 @@ _TWO_BRANCHES_MERMAID = r"""flowchart LR
     subgraph s1["stage"]
       n2["c"]:::operator
       subgraph s2["unit"]
-        n1["a#quot;b<br/>3x3<br/>#35;4"]:::operator
+        n1["a#quot;b<br/>3x3<br/>#35;4"]:::layer
       end
     end
   end
   subgraph s3["x-"]
     n4["d"]:::highlight
+    n5(["e"]):::output
   end
   n0 -->|"1x4"| n1
   n3 -.-> n1
   n3 -.->|"1<br/>2<br/>3"| n4
   n3 -.->|"1<br/>2<br/>3"| n2
   n1 -.- n2
+  n4 --> n5
 """
 _ONE_BRANCH_DOT = r"""    label="stage"; class="scope"; style="rounded,filled"; fillcolor="f";
     color="c"; fontcolor="t"; margin=10;
     subgraph cluster_1 {
       label="unit"; class="scope"; style="rounded,filled"; fillcolor="f";
       color="c"; fontcolor="t"; margin=10;
-      n1 [label="a\"b\n3x3\n#4", PAINT, class="operator head", tooltip="a\"b", penwidth=2.5];
+      n1 [label="a\"b\n3x3\n#4", PAINT, class="operator layer", tooltip="a\"b"];
     }
     n2 [label="c", PAINT, class="operator", tooltip="c"];
   }
@@ -422,7 +464,7 @@ _ONE_BRANCH_MERMAID = r"""flowchart LR
   subgraph s0["stage"]
     n2["c"]:::operator
     subgraph s1["unit"]
-      n1["a#quot;b<br/>3x3<br/>#35;4"]:::operator
+      n1["a#quot;b<br/>3x3<br/>#35;4"]:::layer
     end
   end
   n3 --> n1
@@ -438,8 +480,8 @@ def test_the_whole_text_of_a_small_picture(picture: Picture, dot: str, mermaid: 
     assert format_dot(picture, _PLAIN, title="g", direction="LR") == _DOT_HEAD + dot.replace(
         "PAINT", 'fillcolor="f", color="s", fontcolor="t"'
     )
-    classes = [f"  classDef {kind} fill:f,stroke:s,color:t\n" for kind in LIGHT.kinds]
-    classes.append("  classDef head stroke-width:3px\n  class n1 head\n")
+    used = {box.paint for box in picture.boxes}
+    classes = [f"  classDef {kind} fill:f,stroke:s,color:t\n" for kind in LIGHT.kinds if kind in used]
     links = "  linkStyle 1,2,3 stroke:s\n" if picture is _TWO_BRANCHES else ""
     assert format_mermaid(picture, palette=_PLAIN, direction="LR") == mermaid + "".join(classes) + links
 
@@ -471,8 +513,8 @@ def test_a_very_long_name_is_cut_in_dot() -> None:
 
 @pytest.mark.parametrize(("count", "is_warned"), [(500, False), (501, True)])
 def test_more_lines_than_mermaid_draws_are_remarked(count: int, is_warned: bool, tmp_path: Path) -> None:
-    nodes = [variable("x"), *(operator("relu", f"r{i}", [i]) for i in range(count))]
-    drawn = draw(load(tmp_path, document(nodes, [count])), to="mermaid", depth=9)
+    nodes = [variable("x"), *(operator("relu", f"r{i}", [i]) for i in range(count - 1))]
+    drawn = draw(load(tmp_path, document(nodes, [count - 1])), to="mermaid", depth=9)
     assert len(drawn.picture.lines) == count
     assert any("Mermaid draws 500 lines" in remark for remark in drawn.notes) == is_warned
 
@@ -502,8 +544,6 @@ def test_colours_have_enough_contrast(palette: Palette) -> None:
 
 
 def test_a_faint_colour_is_found() -> None:
-    import msgspec
-
     kinds = {**LIGHT.kinds, "input": Paint("#888888", "#fefefe", "#999999")}
     assert list_faint_colours(msgspec.structs.replace(LIGHT, kinds=kinds)) == ["input", "input outline"]
 
@@ -576,7 +616,15 @@ def test_the_first_of_two_files_with_an_array_of_one_name_counts_on_a_page(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("kind", "shape"), [("input", "round"), ("shared", "cylinder"), ("parameter", "cylinder"), ("operator", ""), ("scope", "")]
+    ("kind", "shape"),
+    [
+        ("input", "round"),
+        ("output", "round"),
+        ("shared", "cylinder"),
+        ("parameter", "cylinder"),
+        ("operator", ""),
+        ("scope", ""),
+    ],
 )
 def test_the_shape_of_a_box_on_a_page(kind: str, shape: str) -> None:
     assert _describe_box(Box(kind, "x", [], None), {})["shape"] == shape
@@ -585,12 +633,12 @@ def test_the_shape_of_a_box_on_a_page(kind: str, shape: str) -> None:
 def test_a_box_on_a_page_has_the_numbers_of_its_nodes_and_a_scope_has_none() -> None:
     nodes = (Node("relu", "a"), Node("relu", "b"))
     numbers = {nodes[0]: 4, nodes[1]: 7}
-    assert _describe_box(Box("operator", "b", ["relu"], None, True, "added", nodes=nodes[1:], label="2×3"), numbers) == {
-        "kind": "added", "shape": "", "texts": ["b", "relu"], "label": "2×3", "head": True, "nodes": [7], "weights": None,
+    assert _describe_box(Box("operator", "b", ["relu"], None, "added", nodes=nodes[1:], label="2×3"), numbers) == {
+        "kind": "added", "shape": "", "texts": ["b", "relu"], "label": "2×3", "nodes": [7], "weights": None,
     }  # fmt: skip
     assert _describe_box(Box("scope", "s", [], None, nodes=nodes), numbers)["nodes"] == []
     assert _describe_box(Box("parameter", "w", [], None, nodes=nodes, weights=6), numbers) == {
-        "kind": "parameter", "shape": "cylinder", "texts": ["w"], "label": "", "head": False, "nodes": [4, 7], "weights": 6,
+        "kind": "parameter", "shape": "cylinder", "texts": ["w"], "label": "", "nodes": [4, 7], "weights": 6,
     }  # fmt: skip
 
 
@@ -665,7 +713,7 @@ def test_more_bytes_of_parameters_than_a_page_reads_have_no_statistics(
 
 @pytest.mark.parametrize(("boxes", "depth"), [(MAX_BOXES, None), (MAX_BOXES + 1, 1)])
 def test_scopes_that_are_closed_for_lack_of_room_are_remarked(boxes: int, depth: int | None, tmp_path: Path) -> None:
-    nodes = [variable("x"), *(operator("relu", f"r{i}", [i]) for i in range(boxes - 1 - 2 * 30))]
+    nodes = [variable("x"), *(operator("relu", f"r{i}", [i]) for i in range(boxes - 2 - 2 * 30))]
     for i in range(30):
         nodes += [operator(op, f"s{i}/{op}", [len(nodes) + j - 1]) for j, op in enumerate(("relu", "tanh"))]
     graph = load(tmp_path, document(nodes, [len(nodes) - 1]))

@@ -147,7 +147,7 @@ def test_what_both_branches_need_is_outside_of_both(tmp_path: Path) -> None:
     picture = draw(load(tmp_path, document(nodes, [4])), prefixes=["b-"]).picture
     layout = arrange(picture)
     paths = {(picture.boxes[n].title, layout.levels[layout.vertices[v].level].path) for n, v in enumerate(layout.at)}
-    assert paths == {("loss", ()), ("one", ("",)), ("x", ("",)), ("one", ("b-",)), ("x", ("b-",))}
+    assert paths == {("loss", ()), ("loss_output", ()), ("one", ("",)), ("x", ("",)), ("one", ("b-",)), ("x", ("b-",))}
 
 
 @pytest.mark.parametrize("count", [3, 5000])
@@ -203,6 +203,7 @@ def test_very_many_operators_without_edges_have_rows() -> None:
     nodes = tuple(Node("zeros", f"zero{i}") for i in range(40_000))
     layout = arrange(draw(Graph(nodes, tuple(map(Entry, nodes)))).picture)
     assert max(map(len, layout.levels[0].rows)) == 12
+    assert len(layout.levels[0].rows) == 2 * -(-40_000 // 12)
 
 
 def test_operators_without_edges_fill_rows(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_bodies_of_an_if_unfold(tmp_path: Path) -> None:
     }  # fmt: skip
     folded = draw_nodes(make_branches(), tmp_path, inputs=(value("x"), flag()), depth=1)
     assert find(folded, "chosen").kind == "scope"
-    assert edges(folded) == {("x", "h"), ("h", "chosen"), ("flag", "chosen"), ("chosen", "y")}
+    assert edges(folded) == {("x", "h"), ("h", "chosen"), ("flag", "chosen"), ("chosen", "y"), ("y", "y")}
 
 
 def test_the_inputs_of_a_loop_are_inside_it(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_the_inputs_of_a_loop_are_inside_it(tmp_path: Path) -> None:
     assert find(picture, "y").lines == ["Loop", "M = 3"]
     assert edges(picture) >= {("v", "w"), ("w", "y"), ("x", "y"), ("c", "d")}
     folded = draw_nodes(nodes, tmp_path, tensors={"count": np.array(3)}, depth=1)
-    assert [box.title for box in folded.boxes] == ["y", "x"]
+    assert [(box.kind, box.title) for box in folded.boxes] == [("scope", "y"), ("input", "x"), ("output", "y")]
 
 
 def make_function(name: str, called: str) -> onnx.FunctionProto:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from graphshare.cli.console import name_options
 from graphshare.errors import Fault
 from graphshare.export_onnx.opsets import list_versions, refuse_versions
 from graphshare.export_onnx.translate import add_hint
 from graphshare.ir.graph import Entry, Graph, Node, NodeDetails
 
 FAULTS = [Fault("one"), Fault("two")]
-COMMAND = "operators can be exported: graphshare extract GRAPH"
+COMMAND = "operators can be exported: `graphshare extract GRAPH"
 
 
 def node(op: str, name: str, *inputs: Node) -> Node:
@@ -32,18 +33,18 @@ def hint_of(nodes: list[Node], refused: list[str], heads: list[str] | None = Non
     first, last = add_hint(part, [by_name[name] for name in refused], FAULTS)
     assert (first.message, last.message) == ("one", "two")
     assert not first.hint
-    return last.hint
+    return name_options(last.hint)
 
 
 @pytest.mark.parametrize(
     ("refused", "hint"),
     [
-        (["a"], f"3 {COMMAND} --cut a_output --target d_output"),
-        (["d"], f"3 {COMMAND} --target c_output"),
-        (["b"], f"2 {COMMAND} --cut b_output --target d_output"),
-        (["c"], f"2 {COMMAND} --target b_output"),
+        (["a"], f"3 {COMMAND} --cut a_output --target d_output`"),
+        (["d"], f"3 {COMMAND} --target c_output`"),
+        (["b"], f"2 {COMMAND} --cut b_output --target d_output`"),
+        (["c"], f"2 {COMMAND} --target b_output`"),
         # As many before as behind: those before, which need no cut.
-        (["b", "c"], f"1 {COMMAND} --target a_output"),
+        (["b", "c"], f"1 {COMMAND} --target a_output`"),
         (["a", "d"], ""),
         (["a", "b", "c", "d"], ""),
     ],
@@ -60,16 +61,16 @@ def test_operators_are_counted_once_and_variables_are_not() -> None:
     last = node("add", "last", bad, both)
     graph = [x, y, a, b, bad, both, last]
     # Before it: a, b and both. Behind it: last, both and b.
-    assert hint_of(graph, ["bad"]) == f"3 {COMMAND} --target a_output --target both_output"
+    assert hint_of(graph, ["bad"]) == f"3 {COMMAND} --target a_output --target both_output`"
     after = node("relu", "after", last)
-    assert hint_of([*graph, after], ["bad"]) == f"4 {COMMAND} --cut bad_output --target after_output"
+    assert hint_of([*graph, after], ["bad"]) == f"4 {COMMAND} --cut bad_output --target after_output`"
 
 
 def test_a_head_before_the_refused_nodes_is_a_target() -> None:
     x = node("", "x")
     a = node("relu", "a", x)
     b, bad = node("relu", "b", a), node("svd", "bad", a)
-    assert hint_of([x, a, b, bad], ["bad"], ["bad", "b"]) == f"2 {COMMAND} --target a_output --target b_output"
+    assert hint_of([x, a, b, bad], ["bad"], ["bad", "b"]) == f"2 {COMMAND} --target a_output --target b_output`"
 
 
 def test_a_refused_node_that_reads_a_variable_leaves_what_is_behind_it() -> None:
@@ -78,7 +79,7 @@ def test_a_refused_node_that_reads_a_variable_leaves_what_is_behind_it() -> None
     total = node("add", "total", bad, other)
     last = node("relu", "last", total)
     assert hint_of([x, bad, other, total, last], ["bad", "other"]) == (
-        f"2 {COMMAND} --cut other_output --cut bad_output --target last_output"
+        f"2 {COMMAND} --cut other_output --cut bad_output --target last_output`"
     )
 
 
@@ -87,7 +88,7 @@ def test_at_most_six_ends_are_named() -> None:
     ends = [node("relu", f"a{i}", x) for i in range(9)]
     bad = node("svd", "bad", *ends)
     hint = hint_of([x, *ends, bad], ["bad"])
-    assert hint == f"9 {COMMAND} " + " ".join(f"--target a{i}_output" for i in range(6))
+    assert hint == f"9 {COMMAND} " + " ".join(f"--target a{i}_output" for i in range(6)) + "`"
 
 
 def test_there_is_no_hint_without_a_fault() -> None:

@@ -210,7 +210,7 @@ def test_a_url_with_one_slash_is_explained(path: str, hint: str, wanted: str) ->
     assert (fault.message, fault.where, fault.hint) == ("does not exist", path, wanted)
 
 
-_ELSEWHERE = "choose another output; to replace the input, add --in-place (in Python: in_place=True)"
+_ELSEWHERE = "choose another output; to replace the input, add `in_place=True`"
 
 
 @pytest.mark.parametrize(

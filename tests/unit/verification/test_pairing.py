@@ -104,7 +104,7 @@ def test_a_map_of_one_branch_is_refused(lines: list[dict[str, Any]], tmp_path: P
     graph = load(tmp_path, "a", "p-a").graph
     with pytest.raises(InputError, match="has one branch only") as caught:
         pair(graph, write_map(tmp_path, *lines))
-    assert "`graphshare duplicate --map-out`" in str(caught.value.faults[0].hint)
+    assert "`save(map=...)` wrote after `gs.duplicate`" in str(caught.value.faults[0].hint)
 
 
 def test_a_plain_map_has_no_branches(tmp_path: Path) -> None:
