@@ -3,9 +3,9 @@
     python docs/generate.py
 
 writes ``docs/commands/``, ``docs/operators.md``, ``man/graphshare.1``, the tables of commands, functions and layers, the
-commands in ``mkdocs.yml``, the formats in the schemas of parameter reports, and the output of every console block
-(``--no-run`` leaves that unchanged). A translation shows what its original shows. A test compares the files with the generated
-texts, so none is out of date.
+commands in ``mkdocs.yml``, the formats in the schemas of parameter reports, the figures of several pages (``facts.py``),
+and the output of every console block (``--no-run`` leaves that unchanged). A translation shows what its original shows. A test
+compares the files with the generated texts, so none is out of date.
 ``python docs/generate.py cookbook`` runs only the pages whose path contains this word.
 
 The blocks of a page run in one folder that contains the checkpoints ``lenet`` and ``nin``, for a page of the cookbook those of
@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
+import facts
 import security_table
 from help_markup import list_commands, to_markdown
 from operator_page import render_operators
@@ -309,7 +310,15 @@ def _roff_options(command: click.Command) -> list[str]:
 def render_generated() -> dict[Path, str]:
     """Return every generated file, and the pages with generated tables."""
     pages = {**render_command_pages(), **render_tables(), ROOT / "man" / "graphshare.1": render_manual()}
-    return {**pages, OPERATORS: render_operators(), **render_format_schemas()}
+    pages |= {OPERATORS: render_operators(), **render_format_schemas()}
+    stating = {path: pages.get(path) or path.read_text(encoding="utf-8") for path in list_stating_pages()}
+    figures = {**facts.count_facts(), **facts.read_measured(stating.values())}
+    return {**pages, **{path: facts.fill_facts(text, figures) for path, text in stating.items()}}
+
+
+def list_stating_pages() -> list[Path]:
+    """Return the pages that may state a figure of several pages."""
+    return [*written_pages(), OPERATORS, ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md"]
 
 
 def render_format_schemas() -> dict[Path, str]:

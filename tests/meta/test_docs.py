@@ -42,6 +42,42 @@ def test_generated_files_and_tables_are_up_to_date() -> None:
     assert set((DOCS / "commands").glob("*.md")) <= set(generated)
 
 
+FACTS = sys.modules["facts"]
+
+
+def read_stating_pages() -> dict[Path, str]:
+    return {path: path.read_text(encoding="utf-8") for path in GENERATE.list_stating_pages()}
+
+
+def test_a_figure_of_several_pages_has_a_mark_wherever_it_stands() -> None:
+    pages = read_stating_pages()
+    figures = {**FACTS.count_facts(), **FACTS.read_measured(pages.values())}
+    assert {
+        path: lines
+        for path, text in pages.items()
+        if (lines := FACTS.find_unmarked(text.partition(GENERATE.REFERENCE)[0], figures))
+    } == {}
+    text = "All 611 are\n611<!-- fact: operators --> and 611 MiB, `611`\n1,024 rows of 256 MiB\n256 KiB"
+    assert FACTS.find_unmarked(text, figures) == ["All 611 are", "1,024 rows of 256 MiB"]
+
+
+def test_every_figure_that_is_marked_stands_on_several_pages() -> None:
+    pages = read_stating_pages()
+    taken = {name for text in pages.values() for name in FACTS.list_facts(text)}
+    assert taken == {*FACTS.count_facts(), *FACTS.read_measured(pages.values())}
+
+
+def test_figures_are_filled_from_the_one_place_that_states_them() -> None:
+    pages = ["`--opset 9`<!-- fact: lowest opset -->, 1.5<!-- measured: time --> s", "1.4<!-- fact: time --> s"]
+    figures = {"lowest opset": "13", **FACTS.read_measured(pages)}
+    assert FACTS.fill_facts(pages[0], figures).startswith("`--opset 13`<!-- fact: lowest opset -->")
+    assert FACTS.fill_facts(pages[1], figures) == "1.5<!-- fact: time --> s"
+    with pytest.raises(ValueError, match="two places state the measured figure 'time'"):
+        FACTS.read_measured([pages[0], pages[0]])
+    with pytest.raises(ValueError, match="no fact is called 'times'"):
+        FACTS.fill_facts("1<!-- fact: times -->", figures)
+
+
 def test_every_parameter_of_every_function_is_listed() -> None:
     sections = re.split(r"^### (\w+)$", (DOCS / "api.md").read_text(encoding="utf-8"), flags=re.M)
     listed = {
@@ -109,6 +145,13 @@ def test_blocks_show_what_commands_print(name: str, tmp_path: Path) -> None:
 def test_a_translation_shows_what_its_original_shows(page: Path) -> None:
     text, original = (path.read_text(encoding="utf-8") for path in (page, GENERATE.find_original(page)))
     assert GENERATE.copy_transcripts(text, original) == text, STALE
+
+
+@pytest.mark.parametrize("page", TRANSLATIONS, ids=lambda page: page.name)
+def test_a_translation_states_no_other_figures_than_its_original(page: Path) -> None:
+    text, original = (path.read_text(encoding="utf-8") for path in (page, GENERATE.find_original(page)))
+    assert FACTS.list_figures(text) - FACTS.list_figures(original) == set()
+    assert FACTS.list_figures("494 个 1,024\n```text\n5\n```\n[1](2.md) `13`") == {"494", "1,024", "1", "13"}
 
 
 def test_a_translation_that_shows_something_else_is_found() -> None:
