@@ -154,6 +154,23 @@ def test_a_translation_states_no_other_figures_than_its_original(page: Path) -> 
     assert FACTS.list_figures("494 个 1,024\n```text\n5\n```\n[1](2.md) `13`") == {"494", "1,024", "1", "13"}
 
 
+@pytest.mark.parametrize("page", TRANSLATIONS, ids=lambda page: page.name)
+def test_a_translation_has_the_sections_of_its_original(page: Path) -> None:
+    own, original = (re.findall(r"^#+ ", p.read_text(encoding="utf-8"), re.M) for p in (page, GENERATE.find_original(page)))
+    assert own == original
+
+
+@pytest.mark.parametrize("page", TRANSLATIONS, ids=lambda page: page.name)
+def test_a_translation_has_one_word_for_a_prefix_and_another_for_a_stem(page: Path) -> None:
+    """前缀 is a prefix, and nothing else: the stem of files is 文件名主干."""
+    assert list_misused_prefixes(page.read_text(encoding="utf-8")) == []
+    assert list_misused_prefixes("`x` 是文件名前缀\n名字的前缀\n加上字首") == ["`x` 是文件名前缀", "加上字首"]
+
+
+def list_misused_prefixes(text: str) -> list[str]:
+    return [line for line in text.splitlines() if re.search(r"文件名?前缀|路径前缀|字首|词头|首码|前置名", line)]
+
+
 def test_a_translation_that_shows_something_else_is_found() -> None:
     original = "```console\n$ graphshare diff a b\nSAME\n\n$ graphshare diff a c\nDIFFERENT\n(exit code 1)\n```\n"
     page = "```console\n$ graphshare diff a c\nSAME\n```\n"
