@@ -42,7 +42,7 @@ def test_generated_files_and_tables_are_up_to_date() -> None:
     assert set((DOCS / "commands").glob("*.md")) <= set(generated)
 
 
-FACTS = sys.modules["facts"]
+FACTS, REFERENCE = sys.modules["facts"], sys.modules["api_reference"]
 
 
 def read_stating_pages() -> dict[Path, str]:
@@ -81,12 +81,23 @@ def test_figures_are_filled_from_the_one_place_that_states_them() -> None:
 def test_every_parameter_of_every_function_is_listed() -> None:
     sections = re.split(r"^### (\w+)$", (DOCS / "api.md").read_text(encoding="utf-8"), flags=re.M)
     listed = {
-        name: re.findall(r"^\| `(\w+)` \|", text, re.M) for name, text in zip(sections[1::2], sections[2::2], strict=True)
+        name: re.findall(r"(?:^\| |<br>)`(\w+): ", text, re.M)
+        for name, text in zip(sections[1::2], sections[2::2], strict=True)
     }
-    functions = {name: getattr(graphshare_library, name) for name in (*GENERATE.list_functions(), *GENERATE.CONSTRUCTED)}
-    assert {name: listed.get(name) for name in functions} == {
-        n: list(inspect.signature(f).parameters) for n, f in functions.items()
+    functions = {name: getattr(graphshare_library, name) for name in (*REFERENCE.list_functions(), *REFERENCE.CONSTRUCTED)}
+    assert {name: sorted(listed.get(name, ())) for name in functions} == {
+        n: sorted(inspect.signature(f).parameters) for n, f in functions.items()
     }
+
+
+def test_the_text_on_a_parameter_stands_once() -> None:
+    text = (DOCS / "api.md").read_text(encoding="utf-8").partition(GENERATE.REFERENCE)[2]
+    for section in re.split(r"^### ", text, flags=re.M):
+        meanings = re.findall(r"^\| `.+` \| (.+) \|$", section, re.M)
+        assert len(meanings) == len(set(meanings)), section
+    shared = text.partition("\n### bind\n")[0]
+    for name in REFERENCE.SHARED:
+        assert len(re.findall(rf"(?:^\| |<br>)`{name}`", shared, re.M)) == 1, name
 
 
 def test_a_parameter_that_no_text_explains_is_refused() -> None:
@@ -94,7 +105,7 @@ def test_a_parameter_that_no_text_explains_is_refused() -> None:
         """Cut the model."""
 
     with pytest.raises(ValueError, match="no text explains the parameter unexplained of cut"):
-        list(GENERATE._describe_function("cut", cut))
+        list(REFERENCE.describe_function("cut", cut))
 
 
 def test_the_value_of_an_option_is_code_with_it() -> None:
@@ -254,6 +265,48 @@ def test_every_tutorial_is_two_clicks_from_the_read_me() -> None:
     assert tutorials - second == set()
     assert {DOCS / "api.md", DOCS / "cookbook" / "pool.md", DOCS / "onnx.md"} <= first
     assert tutorials - list_links(DOCS / "index.md") == set()
+
+
+def test_every_page_is_two_clicks_from_the_index() -> None:
+    first = list_links(DOCS / "index.md")
+    second = first.union(*(list_links(page) for page in first))
+    assert {path.resolve() for path in DOCS.rglob("*.md")} - {DOCS / "index.md"} - second == set()
+
+
+SEARCHED = {
+    "siamese": "tutorials/siamese.md",
+    "triplet": "cookbook/triplet.md",
+    "two heads": "cookbook/heads.md",
+    "lm_head": "tutorials/tied-weights.md",
+    "tie the embedding": "cookbook/language-model.md",
+    "prefill": "cookbook/prefill.md",
+    "KV cache": "cookbook/prefill.md",
+    "dedupe": "cookbook/pool.md",
+    "LoRA": "cookbook/adapters.md",
+    "merge": "cookbook/around.md",
+    "preprocessing": "cookbook/around.md",
+    "postprocessing": "cookbook/around.md",
+    "split": "cookbook/splitting.md",
+    "extract features": "cookbook/features.md",
+    "rename": "commands/rename.md",
+    "batch size": "cookbook/sizes.md",
+    "MXNet to ONNX": "tutorials/leaving-mxnet.md",
+    "BatchNorm": "tutorials/folding.md",
+    "quantize": "cookbook/smaller.md",
+    "onnx diff": "commands/diff.md",
+    "its float16": "still-the-same.md",
+    "FLOPs": "commands/inspect.md",
+    "CI": "tutorials/ci.md",
+}
+"""Words that people search for, and the page that answers."""
+
+
+def test_the_index_has_the_words_that_people_search_for() -> None:
+    rows = re.findall(r"^\| (.+) \| (.+) \|$", (DOCS / "index.md").read_text(encoding="utf-8"), re.M)
+    missing_words = {
+        word: page for word, page in SEARCHED.items() if not any(word in task and f"({page})" in links for task, links in rows)
+    }
+    assert missing_words == {}
 
 
 @pytest.mark.parametrize("name", ["onnx.md", "onnx-zh.md", "paddle.md", "paddle-zh.md"])
