@@ -309,6 +309,45 @@ def test_the_index_has_the_words_that_people_search_for() -> None:
     assert missing_words == {}
 
 
+_UNITS = "(?:(?:milli)?second|minute|hour)"
+_MEASURED = re.compile(
+    rf"(?<![\w.`-])\d[\d,.]* (?:m?s|{_UNITS}s?)\b|\b(?:two|three|four|five|ten) {_UNITS}s\b"
+    rf"|\b(?:half|third|tenth|fraction) (?:of )?an? {_UNITS}\b"
+    r"|\d times (?:as|its|their|a |the )|\b(?:peak|takes?|took)\b.* \d[\d.]* [KkMG]i?B\b"
+)
+_SOURCE = re.compile(
+    r"benchmarks[./]|tests/\w|python -m |pytest|performance\.md|onnx-tools\.md|<!-- fact: s |<!-- fact: seconds "
+)
+
+
+def find_unsourced(text: str) -> list[str]:
+    """Return the lines with a measured time, ratio or memory whose section names neither a benchmark, a test nor their page."""
+    sections = re.split(r"^(?=## )", text, flags=re.M)
+    prose = [re.sub(r"^```.*?^```$|<!--.*?-->", "", s, flags=re.M | re.S) for s in sections if not _SOURCE.search(s)]
+    return [line for section in prose for line in section.splitlines() if _MEASURED.search(line)]
+
+
+def test_every_measured_figure_has_its_source() -> None:
+    pages = [page for page in PAGES if page.name != "api.md"]
+    assert {page: lines for page in pages if (lines := find_unsourced(page.read_text(encoding="utf-8")))} == {}
+    measured = ["It takes 3 s.", "2.4 times as long", "in half a second", "took 5 MiB"]
+    text = "\n".join(["# A", measured[0], "## B", "`benchmarks/a.py`: 4 ms", "## C", *measured[1:], "words of 2 GB"])
+    assert find_unsourced(text) == measured
+
+
+def test_a_source_of_figures_exists() -> None:
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]:
+        text = page.read_text(encoding="utf-8")
+        for module in re.findall(r"\b(benchmarks[./]\w+)", text):
+            path = ROOT / module.replace(".", "/")
+            assert path.with_suffix(".py").is_file() or path.with_suffix(".md").is_file(), (page, module)
+        for path in re.findall(r"`(tests/[\w/.]+)`", text):
+            assert (ROOT / path).exists() or page.name in ("CONTRIBUTING.md", "translating.md", "model-formats.md"), (
+                page,
+                path,
+            )
+
+
 @pytest.mark.parametrize("name", ["onnx.md", "onnx-zh.md", "paddle.md", "paddle-zh.md"])
 def test_the_page_on_a_format_lists_every_command(name: str) -> None:
     text = (DOCS / name).read_text(encoding="utf-8")
