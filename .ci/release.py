@@ -10,12 +10,14 @@ import argparse
 import datetime
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -24,6 +26,8 @@ CHANGELOG = Path("CHANGELOG.md")
 PROMISES = Path("docs/compatibility.md")
 NOT_YET = "Names of options may still change."
 """While this line stands in :data:`PROMISES` there is no release."""
+TOOLS = ("build", "twine")
+"""Modules that a release takes; without the last one it would stop behind the tag."""
 
 
 class RefusedError(Exception):
@@ -59,6 +63,11 @@ def list_reasons(root: Path, version: str) -> list[str]:
     if version in [tag.removeprefix("v") for tag in run("git", "tag", cwd=root).split()]:
         reasons.append(f"the tag v{version} exists")
     return reasons
+
+
+def list_missing(tools: Iterable[str] = TOOLS) -> list[str]:
+    """Return a reason not to release for each module of ``tools`` that this Python lacks."""
+    return [f"{name} is not installed: pip install {name}" for name in tools if find_spec(name) is None]
 
 
 def write_version(root: Path, version: str, day: str) -> None:
@@ -128,8 +137,8 @@ def try_wheel(wheel: Path, folder: Path) -> None:
 
 def try_sdist(sdist: Path, folder: Path, tests: list[str]) -> str:
     """Unpack the sdist, install it with the needs of its tests, and run them there; return pytest's last line."""
-    with tarfile.open(sdist) as archive:
-        archive.extractall(folder / "unpacked", filter="data")
+    (folder / "unpacked").mkdir()
+    run("tar", "xzf", sdist, "-C", folder / "unpacked")  # early versions of Python 3.10 and 3.11 have no filters in tarfile
     (root,) = (folder / "unpacked").iterdir()
     run(sys.executable, "-m", "venv", folder / "tests")
     python = folder / "tests" / "bin" / "python"
@@ -155,15 +164,21 @@ def ask(question: str) -> None:
 
 def release(version: str, folder: Path) -> None:
     """Release a version. Raises RefusedError where something is in the way."""
-    if reasons := list_reasons(ROOT, version):
+    if reasons := [*list_reasons(ROOT, version), *list_missing()]:
         raise RefusedError("\n".join(reasons))
     write_version(ROOT, version, datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"))
     run("git", "commit", "-aqm", f"Release {version}")
-    sdist, wheel = check(folder, [])
+    (ROOT / "dist").mkdir(exist_ok=True)  # git ignores it; an upload that fails can be repeated from there
+    archives = [str(shutil.copy(archive, ROOT / "dist")) for archive in check(folder, [])]
+    print(run(sys.executable, "-m", "twine", "check", "--strict", *archives))
     ask(f"tag the last commit as v{version}?")
     run("git", "tag", "-a", f"v{version}", "-m", f"graphshare {version}")
     ask("upload sdist and wheel to the package index?")
-    print(run(sys.executable, "-m", "twine", "upload", sdist, wheel))
+    upload = (sys.executable, "-m", "twine", "upload", "--non-interactive", *archives)
+    try:
+        print(run(*upload))
+    except RefusedError as error:  # the tag stands, and a second release of this version would be refused
+        raise RefusedError(f"{error}\nwhen the reason is gone: {' '.join(upload)}") from error
     print("now: git push --follow-tags")
 
 

@@ -3,9 +3,9 @@
     python docs/generate.py
 
 writes ``docs/commands/``, ``docs/operators.md``, ``man/graphshare.1``, the tables of commands, functions and layers, the
-commands in ``mkdocs.yml``, the formats in the schemas of parameter reports, and the output of every console block
-(``--no-run`` leaves that unchanged). A translation shows what its original shows. A test compares the files with the generated
-texts, so none is out of date.
+commands in ``mkdocs.yml``, the formats in the schemas of parameter reports, the figures of several pages (``facts.py``),
+and the output of every console block (``--no-run`` leaves that unchanged). A translation shows what its original shows. A test
+compares the files with the generated texts, so none is out of date.
 ``python docs/generate.py cookbook`` runs only the pages whose path contains this word.
 
 The blocks of a page run in one folder that contains the checkpoints ``lenet`` and ``nin``, for a page of the cookbook those of
@@ -24,12 +24,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import click
+import facts
 import security_table
+from api_reference import list_functions, render_reference
 from help_markup import list_commands, to_markdown
 from operator_page import render_operators
 
@@ -135,6 +136,9 @@ def render_tables() -> dict[Path, str]:
     tables[path] = _replace_table(path.read_text(encoding="utf-8"), "doings", security_table.format_rows(list_commands()))
     path = DOCS / "images.md"
     tables[path] = _replace_table(path.read_text(encoding="utf-8"), "presets", _preset_rows())
+    path = DOCS / "index.md"
+    links = ", ".join(f"[{name}](commands/{name}.md)" for name in COMMANDS)
+    tables[path] = re.sub(r"(<!-- command-links -->).*", rf"\g<1> {links}", path.read_text(encoding="utf-8"))
     path = ROOT / "mkdocs.yml"
     nav = "".join(f"      - {name}: commands/{name}.md\n" for name in COMMANDS)
     tables[path] = re.sub(r"(  - Commands:\n)(?:      - .*\n)*", rf"\g<1>{nav}", path.read_text(encoding="utf-8"))
@@ -167,86 +171,6 @@ def _function_rows() -> list[str]:
         first = (inspect.getdoc(getattr(graphshare, name)) or "").partition("\n\n")[0]
         rows.append(f"| `{name}` | {' '.join(first.split()).replace('``', '`').replace('|', ' or ')} |")
     return rows
-
-
-COMMON = {
-    "model": "The model: a `Checkpoint`, a `Graph`, or a source for `load`.",
-    "models": "The models: each a `Checkpoint`, a `Graph`, or a source for `load`.",
-    "left": "The reference, with which the other one is compared.",
-    "right": "The one that is compared.",
-    "shapes": "Shapes by variable name; `None` is a size to be inferred.",
-    "as_input": "Names of variables that are inputs, where their role cannot be inferred.",
-    "as_parameter": "Names of variables that are parameters, where their role cannot be inferred.",
-    "atol": "Numbers that differ by at most `atol` plus `rtol` of their size count as equal.",
-    "rtol": "Numbers that differ by at most `atol` plus `rtol` of their size count as equal.",
-    "learning_rate": "The factor of gradients in a step.",
-    "momentum": "The part of the last step that a step repeats.",
-    "wd": "Weight decay: the part of a weight that is added to its gradient.",
-    "select": "Patterns of the names of arrays to read; without any, all are read.",
-}
-"""The meaning of parameters that many functions have, where a function's own text does not state it."""
-
-
-CONSTRUCTED = ("Sgd",)
-"""Classes whose objects a caller makes; the others are results."""
-
-
-def render_reference() -> str:
-    """Return a section for each function of the library with all of its parameters, from signatures and docstrings.
-
-    Raises:
-        ValueError: neither the docstring nor that of ``run`` nor ``COMMON`` explains a parameter.
-    """
-    import graphshare
-
-    functions = {name: getattr(graphshare, name) for name in (*list_functions(), *CONSTRUCTED)}
-    return "\n".join(line for name, function in functions.items() for line in _describe_function(name, function))
-
-
-def list_functions() -> list[str]:
-    """Return the names of the functions of the library."""
-    import graphshare
-
-    return sorted(name for name in graphshare.__all__ if name[0].islower() and not name.startswith("_"))
-
-
-def _describe_function(name: str, function: Callable[..., object]) -> Iterator[str]:
-    import graphshare
-
-    signature = inspect.signature(function)
-    text, _, raises = (inspect.getdoc(function) or "").partition("Raises:")
-    sentences, of_run = _list_sentences(text), _list_sentences((inspect.getdoc(graphshare.run) or "").partition("Raises:")[0])
-    yield from (f"### {name}", "", sentences[0], "", "| parameter | type | default | |", "| --- | --- | --- | --- |")
-    for key, parameter in signature.parameters.items():
-        own = " ".join(sentence for sentence in sentences if f"`{key}`" in sentence)
-        meaning = own or COMMON.get(key) or next((sentence for sentence in of_run if f"`{key}`" in sentence), "")
-        if not meaning:
-            raise ValueError(f"no text explains the parameter {key} of {name}")
-        default = "" if parameter.default is parameter.empty else f"`{_format_default(parameter.default)}`"
-        annotation = parameter.annotation
-        type_ = annotation.__name__ if inspect.isclass(annotation) else annotation
-        cells = (f"`{key}`", f"`{type_}`", default, meaning)
-        yield f"| {' | '.join(cell.replace('|', 'or') for cell in cells)} |"
-    rest = [s for s in sentences[1:] if not any(f"`{key}`" in s for key in signature.parameters)]
-    result = "" if inspect.isclass(function) else f"Returns `{signature.return_annotation}`."
-    ending = " ".join(part for part in (result, *rest) if part)
-    yield from ("", ending, "") if ending else ("",)
-    faults = [to_code(" ".join(part.split())) for part in re.split(r"\n    (?=\S)", raises) if part.strip()]
-    if faults:
-        yield from ("Raises:", "", *(f"- {part}" for part in faults), "")
-
-
-def _format_default(value: object) -> str:
-    return "{}" if isinstance(value, Mapping) and not value else repr(value)
-
-
-def _list_sentences(text: str) -> list[str]:
-    return [s for part in text.split("\n\n") for s in re.split(r"(?<=\.) (?=[A-Z`])", to_code(" ".join(part.split()))) if s]
-
-
-def to_code(text: str) -> str:
-    """Return text of a docstring as Markdown."""
-    return re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"`\1`", text).replace("``", "`")
 
 
 def _preset_rows() -> list[str]:
@@ -309,7 +233,15 @@ def _roff_options(command: click.Command) -> list[str]:
 def render_generated() -> dict[Path, str]:
     """Return every generated file, and the pages with generated tables."""
     pages = {**render_command_pages(), **render_tables(), ROOT / "man" / "graphshare.1": render_manual()}
-    return {**pages, OPERATORS: render_operators(), **render_format_schemas()}
+    pages |= {OPERATORS: render_operators(), **render_format_schemas()}
+    stating = {path: pages.get(path) or path.read_text(encoding="utf-8") for path in list_stating_pages()}
+    figures = {**facts.count_facts(), **facts.read_measured(stating.values())}
+    return {**pages, **{path: facts.fill_facts(text, figures) for path, text in stating.items()}}
+
+
+def list_stating_pages() -> list[Path]:
+    """Return the pages that may state a figure of several pages."""
+    return [*written_pages(), OPERATORS, ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md"]
 
 
 def render_format_schemas() -> dict[Path, str]:

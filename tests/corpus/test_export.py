@@ -34,7 +34,7 @@ from tests.corpus.test_forward import (
     seeded_feeds,
 )
 from tests.shared_folders import compute_once, shared_folder
-from tests.surroundings import recorded
+from tests.surroundings import ROOT, recorded
 
 pytestmark = [pytest.mark.corpus, pytest.mark.large]
 
@@ -156,6 +156,13 @@ def test_counts(corpus: Path, shared: Path, capsys: pytest.CaptureFixture[str]) 
     print_counts(counts, blocking, capsys)
     assert counts["exported"] == len(STEMS) - len(REFUSED)
     assert counts[f"equal within {LIMIT:g}"] == counts["exported"] - len(LIMITS)
+
+
+def test_the_documentation_states_these_counts() -> None:
+    pages = [ROOT / "docs" / name for name in ("performance.md", "tutorials/leaving-mxnet.md")]
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    assert f" {len(STEMS)}<!-- measured: forwards -->" in text
+    assert f"\n{len(STEMS) - len(REFUSED) - len(LIMITS)}<!-- measured: forwards exported alike -->" in text
 
 
 @pytest.mark.parametrize("stem", [stem for stem, (_, why) in LIMITS.items() if why == _DEEP])

@@ -42,15 +42,62 @@ def test_generated_files_and_tables_are_up_to_date() -> None:
     assert set((DOCS / "commands").glob("*.md")) <= set(generated)
 
 
+FACTS, REFERENCE = sys.modules["facts"], sys.modules["api_reference"]
+
+
+def read_stating_pages() -> dict[Path, str]:
+    return {path: path.read_text(encoding="utf-8") for path in GENERATE.list_stating_pages()}
+
+
+def test_a_figure_of_several_pages_has_a_mark_wherever_it_stands() -> None:
+    pages = read_stating_pages()
+    figures = {**FACTS.count_facts(), **FACTS.read_measured(pages.values())}
+    assert {
+        path: lines
+        for path, text in pages.items()
+        if (lines := FACTS.find_unmarked(text.partition(GENERATE.REFERENCE)[0], figures))
+    } == {}
+    text = "All 611 are\n611<!-- fact: operators --> and 611 MiB, `611`\n1,024 rows of 256 MiB\n256 KiB"
+    assert FACTS.find_unmarked(text, figures) == ["All 611 are", "1,024 rows of 256 MiB"]
+
+
+def test_every_figure_that_is_marked_stands_on_several_pages() -> None:
+    pages = read_stating_pages()
+    taken = {name for text in pages.values() for name in FACTS.list_facts(text)}
+    assert taken == {*FACTS.count_facts(), *FACTS.read_measured(pages.values())}
+
+
+def test_figures_are_filled_from_the_one_place_that_states_them() -> None:
+    pages = ["`--opset 9`<!-- fact: lowest opset -->, 1.5<!-- measured: time --> s", "1.4<!-- fact: time --> s"]
+    figures = {"lowest opset": "13", **FACTS.read_measured(pages)}
+    assert FACTS.fill_facts(pages[0], figures).startswith("`--opset 13`<!-- fact: lowest opset -->")
+    assert FACTS.fill_facts(pages[1], figures) == "1.5<!-- fact: time --> s"
+    with pytest.raises(ValueError, match="two places state the measured figure 'time'"):
+        FACTS.read_measured([pages[0], pages[0]])
+    with pytest.raises(ValueError, match="no fact is called 'times'"):
+        FACTS.fill_facts("1<!-- fact: times -->", figures)
+
+
 def test_every_parameter_of_every_function_is_listed() -> None:
     sections = re.split(r"^### (\w+)$", (DOCS / "api.md").read_text(encoding="utf-8"), flags=re.M)
     listed = {
-        name: re.findall(r"^\| `(\w+)` \|", text, re.M) for name, text in zip(sections[1::2], sections[2::2], strict=True)
+        name: re.findall(r"(?:^\| |<br>)`(\w+): ", text, re.M)
+        for name, text in zip(sections[1::2], sections[2::2], strict=True)
     }
-    functions = {name: getattr(graphshare_library, name) for name in (*GENERATE.list_functions(), *GENERATE.CONSTRUCTED)}
-    assert {name: listed.get(name) for name in functions} == {
-        n: list(inspect.signature(f).parameters) for n, f in functions.items()
+    functions = {name: getattr(graphshare_library, name) for name in (*REFERENCE.list_functions(), *REFERENCE.CONSTRUCTED)}
+    assert {name: sorted(listed.get(name, ())) for name in functions} == {
+        n: sorted(inspect.signature(f).parameters) for n, f in functions.items()
     }
+
+
+def test_the_text_on_a_parameter_stands_once() -> None:
+    text = (DOCS / "api.md").read_text(encoding="utf-8").partition(GENERATE.REFERENCE)[2]
+    for section in re.split(r"^### ", text, flags=re.M):
+        meanings = re.findall(r"^\| `.+` \| (.+) \|$", section, re.M)
+        assert len(meanings) == len(set(meanings)), section
+    shared = text.partition("\n### bind\n")[0]
+    for name in REFERENCE.SHARED:
+        assert len(re.findall(rf"(?:^\| |<br>)`{name}`", shared, re.M)) == 1, name
 
 
 def test_a_parameter_that_no_text_explains_is_refused() -> None:
@@ -58,7 +105,7 @@ def test_a_parameter_that_no_text_explains_is_refused() -> None:
         """Cut the model."""
 
     with pytest.raises(ValueError, match="no text explains the parameter unexplained of cut"):
-        list(GENERATE._describe_function("cut", cut))
+        list(REFERENCE.describe_function("cut", cut))
 
 
 def test_the_value_of_an_option_is_code_with_it() -> None:
@@ -109,6 +156,30 @@ def test_blocks_show_what_commands_print(name: str, tmp_path: Path) -> None:
 def test_a_translation_shows_what_its_original_shows(page: Path) -> None:
     text, original = (path.read_text(encoding="utf-8") for path in (page, GENERATE.find_original(page)))
     assert GENERATE.copy_transcripts(text, original) == text, STALE
+
+
+@pytest.mark.parametrize("page", TRANSLATIONS, ids=lambda page: page.name)
+def test_a_translation_states_no_other_figures_than_its_original(page: Path) -> None:
+    text, original = (path.read_text(encoding="utf-8") for path in (page, GENERATE.find_original(page)))
+    assert FACTS.list_figures(text) - FACTS.list_figures(original) == set()
+    assert FACTS.list_figures("494 个 1,024\n```text\n5\n```\n[1](2.md) `13`") == {"494", "1,024", "1", "13"}
+
+
+@pytest.mark.parametrize("page", TRANSLATIONS, ids=lambda page: page.name)
+def test_a_translation_has_the_sections_of_its_original(page: Path) -> None:
+    own, original = (re.findall(r"^#+ ", p.read_text(encoding="utf-8"), re.M) for p in (page, GENERATE.find_original(page)))
+    assert own == original
+
+
+@pytest.mark.parametrize("page", TRANSLATIONS, ids=lambda page: page.name)
+def test_a_translation_has_one_word_for_a_prefix_and_another_for_a_stem(page: Path) -> None:
+    """前缀 is a prefix, and nothing else: the stem of files is 文件名主干."""
+    assert list_misused_prefixes(page.read_text(encoding="utf-8")) == []
+    assert list_misused_prefixes("`x` 是文件名前缀\n名字的前缀\n加上字首") == ["`x` 是文件名前缀", "加上字首"]
+
+
+def list_misused_prefixes(text: str) -> list[str]:
+    return [line for line in text.splitlines() if re.search(r"文件名?前缀|路径前缀|字首|词头|首码|前置名", line)]
 
 
 def test_a_translation_that_shows_something_else_is_found() -> None:
@@ -194,6 +265,87 @@ def test_every_tutorial_is_two_clicks_from_the_read_me() -> None:
     assert tutorials - second == set()
     assert {DOCS / "api.md", DOCS / "cookbook" / "pool.md", DOCS / "onnx.md"} <= first
     assert tutorials - list_links(DOCS / "index.md") == set()
+
+
+def test_every_page_is_two_clicks_from_the_index() -> None:
+    first = list_links(DOCS / "index.md")
+    second = first.union(*(list_links(page) for page in first))
+    assert {path.resolve() for path in DOCS.rglob("*.md")} - {DOCS / "index.md"} - second == set()
+
+
+SEARCHED = {
+    "siamese": "tutorials/siamese.md",
+    "triplet": "cookbook/triplet.md",
+    "two heads": "cookbook/heads.md",
+    "lm_head": "tutorials/tied-weights.md",
+    "tie the embedding": "cookbook/language-model.md",
+    "prefill": "cookbook/prefill.md",
+    "KV cache": "cookbook/prefill.md",
+    "dedupe": "cookbook/pool.md",
+    "LoRA": "cookbook/adapters.md",
+    "merge": "cookbook/around.md",
+    "preprocessing": "cookbook/around.md",
+    "postprocessing": "cookbook/around.md",
+    "split": "cookbook/splitting.md",
+    "extract features": "cookbook/features.md",
+    "rename": "commands/rename.md",
+    "batch size": "cookbook/sizes.md",
+    "MXNet to ONNX": "tutorials/leaving-mxnet.md",
+    "BatchNorm": "tutorials/folding.md",
+    "quantize": "cookbook/smaller.md",
+    "onnx diff": "commands/diff.md",
+    "its float16": "still-the-same.md",
+    "FLOPs": "commands/inspect.md",
+    "CI": "tutorials/ci.md",
+}
+"""Words that people search for, and the page that answers."""
+
+
+def test_the_index_has_the_words_that_people_search_for() -> None:
+    rows = re.findall(r"^\| (.+) \| (.+) \|$", (DOCS / "index.md").read_text(encoding="utf-8"), re.M)
+    missing_words = {
+        word: page for word, page in SEARCHED.items() if not any(word in task and f"({page})" in links for task, links in rows)
+    }
+    assert missing_words == {}
+
+
+_UNITS = "(?:(?:milli)?second|minute|hour)"
+_MEASURED = re.compile(
+    rf"(?<![\w.`-])\d[\d,.]* (?:m?s|{_UNITS}s?)\b|\b(?:two|three|four|five|ten) {_UNITS}s\b"
+    rf"|\b(?:half|third|tenth|fraction) (?:of )?an? {_UNITS}\b"
+    r"|\d times (?:as|its|their|a |the )|\b(?:peak|takes?|took)\b.* \d[\d.]* [KkMG]i?B\b"
+)
+_SOURCE = re.compile(
+    r"benchmarks[./]|tests/\w|python -m |pytest|performance\.md|onnx-tools\.md|<!-- fact: s |<!-- fact: seconds "
+)
+
+
+def find_unsourced(text: str) -> list[str]:
+    """Return the lines with a measured time, ratio or memory whose section names neither a benchmark, a test nor their page."""
+    sections = re.split(r"^(?=## )", text, flags=re.M)
+    prose = [re.sub(r"^```.*?^```$|<!--.*?-->", "", s, flags=re.M | re.S) for s in sections if not _SOURCE.search(s)]
+    return [line for section in prose for line in section.splitlines() if _MEASURED.search(line)]
+
+
+def test_every_measured_figure_has_its_source() -> None:
+    pages = [page for page in PAGES if page.name != "api.md"]
+    assert {page: lines for page in pages if (lines := find_unsourced(page.read_text(encoding="utf-8")))} == {}
+    measured = ["It takes 3 s.", "2.4 times as long", "in half a second", "took 5 MiB"]
+    text = "\n".join(["# A", measured[0], "## B", "`benchmarks/a.py`: 4 ms", "## C", *measured[1:], "words of 2 GB"])
+    assert find_unsourced(text) == measured
+
+
+def test_a_source_of_figures_exists() -> None:
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]:
+        text = page.read_text(encoding="utf-8")
+        for module in re.findall(r"\b(benchmarks[./]\w+)", text):
+            path = ROOT / module.replace(".", "/")
+            assert path.with_suffix(".py").is_file() or path.with_suffix(".md").is_file(), (page, module)
+        for path in re.findall(r"`(tests/[\w/.]+)`", text):
+            assert (ROOT / path).exists() or page.name in ("CONTRIBUTING.md", "translating.md", "model-formats.md"), (
+                page,
+                path,
+            )
 
 
 @pytest.mark.parametrize("name", ["onnx.md", "onnx-zh.md", "paddle.md", "paddle-zh.md"])

@@ -53,6 +53,35 @@ def test_a_release_is_refused_while_names_may_change(checkout: Path) -> None:
     assert reasons == [f"docs/compatibility.md says: {RELEASE.NOT_YET}", "the checkout has changes that are not committed"]
 
 
+def test_a_release_without_its_tools_is_refused_before_anything_is_written() -> None:
+    assert RELEASE.list_missing(("json",)) == []
+    assert RELEASE.list_missing(("json", "no_such_tool")) == ["no_such_tool is not installed: pip install no_such_tool"]
+
+
+def test_an_upload_that_fails_says_how_to_repeat_it(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = checkout.parent / "a.whl"
+    built.write_bytes(b"")
+    true_run = RELEASE.run
+
+    def run(*words: str | Path, **options: Any) -> str:
+        if "twine" not in words:
+            return true_run(*words, cwd=checkout)
+        if "upload" in words:
+            raise RELEASE.RefusedError("no account")
+        return "PASSED"
+
+    for name, value in {"ROOT": checkout, "run": run, "check": lambda *_: [built], "ask": lambda _: None}.items():
+        monkeypatch.setattr(RELEASE, name, value)
+    monkeypatch.setattr(RELEASE, "list_missing", list)
+    for key in ("GIT_AUTHOR", "GIT_COMMITTER"):
+        monkeypatch.setenv(f"{key}_NAME", "a")
+        monkeypatch.setenv(f"{key}_EMAIL", "a@b")
+    with pytest.raises(RELEASE.RefusedError, match=r"no account\nwhen the reason is gone: .* twine upload .*/dist/a\.whl"):
+        RELEASE.release("0.2.0", checkout.parent)
+    assert true_run("git", "tag", cwd=checkout).split() == ["v0.2.0"]
+    assert (checkout / "dist" / "a.whl").is_file()
+
+
 def test_now_names_may_change() -> None:
     """The day they may not, this goes with the line."""
     assert RELEASE.NOT_YET in (ROOT / RELEASE.PROMISES).read_text(encoding="utf-8")

@@ -153,7 +153,7 @@ def test_the_bounds_are_those_of_the_code() -> None:
     assert (MAX_PIXELS, MAX_RESIZED) == (89_478_485, 16_777_216)
     assert FORMATS == ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
     text = " ".join(PAGE.read_text(encoding="utf-8").split())
-    assert "(64 levels in a graph), gzip data (256 MB) and pipes (1 GB)" in text
+    assert "(64 levels in a graph), gzip data (256<!-- fact: MiB unpacked --> MiB) and pipes (1 GB)" in text
     assert "stop it after two minutes" in text
 
 
