@@ -1,4 +1,4 @@
-"""Arguments of public functions, checked against their annotations: a signature is the one home of what is allowed.
+"""Arguments of public functions, checked against their annotations: only the signature says which values are allowed.
 
 The options of the command line take their choices from the same types.
 """
@@ -72,7 +72,7 @@ def check_arguments(function: F) -> F:
 
 @cache
 def _inspect(function: Callable[..., Any]) -> tuple[Any, dict[str, Any]]:
-    """Return a function's signature and the types of its arguments; that of its result may not be importable."""
+    """Return a function's signature and the types of its arguments; the type of its result may not be importable."""
     own = SimpleNamespace(__annotations__={**function.__annotations__, "return": None})
     return inspect.signature(function), get_type_hints(own, inspect.unwrap(function).__globals__, include_extras=True)
 
@@ -106,7 +106,7 @@ def _find_misfit(value: Any, hint: Any) -> Misfit | None:
     if origin is Annotated:
         least, above = options[1].ge, options[1].gt
         fits = _find_misfit(value, options[0]) is None
-        # Without either bound the limit is that of Text, which must not be empty.
+        # Without either bound this is a Text: it must not be empty.
         fits = fits and bool(value if least is above else value >= least if above is None else value > above)
     elif origin is Literal:
         # Only a text can be a choice; `in` would compare an array element by element.

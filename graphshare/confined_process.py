@@ -1,7 +1,7 @@
-"""Native code of other packages on a stranger's model: in a process of its own, which has limits and ends with this one.
+"""Native code of other packages on a stranger's model: in its own process, with limits, and ending with this one.
 
 A few bytes of a model can make a package take any amount of memory or time, or end its process. Both sides send messages of
-msgpack; the numbers of arrays follow as they are, and the model of a session is in a file in memory that both have open, where
+msgpack; the numbers of arrays follow as raw bytes, and the model of a session is in a file in memory that both have open, where
 the system has such files.
 """
 
@@ -73,7 +73,7 @@ class ConfinedProcess:
             stdout=subprocess.PIPE,
             # Native code and the allocator print messages of their own there.
             stderr=subprocess.DEVNULL,
-            # Ctrl-C on the terminal reaches this process alone, which then ends the other one.
+            # Ctrl-C on the terminal reaches this process alone; it then ends the other one.
             start_new_session=True,
         )
         self._end = weakref.finalize(self, _end, self._process, self._model, self.owner)
@@ -147,7 +147,7 @@ class ConfinedProcess:
 
     @contextmanager
     def _kill_after(self, seconds: float | None) -> Iterator[Event]:
-        """End the process if the block takes more time, which the event then says; None sets no limit."""
+        """End the process, and set the event, if the block takes more time; None sets no limit."""
         is_over = Event()
 
         def kill() -> None:
@@ -185,7 +185,7 @@ class ConfinedProcess:
 
 
 def _open_memory() -> IO[bytes] | None:
-    """Return a file in memory, which the other process opens by its path; None where the system has no such file."""
+    """Return a file in memory that the other process opens by its path; None where the system has no such file."""
     try:
         file = os.fdopen(os.memfd_create("model"), "wb")
     except (AttributeError, OSError):

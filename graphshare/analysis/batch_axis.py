@@ -63,9 +63,10 @@ def follow(
     known: dict[tuple[Node, int], Place],
     find_places: Callable[[Node, Sequence[Place | None]], Placed[Place]],
 ) -> list[Coupling]:
-    """Add to ``known``, which has the places of inputs, those of all outputs that depend on them; return what mixes samples.
+    """Follow the places of inputs in ``known`` to all outputs that depend on them; return the operators that mix samples.
 
-    ``find_places`` returns them for a node with those of its inputs, and the coupling where it mixes samples.
+    The places of outputs are added to ``known``. ``find_places`` takes a node and the places of its inputs and returns the
+    places of its outputs, and the coupling where it mixes samples.
     """
     couplings = []
     for node in nodes:

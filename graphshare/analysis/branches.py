@@ -110,7 +110,7 @@ def _pair_heads(
     label: str,
     common: Sequence[Entry],
 ) -> HeadPairs:
-    """Pair the heads of a branch with those of the reference; every head must have a twin. ``common`` are heads of both.
+    """Pair the heads of a branch with the reference's heads; every head must have a twin. ``common`` are heads of both.
 
     ``inner`` has all outputs of the graph by name.
 
@@ -155,7 +155,7 @@ def find_prefixes(graph: Graph) -> list[str]:
         RefusedError: the names of the heads do not fit any set of prefixes.
     """
     names = [output_name(entry) for entry in graph.heads]
-    # A variable that all branches share is a head of each under one name, which tells no prefix.
+    # A variable that all branches share is a head of each under one name; that name shows no prefix.
     first = next((i for i, entry in enumerate(graph.heads) if not entry.node.is_variable), 0)
     if names:
         base = names[first]
@@ -183,7 +183,7 @@ def find_branches(graph: Graph) -> list[HeadPairs]:
     Names are a guess there, so only branches of one structure count; empty where there are none.
     """
     names = [output_name(entry) for entry in graph.heads]
-    # The outputs of one branch after the other, or those of two branches in turn.
+    # The outputs come branch by branch, or alternate between two branches.
     counts = [count for count in range(1, len(names) // 2 + 1) if len(names) % count == 0]
     firsts = [*(names[::count] for count in counts), *([names[:2]] if len(names) > 2 else [])]
     guesses = []
@@ -223,8 +223,8 @@ def _find_endings(names: Sequence[str]) -> list[str]:
 def _pair_towers(graph: Graph) -> list[HeadPairs]:
     """Pair the towers of a block that is used several times, as Gluon exports it: every operator has its name several times.
 
-    The outputs of a tower are what the rest of the graph reads of it. A tower is told by the inputs that it alone reads, or by
-    its place in the file where all read the same ones.
+    The outputs of a tower are its values that the rest of the graph reads. Towers are told apart by the inputs that only one of
+    them reads, or by their place in the file where all read the same inputs.
     """
     counts = Counter(node.name for node in graph.nodes if not node.is_variable)
     users = [entry for node in graph.nodes if counts[node.name] < 2 for entry in node.inputs]
@@ -270,7 +270,7 @@ class Counterparts:
         return {label: twin.name for label, twin in self._members.get(node, {"": node}).items()}
 
     def expand(self, names: Collection[str]) -> set[str]:
-        """Return ``names`` with those of all their twins."""
+        """Return ``names`` and the names of all their twins."""
         classes = (set(self.names(node).values()) for node in self._members) if names else ()
         return set(names).union(*(members for members in classes if not members.isdisjoint(names)))
 

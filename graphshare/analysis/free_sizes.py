@@ -52,9 +52,10 @@ def is_size_name(text: str) -> bool:
 
 
 def split_names(shapes: NamedShapes, known: NamedShapes) -> tuple[dict[str, tuple[int | None, ...]], NamedShapes]:
-    """Return shapes with a number for each size that has a name, and those that name sizes.
+    """Return shapes with a number for each named size, and the shapes that name sizes.
 
-    The number is the one behind the name (``h:480``), else that of ``known`` shapes, else 1 of a first axis and 224 of others.
+    The number is the one behind the name (``h:480``), else the size in ``known`` shapes, else 1 for a first axis and 224 for
+    others.
     """
     numbers: dict[str, int] = {}
     for name, shape in shapes.items():
@@ -90,7 +91,7 @@ def _assume(axis: int, step: str | None) -> int:
 def choose_symbols(
     shapes: NamedShapes, dynamic_batch: bool, inputs: Mapping[str, Sequence[object]], find_batch: Callable[[], Symbol]
 ) -> list[Symbol]:
-    """Return the sizes that ``shapes`` names, each with all its places, or that of the batch.
+    """Return the sizes that ``shapes`` names, each with all its places, or the batch size.
 
     ``inputs`` are the shapes of a model's inputs.
 
@@ -140,7 +141,7 @@ def _pick_other(symbol: Symbol, base: Mapping[str, int], number: int, step: int 
 
 
 def pick_small(symbols: Sequence[Symbol], base: Mapping[str, int]) -> dict[str, int]:
-    """Return a quarter of the sizes in ``base``, those of a batch left out: at least one step each, and odd."""
+    """Return a quarter of the sizes in ``base``, batch sizes left out: at least one step each, and odd."""
     return {s.name: max(base[s.name] // s.step // 4, 1) // 2 * 2 * s.step + s.step for s in symbols if s.axis}
 
 

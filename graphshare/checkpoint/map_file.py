@@ -1,4 +1,4 @@
-"""The map file: it pairs nodes of the sources with those of the result, by id, because names repeat."""
+"""The map file: it pairs nodes of the sources with nodes of the result, by id, because names repeat."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ StoredByNode = dict[Node, StoredNames]
 
 
 class Place(msgspec.Struct):
-    """A node by its id, which is None in a plain map of names, and its name.
+    """A node by its id (None in a plain map of names) and its name.
 
     An operator of an ONNX file has ``outputs`` and a ``label`` too where they differ from its name.
     """

@@ -181,7 +181,7 @@ class SourceFile(io.RawIOBase):
 
 
 def read_whole(source: ByteSource) -> bytes:
-    """Return all bytes of a source, which is known to be small enough. Raises InputError when it changes meanwhile."""
+    """Return all bytes of a source that is known to be small enough. Raises InputError when it changes meanwhile."""
     starts = range(0, source.size, _PIECE)
     data = b"".join([source.read_at(start, min(_PIECE, source.size - start)) for start in starts])
     source.check_unchanged()

@@ -1,9 +1,9 @@
 """Names and locks of the temporary files beside an output, and the removal of those that a killed run has left.
 
 A temporary file is ``.graphshare-<CRC-32 of the target's name>-<random>.tmp`` for the new content and ``.old`` for the
-old. The run that made it holds an advisory lock (flock) on the new content, which the system releases when the run ends in
-whatever way. When new content takes its place the lock stays, now on the target. A file without a live run is therefore one
-whose lock is free; for ``.old``, that of every new content and of the target. Where locks do not exist nothing is removed.
+old. The run that made it holds an advisory lock (flock) on the new content; the system releases it when the run ends, even if
+it is killed. When new content takes its place the lock stays, now on the target. A file without a live run is therefore one
+whose lock is free; for ``.old``, the locks of every new content and of the target. Where locks do not exist nothing is removed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_FOLDERS = 1000
 
 
 def temporary_path(place: str, ending: str) -> str:
-    """Return a new path beside ``place``; its name is independent of the target's, which may be as long as names get."""
+    """Return a new path beside ``place``; its name does not contain the target's, as that may have the greatest length."""
     folder, name = os.path.split(place)
     return os.path.join(folder, f"{_start(name)}{os.urandom(8).hex()}{ending}")
 
@@ -132,7 +132,7 @@ def _list_temporaries(folder: str) -> list[str]:
 
 
 def remove_leftovers(place: str, names: Iterable[str]) -> None:
-    """Remove those of ``names`` beside ``place`` that a killed run has left for it.
+    """Remove the files in ``names`` beside ``place`` that a killed run has left for it.
 
     The old content of a target that is gone (a file system without hard links) is put back instead.
     """

@@ -115,7 +115,7 @@ class _Raw(io.FileIO):
 class StagedFile(io.BufferedWriter):
     """The file that :meth:`OutputTransaction.open` returns.
 
-    ``target`` is the path that was asked for, ``name`` that of the bytes until the commit. With ``direct`` they can be neither
+    ``target`` is the requested path, ``name`` the path of the bytes until the commit. With ``direct`` they can be neither
     read back nor taken back: they go to a pipe, a device, or a redirected stdout.
     """
 

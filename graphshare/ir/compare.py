@@ -1,4 +1,4 @@
-"""The comparison of nodes by what they are: two branches in lock-step from their heads, or nodes with their images.
+"""The comparison of nodes by content: two branches in lock-step from their heads, or nodes with their images.
 
 A rewrite checks itself by the second. Names pair nothing: edges decide, in subgraphs too. All hold for
 unknown operators. ``exempt`` maps operators to attributes that may differ.
@@ -89,7 +89,7 @@ def compare_structure(left: Sequence[Entry], right: Sequence[Entry], *, exempt: 
             continue
         partner[a], back[b] = b, a
         inputs: EntryPairs = []
-        # A node that both branches share has one content, but what it reads must still be paired with itself.
+        # A node that both branches share has one content, but its inputs must still be paired with themselves.
         what = (a is not b and describe_content(a, b, exempt, attributes=not a.is_variable)) or _pair_inputs(a, b, inputs)
         if what:
             pairing.differences.append(NodeDifference(a, b, what))
@@ -200,7 +200,7 @@ def _make_attribute_change(key: str, old: object, new: object) -> Change:
 
 
 def _may_differ(a: NodeDetails, b: NodeDetails) -> bool:
-    """Return whether it takes :func:`_list_typed_facts` to compare details, which is seldom."""
+    """Return whether comparing details takes :func:`_list_typed_facts`. It seldom does."""
     return a.domain != b.domain or a.absent != b.absent or len(a.outputs) != len(b.outputs)
 
 

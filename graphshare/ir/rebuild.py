@@ -1,7 +1,7 @@
 """The one place that copies nodes: a transform states what changes, and edges follow.
 
-Inputs and control dependencies are the only references from one node to another. What a subgraph captures is an input of the
-node that owns it (:attr:`graphshare.ir.graph.Graph.captures`), so captures follow in the same way.
+Inputs and control dependencies are the only references from one node to another. A captured value is an input of the node that
+owns the subgraph (:attr:`graphshare.ir.graph.Graph.captures`), so captures follow in the same way.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def rebuild_graph(graph: Graph, change: Change) -> tuple[Graph, dict[Node, Node]
 
 
 class StoredNames(Struct, frozen=True):
-    """The names that a file stores of a node beside its own: those of its outputs, and its label."""
+    """The names that a file stores for a node in addition to its own: its outputs' names, and its label."""
 
     outputs: tuple[str, ...]
     label: str = ""

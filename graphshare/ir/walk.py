@@ -39,7 +39,7 @@ def post_order(roots: Iterable[Node], *, stop: Collection[Node] = ()) -> list[No
             if (not node.inputs and not node.control_deps) or node in stop:
                 order.append(node)
                 continue
-            # What is pushed last is popped first: control dependencies lie below the inputs, and the node below both.
+            # The last node pushed is popped first: control dependencies lie below the inputs, and the node below both.
             stack.append((node, True))
             stack.extend([(dep, False) for dep in reversed(node.control_deps) if dep not in seen])
             stack.extend([(entry.node, False) for entry in reversed(node.inputs) if entry.node not in seen])

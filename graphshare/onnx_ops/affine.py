@@ -43,7 +43,7 @@ def read_step(
 
 
 def _read_conv(operator: _Operator) -> AffineStep | None:
-    """Read a convolution: all that it does beside its weights and its bias is a term, that of the operator without these."""
+    """Read a convolution: all that it does except its weights and its bias is one term, the operator without these."""
     node, operands = operator.node, operator.operands
     stated, bias = operator.find(1), operator.find(2)
     source = operands[0]

@@ -36,7 +36,7 @@ def find_axes(call: Call) -> Outputs:
     except (IndexError, KeyError, ValueError, ZeroDivisionError):  # what a file states can be anything
         raise SizeRefusal("has operands or attributes that do not fit each other") from None
     for axes, shape in zip(outputs, call.shapes, strict=False):
-        # Samples on two axes: a matrix of their products, for one, in which every sample meets every other.
+        # Samples on two axes: for example, a matrix of their products, where every sample meets every other.
         if axes is not None and sum(call.table.has_batch([axis]) for axis in axes) > 1:
             raise SizeRefusal("relates samples to each other")
         if axes is not None and shape is not None and [call.table.count(axis) for axis in axes] != list(shape):
@@ -155,7 +155,7 @@ def _sum_products(call: Call, terms: Sequence[tuple[Axes, Sequence[object]]], re
 
 def _multiply(call: Call) -> Outputs:
     a, b = call.data, call.get_axes(3 if call.node.op == "QLinearMatMul" else 1)
-    # Axes around the matrices are called by their places from the right, as they are broadcast.
+    # Axes around the matrices are called by their places from the right, in the order of broadcasting.
     around = range(min(2 - len(a), 2 - len(b)), 0)
     left = [*range(2 - len(a), 0), "i", "k"] if len(a) > 1 else ["k"]
     right = [*range(2 - len(b), 0), "k", "j"] if len(b) > 1 else ["k"]
@@ -234,7 +234,7 @@ def _expand(call: Call) -> Outputs:
     rank = max(len(call.data), len(sizes))
     data, wanted = (((),) * (rank - len(axes)) + axes for axes in (call.data, sizes))
     count = call.table.count
-    # Where the row repeats the size in the file on a free axis, a 1 leaves the axis as it is.
+    # Where the row repeats the size in the file on a free axis, a 1 leaves the axis unchanged.
     fitted = [
         () if is_free(axis) and not is_free(size) and count(size) == count(axis) else size
         for axis, size in zip(data, wanted, strict=True)

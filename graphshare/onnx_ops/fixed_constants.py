@@ -1,7 +1,7 @@
-"""Constants that may come from a size that a file fixes: an exporter folds what it computes from a size into a number.
+"""Constants that may come from a size that a file fixes: an exporter folds a computation from a size into a number.
 
-Nothing in the file tells such a number from one that means something else, so what is listed is a suspicion: a number that
-meets a value which depends on the free size, and is that size, the last place of it, a part or a product of it.
+Nothing in the file distinguishes such a number from one that means something else, so every place listed is a suspicion: the
+number meets a value that depends on the free size, and equals that size, its last index, a part or a product of it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Place = tuple[Node, int]
 
 
 class FixedConstants:
-    """Finds such constants. ``sizes`` are the numbers of free sizes in the file by name, ``axes`` those of values.
+    """Finds such constants. ``sizes`` are the numbers of free sizes in the file by name, ``axes`` the axes of values.
 
-    ``shapes`` are those of all values in the file, ``computed`` the integers that operators compute from constants alone.
+    ``shapes`` are the shapes of all values in the file, ``computed`` the integers that operators compute from constants alone.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class FixedConstants:
         return [entry for entry in operands if entry is not None and entry.node not in self._dependent]
 
     def _find_kernel(self, node: Node, operands: Sequence[Entry | None]) -> Iterator[str]:
-        """Yield a window as large as what it moves over: a mean over all places that was written for one size."""
+        """Yield a window as large as the axis that it moves over: a mean over all places, written for one size."""
         assert operands[0] is not None
         axes = self._axes.get((operands[0].node, operands[0].index), ())[2:]
         kernel = _parse_numbers(node.attrs.get("kernel_shape", ""))
@@ -136,7 +136,7 @@ class FixedConstants:
         axes = self._axes.get((data.node, data.index), ()) if data is not None else ()
         if not any(map(is_free, axes)):
             return
-        # What a Slice or a TopK leaves has a size of its own, which is the number that it states.
+        # The output of a Slice or a TopK has its own size, the number that the operator states.
         own = set(self._axes.get((node, 0), ())) - set(axes)
         for place in (1, 2) if node.op == "Slice" else (1,):
             for number in dict.fromkeys(self._read_integers(operands, place)):
@@ -150,7 +150,7 @@ class FixedConstants:
                     yield f"{number} is half of {self._name(2 * number)}"
 
     def _find_pads(self, operands: Sequence[Entry | None]) -> Iterator[str]:
-        """Yield a Pad behind the last place whose result is a multiple: a size is filled up, by what the fixed one lacks."""
+        """Yield a Pad behind the last place whose result is a multiple: its number fits the fixed size alone."""
         data, pads = operands[0], self._read_integers(operands, 1)
         axes = self._axes.get((data.node, data.index), ()) if data is not None else ()
         places = self._read_integers(operands, 3) or range(len(axes))

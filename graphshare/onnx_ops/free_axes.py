@@ -91,7 +91,7 @@ class SizeTable:
         return (name,)
 
     def _find_samples(self, axis: Axis) -> Axis | None:
-        """Return the factors of an axis before those of a sample; None where there is no batch."""
+        """Return the factors of an axis before the batch's factor; None where there is no batch."""
         return next((axis[:place] for place, factor in enumerate(axis) if factor in self.batches), None)
 
     def merge(self, row: Iterable[Axis]) -> Axis:

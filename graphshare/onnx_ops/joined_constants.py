@@ -37,7 +37,7 @@ def find_joined_constants(
 ) -> Iterator[JoinedConstant]:
     """Yield the constants of operators before a Concat that joins their values to an axis with one of the free ``sizes``.
 
-    ``axes`` are those of values that depend on free sizes, ``shapes`` of all values those in the file.
+    ``axes`` has the values that depend on free sizes, ``shapes`` the shapes of all values in the file.
     """
     fed = {node for node in nodes if not node.op and not node.details.holds_value}
     fed.update(node for node in nodes if node.op and any(entry.node in fed for entry in node.inputs))

@@ -1,4 +1,4 @@
-"""ONNX's operators by version: which versions mean the same, the defaults of attributes in them, and what they moved."""
+"""ONNX's operators by version: which versions mean the same, defaults of attributes, and attributes that became inputs."""
 
 from __future__ import annotations
 

@@ -55,14 +55,14 @@ def find_by_sample(rule: BySample, call: Call) -> list[Axes | None]:
 
 
 def sample_grid(call: Call) -> list[Axes | None]:
-    """Return the axes of GridSample: height and width are those of the grid. Raises SizeRefusal."""
+    """Return the axes of GridSample: height and width come from the grid. Raises SizeRefusal."""
     batch = _find_batch(BySample(_first(0, 1), ()), call)
     data, grid = call.data, call.get_axes(1)
     return [(grid[0] if batch is None else batch, data[1], *grid[1:-1])]
 
 
 def _follow(call: Call, places: Sequence[int], shape: Sequence[int], at: int, batch: Axis | None) -> Axes:
-    """Return the axes of an output of this shape: those of the first operand in ``places``, with the samples at ``at``."""
+    """Return the axes of an output of this shape: the axes of the first operand in ``places``, with the samples at ``at``."""
     place = next((place for place in places if call.has(place)), None)
     like = () if place is None else call.get_axes(place)
     if len(like) == len(shape):

@@ -77,7 +77,7 @@ def list_gathers(graph: Graph, tables: Collection[Node]) -> list[Node]:
 def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
     """Return the graph in which Gathers take columns of the second of each pair in place of rows of the first.
 
-    Each is followed by a Transpose, which has its outputs.
+    Each is followed by a Transpose with its outputs.
 
     Raises:
         RefusedError: the rank of the indices is not known; all are listed.

@@ -21,7 +21,7 @@ def settle_windows(
 ) -> None:
     """Change the attributes of an operator that states no defaults to those that each of its spellings has.
 
-    ``weight`` is the shape of the weights, ``sizes`` that of the data, as far as they are known.
+    ``weight`` is the shape of the weights, ``sizes`` the shape of the data; either may be partly unknown.
     """
     for name, number in _PLAIN.items():
         numbers = read_integers(attributes.get(name))

@@ -21,14 +21,14 @@ from graphshare.rewrite.upgrade import upgrade
 
 _NP_SHAPE, _ATTRS = 10500, 10000  # the versions that brought NumPy shapes, and the key `attrs` of nodes
 _ESCAPES = 1200  # before it, readers knew fewer escapes
-# Values with which an operator does what it did before it had the attribute.
+# Values with which an operator computes the same as before it had the attribute.
 _NEUTRAL = {"Pooling.layout": ("NCW", "NCHW", "NCDHW"), "Pooling.count_include_pad": (True,), "BatchNorm.cudnn_off": (True,)}
 _WINDOW = ("pad", "stride")
 _LAYOUTS = ((1100, "V0"), (1200, "V1"), (10500, "V2"))  # before each version, the newest form of records in .params
 
 
 class _Tables(msgspec.Struct):
-    """The rows of lists are the versions, and hold what is new in each. Other tables tell up to which row something holds."""
+    """Lists have one row per version, with its additions. Other tables name the last row for which an entry is valid."""
 
     versions: list[str]
     operators: list[str]
@@ -68,7 +68,7 @@ class OldVersion:
         self.layout = next((layout for before, layout in _LAYOUTS if self.number < before), "")
 
     def has(self, name: str) -> bool:
-        """Whether the version has an operator, an attribute or a choice; what no table names is as old as all of them."""
+        """Whether the version has an operator, an attribute or a choice. Names that no table lists are in every version."""
         return self._since.get(name, 0) <= self.row
 
     def downgrade(self, graph: Graph) -> Rewrite:

@@ -46,7 +46,7 @@ _STATES = (0, 5, 6)  # inputs of these that have samples on axis 1
 
 
 class FreedGraph(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
-    """A rewrite that frees sizes: the ``symbols``, which of them are ``batches``, and which operators were ``changed``.
+    """A rewrite that frees sizes: the ``symbols``, the ``batches`` among them, and the ``changed`` operators.
 
     ``outputs`` are the axes of the heads, ``numbers`` what free sizes are in the file; ``notes`` are on constants that may come
     from these, and on outputs with samples inside an axis.
@@ -91,7 +91,7 @@ def list_inputs(graph: Graph) -> Shapes:
 
 
 def find_batch_axes(graph: Graph, inputs: Collection[str]) -> dict[str, int]:
-    """Return the axis of each input that has the samples: 1 of what goes into an RNN as it is or in part, else the first."""
+    """Return the batch axis of each input: axis 1 where the input or a part of it goes into an RNN, else axis 0."""
     axes = dict.fromkeys(inputs, 0)
     for node in graph.nodes:
         if node.op in _RECURRENT and node.attrs.get("layout", "0") == "0":
@@ -117,9 +117,9 @@ def find_batch(inputs: Shapes, axes: Mapping[str, int]) -> Symbol:
 
 
 def find_batch_places(inputs: Shapes, axes: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Return the axes, as (input, axis), that have the batch: those of ``axes`` with the size of the surest.
+    """Return the batch axes, as (input, axis): all of ``axes`` that have the size of the surest one.
 
-    That is the one of an RNN, whose operator says where samples are: the first axis of other inputs may be a sequence.
+    The surest is the batch axis of an RNN, because the operator states it. The first axis of other inputs may be a sequence.
     """
     sizes = {(name, axis): inputs[name][axis] for name, axis in axes.items() if axis < len(inputs[name])}
     surest = max(sizes, key=lambda place: place[1], default=None)
@@ -178,7 +178,7 @@ class _Freeing:
         shapes = self.assumed = {name: [self.table.count(axis) for axis in axes] for name, axes in self.inputs.items()}
         entries = [Entry(node, index) for node in self.nodes for index, name in enumerate(list_output_names(node)) if name]
         opened = {name: shape for name, shape in shapes.items() if shape != list(inputs[name])}
-        # What the file states of inner values is not believed: a wrong shape would free a wrong axis.
+        # Shapes of inner values in the file are not trusted: a wrong shape would free a wrong axis.
         types = find_format(self.graph).types.find_types(self.graph, entries, shapes=opened, independent=True)
         self.dtypes = {place: kind.parts[0] or "" for place, kind in types.items()}
         self.shapes: dict[Place, Sequence[int]] = {
@@ -237,7 +237,7 @@ class _Freeing:
                     yield f"output {name!r}: axis {number} is {parts}: the samples are not an axis of their own"
 
     def _find_constants(self) -> list[str]:
-        """Return notes on constants that may come from a size that the file fixes, other than that of a batch."""
+        """Return notes on constants that may come from a fixed size in the file, batch sizes left out."""
         free = {s.name for s in self.symbols} - set(self.batches)
         places = {name for symbol in self.symbols if symbol.name in free for name, _ in symbol.places}
         inputs = [node for node in self.graph.variables() if node.name in places]
@@ -308,7 +308,7 @@ class _Freeing:
         return self.axes.get(place) or (None if shape is None else tuple(map(fix, shape)))
 
     def _find_row(self, place: Place) -> Axes | None:
-        """Return the sizes in a row of integers, as far as they are known."""
+        """Return the sizes in a row of integers; None for unknown ones."""
         numbers = None if place in self.axes else self.constants.get(place, read_numbers(Entry(*place)))
         return self.rows.get(place) if numbers is None else tuple(map(fix, numbers))
 
@@ -359,7 +359,7 @@ class _Freeing:
             for place, entry in enumerate(operands):
                 if entry is not None:
                     (replaced if place in gone else read).add(entry.node)
-            # What the bodies of a node capture follows its operands.
+            # Values captured by the bodies of a node follow its operands.
             read.update(entry.node for entry in node.inputs[len(operands) - operands.count(None) :])
         return {node for node in replaced - read if node.op == "Constant" or (not node.op and node not in self.fed)}
 

@@ -1,4 +1,4 @@
-"""The interface of backends: outputs of a graph are opened as a computation, which runs for values of the graph's inputs."""
+"""The interface of backends: a backend opens outputs of a graph as a computation and runs it on values of the inputs."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class DrawOptions(msgspec.Struct, frozen=True):
     """How values are made up: inputs with ``seed``, parameters with ``params_seed``; neither for None.
 
     Open sizes of a batch are ``batch``; labels that only ``training`` reads have any size otherwise. A backend that must try
-    open sizes calls ``attempt`` with values, which raises InputError where they are not computed; by default it runs them
-    itself. ``wishes`` are integers that inputs need beyond what the graph itself says of them. A backend whose draws depend on
-    an order of inputs takes those named in ``order`` first, in this one.
+    open sizes calls ``attempt`` with values; it raises InputError if they cannot be computed. By default the backend runs them
+    itself. ``wishes`` are integers that inputs need in addition to those that the graph itself shows. A backend whose draws
+    depend on the order of inputs draws those named in ``order`` first, in that order.
     """
 
     seed: int | None = 0
@@ -56,8 +56,9 @@ DEFAULT = DrawOptions()
 class Computation(ABC):
     """The heads of ``graph``, open for runs on values of its variables. ``where`` is the name of the graph in messages.
 
-    ``engine`` is the name of what computes, ``notes`` are for the user. ``unreadable`` are the names of outputs whose values
-    cannot be returned: with one of them no run succeeds. With ``infers_sizes`` shapes of inputs follow from those of weights.
+    ``engine`` is the name of the program that computes, ``notes`` are for the user. ``unreadable`` are the names of outputs
+    whose values cannot be returned: with one of them no run succeeds. With ``infers_sizes`` shapes of inputs follow from shapes
+    of weights.
     """
 
     graph: Graph
@@ -83,7 +84,7 @@ class Computation(ABC):
         shapes: Mapping[Node, GivenShape] = EMPTY,
         options: DrawOptions = DEFAULT,
     ) -> Assignment:
-        """Return a value for each input: what is fed, or one that is made up as :func:`assign_values` does.
+        """Return a value for each input: the feed, or one that is made up as :func:`assign_values` does.
 
         Raises:
             RefusedError: values are missing, or shapes do not fit or do not follow; all of a kind are listed.
@@ -92,14 +93,14 @@ class Computation(ABC):
         """
 
     def list_lacks(self, fed: Collection[str] = (), params_seed: int | None = None) -> Sequence[Fault]:
-        """Return the faults of what no draw makes up: outputs that are not there, parameters without a value."""
+        """Return the faults that no draw can fill in: missing outputs, parameters without a value."""
         return ()
 
     @abstractmethod
     def run(self, values: Mapping[Node, Array], *, seed: int | None = None, profile: bool = False) -> Run:
-        """Return the outputs for values of inputs; those that no output needs are left out. ``seed`` is that of operators.
+        """Return the outputs for values of inputs; unneeded ones are ignored. Operators that draw use ``seed``.
 
-        Parameters are those of the file, unless ``values`` has others.
+        Parameters come from the file, unless ``values`` has others.
 
         Raises:
             RefusedError: values are missing or do not fit, or the computation fails.
@@ -114,7 +115,7 @@ class Computation(ABC):
         """Return the computation of other ``heads`` of the graph."""
 
     def complete(self, values: Mapping[Node, Array]) -> tuple[Mapping[Node, Array], Inference]:
-        """Return ``values`` with those of all other variables that are known, and what follows from them."""
+        """Return ``values`` with all other known values of variables, and the inference from them."""
         return values, Inference([], {}, {})
 
     def list_defaults(self) -> Collection[str]:
@@ -130,11 +131,11 @@ class Computation(ABC):
         return bool(node.details.holds_value)
 
     def is_constant(self, node: Node) -> bool:
-        """Return whether a variable that is not fed always has one value: that of a file, or zeros of a label or state."""
+        """Return whether a variable that is not fed always has one value: from a file, or zeros of a label or state."""
         return bool(node.details.holds_value)
 
     def vary(self) -> Iterator[Computation]:
-        """Yield computations of the same outputs in other ways, which may round in another way."""
+        """Yield computations of the same outputs in different ways, whose rounding may differ."""
         return iter(())
 
     def close(self) -> None:  # noqa: B027  (most have nothing to release)
@@ -144,7 +145,7 @@ class Computation(ABC):
 class Backend(ABC):
     """What computes graphs. A format names the modules of its backends; each has an instance (``BACKEND``), without state.
 
-    ``name`` is that of the engine in options and reports.
+    ``name`` is the engine's name in options and reports.
     """
 
     name: ClassVar[str]
@@ -153,7 +154,7 @@ class Backend(ABC):
     def open(
         self, graph: Graph, parameters: ParameterFile | None, where: str, executor: Executor | None, **options: Any
     ) -> Computation:
-        """Return a computation of the heads of a graph; ``options`` are those of :func:`open_computation`.
+        """Return a computation of the heads of a graph; ``options`` as in :func:`open_computation`.
 
         Raises:
             UsageError: the backend is not installed.
@@ -196,10 +197,10 @@ def open_computation(
 ) -> Computation:
     """Open the heads of a graph, with its parameters, in the first backend that its format lists.
 
-    ``executor`` is that of :func:`choose_executor`. With ``exact`` nodes are computed as they are written, without
-    optimizations across nodes; with ``whole`` nodes that no head needs stay. ``as_input`` are variables that are inputs,
-    whatever they look like. ``encode`` returns the file of a graph, for a backend that reads files: by default as it would be
-    written. A file of our ``own`` translation is computed in this process unless memory is limited.
+    ``executor`` comes from :func:`choose_executor`. With ``exact`` each node is computed as written, without optimizations
+    across nodes; with ``whole`` nodes that no head needs stay. ``as_input`` names variables that are inputs even if they look
+    like parameters. ``encode`` returns the file of a graph, for a backend that reads files: by default as it would be written.
+    A file of our ``own`` translation is computed in this process unless memory is limited.
 
     Raises:
         UsageError: the backend is not installed.
@@ -253,7 +254,7 @@ def find_obstacle(graph: Graph) -> str:
 
 
 def warm_up(backends: Sequence[str]) -> None:
-    """Start what the first of ``backends`` computes in, if there is one, so that it gets ready while the caller goes on."""
+    """Start the process of the first of ``backends``, if it has one, so that it gets ready while the caller goes on."""
     backend = _find_backend(backends)
     if backend is not None:
         backend.warm_up()

@@ -22,8 +22,8 @@ class Session(ABC):
 
     An output that the model lists twice is there twice. ``output_types`` are the types of outputs in the words of ``dtypes``.
 
-    ``defaults`` are the shapes of inputs that need no feed: the model has a value for each. ``dtypes`` are those of all of them
-    in the program's words; of what is not a tensor the whole type. ``version`` is that of the program.
+    ``defaults`` are the shapes of inputs that need no feed: the model has a value for each. ``dtypes`` are the dtypes of all
+    inputs in the program's words; the whole type if the input is not a tensor. ``version`` is the program's version.
     """
 
     version: str
@@ -46,7 +46,7 @@ class Session(ABC):
         return {name: dtype for name, dtype in types if NO_ARRAY.search(dtype) and dtype not in known}
 
     def close(self) -> None:  # noqa: B027  (one of this process has nothing to release)
-        """Keep the session, whose memory is that of this process; a confined one gives its memory back."""
+        """Keep the session: its memory belongs to this process. A confined session gives its memory back."""
 
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
         """Return the outputs for ``feeds`` by name; those that the model does not take are left out.
@@ -76,7 +76,7 @@ Make = Callable[..., Session]
 
 
 class RemoteSession(Session):
-    """A session in another process, which all of one module share: what they take together counts against a limit.
+    """A session in another process. All sessions of one module share it: their memory together counts against a limit.
 
     ``module`` is the one whose ``serve`` the process runs, ``program`` what computes there, in messages.
     """
@@ -121,7 +121,7 @@ def serve_sessions(make: Make, load: Callable[[], object]) -> None:
 
 
 def _open(sessions: dict[int, Session], make: Make, data: list[bytes], *values: Any) -> tuple[Any, list[Any]]:
-    """Open a session; return its number and what is known of its model."""
+    """Open a session; return its number and the facts about its model."""
     number = max(sessions, default=0) + 1
     session = sessions[number] = make(data, *values)
     own = session.inputs, session.defaults, session.dtypes, session.outputs, session.output_types

@@ -41,7 +41,7 @@ _HINT = "give sizes that the model computes with `shapes={NAME: SIZES}`, or valu
 
 
 class SessionComputation(Computation):
-    """Heads of a graph in a session, where equal nodes are computed each for itself. ``options`` are those of sessions.
+    """Heads of a graph in a session, where equal nodes are computed separately. ``options`` are the session's options.
 
     Raises:
         UsageError: the program is not installed.
@@ -163,7 +163,7 @@ class SessionComputation(Computation):
         return self._copy(part, **self._options)
 
     def _copy(self, graph: Graph, **options: Any) -> SessionComputation:
-        """Return the computation of another part of the graph, with ``options`` in place of those of this one."""
+        """Return the computation of another part of the graph, with ``options`` in place of this one's options."""
         return type(self)(graph, self.parameters, self.where, **options)
 
     def complete(self, values: Mapping[Node, Array]) -> tuple[Mapping[Node, Array], Inference]:

@@ -37,11 +37,11 @@ _RANDOM = "it draws random numbers, which must be the same in every engine"
 
 
 class Executor:
-    """Computes heads of graphs with ``engine``, which users call ``title``; None is numpy.
+    """Computes heads of graphs with ``engine``; users call it ``title``. None is numpy.
 
-    ``notes`` say what an engine left to numpy; with ``strict`` it is refused instead. ``forwards`` is how often a graph will be
-    computed, about; ``alone`` is that of :class:`~graphshare.execute.engines.engine.Part`. With ``fixed`` the parameters of a
-    graph are the same in all calls, else a graph is compiled again for other arrays.
+    ``notes`` say what an engine left to numpy; with ``strict`` it is refused instead. ``forwards`` is about how often a graph
+    will be computed; ``alone`` as in :class:`~graphshare.execute.engines.engine.Part`. With ``fixed`` the parameters of a graph
+    are the same in all calls, else a graph is compiled again for other arrays.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class Program:
         return f"numpy computes {count} that {self.engine.name} cannot compute: {names} (reason for the first: {reason}){rest}"
 
     def run(self, values: Mapping[Node, Array], rng: np.random.Generator | None = None) -> Run:
-        """Return the heads for values of the variables. The peak is that of arrays of numpy: that of engines is not known."""
+        """Return the heads for values of the variables. The peak counts numpy's arrays: the memory of engines is not known."""
         known: dict[_Output, Array] = {}
         peak = 0
         for step in self._steps:
@@ -320,7 +320,7 @@ def cut(segment: Segment, outputs: Sequence[_Output], inference: Inference, grap
         variable = stand_ins.get((entry.node, entry.index))
         return Entry(variable) if variable is not None else None
 
-    # What a control dependency leads to may be in another segment, which has run before.
+    # The node that a control dependency leads to may be in another segment, run before.
     def detach(node: Node) -> Node:
         return msgspec.structs.replace(node, control_deps=()) if node.control_deps else node
 

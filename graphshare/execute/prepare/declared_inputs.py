@@ -87,7 +87,7 @@ def unify_sizes(
             own_text, text = format_shape(shapes[name]), format_declared(others)
             faults.append(Fault(f"input {name!r} is given as {own_text}, but it is {text} in {titles[1]}", node=name))
         elif others is not None:
-            # A graph that states no sizes infers them from what the other one fixes.
+            # A graph that states no sizes infers them from the sizes that the other one fixes.
             own = shapes.get(name, (None,) * len(others) if sizes is None else sizes)
             pairs = zip(own, others, strict=False)
             unified[name] = tuple(next((size for size in pair if isinstance(size, int)), None) for pair in pairs)
@@ -108,7 +108,7 @@ def unify_sizes(
 
 
 def fits_sizes(sizes: Sequence[object], others: Sequence[object]) -> bool:
-    """Return whether a value can have both shapes; what is not a number is open."""
+    """Return whether a value can have both shapes; sizes that are not numbers are open."""
     pairs = zip(sizes, others, strict=False)
     return len(sizes) == len(others) and all(n == m for n, m in pairs if isinstance(n, int) and isinstance(m, int))
 
@@ -130,8 +130,8 @@ def convert_inputs(session: Session, values: Mapping[str, Any]) -> dict[str, Any
 
 
 def draw_as(array: Array, dtype: str) -> Array:
-    """Return drawn numbers as some that ``dtype``, which a model states of the same input, holds too."""
-    # Texts, sequences and optional values are no numbers of one dtype.
+    """Return drawn numbers changed so that ``dtype``, the dtype of the same input in another model, can hold them, too."""
+    # Texts, sequences and optional values are not numbers of one dtype.
     if dtype in ("", "string") or " of " in dtype or not is_floating(array.dtype):
         return array
     own = find_numpy_dtype(dtype) if dtype in NARROW else np.dtype(dtype)
@@ -147,8 +147,8 @@ class InputDrawer:
     ``graph`` tells scalars from inputs of any rank. Inputs in ``order`` are drawn first, in this one.
 
     Raises:
-        RefusedError: a name is not that of an input; an input has no dtype that can be drawn, or a shape that does not fit what
-            the model declares; all are listed.
+        RefusedError: a name names no input; an input has no dtype that can be drawn, or a shape that does not fit the declared
+            one; all are listed.
     """
 
     def __init__(
@@ -182,10 +182,10 @@ class InputDrawer:
         return [name for name in self._declared if name not in self._feeds and None in self._sizes(name)]
 
     def draw(self, size: int, *, is_batch: bool = False, batch: int = 1, differ: bool = False) -> dict[str, Any]:
-        """Return a value for each input, with ``size`` for what is open, and ``batch`` samples.
+        """Return a value for each input, with ``size`` for open sizes, and ``batch`` samples.
 
-        With ``is_batch`` the only size that an input leaves open is that of a batch, on whatever axis: as in states of RNNs.
-        With ``differ`` sizes of other names are others. Raises MemoryLimitError.
+        With ``is_batch`` the only open size of an input is the batch size, possibly on a later axis, as in states of RNNs. With
+        ``differ`` sizes of different names differ. Raises MemoryLimitError.
         """
         drawn: dict[str, Any] = {}
         taken, turn = 0, self._seed
@@ -238,7 +238,7 @@ class InputDrawer:
         return [Fault(f"{start}, but the model declares {format_declared(declared)}", node=name if is_fed else None)]
 
     def _sizes(self, name: str) -> Sequence[int | None]:
-        """Return the sizes of an input; None for what is open."""
+        """Return the sizes of an input; None for open ones."""
         declared = [n if isinstance(n, int) and n >= 0 else None for n in self._declared[name]]
         if not declared and "sequence" in split_type(self._session.dtypes[name])[0]:
             declared = self._find_element_sizes(name)
@@ -256,7 +256,7 @@ class InputDrawer:
         return [None] if shape is None else [n if isinstance(n, int) and n >= 0 else None for n in shape]
 
     def _choose(self, name: str, place: int, size: int, batch: int, *, is_batch: bool, differ: bool) -> int:
-        """Return a size: what is given, else what the input of the same dimension has, else ``batch`` or ``size``."""
+        """Return a size: the one given, else the size of the same dimension in another input, else ``batch`` or ``size``."""
         known = self._sizes(name)[place]
         if known is not None:
             return known
@@ -307,10 +307,11 @@ def _select_wishes(wishes: Sequence[Integers], dtype: str) -> Sequence[Integers]
 def _draw_integers(
     rng: np.random.Generator, shape: tuple[int, ...], dtype: str, wishes: Sequence[Integers], turn: int
 ) -> tuple[Array, str, int]:
-    """Return integers that the graph wants, in words what they were drawn from, and how many turns show all values.
+    """Return integers that the graph wants, a description of their range, and how many turns show all values.
 
-    A single number is one of those that it is compared with, another one at each ``turn``; beside a lone one there is a number
-    that is not it. In an array there are others too: what compares it tells its elements apart.
+    A single number is one of those that the graph compares it with, a different one at each ``turn``; beside a lone one a
+    number that is not equal to it is tried. An array contains other numbers, too, so that a comparison distinguishes its
+    elements.
     """
     low = max((wish.low for wish in wishes if wish.high), default=0)
     highs = [wish.high for wish in wishes if wish.high]

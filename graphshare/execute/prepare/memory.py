@@ -52,7 +52,7 @@ def check_memory(
 def _steps(
     nodes: Sequence[Node], heads: Sequence[Entry], inference: Inference, values: Mapping[Node, Array], *, keeps_all: bool
 ) -> Iterator[tuple[Node, int, int]]:
-    """Yield each node with the bytes of its outputs, and those of all values that are alive while it is computed.
+    """Yield each node with the bytes of its outputs, and the bytes of all values that are alive while it is computed.
 
     Variables are drawn before anything runs, so they come first.
     """

@@ -59,7 +59,7 @@ class Tape:
         training: bool = True,
         repeatable: bool = True,
     ) -> None:
-        """Run ``plan`` on ``values``, which are not written to, and keep what the gradients of ``wanted`` need.
+        """Run ``plan`` on ``values`` without writing to them, and keep the values that the gradients of ``wanted`` need.
 
         ``repeatable`` states that ``streams`` starts anew each time; in a subgraph one stream serves all runs.
 
@@ -220,7 +220,7 @@ class _Sums:
 
 
 def _apply_vjp(recorded: RecordedStep, outputs: list[Array | None]) -> list[Array | None]:
-    """Return the gradients of a step's inputs, one for each, from those of its outputs."""
+    """Return the gradients of a step's inputs, one for each, from the gradients of its outputs."""
     step = recorded.step
     # A loss starts without a gradient, and a gradient may reach a later output alone.
     if outputs[0] is None:

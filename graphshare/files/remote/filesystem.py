@@ -80,7 +80,7 @@ class RemotePath:
         return self.scheme in ("s3", "s3a") and not self.url.startswith(("simplecache::", "filecache::", "blockcache::"))
 
     def run(self, function: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
-        """Run a coroutine function in the thread in which fsspec runs those of its file systems."""
+        """Run a coroutine function in the thread where fsspec runs its file systems."""
         from fsspec.asyn import sync  # an optional package
 
         result: T = sync(self.filesystem.loop, function, *arguments)  # type: ignore[attr-defined]
@@ -113,7 +113,7 @@ def _open_filesystem(fsspec: Any, url: str) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def translate_errors(url: str, *, writes: bool = False) -> Iterator[None]:
-    """Raise InputError, or OutputError, for whatever a file system raises in the block."""
+    """Raise InputError, or OutputError, for any exception of a file system in the block."""
     try:
         yield
     except GraphshareError:

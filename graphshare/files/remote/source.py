@@ -98,7 +98,7 @@ def _get_start(answer: Answer) -> int:
 
 
 class CopiedFile(ByteSource):
-    """A temporary copy of a file at a URL. Its identity is that of the original."""
+    """A temporary copy of a file at a URL. It has the identity of the original."""
 
     def __init__(self, place: RemotePath, file: BinaryIO, identity: Identity, size: int) -> None:
         self.name, self.identity, self.size = place.url, identity, size
@@ -149,7 +149,7 @@ _small: list[RemoteFile] = []
 
 
 def _scheme_of_link(url: str) -> str:
-    """Return the scheme of the first link of a chain, which may have no path (``simplecache::s3://...``)."""
+    """Return the scheme of the first link of a chain; the link may have no path (``simplecache::s3://...``)."""
     return url.partition("::")[0].partition("://")[0].lower()
 
 

@@ -1,9 +1,9 @@
 """Outputs at URLs: written to temporary files on this machine, then put in place one object after the other.
 
 An object is there as a whole or not at all: an object store shows it when its last part has arrived, with the checksums that
-its protocol has; elsewhere it is written under a temporary name and moved. Several objects are not one act: parameters come
-first, then the map, and last the graph, which readers open first. When one cannot be written, those before it that replaced
-nothing are removed.
+its protocol has; elsewhere it is written under a temporary name and moved. Several objects are not written atomically:
+parameters come first, then the map, and last the graph, because readers open it first. When one cannot be written, those before
+it that replaced nothing are removed.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Uploads:
         self._uploads: list[Upload] = []
 
     def open(self, url: str, *, last: bool) -> StagedFile:
-        """Open a file whose content becomes that of ``url``. Raises OutputError when that cannot be written."""
+        """Open a file whose content is written to ``url``. Raises OutputError when that is not possible."""
         refuse_read_only(url)
         upload = Upload(url, self._folder, last=last)
         self._uploads.append(upload)

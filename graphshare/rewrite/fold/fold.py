@@ -134,7 +134,7 @@ def _find_unused(graph: Graph, norms: Collection[Node]) -> set[Node]:
 
 
 def _layer_in_place(pair: Pair, variables: Mapping[Node, Node], format_: ModelFormat) -> Node:
-    """Return the layer with BatchNorm's outputs and a bias; its inputs are still those of the source, but for a new bias."""
+    """Return the layer with BatchNorm's outputs and a bias; its inputs, except a new bias, are still nodes of the source."""
     layer, norm = format_.editing.take_outputs(pair.layer, pair.norm), pair.norm
     deps = tuple(dict.fromkeys((*layer.control_deps, *norm.control_deps)))
     if pair.bias is not None:
@@ -171,9 +171,10 @@ class Unfolded(msgspec.Struct, frozen=True):
 
 
 class FoldingProof(msgspec.Struct, frozen=True):
-    """How many ``outputs`` and folded ``layers`` were compared with those of the source, and how far they are apart at most.
+    """How many ``outputs`` and folded ``layers`` were compared with the source, and their largest differences.
 
-    ``max_abs`` is that of outputs, ``of_largest`` that of a layer relative to its largest number, None where none is finite.
+    ``max_abs`` is the largest difference of an output. ``of_largest`` is the largest difference of a layer, relative to its
+    largest number; None where no number is finite.
     """
 
     outputs: int

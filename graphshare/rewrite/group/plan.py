@@ -113,7 +113,7 @@ def list_renamed_functions(members: Sequence[Member], separated: Sequence[tuple[
 
 
 def follow_member(branch: Branch, member: Member) -> Branch:
-    """Return the branch of a member's own graph, of which another one with the same nodes in order may have been joined."""
+    """Return the branch of a member's own graph; the joined graph may be a twin with the same nodes in order."""
     if branch.source is member.graph:
         return branch
     pairs = zip(member.graph.nodes, branch.source.nodes, strict=True)
@@ -230,10 +230,10 @@ def _refuse_collisions(
 
 
 def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
-    """Compare the result with every part: nodes and edges, what stands for connected inputs, and the heads.
+    """Compare the result with every part: nodes and edges, the outputs that replace connected inputs, and the heads.
 
     Raises:
-        SelfCheckError: it is not what it should be.
+        SelfCheckError: the result is wrong.
     """
     branches = rewrite.branches
     for number, branch in enumerate(branches):
@@ -260,8 +260,8 @@ def _equal_parameters(
 ) -> tuple[dict[Place, Place], dict[str, str]]:
     """Return parameters and auxiliary states of later parts with the earlier one that each is equal to, and why others are not.
 
-    Names are those of the graphs' own files. Equal means the same kind, attributes, shape, type and bytes. The reasons are by
-    the name in the result. Arrays are compared piece by piece.
+    Names are names in the graphs' own files. Equal means the same kind, attributes, shape, dtype and bytes. The keys of the
+    reasons are names in the result. Arrays are compared piece by piece.
     """
     params = [part.params for part in parts]
     inputs = {node for part in parts for node in find_format(part.graph).types.list_replaceable(part.graph)}

@@ -37,9 +37,9 @@ class Switching(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
 def plan_switch(members: Sequence[Member], name: str) -> Switching:
     """Return one graph that computes the first of two where the input ``name`` is true, and else the second.
 
-    Inputs of one name are one input, outputs of one name one output; other outputs are paired by position, and have the names
-    of the first graph. Parameters of equal dtype, shape and bytes are one initializer, whatever their names; of others that
-    have one name the second gets a number.
+    Inputs of one name become one input, outputs of one name one output. Other outputs are paired by position and get the names
+    of the first graph. Parameters of equal dtype, shape and bytes become one initializer, even under different names. If
+    different parameters have one name, the second gets a number.
 
     Raises:
         RefusedError: the graphs do not fit together; all that is found is listed.
@@ -170,7 +170,7 @@ def _find_faults(
     heads: Sequence[tuple[Entry, Entry]],
     switches: Switches,
 ) -> list[Fault]:
-    """Return every reason why two graphs, of which ``heads`` are the pairs of outputs, cannot be bodies of one If."""
+    """Return every reason why two graphs cannot be bodies of one If; ``heads`` are their pairs of outputs."""
     faults = []
     for member, graph in zip(members, graphs, strict=True):
         if any(node.name == name for node in graph.nodes):
@@ -236,7 +236,7 @@ def _differ_in_sizes(left: StaticType, right: StaticType) -> bool:
 def _find_equal(members: Sequence[Member], variables: Sequence[Mapping[Node, bool]]) -> dict[Node, Node]:
     """Return the parameters of the second graph that are equal to one of the first, with that one.
 
-    Each of several equal ones has a partner of its own, that of its name if there is one: they are not tied to each other.
+    If several are equal, each has its own partner, of the same name if possible: they are not tied to each other.
     Arrays of one shape, dtype and storage are compared by a cryptographic hash of their bytes.
     """
     first, second = (_list_records(member, own) for member, own in zip(members, variables, strict=True))
@@ -310,7 +310,7 @@ def _place_variables(
 
 
 def _enclose(graph: Graph, variables: Mapping[Node, Node]) -> tuple[Graph, list[Node]]:
-    """Return a graph as a body that captures its variables, and what it captures."""
+    """Return a graph as a body that captures its variables, and the captured variables."""
     used = dict.fromkeys(entry.node for node in graph.nodes for entry in node.inputs if entry.node in variables)
     captures: dict[Node, Node] = {}
     by_image: dict[Node, Node] = {}
@@ -327,10 +327,10 @@ def _enclose(graph: Graph, variables: Mapping[Node, Node]) -> tuple[Graph, list[
 
 
 def _check_result(switching: Switching, graphs: Sequence[Graph]) -> None:
-    """Compare each body with its graph, node by node, and what it captures with the variables.
+    """Compare each body with its graph, node by node, and its captured values with the variables.
 
     Raises:
-        SelfCheckError: it is not what it should be.
+        SelfCheckError: the result is wrong.
     """
     graph = switching.graph
     switch = find_format(graph).bodies.find_switch(graph.heads[0].node)

@@ -21,7 +21,7 @@ _SEPARATORS = "/_.-:"
 
 
 class Plan(msgspec.Struct, frozen=True, eq=False):
-    """``names`` are those of nodes that get another one, ``ties`` the variables that become another node, which stays.
+    """``names`` maps renamed nodes to new names, ``ties`` maps variables to the nodes that replace them.
 
     ``why`` is the rule that decided about a node, ``notes`` are remarks for the user on the rules themselves. Of an operator
     of an ONNX model rules that match no value may match its own name: then it is in ``stored``.
@@ -37,10 +37,10 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
 def plan_names(
     graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], nodes: Collection[Node], kept: Collection[str] = ()
 ) -> Plan:
-    """Return new names for those of ``nodes`` that rules match. Parameters move with aliases and overrides.
+    """Return new names for the ``nodes`` that rules match. Parameters move with aliases and overrides.
 
-    Of a node with several stored names of outputs each is matched by itself; those in ``kept`` stay. Collisions are left to
-    the transform, which sees the whole graph.
+    If a node has several stored names of outputs, each is matched by itself. Names in ``kept`` stay. Collisions are left to the
+    transform: it sees the whole graph.
 
     Raises:
         RefusedError: rules form a cycle, or an option matches nothing.
@@ -79,7 +79,7 @@ def plan_names(
 
 
 def _list_names(node: Node) -> list[str]:
-    """Return the names of a node, and those of its other outputs, which have none where the node has none."""
+    """Return the names of a node and of its other outputs. If the node has no name, its outputs have none either."""
     return [*node_names(node), *filter(None, node.details.outputs[1:] if node.name else ())]
 
 
@@ -106,11 +106,11 @@ def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> 
     The one that has that name already stays, else the first in file order.
 
     Raises:
-        RefusedError: rules form a cycle, an option matches nothing, a reuse policy forbids what a rule does, or a
-            new name meets one that is not a parameter's; all such are listed.
+        RefusedError: rules form a cycle, an option matches nothing, a reuse policy forbids the effect of a rule, or a new name
+            is also the name of a node that is not a parameter; all are listed.
     """
     implied = {variable.name for variable in list_implied_variables(graph)}
-    # An alias may lead to an implied state, which _refuse_implied names, so its name counts as known.
+    # An alias may lead to an implied state: _refuse_implied names it, so its name counts as known.
     resolver = Resolver(ruleset, _parameters(roles) | implied)
     faults = [*_refuse_aliases(graph, ruleset, roles), *_refuse_implied(graph, resolver)]
     groups: dict[str, list[Node]] = {}

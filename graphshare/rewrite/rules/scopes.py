@@ -25,7 +25,7 @@ _SHOWN = 12  # rules of a long cycle that a message lists
 
 
 class Override(msgspec.Struct, frozen=True, eq=False):
-    """One rule: parameters of the scope ``key`` are those of ``target``.
+    """One rule: parameters of the scope ``key`` are the parameters of ``target``.
 
     Both are absolute. ``within`` is the scope whose parameters it is in force for (``()``: all), ``place`` says where it was
     given, as a message shows it.
@@ -76,7 +76,7 @@ def make_overrides(
     separator: str = SEPARATOR,
     places: Sequence[str] = (),
 ) -> tuple[Override, ...]:
-    """Return the rules of one block: ``{"scope_b": "scope_a"}`` given in the scope ``current``, which both sides are put under.
+    """Return the rules of one block: ``{"scope_b": "scope_a"}`` given in the scope ``current``; both sides are relative to it.
 
     ``within`` limits them to parameters of that scope. ``places`` say where each pair was given.
 
@@ -130,7 +130,7 @@ class Overrides:
         self.separator = separator
         self._root = _Place()
         self._characters = 0
-        # What a rule's target resolves to and by which rule, for parameters of one innermost block; or why it cannot be.
+        # The scope that a rule's target resolves to and by which rule, for parameters of one innermost block; or the fault.
         self._resolved: dict[tuple[Override, Scope], tuple[Scope, Override | None]] = {}
         self._broken: dict[tuple[Override, Scope], Fault] = {}
         self._everywhere: set[Override] = set()  # rules whose targets resolve alike in every block; kept as of the block ()
@@ -162,7 +162,7 @@ class Overrides:
         return join_name(self.resolve_scope(scope), name, self.separator)
 
     def resolve_scope(self, scope: Sequence[str]) -> Scope:
-        """Return the scope whose parameters those of ``scope`` are.
+        """Return the scope whose parameters the scope ``scope`` uses.
 
         Raises:
             RefusedError: rules that are in force here lead back to themselves.
