@@ -26,7 +26,7 @@ getattr(import_module(module), function)(*rest[int(count) :])
 def start_python(
     module: str, function: str, *arguments: str, inherited: Sequence[int] = (), **options: Any
 ) -> subprocess.Popen[bytes]:
-    """Start a process that calls a function of a module with texts; ``options`` as in ``subprocess.Popen``.
+    """Start a process that calls a function of a module with texts; ``options`` are the same as in ``subprocess.Popen``.
 
     ``inherited`` are descriptors that it has as well, on Windows handles. Beside a model may lie any file: nothing is imported
     from the current folder, also where this process does so.

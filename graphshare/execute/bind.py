@@ -62,8 +62,8 @@ def bind(
     """Compile the heads of a model, or ``targets``, to be computed often with the same parameters.
 
     The first passes are slower than later ones. ``seed`` is for random operators. ``engine``, ``strict_engine`` and
-    ``max_memory`` as in :func:`run`; an engine compiles the graph once for each combination of input shapes. ``"auto"`` counts
-    on a hundred calls.
+    ``max_memory`` are the same as in :func:`run`; an engine compiles the graph once for each combination of input shapes.
+    ``"auto"`` counts on a hundred calls.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed.

@@ -40,9 +40,9 @@ def stage_file(
 
 
 def list_differences(actual: Graph, graph: Graph, path: str = "$", *, inner_names: bool = False) -> Iterator[Fault]:
-    """Yield the differences between ``graph``, which is at ``path``, and the graph that was read from its file.
+    """Yield the differences between ``graph``, at ``path``, and the graph that was read from its file.
 
-    With ``inner_names`` the names of nodes in subgraphs count, which other formats may number anew.
+    With ``inner_names`` the names of nodes in subgraphs count; some formats may number them anew.
     """
     if len(actual.nodes) != len(graph.nodes):
         yield Fault(f"holds {format_count(len(actual.nodes), 'node')} instead of {len(graph.nodes)}", path=path)

@@ -17,7 +17,7 @@ UNKNOWN = "has an unknown effect on the batch axis"
 class At(NamedTuple):
     """The samples lie on ``axis``; ``rank`` is the number of axes if it is known.
 
-    Otherwise ``more`` counts the axes that were added to those of an input.
+    Otherwise ``more`` counts the axes that were added to an input's.
     """
 
     axis: int

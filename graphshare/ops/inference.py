@@ -60,7 +60,7 @@ def infer(
     held: Collection[Node] = (),
     np_shape: bool = False,
 ) -> Inference:
-    """Infer shapes and dtypes of ``nodes`` (all that the heads need) from those of some variables.
+    """Infer shapes and dtypes of ``nodes`` (all that the heads need) from some variables' shapes and dtypes.
 
     As in MXNet, a shape in ``shapes`` replaces the one that a variable declares (``__shape__``); the two must agree for
     variables that are ``held`` in a parameter file.
@@ -82,7 +82,7 @@ def infer(
         return inference
     propagation.run("types")
     for fallback in (yielding or {}, dict.fromkeys(order, default_type)):  # float32 is MXNet's own default
-        # A dtype from the first source may determine other variables, which the default must not reach then.
+        # A dtype from the first source may determine other variables; the default must not reach those then.
         untyped = [node for node in order if node.is_variable and inference.types[node][0] is None]
         inference.types.update((node, [fallback.get(node)]) for node in untyped)
         if untyped:
@@ -306,7 +306,7 @@ def choose_sizes(inference: Inference, lists: Collection[Node] = ()) -> tuple[In
         return trial
 
     unranked = [node for node in unknown if node in lists and inference.shapes[node][0] is None]
-    # An RNN's labels go through Reshape(-1): they have as many elements as what is left, in one axis or more.
+    # An RNN's labels go through Reshape(-1): they have as many elements as the result, in one axis or more.
     rows = [row[0] for node, row in inference.shapes.items() if unranked and node.op and row and row[0] and len(row[0]) == 1]
     sizes = {1: dict.fromkeys((*_USUAL, *_SMALL)), 2: dict.fromkeys(filter(None, (shape[0] for shape in rows)))}
     for rank in (1, 2) if unranked else (1,):

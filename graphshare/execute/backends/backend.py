@@ -154,7 +154,7 @@ class Backend(ABC):
     def open(
         self, graph: Graph, parameters: ParameterFile | None, where: str, executor: Executor | None, **options: Any
     ) -> Computation:
-        """Return a computation of the heads of a graph; ``options`` as in :func:`open_computation`.
+        """Return a computation of the heads of a graph; ``options`` are the same as in :func:`open_computation`.
 
         Raises:
             UsageError: the backend is not installed.

@@ -124,7 +124,7 @@ def _read_dtype(text: str) -> str:
 
 
 def _make_options(folder: str, *, optimize: bool, awake: bool, threads: int, prepack: bool) -> SessionOptions:
-    """Return the options of a session; arguments as in :class:`OnnxSession`."""
+    """Return the options of a session; the arguments are the same as in :class:`OnnxSession`."""
     onnxruntime = load_runtime()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _QUIET

@@ -25,7 +25,7 @@ class OnnxComputation(SessionComputation):
 
     ``encode`` returns the bytes of a graph that has other heads and the folder of its external data; by default they come from
     a stranger's model, and the session is confined. A model that was translated here is ``own``, and confined only under a
-    limit. ``options`` as in :class:`OnnxSession`.
+    limit. ``options`` are the same as in :class:`OnnxSession`.
 
     Raises:
         UsageError: onnxruntime is not installed.

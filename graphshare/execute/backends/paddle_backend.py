@@ -30,7 +30,7 @@ from graphshare.text.format import format_names
 
 
 class PaddleComputation(SessionComputation):
-    """Heads of a graph in a confined predictor. ``options`` as in :class:`ConfinedPredictor`.
+    """Heads of a graph in a confined predictor. ``options`` are the same as in :class:`ConfinedPredictor`.
 
     Raises:
         UsageError: paddle is not installed.

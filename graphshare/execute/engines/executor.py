@@ -40,8 +40,8 @@ class Executor:
     """Computes heads of graphs with ``engine``; users call it ``title``. None is numpy.
 
     ``notes`` say what an engine left to numpy; with ``strict`` it is refused instead. ``forwards`` is about how often a graph
-    will be computed; ``alone`` as in :class:`~graphshare.execute.engines.engine.Part`. With ``fixed`` the parameters of a graph
-    are the same in all calls, else a graph is compiled again for other arrays.
+    will be computed; ``alone`` is the same as in :class:`~graphshare.execute.engines.engine.Part`. With ``fixed`` the
+    parameters of a graph are the same in all calls, else a graph is compiled again for other arrays.
     """
 
     def __init__(

@@ -44,7 +44,7 @@ class ImageHeader(msgspec.Struct, frozen=True):
 
 
 def read_start(path: str, *, endings: tuple[str, ...] = ENDINGS) -> bytes:
-    """Return the first bytes of a file, by which ``is_image`` recognizes its kind. Raises InputError when it cannot be read."""
+    """Return the first bytes of a file; ``is_image`` recognizes its kind by them. Raises InputError when it cannot be read."""
     with open_source(path, endings=endings) as source:
         return source.read_at(0, min(12, source.size))
 

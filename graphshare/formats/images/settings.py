@@ -71,7 +71,7 @@ class ImageSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The preparation of an image: resize, crop at the centre, then ``(pixel - mean) * scale / std``, pixels from 0 to 255.
 
     ``resize`` is the length of the shorter side, or (height, width); ``crop`` is (height, width). ``mean`` and ``std`` have one
-    number for all channels or one each for red, green and blue, whatever the order of the channels in the result.
+    number for all channels or one each for red, green and blue, in this order for every order of channels in the result.
     """
 
     resize: int | tuple[int, int] | None = None

@@ -123,7 +123,7 @@ class MxnetFormat(ModelFormat):
         return stage_graph(graph, target, stage)
 
     def list_spellings(self, graph: Graph) -> Iterator[Graph]:
-        """Yield the graph with each way to escape strings: a rename writes them as MXNet does, whatever its source had."""
+        """Yield the graph with each way to escape strings: a rename writes them as MXNet does, even if its source differs."""
         yield graph
         yield from (restyle(graph, escapes=escapes) for escapes in ("mxnet", "json", "ascii"))
 
@@ -164,8 +164,8 @@ class MxnetFormat(ModelFormat):
     def mismatches(self, first: str, graph: Graph, second: str, other: Graph) -> Iterator[Fault]:
         """Yield the differences between the graphs' attributes and between their generations.
 
-        A file has one ``mxnet_version``, which decides how MXNet reads all of its nodes, one set of graph attributes (np-shape
-        is one) and one generation of keys.
+        A file has one ``mxnet_version`` (it decides how MXNet reads all of its nodes), one set of graph attributes (such as
+        np-shape) and one generation of keys.
         """
         for key, ours, theirs in _list_differences(graph.attrs, other.attrs):
             hint = _UPGRADE if key == "mxnet_version" else "all graphs in a file share this value"
@@ -208,7 +208,7 @@ _BY_KEY = (
 def recognize_generation(graph: Graph) -> str:
     """Return which generation of MXNet wrote a file like this one.
 
-    ``param`` came with the first format and went with NNVM (0.9), which wrote ``attr`` until 1.0 renamed it ``attrs``. A file
+    ``param`` came with the first format and went with NNVM (0.9). NNVM wrote ``attr`` until 1.0 renamed it ``attrs``. A file
     without attributes is dated by its version.
     """
     keys = {key for node in graph.nodes if node.form is not None for key in node.form.keys}

@@ -20,7 +20,7 @@ Pairs = Mapping[str, str]
 """Each key of an object with the text of its value in some layout."""
 
 _ID = re.compile(r"(\[[ \t\n\r]*)([^][, \t\n\r]+)")
-# One character as it is escaped: one beyond U+FFFF may be two escapes in a row.
+# One escaped character: one beyond U+FFFF may be two escapes in a row.
 _HALF = r"\\u[dD][89abAB]..(?=\\u[dD][c-fC-F])"
 _CHARACTER = re.compile(rf"(?:{_HALF})?(?:\\u.{{4}}|\\.|.)", re.DOTALL)
 

@@ -99,7 +99,7 @@ def _read_dense(span: Span) -> Content:
 
 
 def read_sparse(span: Span) -> Content:
-    """Return the content of the tensor that a SparseTensorProto is: what it does not list is zero, whose bits are all 0.
+    """Return the content of the tensor in a SparseTensorProto: elements that it does not list are zero, all bits 0.
 
     One of texts, of parts of bytes, with indices that are wrong, or that is large has a content of its own.
     """

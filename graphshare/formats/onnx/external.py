@@ -55,8 +55,8 @@ class Placement:
 
     ``records`` are the arrays of initializers whose data is in no ONNX file, by name. ``outside`` are the ranges and records of
     which the file ``beside`` consists, with their offsets in it; without any it is empty. ``embedded`` are arrays that could
-    not stay in their parameter file, ``files`` those files that the model points into. The records that are given as
-    ``embedded`` are those of external data that is embedded.
+    not stay in their parameter file, ``files`` those files that the model points into. The parameter ``embedded`` has the
+    records of external data to embed.
 
     Raises:
         RefusedError: data would have to be copied and must not (``no_copy``); parameter files are in places that ONNX does not
@@ -129,7 +129,7 @@ class Placement:
             yield reader
 
     def make_encoder(self, reader: ArrayReader | None, beside: str = "") -> TensorEncoder:
-        """Return an encoder of initializers: those of records, whose data ``reader`` reads, and those with new places.
+        """Return an encoder of initializers: of records (``reader`` reads their data), and of data with new places.
 
         ``beside`` is the name of the file beside the model while it is not in place.
         """
@@ -228,7 +228,7 @@ def list_records(graph: Graph, parameters: ParameterFile | None) -> dict[str, Re
 
 
 def _find_file(record: Record, parameters: ParameterFile | None) -> str | None:
-    """Return the file that has the bytes of a record as they are; None where it has them in another form."""
+    """Return the file that has the bytes of a record unchanged; None where it has them in another form."""
     if record.storage != "default" or record.fortran_order or record.big_endian or record.data_offset is None:
         return None
     file = parameters if record.origin is None else record.origin.file

@@ -1,8 +1,8 @@
 """The names under which the values of an ONNX graph and its bodies are written.
 
 In ONNX an input or initializer of a body may share its name with a value around the body, and an operator's output with a value
-defined after the body. Bodies keep their names, which operators such as BeamSearch rely on, unless they clash with a new name
-around them.
+defined after the body. Bodies keep their names, because operators such as BeamSearch rely on them, unless they clash with a new
+name around them.
 """
 
 from __future__ import annotations
@@ -248,8 +248,9 @@ def find_name_changes(graph: Graph) -> NameChanges:
 def find_at_home(graph: Graph) -> dict[Node, str]:
     """Return the weights of bodies that are written where they were read, and their names there.
 
-    Those are the ones that their body alone captures, once. Every other one, tied across bodies for one, is an initializer
-    of the main graph. A name that several bodies have is the model's own with a number, which a reader adds anew.
+    These are the weights that only their body captures, once. Every other one, such as one tied across bodies, is an
+    initializer of the main graph. A name in several bodies is the model's own name with a number; a reader adds the number
+    anew.
     """
     if not any(node.subgraphs for node in graph.nodes):
         return {}

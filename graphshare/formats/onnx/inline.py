@@ -1,6 +1,6 @@
 """Calls of functions become the nodes of the functions: a model that calls is then compared with one that has the nodes.
 
-A call stays as it is where its function is recursive, is damaged, has operators of other versions than the model, or where the
+A call stays unchanged where its function is recursive, is damaged, has operators of other versions than the model, or where the
 nodes would be too many.
 """
 
@@ -53,7 +53,7 @@ _Links = dict[Place, Entry | None]
 
 
 class _Opaque(Exception):
-    """A call has to stay as it is."""
+    """A call has to stay unchanged."""
 
 
 def inline_calls(graph: Graph, heads: Sequence[Entry], fused: Collection[str] = (), known: Collection[str] = ()) -> Inlined:
@@ -89,9 +89,9 @@ def _read_standard(graph: Graph, fused: Collection[str], known: Collection[str])
 
 
 class _Inliner:
-    """Builds the nodes of one model anew; ``count`` is the number of calls that gave way, ``defined`` that of fused operators.
+    """Builds the nodes of one model anew. ``count`` is the number of replaced calls, ``defined`` of replaced fused operators.
 
-    ``opsets`` are those of the model, and those that it needs for functions alone.
+    ``opsets`` are the model's, and the ones that it needs for functions alone.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class _Inliner:
         self.count = 0
         self._fused, self.defined = fused, 0
         self._standard = standard
-        # Numbers of a definition are float32, and operators of ONNX take those of one dtype.
+        # Numbers of a definition are float32, and operators of ONNX take numbers of one dtype.
         places = [find_stored(node.details).place for node in graph.nodes if node.details.holds_value]
         self._has_numbers = all(place is None or place.code not in _OTHER_FLOATS for place in places)
         # One that calls itself would be opened without end, a level each time that an If of a constant gives way.
@@ -116,7 +116,7 @@ class _Inliner:
     def add(
         self, nodes: Sequence[Node], links: _Links, names: Mapping[Place, str] | None = None, prefix: str = ""
     ) -> list[Node]:
-        """Return what becomes of ``nodes``, and add their values to ``links``, which has those of inputs.
+        """Return the nodes that replace ``nodes``, and add their values to ``links``, where the inputs' values are.
 
         Nodes of a function get new names: those in ``names``, or their own behind ``prefix``.
         """

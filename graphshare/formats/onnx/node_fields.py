@@ -1,4 +1,4 @@
-"""The fields of a NodeProto: its names, and what it says beside them, which most nodes have in common with others.
+"""The fields of a NodeProto: its names, and its other fields; these are the same in many nodes.
 
 Nodes are sorted here, by the names that they define and read.
 """
@@ -36,10 +36,10 @@ NodeFields = tuple[tuple[str, ...], tuple[str, ...], str, "NodeKind"]
 
 
 class NodeKind(NamedTuple):
-    """What a NodeProto says beside its names.
+    """The fields of a NodeProto other than its names.
 
-    ``fields`` are the attributes until they are read, ``known`` what they say then. ``key`` are the bytes of all this, each as
-    a character, where these follow the names and are few.
+    ``fields`` are the attributes until they are read, ``known`` the attributes that were read. ``key`` has the bytes of all
+    these fields, each as a character, where they follow the names and are few.
     """
 
     op: str
@@ -80,7 +80,7 @@ class NodeReader:
             yield inputs, (output,), label, kind
 
     def _read_kind(self, field: Field, rest: str) -> NodeKind | None:
-        """Return what a NodeProto says behind its names; None where there are other names, or these were not found."""
+        """Return the fields of a NodeProto behind its names; None where there are other names, or these were not found."""
         others, results, name, kind = self._read_any(field[4] - len(rest), field[4])
         # A name is among the rest: the fields are in another order than protobuf writes them.
         if others or results or name or not kind.op:
@@ -196,5 +196,5 @@ def encode_names(inputs: Iterable[str], outputs: Iterable[str], label: str) -> b
 
 
 def name_domain(domain: str) -> str:
-    """Return a domain; ONNX's own, which has two names, by the empty one."""
+    """Return a domain; ONNX's own has two names, and the empty one stands for both."""
     return "" if domain == "ai.onnx" else domain

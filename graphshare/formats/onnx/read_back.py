@@ -184,7 +184,7 @@ def reads_back(file: OnnxFile, graph: Graph, changed: Collection[str] = ()) -> b
 def _match_variables(
     file: OnnxFile, lists: Lists, graph: Graph, changed: Collection[str]
 ) -> dict[Node, tuple[str, ...]] | None:
-    """Return the names of the variables if a file has those of ``graph``, else None. Raises WireError, InputError."""
+    """Return the names of the variables if a file has the variables of ``graph``, else None. Raises WireError, InputError."""
     tensors = index_by_name(lists.named[INITIALIZER], unique="initializers")
     inputs = index_by_name(lists.named[INPUT], unique="graph inputs")
     variables = {node.name: node for node in graph.nodes if not node.op}
@@ -214,7 +214,7 @@ def _match_variables(
 def _match_operators(file: OnnxFile, lists: Lists, graph: Graph, values: dict[Node, tuple[str, ...]]) -> bool:
     """Return whether the nodes of a file are the operators of ``graph``; add the names of their outputs to ``values``.
 
-    An operator reads ``values`` of the nodes before it, which are all that decoding finds.
+    An operator reads ``values`` of the nodes before it: decoding finds no others.
 
     Raises:
         WireError: a node is malformed, or has a body.
@@ -238,7 +238,7 @@ def _match_operators(file: OnnxFile, lists: Lists, graph: Graph, values: dict[No
             return False
         if node.attrs or stated:
             source = sources.get(id(details.stored))
-            # Equal bytes have equal attributes; they are only read where the node does not have those of its source.
+            # Equal bytes have equal attributes; they are only read where the node differs from its source.
             if source is None or source.attrs is not node.attrs:
                 known = reader.read_attributes(kind, _refuse_body)
                 if [*known.texts.items()] != [*node.attrs.items()]:
@@ -257,7 +257,7 @@ def _match_operators(file: OnnxFile, lists: Lists, graph: Graph, values: dict[No
 
 
 def _match_values(lists: Lists, graph: Graph) -> bool:
-    """Return whether the lists of a file on values have what the files of ``graph`` said of these, under their names now."""
+    """Return whether a file's lists of values match the source files of ``graph``, under the new names."""
     heads = Counter([(head.node, head.index) for head in graph.heads])
     ends = {node for node, _ in heads}
     names: dict[int, list[str]] = {VALUE_INFO: [], OUTPUT: [], INPUT: []}

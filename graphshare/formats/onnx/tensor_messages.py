@@ -30,7 +30,7 @@ _PLACE = ("location", "offset", "length")
 
 
 def name_tensor(span: Span, name: str) -> Message:
-    """Return a TensorProto under a name, which the tensor of a Constant may lack."""
+    """Return a TensorProto under a name; the tensor of a Constant may have none."""
     message, is_named = Message(), False
     for number, _, begin, _, end in scan(span.file.data, span.start, span.end):
         # The name goes where protobuf writes it, before the fields of higher numbers.
@@ -119,7 +119,7 @@ def _encode_field(number: int, value: bytes) -> Message:
 
 
 def _encode_data(number: int, data: Blob, span: Span) -> Message:
-    """Return the field of a tensor's data, which ``data`` has as raw bytes."""
+    """Return the field of a tensor's data from its raw bytes in ``data``."""
     field = Message()
     if number not in _INTEGERS:
         field.add_data(number, data)

@@ -1,4 +1,4 @@
-"""Write a graph that was read from ONNX files as an ONNX model: what a rewrite did not touch is copied byte by byte.
+"""Write a graph that was read from ONNX files as an ONNX model: parts that no rewrite touched are copied byte by byte.
 
 Fields stand in the order of their numbers, as protobuf's own libraries write them.
 """
@@ -50,14 +50,14 @@ def keep_tensor(node: Node, name: str) -> None:
 
 
 def encode_graph_file(graph: Graph, encode_tensor: TensorEncoder = keep_tensor, types: Mapping[str, bytes] = EMPTY) -> Blob:
-    """Return the bytes of the model file of ``graph``; of one that is as it was read, those of its file.
+    """Return the bytes of the model file of ``graph``; if it is as it was read, the bytes of its file.
 
     ``types`` are TypeProtos for the outputs, by name, whose types no file states.
     """
     source = graph.source
     if not isinstance(source, OnnxSource):
         raise RefusedError(Fault("the graph was not read from an ONNX file", hint="`graphshare export` writes it as ONNX"))
-    # Nodes may be as they were read while their data gets another place, which the writer sees.
+    # Nodes may be as they were read while their data gets another place; the writer sees that.
     if is_untouched(graph) and _GraphWriter(GraphNames(graph), encode_tensor).is_as_read():
         return source.span
     return _EncodedFile(encode_model(graph, encode_tensor, types))
@@ -68,7 +68,7 @@ def is_untouched(graph: Graph) -> bool:
     source = graph.source
     return (
         isinstance(source, OnnxSource)
-        # A body begins with its captures, which its file does not have.
+        # A body begins with its captures; its file does not have them.
         and graph.nodes[len(graph.captures) :] == source.nodes
         and [(e.node, e.index) for e in graph.heads] == [(e.node, e.index) for e in source.heads]
     )
@@ -127,7 +127,7 @@ Ranked = dict[int, list[tuple[int, Item]]]
 
 
 def _order(lists: Ranked[Item]) -> dict[int, list[Item]]:
-    """Return each list by rank as in its file; items of copies come after those of the originals."""
+    """Return each list by rank as in its file; items of copies come after the originals."""
     ordered: dict[int, list[Item]] = {}
     for number, ranked in lists.items():
         ranks = [rank for rank, _ in ranked]

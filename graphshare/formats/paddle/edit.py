@@ -42,7 +42,7 @@ def make_fetch(entry: Entry, name: str) -> Node:
     text = find_type_text(entry)
     attributes = write_list([make_attribute("name", "0.a_str", name), make_attribute("col", "0.a_i32", 0)])
     result = Result(1, (("%", b"1"), ("TT", text)))
-    # What is not persistable, the predictor does not keep for its caller.
+    # The predictor keeps only persistable values for its caller.
     owned = write_list([_make_flag("persistable", True), _make_flag("stop_gradient", False)])
     fields = (("#", b'"1.fetch"'), ("A", attributes), ("I", b"[]"), ("O", b"[]"), ("OA", owned))
     _, values = read_values(fields, is_named=True)
@@ -112,7 +112,7 @@ def find_fetched(entry: Entry) -> Entry:
 
 
 def _pass_by_fetches(graph: Graph) -> Graph:
-    """Return a graph whose operators read what a ``fetch`` reads in place of it, with the outputs of the graph alone."""
+    """Return a graph whose operators read the input of a ``fetch``, not its output, and keep the graph's own outputs alone."""
     outputs = {head.node for head in graph.heads}
 
     def redirect(entry: Entry, node: Node) -> Entry | None:

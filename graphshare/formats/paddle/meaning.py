@@ -1,4 +1,4 @@
-"""What is known of Paddle's operators without knowing them: equal ones on equal operands compute the same."""
+"""The little that is known about Paddle's operators: equal ones on equal operands compute the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write a graph as Paddle's JSON: what was read keeps its text and its numbers, what a rewrite added gets free numbers."""
+"""Write a graph as Paddle's JSON: parts that were read keep their text and numbers, new parts get free numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def encode_program(graph: Graph) -> bytes:
 
 
 class _Numbers(msgspec.Struct):
-    """The numbers of the values of a block: those of its nodes, and those of its bodies, by the node that has them."""
+    """The numbers of the values of a block: of its nodes, and of its bodies, by the node that has them."""
 
     own: dict[Node, list[int]]
     bodies: dict[Node, list[_Numbers]]

@@ -59,7 +59,7 @@ def compare_arrays(array: Array, reference: Array, *, atol: float, rtol: float) 
 class NumberComparer:
     """Compares numbers piece by piece.
 
-    ``count`` numbers were compared, of which ``differing`` are beyond the tolerance. ``max_abs`` and (with ``relative``)
+    ``count`` numbers were compared; ``differing`` of them are beyond the tolerance. ``max_abs`` and (with ``relative``)
     ``max_rel`` are the largest distances of finite numbers, also of those within it. ``apart`` is True if a NaN or
     infinity met another number, ``identical`` if all bytes and dtypes were equal.
     """
@@ -196,7 +196,7 @@ def _places(array: SparseArray) -> Array:
 
 
 def _at(places: Array, array: SparseArray, order: Array, targets: Array) -> Array:
-    """Return the values at ``targets`` places; ``places`` are those of the stored values, sorted by ``order``."""
+    """Return the values at ``targets`` places; ``places`` has the places of stored values, sorted by ``order``."""
     values = np.zeros((len(targets), *array.values.shape[1:]), array.values.dtype)
     if len(places):
         # Of a place that is stored twice the last value counts, as when the array is made dense.

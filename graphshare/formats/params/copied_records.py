@@ -1,4 +1,4 @@
-"""Copy records between parameter files of one format as they are, header and all, and compare a copy with its plan."""
+"""Copy records between parameter files of one format unchanged, header and all, and compare a copy with its plan."""
 
 from __future__ import annotations
 

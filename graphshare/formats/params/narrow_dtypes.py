@@ -54,7 +54,7 @@ def find_numpy_dtype(name: str) -> np.dtype[Any]:
 
 
 def name_dtype(dtype: np.dtype[Any]) -> str:
-    """Return the name of a dtype in ONNX, which is also numpy's except for those that numpy does not have."""
+    """Return the name of a dtype in ONNX; numpy uses the same names for its own dtypes."""
     return _NAMES.get(str(dtype), str(dtype))
 
 

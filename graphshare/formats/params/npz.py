@@ -257,7 +257,7 @@ def _find_misplaced_members(members: list[zipfile.ZipInfo], size: int) -> Iterat
 
 
 def _key(member: zipfile.ZipInfo) -> str:
-    # Not filename, which ends at a NUL and has slashes in place of the separators of Windows.
+    # Not filename: it ends at a NUL and has slashes in place of the separators of Windows.
     return member.orig_filename.removesuffix(".npy")
 
 

@@ -172,7 +172,7 @@ def _describe_misfit(entry: Entry, end: int, known_dtypes: bool) -> Iterator[tup
 
 
 def _fits(count: int, dtype: str | None, size: int) -> bool:
-    """Return whether so many elements take ``size`` bytes; those of an unknown dtype may have a bit or more each."""
+    """Return whether so many elements take ``size`` bytes; elements of an unknown dtype may have a bit or more each."""
     return count <= 8 * size if dtype is None else count * ITEM_SIZES[dtype] == size
 
 
@@ -182,7 +182,7 @@ def name_dtype(text: str) -> str:
 
 
 def index_header(header: Header) -> ParameterFile:
-    """Return the index of a file with this header, in which nothing contradicts it."""
+    """Return the index of a file with this header. The header must be free of contradictions."""
     entries = header.entries
     records = {key: _record(key, entry, header.start) for key, entry in entries.items()}
     ties = {key: kept for key, kept in header.metadata.items() if key not in entries and kept in entries}

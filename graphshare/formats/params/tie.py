@@ -1,6 +1,6 @@
 """Tie and untie the tensors of a checkpoint folder: shards, index and configuration with one copy of an array, or with two.
 
-Of every other tensor the bytes are copied as they are. Shards are streamed; all files are put in place together, in an order in
+The bytes of every other tensor are copied unchanged. Shards are streamed; all files are put in place together, in an order in
 which a folder between two of them loads: names leave the index before their bytes leave a shard, and come after them.
 """
 
@@ -42,7 +42,7 @@ class Retied(msgspec.Struct, frozen=True):
 class RetiePlan(msgspec.Struct, frozen=True):
     """The files of the new folder: the tensors of each shard, with their places in the old one, and texts; empty if not there.
 
-    ``changed`` are the files that differ from those of the folder.
+    ``changed`` are the files that differ from the folder's.
     """
 
     how: How
@@ -55,7 +55,7 @@ class RetiePlan(msgspec.Struct, frozen=True):
 
 
 def choose_tied(folder: ShardFolder, pairs: Sequence[TiedPair], keep: Sequence[str]) -> list[Retied]:
-    """Return the pairs with two equal copies; of each the name in ``keep`` stays, else that of the embedding.
+    """Return the pairs with two equal copies; of each the name in ``keep`` stays, else the embedding's name.
 
     Raises:
         RefusedError: there is no such pair, copies differ, or ``keep`` names another tensor; all are listed.
@@ -138,7 +138,7 @@ def plan_retie(folder: ShardFolder, how: How, arrays: Sequence[Retied], statemen
 
 
 def _state_ties(folder: ShardFolder, statement: TieStatement, tied: bool) -> str:
-    """Return the text of the configuration that says whether words are tied; all else stays as it is."""
+    """Return the text of the configuration that says whether words are tied; all else stays unchanged."""
     text, word = folder.config_text, str(tied).lower()
     if not statement.places:
         at = text.index("{") + 1

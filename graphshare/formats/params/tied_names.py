@@ -28,7 +28,7 @@ _PIECE = 1 << 20
 
 
 class TieStatement(msgspec.Struct, frozen=True):
-    """What a configuration says of ties: ``tied`` is None where it says nothing, or both; ``places`` are those that say it."""
+    """A configuration's statement about ties: ``tied`` is None where it says nothing, or both; ``places`` say where."""
 
     tied: bool | None
     places: tuple[tuple[str, ...], ...]
@@ -68,7 +68,7 @@ class TiedPair(msgspec.Struct, frozen=True):
 
 
 def read_statement(folder: ShardFolder) -> TieStatement:
-    """Return what the configuration says of ties, for the model or for its text model."""
+    """Return the configuration's statement about ties, for the model or for its text model."""
     stated: dict[tuple[str, ...], bool] = {}
     pending: list[tuple[tuple[str, ...], Mapping[str, object]]] = [((), folder.config)]
     for steps, config in pending:  # grows during the loop

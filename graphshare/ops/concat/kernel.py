@@ -52,7 +52,7 @@ def infer_concat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
 
 
 def _infer_parameter_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer as for Concat; two unknown sizes are equal, as those of the weights of an RNN in both directions."""
+    """Infer as for Concat; two unknown sizes are equal, as for the weights of a bidirectional RNN."""
     shapes, (output,) = infer_concat_shapes(attrs, inputs, outputs)
     if output is None or any(shape is None for shape in shapes):
         return shapes, [output]
@@ -156,7 +156,7 @@ def split_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     parts = [*outputs, *[None] * (count - len(outputs))][:count]
     squeeze = attrs["squeeze_axis"]
     if x is None:
-        # A squeezed part of shape (1) may stand for a number, which has an axis less.
+        # A squeezed part of shape (1) may stand for a number, with an axis less.
         rank = next((len(part) + squeeze for part in parts if part is not None and part != (1,)), None)
         if rank is None:
             return inputs, parts

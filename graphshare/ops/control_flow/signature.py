@@ -75,7 +75,7 @@ def list_cached_outputs(signature: Signature, attrs: Attributes, subgraphs: Sequ
 
 
 def body_inputs(*bodies: str) -> InputRule:
-    """Return the rule for the inputs of control flow, of which ``num_args`` is the number.
+    """Return the rule for the inputs of control flow; ``num_args`` is their number.
 
     The names of the bodies come first, although the node has no entries for them.
     """

@@ -66,7 +66,7 @@ def extend_label(word: Array, blank: int) -> tuple[Array, Array]:
 
 def _loss(logs: Array, word: Array, blank: int) -> float:
     """Return the loss of one sample by the forward recursion over the extended word; ``logs`` (T, C)."""
-    # Equal neighbours need a blank between them, which takes a step.
+    # Equal neighbours need a blank between them; it takes a step.
     repeats = int(np.sum(word[1:] == word[:-1]))
     if len(logs) < len(word) + repeats or not len(logs):
         return 0.0

@@ -1,4 +1,4 @@
-"""Pooling in ONNX: ``MaxPool`` and ``AveragePool``, which have the channels first and pad each end of an axis on its own.
+"""Pooling in ONNX: ``MaxPool`` and ``AveragePool``, with the channels first and padding at each end of an axis on its own.
 
 The conventions ``full`` and ``same`` are a padding at the end. Sums are means times the size of the window, and means that
 divide by other numbers than ONNX does are scaled by a constant.
@@ -82,7 +82,7 @@ def translate_pooling(t: Translation) -> str:
 
 
 def _require_elements(t: Translation) -> None:
-    """Refuse a pooling of padding alone, which onnxruntime does not run."""
+    """Refuse a pooling of padding alone: onnxruntime does not run it."""
     if 0 in t.inputs[0].shape:
         t.refuse("its data has no elements")
 
@@ -163,7 +163,7 @@ def _maximum(t: Translation, x: Value | str, dtype: str, cells: _Cells) -> str:
 
 
 def _average_all(t: Translation, x: Value, cells: _Cells) -> str:
-    """Return means over the whole windows, in which padding counts as zeros; of float64, which onnxruntime lacks, by sums."""
+    """Return means over the whole windows; padding counts as zeros. Float64 uses sums, because onnxruntime lacks it."""
     if x.dtype == "float64":
         window = cells.window
         padded, inner = _pad_all(t, x, cells, 0)

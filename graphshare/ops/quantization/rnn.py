@@ -111,16 +111,16 @@ class Weights(NamedTuple):
             rows, pairs = (a[first : first + block] for a in (self.rows, self.pairs))
             both = x[:, 2 * pairs] * self.whole[rows, 2 * pairs] + x[:, 2 * pairs + 1] * self.whole[rows, 2 * pairs + 1]
             both -= np.clip(both, *PAIR_ENDS)
-            # nonzero lists pairs row by row, so those of a row are one run.
+            # nonzero lists pairs row by row, so the pairs of a row are one run.
             starts = np.flatnonzero(np.diff(rows, prepend=-1))
             sums[:, rows[starts]] -= np.add.reduceat(both, starts, axis=1)
         return sums
 
 
 def whole_weights(weight: Array, units: Array) -> Weights:
-    """Return the weights as integers; rows of zeros, which have no steps, stay zeros."""
+    """Return the weights as integers; rows of zeros have no steps and stay zeros."""
     whole = np.nan_to_num(np.clip(np.rint(weight * units[:, None]), -128, 127)).astype(np.float64)
-    # A last column without a neighbour is a single product, which fits: 255 * 128 < 2**15.
+    # A last column without a neighbour is a single product, and it fits: 255 * 128 < 2**15.
     even = whole.shape[1] // 2 * 2
     left, right = whole[:, :even:2], whole[:, 1:even:2]
     most, least = (255 * (end(left, 0) + end(right, 0)) for end in (np.maximum, np.minimum))

@@ -115,7 +115,7 @@ def _finish(t: Translation, logarithm: Term) -> str:
 
 
 def translate_density(t: Translation) -> str:
-    """Emit the density of samples, whose parameters are those of their row."""
+    """Emit the density of samples; their parameters are the parameters of their row."""
     rank = t.inputs[0].rank
     parameters = [Term(t, t.reshape(p, (*p.shape, *(1,) * (rank - p.rank))), p.dtype).cast("float64") for p in t.inputs[1:]]
     return _finish(t, DISTRIBUTIONS[t.op.removeprefix(_PREFIX)].density(_TERMS, term(t).cast("float64"), *parameters))

@@ -192,10 +192,10 @@ def _split(size: Dim, first: int, second: int) -> tuple[Dim, Dim]:
 
 
 def infer_shape(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> Dims:
-    """Return the result of the codes of Reshape for ``shape``, as far as it is known.
+    """Return the result of the codes of Reshape for ``shape``; it may be partly unknown.
 
-    A positive code is a size, 0 keeps the axis, -1 takes what is left, -2 keeps all further axes, -3 merges two axes, and
-    -4 splits one into the next two sizes. ``reverse`` reads both from the right.
+    A positive code is a size, 0 keeps the axis, -1 takes the remaining elements, -2 keeps all further axes, -3 merges two axes,
+    and -4 splits one into the next two sizes. ``reverse`` reads both from the right.
 
     Raises:
         KernelError: the codes ask for axes that are not there, or for sizes that do not fit.
@@ -243,7 +243,7 @@ def infer_shape(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> 
 
 
 def _by_target_shape(shape: Dims, attrs: Attrs) -> Dims:
-    """Return the deprecated ``target_shape``, in which 0 is inferred; ``keep_highest`` keeps axis 0."""
+    """Return the deprecated ``target_shape``; a 0 in it is inferred, and ``keep_highest`` keeps axis 0."""
     wanted: list[Dim] = list(attrs["target_shape"])
     kept = bool(attrs["keep_highest"] and wanted)
     if kept:

@@ -150,7 +150,7 @@ def translate_diagonal(t: Translation) -> str:
 
 
 def translate_trace(t: Translation) -> str:
-    """Emit the sum of a diagonal; the small integers are added as int32, whose lower bits are those of their sum."""
+    """Emit the sum of a diagonal; small integers are added as int32: the lower bits are equal to the bits of their sum."""
     x = t.inputs[0]
     first, second = (normalize_axis(t.attrs[key], x.rank) for key in ("axis1", "axis2"))
     diagonal, rank = emit_diagonal(t, x, clamp_offset(t.attrs, x.shape), first, second)

@@ -281,7 +281,7 @@ def rnn(context: Context, attrs: Attrs, x: Array, parameters: Array, state: Arra
     last: list[Array] = []
     last_c: list[Array] = []
     layers = cells(attrs, x.shape[2], parameters)
-    # exp of a gate far below 0 overflows in the sigmoid, which then correctly gives 0.
+    # exp of a gate far below 0 overflows in the sigmoid; the result is then correctly 0.
     with np.errstate(over="ignore"):
         for first in range(0, len(layers), sides):
             source = _drop_out(context, attrs["p"], x) if first else x
@@ -338,7 +338,7 @@ def rnn_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, S
 
 
 def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer one dtype for all but sequence lengths, which have their own."""
+    """Infer one dtype for all but sequence lengths; those have their own."""
     count = len(inputs) - attrs["use_sequence_length"]
     known, results = same_dtypes(attrs, inputs[:count], outputs)
     return [*known, *inputs[count:]], results

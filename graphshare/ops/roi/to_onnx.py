@@ -82,7 +82,7 @@ def translate_roi_align(t: Translation) -> str:
 
 
 def _narrow_corners(t: Translation, corners: str) -> str:
-    """Return scaled float64 corners rounded like MXNet's, which computes them in float32."""
+    """Return scaled float64 corners rounded like MXNet's; MXNet computes them in float32."""
     shift = 0.5 if t.attrs["aligned"] else 0.0
     scaled = t.emit("Mul", t.cast(corners, "float32", dtype="float64"), t.number(t.attrs["spatial_scale"], "float32"))
     narrow = t.cast(t.emit("Sub", scaled, t.number(shift, "float32")), "float64", dtype="float32")

@@ -1,6 +1,6 @@
 """Sampling of feature maps at any coordinates: grids, bilinear sampling, spatial transformers, correlation.
 
-Gradients are those of the sampled maps and of the coordinates.
+Gradients exist for the sampled maps and for the coordinates.
 """
 
 from __future__ import annotations
