@@ -39,7 +39,7 @@ def main() -> "NoReturn":
 
     # Imports, and frozen graphs, leave no cycles to collect, and every collection would walk a million nodes.
     gc.disable()
-    from graphshare.cli.main import main as run_command  # takes most of the start, in which a Ctrl-C has no traceback
+    from graphshare.cli.main import main as run_command  # takes most of the start; a Ctrl-C in it shows no traceback
 
     run_command()
 

@@ -34,11 +34,11 @@ if sys.platform != "win32":
 
 _OPEN_FILE = "/proc/self/fd/{}"
 _LENGTH = 8
-_BESIDE = 64 << 20  # bytes beside what is computed: the stacks of threads, and what the allocator keeps
+_BESIDE = 64 << 20  # bytes beside the computed values: stacks of threads, and memory that the allocator keeps
 _GRACE = 1.0  # seconds after the user's limit
 _FULL = 75  # the exit code where a message does not fit below the limit
 _NO_MEMORY = ("bad_alloc", "bad allocation", "Failed to allocate", "Fail to alloc memory", "Cannot allocate memory")
-_FAULTY = {-getattr(signal, name, 0) for name in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")}  # not what a lack of memory causes
+_FAULTY = {-getattr(signal, name, 0) for name in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")}  # not caused by a lack of memory
 
 Handler = Callable[..., tuple[Any, list[Any]]]
 """Takes the data beside a message and its values; returns the value of the answer and the data beside that."""
@@ -236,7 +236,7 @@ def ask_process(
 
 
 def _end(process: subprocess.Popen[bytes], model: IO[bytes] | None, owner: int) -> None:
-    if os.getpid() == owner:  # a fork would write what is left of a model into the file that both have
+    if os.getpid() == owner:  # a fork would write the rest of a model into the file that both have
         if model is not None:
             model.close()
         process.kill()

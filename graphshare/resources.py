@@ -24,7 +24,7 @@ if sys.platform != "win32":
     import resource
 from graphshare.text.format import format_bytes
 
-_FREE = 32 << 20  # bytes that may be taken without asking the system what is available
+_FREE = 32 << 20  # bytes that may be taken without asking the system for the available memory
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 _UNLIMITED = 1 << 60  # control groups without a limit state about 2^63
 _SIZE = r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*"

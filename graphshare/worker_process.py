@@ -46,7 +46,7 @@ class Worker:
         connection, theirs = Pipe()
         self.connection: Connection[Any, Any] = connection
         self.begun = None
-        with theirs:  # closed here: the end of the process is then the end of what it sends
+        with theirs:  # closed here: the end of the process then ends its messages
             number = theirs.fileno()
             self._process = start_python(
                 __name__, "serve", str(number), inherited=[number], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -54,7 +54,7 @@ class Worker:
         self._send(self._settings)
 
     def _send(self, message: object) -> None:
-        with contextlib.suppress(OSError):  # the process is gone, which receive() reports
+        with contextlib.suppress(OSError):  # the process is gone; receive() reports it
             self.connection.send(message)
 
     def submit(self, piece: object) -> Connection[Any, Any]:

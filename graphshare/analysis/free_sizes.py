@@ -13,7 +13,7 @@ from graphshare.text.format import format_count
 from graphshare.text.names import did_you_mean
 
 BATCH = "batch"
-_BATCHES = (3, 5, 7)  # never 1, which broadcasting and squeezing treat in their own way
+_BATCHES = (3, 5, 7)  # never 1: broadcasting and squeezing treat that differently
 _ASSUMED = (1, 224)  # numbers of sizes that only have a name: one sample, and a common size of pictures
 _STEPS = (2, 4, 8, 16, 32, 64, 128)
 NamedShapes = Mapping[str, Sequence[int | str | None]]
@@ -129,7 +129,7 @@ def list_trials(symbols: Sequence[Symbol], base: Mapping[str, int]) -> list[dict
 
 
 def _pick_other(symbol: Symbol, base: Mapping[str, int], number: int, step: int = 0) -> int:
-    if symbol.axis == 0 and symbol.step == 1 and not step:  # most often the batch, which takes any size
+    if symbol.axis == 0 and symbol.step == 1 and not step:  # most often the batch: any size is valid
         return _BATCHES[number]
     own, step = base[symbol.name], step or symbol.step
     # One of them is smaller, so that a table of places need not be much longer than the size in the file.

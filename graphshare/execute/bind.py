@@ -42,7 +42,7 @@ from graphshare.text.format import format_count, format_names
 _CALLS = 100
 """How often a bound graph is called, as ``auto`` estimates."""
 _ARRAYS: WeakValueDictionary[Any, Any] = WeakValueDictionary()
-"""Parameters of bound graphs, which are in memory once for all graphs that are bound to one file, while one of them lives.
+"""Parameters of bound graphs. They are in memory once for all graphs that are bound to one file, while one of them lives.
 
 The file is not mapped: the system ends a process that reads a page of a mapped file which was cut short.
 """

@@ -98,7 +98,7 @@ def _explain_refusal(node: Node, refuses: Callable[..., str | None]) -> str | No
     """Return why a kernel that refuses some attributes cannot run this node, None where it can."""
     signature = find_signature(node)
     attrs, faults = signature.parse(node.attrs) if signature is not None else ({}, ())
-    if signature is None or faults:  # reported as they are
+    if signature is None or faults:  # reported unchanged
         return None
     try:
         return refuses(attrs, bind_bodies(node))

@@ -158,7 +158,7 @@ class _Generalization:
         if node.op == "Reshape" and len({row.shape for row in rows}) == 1:
             # -1 is the one size that follows from the others under every law; beside a 0 it would be ambiguous.
             grows = np.any([row != rows[0] for row in rows], axis=0)
-            if grows.sum() == 1 and 0 not in np.array(rows):  # follows from the others, whatever it depends on
+            if grows.sum() == 1 and 0 not in np.array(rows):  # follows from the others
                 return self.computed.add_constant(f"{_label(node)}/shape", np.where(grows, -1, rows[0]).tolist())
         law = self._find_row(rows, infers=node.op == "Reshape" and 0 not in np.array(rows))
         result = self._compute(node, law) if law is not None else self._count_up(node, arrays, constants[0].dtype)

@@ -390,7 +390,7 @@ def _hold_signals() -> Iterator[None]:
     finally:
         for number, handler in replaced.items():
             signal.signal(number, handler)
-        for number in dict.fromkeys(received):  # after an exception too, which becomes the context of KeyboardInterrupt
+        for number in dict.fromkeys(received):  # after an exception too: it becomes the context of KeyboardInterrupt
             signal.raise_signal(number)
 
 
@@ -412,7 +412,7 @@ def make_folder(folder: str) -> Iterator[None]:
 
 def refuse_links(folder: str, paths: Iterable[str]) -> None:
     """Refuse outputs that are links, or below one in ``folder``; ``folder`` itself may be a link. Raises RefusedError."""
-    has_links: dict[str, bool] = {}  # by folder, which is listed once: there may be a million outputs
+    has_links: dict[str, bool] = {}  # each folder is listed once: there may be a million outputs
     links: dict[str, None] = {}
     for path in paths:
         is_new = True

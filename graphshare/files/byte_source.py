@@ -30,7 +30,7 @@ BUSY = "another process is writing this file"
 BLOCK = 1 << 16
 """The bytes of a :class:`SourceBytes` that are read at a time."""
 SAMPLE = 1 << 16
-"""The bytes from the start of a file, and from its end, by which its kind is recognized."""
+"""The bytes from the start of a file, and from its end, that show its kind."""
 _PIECE = 8 << 20
 DAMAGED = "the file is damaged or cut short; get or save it again"
 

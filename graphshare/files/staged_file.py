@@ -173,7 +173,7 @@ def _descriptor_number(path: str) -> int | None:
     path = os.path.abspath(path)
     if path in _STANDARD:
         return _STANDARD[path]
-    if not path[-1:].isdigit():  # most paths, which then need not be resolved
+    if not path[-1:].isdigit():  # most paths; they then need not be resolved
         return None
     # Only the folder is resolved: /dev/fd/3 itself is a link to the file behind the descriptor.
     for candidate in (path, os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))):

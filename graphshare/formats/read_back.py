@@ -32,7 +32,7 @@ def stage_file(
         out = stage.open(target, last=True)
         out.write(data)
         out.flush()
-        if not out.direct:  # else it is a pipe or a device, which cannot be read back
+        if not out.direct:  # else it is a pipe or a device and cannot be read back
             with open(out.name, "rb") as file:
                 data = file.read()
     refuse_differences(lambda: list_differences(read(HeldFile(where, data)), graph), where=where)

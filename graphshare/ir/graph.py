@@ -72,7 +72,7 @@ class NodeForm(msgspec.Struct, frozen=True):
 
 
 VARIABLE_OP = "null"
-"""The operator that files write for a variable, which has none."""
+"""The operator that files write for a variable. (A variable has no operator.)"""
 MXNET_DOMAIN = "mxnet"
 """The domain of MXNet's operators."""
 

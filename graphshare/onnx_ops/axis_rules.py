@@ -33,7 +33,7 @@ def find_axes(call: Call) -> Outputs:
         if node.op in _SIZES_AT and any(map(is_free, call.axes[_SIZES_AT[node.op]] or ())):
             raise SizeRefusal("uses values of samples as sizes")
         outputs = rule(call)
-    except (IndexError, KeyError, ValueError, ZeroDivisionError):  # what a file states can be anything
+    except (IndexError, KeyError, ValueError, ZeroDivisionError):  # a file can state anything
         raise SizeRefusal("has operands or attributes that do not fit each other") from None
     for axes, shape in zip(outputs, call.shapes, strict=False):
         # Samples on two axes: for example, a matrix of their products, where every sample meets every other.
@@ -124,7 +124,7 @@ def _quantize(call: Call) -> Outputs:
 
 def _quantize_sequence(call: Call) -> Outputs:
     _quantize(call)
-    raise SizeRefusal  # the length of the sequence may be free, which is not followed
+    raise SizeRefusal  # the length of the sequence may be free; this is not followed
 
 
 def _reduce(call: Call) -> Outputs:
@@ -424,4 +424,4 @@ _FUSED: Mapping[str, Rule] = {
     "DynamicQuantizeLSTM": _quantize_sequence,
     "MatMulNBits": _multiply_packed,
 }
-"""Those of onnxruntime's own operators that its optimizer and the common tools write most."""
+"""The operators of onnxruntime's own that its optimizer and the common tools write most."""

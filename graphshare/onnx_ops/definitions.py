@@ -30,7 +30,7 @@ STANDARD = frozenset(
 """Operators of ONNX that it defines by others; without those that draw numbers, quantize or compare."""
 _AXES_AS_INPUT = 18
 _SUM = 3
-"""The output of a SkipLayerNormalization that is what it normalizes."""
+"""The output of a SkipLayerNormalization with the sum that it normalizes."""
 _EMPTY: Mapping[object, object] = {1: 0.0, 2: 0, 3: "", 6: (), 7: ()}
 """The values of attributes that state none, by ONNX's number of their type."""
 _WINDOW = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")

@@ -25,7 +25,7 @@ _STEPS = (4, 8, 16, 32, 64, 128)
 _NUMBERS = frozenset("Add Clip Div Equal Greater GreaterOrEqual Less LessOrEqual Max Min Mod Mul Sub Where".split())
 """Operators that compute with a number, or compare with it."""
 _PLACES = frozenset("Add Cast Expand Gather Mul Sub".split())
-"""Operators whose constant operand may be the places of a sequence; that of Expand is the first."""
+"""Operators whose constant operand may be the places of a sequence; for Expand it is the first."""
 _PASSED_ON = frozenset("Cast Identity Reshape Squeeze Unsqueeze".split())
 _POOLS = frozenset("AveragePool LpPool MaxPool".split())
 
@@ -204,7 +204,7 @@ class FixedConstants:
             return _parse_numbers(stated[0])
         try:
             _, _, numbers = read_constant(node, _LARGEST)
-        except WireError:  # onnxruntime says what is wrong with it
+        except WireError:  # onnxruntime reports the fault
             return []
         return [float(number) for number in numbers or () if not isinstance(number, bytes)]
 
@@ -234,7 +234,7 @@ def _list_forms(size: int) -> Iterator[tuple[str, float]]:
     yield "1 / {}", 1 / size
     if size > _LEAST:
         yield "1 less than {}", size - 1
-    if size > 4:  # the root of 4 is 2, which is everywhere
+    if size > 4:  # the root of 4 is 2, and 2 is everywhere
         yield "the root of {}", size**0.5
         yield "1 / the root of {}", size**-0.5
     for stride in _STRIDES if size >= 2 * _STRIDES[-1] else ():

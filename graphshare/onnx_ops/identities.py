@@ -45,7 +45,7 @@ _BY_AXIS = frozenset(
      "LpNormalization", "ScatterElements", "Softmax", "Split", "TopK")
 )  # fmt: skip
 _COUNTED = frozenset(("BatchNormalization", "Split"))
-"""Operators whose number of outputs changes what they compute."""
+"""Operators whose number of outputs changes the computation."""
 _OF_FURTHER = {"BatchNormalization": "momentum", "MaxPool": "storage_order"}
 """Attributes on which no first output depends: the momentum of running statistics, and the order that indices count in."""
 _DEFAULTED = frozenset(("DequantizeLinear", "Pad", "QuantizeLinear", "Slice"))
@@ -86,7 +86,7 @@ class OnnxForm(NormalForm):
         domain, name, overload = key_of_call(node)
         stored = self._stored.get((domain, name, overload))
         own: Hashable = (domain, name, self._opsets.get(domain))
-        if stored is not None and stored.function is not None:  # a function is what it does, and not its name
+        if stored is not None and stored.function is not None:  # a function is identified by its body, not by its name
             defaults = {key: getattr(value, "content", None) for key, value in stored.function.attributes.items()}
             own = tuple(sorted(defaults.items())), tuple(sorted(stored.function.opsets.items()))
         return own, tuple(sorted(self._list_attributes(node).items())), _count_outputs(node)
@@ -321,7 +321,7 @@ class _Call:
         axis += rank if axis < 0 else 0
         attributes["axis"] = encode_value(axis)
         if self.node.op in ("Softmax", "LogSoftmax", "Hardmax") and axis == rank - 1:
-            return 13  # of a matrix of the last axis, which both meanings of the operator are
+            return 13  # of a matrix, over the last axis: both meanings of the operator agree
         return self.version
 
     def _move_attributes(self) -> None:

@@ -25,7 +25,7 @@ _SIZES = {"ConstantOfShape": ((0, _MANY),), "Expand": ((1, 2),), "Loop": ((0, _M
 """Operands that are sizes, counts or steps: 1 and more, below a number; no other than 1 where that alone always fits."""
 _CONDITIONS = {"And": 2, "If": 1, "Not": 1, "Or": 2, "Where": 1}
 """The number of operands of an operator, from the first, that are conditions."""
-_BOOL, _FLOATS = "9", ("1", "10", "11", "16")  # what a Cast is to
+_BOOL, _FLOATS = "9", ("1", "10", "11", "16")  # the dtype that a Cast gives
 _LARGEST = 4096  # bytes of a constant that is read, such as all bytes that a one-hot encoding compares an input with
 _LISTED = 8
 
@@ -132,10 +132,10 @@ def read_numbers(entry: Entry | None, outer: Mapping[Key, Entry] = EMPTY) -> lis
     if text and entry.node.op == "Constant":
         try:
             return [int(number) for number in text.strip("[]").split(", ") if number != "..."]
-        except ValueError:  # the attribute holds something else, which onnxruntime refuses
+        except ValueError:  # the attribute holds something else; onnxruntime refuses that
             return None
     try:
         dtype, _, numbers = read_constant(entry.node, _LARGEST)
-    except WireError:  # onnxruntime says what is wrong with it
+    except WireError:  # onnxruntime reports the fault
         return None
     return None if numbers is None or "int" not in dtype else [int(number) for number in numbers]

@@ -42,7 +42,7 @@ BY_SAMPLE_FUSED = {
     "MultiHeadAttention": BySample(_first(0, 1, 2, 4, 6, 7), ((0,), (6, 1), (7, 2)), {5: -4}),
     "RotaryEmbedding": BySample(_first(0, 1), ((0,),)),
 }
-"""Those of onnxruntime's own operators."""
+"""Rules for onnxruntime's own operators."""
 
 
 def find_by_sample(rule: BySample, call: Call) -> list[Axes | None]:

@@ -26,7 +26,7 @@ from graphshare.ir.rebuild import rebuild, relink_all
 from graphshare.ir.walk import consumers, list_output_names, topological
 from graphshare.text.names import TakenNames
 
-if TYPE_CHECKING:  # it imports numpy, which takes as long as the rest of the start
+if TYPE_CHECKING:  # it imports numpy: that takes as long as the rest of the start
     from graphshare.formats.params.comparison import Array
 
 _ROWS = 1024

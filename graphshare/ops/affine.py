@@ -25,7 +25,7 @@ _ARITHMETIC = {
     "elemwise_mul": "Mul",
     "elemwise_div": "Div",
 }
-"""Operators on two operands of one dtype, which is a float if that of a constant is one."""
+"""Operators on two operands of one dtype: a float if a constant is a float."""
 
 
 class Operation:

@@ -242,7 +242,7 @@ def wide_dtype(dtype: str) -> str:
 
 Outputs = str | Sequence[str]
 Translate = Callable[[Translation], Outputs]
-"""Emits the nodes for one operator; returns the name of its output, or those of its outputs in order."""
+"""Emits the nodes for one operator; returns the name of its output, or the names of its outputs in order."""
 
 
 def keep_input(t: Translation) -> str:

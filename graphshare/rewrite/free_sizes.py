@@ -39,7 +39,7 @@ from graphshare.resources import is_chosen_limit
 from graphshare.text.format import format_shape
 from graphshare.text.names import TakenNames
 
-_ASSUMED = 224  # what a size is taken to be that the file leaves open already
+_ASSUMED = 224  # the assumed number of a size that the file leaves open already
 _RECURRENT = ("GRU", "LSTM", "RNN")
 _PARTS = ("Cast", "Identity", "Slice", "Split")
 _STATES = (0, 5, 6)  # inputs of these that have samples on axis 1

@@ -23,7 +23,7 @@ from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array
 
 Look = Callable[[Node, int, Any], None]
-"""Receives an operator, the index of an output and its value, which may not stay."""
+"""Receives an operator, the index of an output and its value; the value may not stay valid."""
 Encode = Callable[[Graph], tuple[bytes | Iterable[bytes | memoryview], str]]
 """Returns the bytes of the file of a graph, and the directory of its external data."""
 Attempt = Callable[[Mapping[Node, Array]], None]

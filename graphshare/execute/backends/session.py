@@ -72,7 +72,7 @@ class Session(ABC):
 
 
 Make = Callable[..., Session]
-"""Opens a session from what a message brings: the data beside it, and its values."""
+"""Opens a session from the content of a message: the data beside it, and its values."""
 
 
 class RemoteSession(Session):

@@ -23,10 +23,10 @@ from graphshare.resources import MORE_MEMORY, describe_excess
 from graphshare.text.format import format_bytes, format_names, format_shape
 
 OPEN_SIZES = (8, 64, 224)
-"""The sizes to try in turn where a model leaves them open; that of a batch is 1."""
+"""The sizes to try in turn where a model leaves them open; the batch size is 1."""
 SIZES_OF_BATCH = (64, 8, 224)
-"""Those to try for a second set, with a batch: a stride may leave 1 of a small size, which hides an exchange of axes."""
-_DRAWN_BYTES = 8  # of each number: what is drawn gets its dtype afterwards
+"""The sizes to try for a second set, with a batch: a stride may leave 1 of a small size, and that hides an exchange of axes."""
+_DRAWN_BYTES = 8  # of each number: drawn numbers get their dtype afterwards
 _DTYPES = {"float": "float32", "double": "float64", "string": "object"}
 _DTYPES |= {name: name for name in ("float16", "float32", "float64", "bool")}
 _DTYPES |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
@@ -34,7 +34,7 @@ _UNKNOWN = (None, None)
 _ELEMENTS = 2
 """The length of a sequence that is drawn."""
 Declared = dict[str, tuple[str | None, Sequence[object] | None]]
-"""The declarations of a model's inputs, by name: the dtype and the sizes, which are numbers where they are fixed."""
+"""The declarations of a model's inputs, by name: the dtype and the sizes; fixed sizes are numbers."""
 
 
 def list_declared(graph: Graph) -> Declared:

@@ -98,5 +98,5 @@ def _array_bytes(shape: Shape, dtype: str | None) -> int:
 def _item_size(dtype: str) -> int:
     try:
         return np.dtype(dtype).itemsize
-    except TypeError:  # bfloat16, which numpy lacks; it is computed as float32
+    except TypeError:  # bfloat16: numpy lacks it, and it is computed as float32
         return 4

@@ -26,7 +26,7 @@ from graphshare.ops.registry import find_gradient
 from graphshare.text.format import format_shape
 
 Streams = Callable[[Node], np.random.Generator]
-"""Returns the random numbers of a node: a new generator each time, which starts with the same numbers."""
+"""Returns the random numbers of a node: a new generator each time that starts with the same numbers."""
 
 
 class Backward(msgspec.Struct, eq=False):

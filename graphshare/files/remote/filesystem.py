@@ -106,7 +106,7 @@ def _open_filesystem(fsspec: Any, url: str) -> tuple[Any, str]:
     options = {scheme: s3_options(configured) for scheme in schemes & {"s3", "s3a"}}
     for scheme in options:
         fsspec.filesystem(scheme, **options[scheme]).retries = 1  # botocore repeats requests, and knows which
-    if "::" in url:  # an archive is read by fsspec, which waits without a limit
+    if "::" in url:  # fsspec reads archives and waits without a limit
         options |= {scheme: http_options(fsspec.config.conf.get(scheme, {})) for scheme in schemes & {"http", "https"}}
     return fsspec.core.url_to_fs(url, **options)  # type: ignore[no-any-return]
 
@@ -118,7 +118,7 @@ def translate_errors(url: str, *, writes: bool = False) -> Iterator[None]:
         yield
     except GraphshareError:
         raise
-    except Exception as error:  # file systems are plug-ins, which may raise anything
+    except Exception as error:  # file systems are plug-ins and may raise anything
         raise explain(error, url, writes=writes) from error
 
 

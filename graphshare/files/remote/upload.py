@@ -54,7 +54,7 @@ class Upload:
             try:
                 self._put(path)
                 break
-            except Exception as error:  # file systems are plug-ins, which may raise anything
+            except Exception as error:  # file systems are plug-ins and may raise anything
                 if find_status(error) == 412 or isinstance(error, FileExistsError):
                     fault = Fault("was written by another process meanwhile", where=self.url, hint=_OVERWRITE)
                     raise OutputError(fault) from error

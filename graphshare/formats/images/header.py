@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".tiff", ".webp")
-MAX_PIXELS = 89_478_485  # Pillow's own limit, which it only warns at
+MAX_PIXELS = 89_478_485  # Pillow's own limit; it only warns there
 TURNED_BY_PILLOW = ("TIFF",)
 _ORIENTATION = 0x0112  # EXIF tag
 _SIDEWAYS = 5  # from this orientation on height and width change places
@@ -86,7 +86,7 @@ def open_image(path: str) -> Iterator[Image]:
             Fault("is an image, and Pillow, which reads images, is not installed", where=path, hint=hint)
         ) from None
     with open_source(path, endings=ENDINGS) as source, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # on damaged metadata and on sizes, which are checked here
+        warnings.simplefilter("ignore")  # on damaged metadata, and on sizes (checked here)
         try:
             with Image.open(io.BufferedReader(SourceFile(source)), formats=FORMATS) as image:
                 _check_size(image, source)

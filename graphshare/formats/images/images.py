@@ -180,7 +180,7 @@ def _list_folder(path: str, notes: list[str]) -> list[str]:
             # A file with the name of an image that is not one is damaged: it must be reported, not left out.
             (images if is_image(read_start(file)) or name.lower().endswith(ENDINGS) else others).append(file)
         except GraphshareError:
-            images.append(file)  # opening it says what is wrong
+            images.append(file)  # opening it raises the error
     if not images:
         hint = "a folder is fed as a batch of images; give an array by the path of its file"
         raise InputError(Fault("is a folder without images", where=path, hint=hint))

@@ -72,7 +72,7 @@ def find_differences(data: document.Buffer, graph: Graph) -> Iterator[Fault]:
         if _are_plain_records_equal(data, graph):
             return
     except ValueError:
-        pass  # not what the fast pass reads, raw control characters for one
+        pass  # the fast pass cannot read it: raw control characters, for example
     actual = read_symbol(bytes(data))
     yield from list_differences(actual, graph, inner_names=True)
     for own, expected in zip(iter_graphs(actual), iter_graphs(graph), strict=False):

@@ -143,7 +143,7 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
                 if span is not None:
                     return _keep_text(_read_large(data, span, style, bare=bare), data)
             except _UNFIT:
-                pass  # other keys, or all records together, are needed to tell what is wrong
+                pass  # other keys, or all records together, are needed to find the fault
         try:
             return _keep_text(_link(*document.parse_whole(data), style), data)
         except _UNFIT:

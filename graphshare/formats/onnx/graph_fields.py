@@ -94,7 +94,7 @@ class _NamedReader:
     def __init__(self, file: OnnxFile) -> None:
         self._file = file
         self._rests: dict[int, dict[bytes, bytes]] = {number: {} for number in _NAMED}  # bytes behind a name that comes first
-        self._forms: dict[bytes, _Form] = {}  # by what is before a name
+        self._forms: dict[bytes, _Form] = {}  # by the bytes before a name
 
     def read_values(self, fields: Iterable[Field], messages: list[NamedMessage]) -> None:
         """Add the messages of a list that have their name in field 1, and sparse initializers, to ``messages``."""
@@ -152,7 +152,7 @@ class _NamedReader:
 
 
 _Form = tuple[tuple[int, ...], int, int, bytes]
-"""Shape, dtype and size of a tensor, and what is before its data."""
+"""Shape, dtype and size of a tensor, and the bytes before its data."""
 _NO_FORM: _Form = (), 0, -1, b""
 
 

@@ -37,9 +37,9 @@ from graphshare.onnx_ops.definitions import STANDARD, Step, find_definition
 from graphshare.onnx_ops.operators import find_meaning
 from graphshare.text.names import TakenNames
 
-_MOST = 1 << 17  # nodes of a model with those of functions: functions that call each other twice double them
+_MOST = 1 << 17  # nodes of a model and its functions: functions that call each other twice double them
 _OTHER_FLOATS = (10, 11, 16)  # ONNX's numbers of float16, float64 and bfloat16
-_USUAL = ("Cast", "CastLike", "Constant", "Identity")  # which say nothing of what a definition computes
+_USUAL = ("Cast", "CastLike", "Constant", "Identity")  # they say nothing about the computation of a definition
 _DEEPEST = 32  # calls inside of calls
 _PARTS = {
     "function": {7: "operator"},
@@ -47,7 +47,7 @@ _PARTS = {
     "attribute": {6: "graph", 11: "graph"},
     "graph": {1: "operator"},
 }
-_NAME, _REFERENCE = 1, 21  # the fields of an AttributeProto with its name, and with that of an attribute of the function
+_NAME, _REFERENCE = 1, 21  # the fields of an AttributeProto: its name, and an attribute of the function that it refers to
 _Links = dict[Place, Entry | None]
 """The values of a graph by their places before, and None for an input of a function that a call leaves out."""
 
@@ -122,7 +122,7 @@ class _Inliner:
         """
         order: list[Node] = []
         for node in nodes:
-            if (node, 0) in links:  # an input, which is bound
+            if (node, 0) in links:  # a bound input
                 continue
             outputs = list_output_names(node)
             if names is not None:
@@ -181,7 +181,7 @@ class _Inliner:
         finally:
             self._depth -= 1
         returned = [bound[head.node, head.index] for head in body.heads[: len(outputs)]]
-        if None in returned:  # an input that is left out, returned as it is
+        if None in returned:  # an input that is left out, returned unchanged
             raise _Opaque
         links.update({(node, index): entry for index, entry in enumerate(returned)})
         self.count += 1

@@ -21,7 +21,7 @@ from graphshare.ir.walk import format_cycle, order_by_references
 MAX_NESTING = 64
 """Levels of subgraphs; deeper ones are refused."""
 _SINGLE = once(3, 4, 6, 7, 8)
-_SHORT = 512  # bytes up to which what a NodeProto says behind its names is shared with others
+_SHORT = 512  # bytes up to which the fields of a NodeProto behind its names are shared
 _CHUNK = 512  # nodes that are read at a time
 _NAME = r"(.)([ !#-~]*)"  # a byte that is the length of a name if it is followed by that many others
 _LABEL = r"(.)([ !#-~]+)"  # an empty label that is stated is read by scan, and written again
@@ -32,7 +32,7 @@ _NAMES = re.compile(
 _NO_NAMES = ("",) * 11
 _LENGTHS = {"": 0} | {text: length for length, text in enumerate(LENGTHS)}
 NodeFields = tuple[tuple[str, ...], tuple[str, ...], str, "NodeKind"]
-"""Inputs, outputs and label of a NodeProto, and what it says beside them."""
+"""Inputs, outputs and label of a NodeProto, and its other fields."""
 
 
 class NodeKind(NamedTuple):

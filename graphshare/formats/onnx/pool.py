@@ -274,7 +274,7 @@ def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> Weight
         RefusedError: it is a link, or missing although files of its format are not written.
     """
     suffix = os.path.splitext(location)[1].lower()
-    remove_leftovers(path, list_temporaries(os.path.dirname(path)))  # that of a killed run may be a hard link of the file
+    remove_leftovers(path, list_temporaries(os.path.dirname(path)))  # a killed run's may be a hard link of the file
     if not os.path.lexists(path):
         if suffix in PARAMETER_ENDINGS and suffix != _WRITTEN:
             hint = f"models can point into an existing one; a new one is {location.removesuffix(suffix)}{_WRITTEN}, or .data"

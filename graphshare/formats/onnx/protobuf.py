@@ -16,7 +16,7 @@ from typing import Protocol, cast
 from graphshare.files.byte_source import BLOCK, SourceBytes
 
 _VARINT, _BYTES, _FLOAT = 0, 2, 5
-_LITTLE, _JOINED = 1 << 12, 1 << 18  # bytes of a piece that is joined with others, and of what is joined
+_LITTLE, _JOINED = 1 << 12, 1 << 18  # bytes of a piece that is joined with others, and of the joined pieces
 Data = bytes | SourceBytes
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _MASK64 = (1 << 64) - 1

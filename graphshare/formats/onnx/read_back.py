@@ -109,7 +109,7 @@ def _compare_graphs(names: GraphNames, others: GraphNames) -> Iterator[Fault]:
         # An output without a type in any file has one that was inferred, and an input without one its name.
         written = read.get((number, name), [])
         expected = stated.get((number, name), written if number in (OUTPUT, INPUT) else [])
-        is_moved = number == NODE and not (expected and written)  # a Constant of a body, which the main graph has
+        is_moved = number == NODE and not (expected and written)  # a Constant of a body; the main graph has it
         if sorted(expected) != sorted(written) and not is_moved:
             yield Fault(f"what {LIST_NAMES[number]} says of {name!r} reads back as something else", node=name)
     if not _are_fields_equal(get_source(names.graph).rest, get_source(others.graph).rest):

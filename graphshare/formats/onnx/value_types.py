@@ -42,7 +42,7 @@ from graphshare.text.names import did_you_mean
 Key = tuple[Node, int]
 _LARGEST = 4096  # bytes of a tensor that may matter to shapes
 _NAME, _TYPE = 8, 2  # fields of a TensorProto and of a ValueInfoProto
-_TEXT = 8  # the dtype of texts, which cannot be in another file
+_TEXT = 8  # the dtype of texts; they cannot be in another file
 _LISTED = 4
 _NOT_INSTALLED = "the onnx package, which infers types, is not installed"
 _DATA = "data"

@@ -42,7 +42,7 @@ from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.walk import own_inputs
 
 TensorEncoder = Callable[[Node, str], Message | None]
-"""Returns the TensorProto, under a name, of an initializer with data elsewhere; None where that of its file holds."""
+"""Returns the TensorProto, under a name, of an initializer with data elsewhere; None where the one in its file holds."""
 
 
 def keep_tensor(node: Node, name: str) -> None:
@@ -123,7 +123,7 @@ def _rank_tensor(stored: Stored) -> int:
 
 Item = TypeVar("Item")
 Ranked = dict[int, list[tuple[int, Item]]]
-"""Lists of a GraphProto by number; each item has its rank, which is its place in the list of its file."""
+"""Lists of a GraphProto by number; each item has its rank, its place in the list of its file."""
 
 
 def _order(lists: Ranked[Item]) -> dict[int, list[Item]]:
@@ -131,7 +131,7 @@ def _order(lists: Ranked[Item]) -> dict[int, list[Item]]:
     ordered: dict[int, list[Item]] = {}
     for number, ranked in lists.items():
         ranks = [rank for rank, _ in ranked]
-        if not all(map(lt, ranks, ranks[1:])):  # a rank that comes again is that of a copy
+        if not all(map(lt, ranks, ranks[1:])):  # a repeated rank belongs to a copy
             copies: dict[int, list[tuple[int, Item]]] = {}
             counts: Counter[int] = Counter()
             for pair in ranked:
@@ -289,7 +289,7 @@ class _GraphWriter:
             (name,) = self._names.list_outputs(node)
             rank = stored.tensor.rank if node in self._names.weights else _rank_tensor(stored)
             tensor: bytes | Blob | Message
-            if stored.node is not None:  # a Constant of a body, which the main graph has for several bodies
+            if stored.node is not None:  # a Constant of a body; the main graph has it for several bodies
                 tensor = self._encode_tensor(node, name) or name_tensor(stored.tensor, name)
             elif stored.is_sparse:
                 tensor = rename_sparse(stored.tensor, name)

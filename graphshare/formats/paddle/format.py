@@ -103,7 +103,7 @@ class PaddleFormat(ModelFormat):
         from graphshare.formats.paddle.write import encode_program  # start-up: as above
         from graphshare.formats.read_back import stage_file
 
-        settled = settle_outputs(graph)  # the file is that of this graph
+        settled = settle_outputs(graph)  # the file belongs to this graph
         return stage_file(encode_program(settled), self.read, settled, target, stage)
 
     def list_nodes(self, graph: Graph) -> Sequence[Node]:

@@ -16,11 +16,11 @@ from graphshare.ir.graph import Entry, FrozenMap, Graph, Node, Source
 from graphshare.text.format import format_count, join_words
 
 PARAMETER = "parameter"
-"""What a parameter that is not in the parameter file is called as an operator."""
+"""The operator's name of a parameter that is not in the parameter file."""
 FETCH = "fetch"
 INPUTS = ("data", "feed")
 ARGUMENTS = ("args", "kwargs")
-"""The lists of arguments of a block, which are the domains of their nodes."""
+"""The lists of arguments of a block, the domains of their nodes."""
 _STATISTICS = (1, 2)  # the mean and the variance of a batch_norm_
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _OTHER_DTYPE = re.compile(r"[<>|=](U[1-9]\d{0,5}|([Vf])([12]))(?<!f2)")
 """Finds the dtypes of texts, and those that numpy writes for ml_dtypes."""
 _TENSOR_NAME, _TEXTS = 8, 6  # fields of a TensorProto
-_VALUE_NAME, _VALUE_KIND = 1, 2  # those of a SequenceProto and of an OptionalProto
+_VALUE_NAME, _VALUE_KIND = 1, 2  # the fields of a SequenceProto and of an OptionalProto
 _VALUES = (3, 5, 7)  # tensors, sequences and optional values
 NESTED = _SEQUENCE, _OPTIONAL = "sequence of ", "optional of "
 """How the types of lists, and of values that may be None, begin."""

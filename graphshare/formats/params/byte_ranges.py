@@ -77,7 +77,7 @@ def _copy_in_system(name: str, source: int, offset: int, size: int, target: int,
             raise
         if count == 0:
             if os.fstat(source).st_size >= offset + size:
-                return done  # some file systems answer 0 for what they cannot copy
+                return done  # some file systems answer 0 for bytes that they cannot copy
             raise_shrunk(name, offset + done)
         done += count
         advance(count)

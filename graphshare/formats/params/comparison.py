@@ -80,7 +80,7 @@ class NumberComparer:
         wide = _widen(array, reference)
         a, b = array.astype(wide), reference.astype(wide)
         with np.errstate(over="ignore", invalid="ignore"):
-            distance = np.asarray(np.abs(a - b))  # that of one object is a number
+            distance = np.asarray(np.abs(a - b))  # for one object it is a number
         # NaN or an infinity on one side makes the largest distance NaN or infinite: no other test is needed.
         if not np.isfinite(float(distance.max())):
             a, b, distance = self._set_apart(a, b, distance)

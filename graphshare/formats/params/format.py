@@ -33,7 +33,7 @@ Plan = Sequence[tuple[Record, str | None]]
 """The records to write, in order, each with its new key; None for a record without a name."""
 
 Parts = Sequence[tuple[ParameterFile, Plan]]
-"""The planned records of several files, which become one file."""
+"""The planned records of several files that become one file."""
 
 Chunks = Callable[[Record], Iterable[bytes | memoryview]]
 """Gives an array's bytes piece by piece; to a writer in dense C order, little endian."""

@@ -46,7 +46,7 @@ def find_numpy_dtype(name: str) -> np.dtype[Any]:
     """Return the dtype of arrays for one of :data:`NARROW`. Raises UsageError where ml_dtypes is not installed."""
     if not is_installed():
         raise UsageError(Fault(f"arrays of {name} need ml_dtypes, which is not installed", hint=INSTALL))
-    import ml_dtypes  # optional, as onnx is, which needs it too
+    import ml_dtypes  # optional, like onnx; onnx needs it, too
     import numpy as np  # start-up: the process of onnxruntime is started before this one needs numpy
 
     dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _OWN[name][0]))

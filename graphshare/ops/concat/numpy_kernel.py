@@ -187,7 +187,7 @@ def _insert_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     size: Dim = count_elements(shape) if axis is None else shape[at]
     by_slice = attrs["int_ind"] is None and len(inputs) == 2 and size is not None
     count: Dim = _count(attrs, size or 0) if by_slice else 1
-    if count == 1:  # at one position the values decide; at several each has one, whatever the values are
+    if count == 1:  # at one position the values decide; at several each has one
         if values is None:
             return inputs, outputs
         count = 1 if len(values) < (1 if axis is None else len(shape)) else values[0]

@@ -131,7 +131,7 @@ def _check_states(bodies: Bodies, number: int, variables: Types, positions: Sequ
     """Refuse states (variables at ``positions``) whose dtype a step changes; ``count`` heads come before the new states."""
     if None in variables:
         return
-    _, heads = bodies.types(number, variables, [])  # known heads would keep their dtypes, whatever the body computes
+    _, heads = bodies.types(number, variables, [])  # known heads would keep their dtypes, even if the body computes others
     for position, dtype in zip(positions, heads[count:], strict=False):
         if dtype not in (None, variables[position]):
             raise KernelError(f"a step turns a state of {variables[position]} into {dtype}")

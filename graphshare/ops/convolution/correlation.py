@@ -29,7 +29,7 @@ _FEW = 2
 """Number of channels per filter from which products by tap are cheaper than copied windows."""
 
 _SMALL = 256
-"""Largest number of cells of a result that is computed together with those of other images or planes."""
+"""Largest number of cells of a result that is computed together with other images or planes."""
 
 _WIDE = 1024
 """Number of columns with which a matrix product runs at full speed."""

@@ -28,7 +28,7 @@ _SMALL = 512
 
 
 Of = Callable[[Array, Array, Array], Array]
-"""Computes one gradient from data, weight and the output's gradient, which have the channels first."""
+"""Computes one gradient from data, weight and the output's gradient, with channels first."""
 
 
 def layer_gradients(attrs: Attrs, entry: TapeEntry, dy: Array, of_data: Of, of_weight: Of) -> Gradients:

@@ -16,7 +16,7 @@ from graphshare.text.format import format_count, format_shape
 
 def _standardize(x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array, Array]:
     """Return (x - mean) / deviation over ``axes``, the mean and the deviation sqrt(variance + eps), their axes kept."""
-    x = np.ascontiguousarray(x)  # the order of the sums, and so the last bits, are those of the memory
+    x = np.ascontiguousarray(x)  # the order of the sums, and so the last bits, follow the memory layout
     mean = x.mean(axis=axes, keepdims=True)
     out = x - mean
     deviation = np.sqrt(np.square(out).mean(axis=axes, keepdims=True) + x.dtype.type(eps))

@@ -50,7 +50,7 @@ def divide_or(dividend: float, divisor: Term, otherwise: float) -> Term:
 
 def round_to(x: Term, dtype: str, *, may_be_nan: bool = False) -> Term:
     """Return floats rounded half to even, within the limits of an integer dtype; NaN becomes the upper one, or 0 in uint8."""
-    if may_be_nan:  # QuantizeLinear leaves open what it makes of NaN
+    if may_be_nan:  # QuantizeLinear leaves its result for NaN open
         x = x.is_nan().choose(0.0 if dtype == "uint8" else float(ENDS[dtype][1]), x)
     if x.dtype == "float32" and dtype != "int32":  # a step of 1
         one, zero = x.number(1), x.number(0, dtype)

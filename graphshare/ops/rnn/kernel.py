@@ -122,7 +122,7 @@ GRADIENTS = (
 
 
 _BLOCK = 1 << 28
-"""Number of multiply-adds in one product: a signal, such as that of a time limit, waits until it ends."""
+"""Number of multiply-adds in one product: a signal, such as a time limit's, waits until it ends."""
 GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 
 

@@ -15,7 +15,7 @@ from graphshare.ops import conversion, special_functions
 from graphshare.ops.onnx_terms import Term
 
 _HUGE = 1e17
-"""From here on the arc tangent is that of infinity, and a logarithm that of the double without 1."""
+"""From here on the arc tangent equals its value at infinity, and adding 1 to a number does not change its logarithm."""
 
 
 def expm1(x: Term) -> Term:
@@ -159,7 +159,7 @@ def _lanczos(x: Term) -> Term:
 def gammaln(x: Term) -> Term:
     """Return the logarithm of the absolute value of the gamma function."""
     if x.dtype == "bool":
-        return ~x  # infinity at 0, 0 at 1, which the series only comes near
+        return ~x  # infinity at 0, 0 at 1: the series only comes near
     return gammaln_of_double(x.cast("float64")).convert(x.dtype)
 
 

@@ -62,7 +62,7 @@ def fold_pair(pair: Pair, params: Mapping[str, Array], records: Mapping[str, Rec
         record = records.get(name)
         if record is None or record.shape is None:
             raise KernelError(f"needs {name!r}, which the parameter file does not hold")
-        dtype = record.layout.partition(" ")[2] or record.dtype  # what no parameter file holds is listed as bytes
+        dtype = record.layout.partition(" ")[2] or record.dtype  # arrays that no parameter file holds are listed as bytes
         if dtype not in _FLOATS:
             raise KernelError(f"needs {name!r}, which is {dtype}")
     weight, *rest = (params[name] for name in names)

@@ -28,7 +28,7 @@ Only = Literal["variables", "ops", "inputs", "parameters"]
 """The kinds of nodes that a rule applies to. Parameters include auxiliary states, inputs include labels and states."""
 
 Boundary = Literal["inputs", "outputs"]
-"""The ends of a graph whose names a rename may leave as they are; inputs include labels and states."""
+"""The ends of a graph whose names a rename may leave unchanged; inputs include labels and states."""
 
 #: What makes a parameter another one. All other kinds give names.
 SHARING = frozenset(("alias", "scope"))
