@@ -11,8 +11,8 @@ def _is_current_folder(path: str) -> bool:
         return False
 
 
-# What -m has put there goes before anything is imported that Python does not start with, __future__ too: beside a model may
-# lie a file with the name of any module.
+# The entry that -m has put there goes before the first import of anything that Python does not start with, even __future__:
+# beside a model may lie a file with the name of any module.
 if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False) and _is_current_folder(sys.path[0]):
     del sys.path[0]
 

@@ -51,9 +51,9 @@ class GoneError(RefusedError):
 class ConfinedProcess:
     """A process that answers messages with native code; all that it takes together counts against a limit.
 
-    ``module`` is the one whose ``serve`` it runs, ``name`` says what computes in messages to the user. It ends where an answer
-    takes more than ``seconds``, unless the user has set another limit of time, and, if given, after ``idle`` seconds without a
-    message.
+    ``module`` is the one whose ``serve`` it runs, ``name`` is the name of the program in messages to the user. It ends where an
+    answer takes more than ``seconds``, unless the user has set another limit of time, and, if given, after ``idle`` seconds
+    without a message.
     """
 
     def __init__(self, module: str, name: str, *, seconds: float | None = None, idle: float | None = None) -> None:
@@ -169,7 +169,7 @@ class ConfinedProcess:
             self._lock.release()
 
     def _place(self, model: Iterable[bytes | memoryview]) -> Sequence[bytes]:
-        """Write a model into the file in memory; return what goes beside the message: the model where there is no such file."""
+        """Write a model into the file in memory; return the bytes behind the message: the model if there is no such file."""
         if self._model is None:
             return [b"".join(model)]
         self._model.seek(0)
@@ -249,7 +249,7 @@ def _end(process: subprocess.Popen[bytes], model: IO[bytes] | None, owner: int) 
 def serve(handlers: Mapping[str, Handler], load: Callable[[], object]) -> None:
     """Answer the messages on stdin with the handlers of their kinds on stdout, until stdin ends; "close" has no answer.
 
-    What ``load`` takes, and the interpreter, does not count against limits of memory.
+    The memory of ``load`` and of the interpreter does not count against limits.
     """
     out = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # native code may print anything at any time

@@ -78,7 +78,7 @@ def resource_limits(max_memory: int | str | None, seconds: float | None) -> Iter
 
 
 class Resources(Options, frozen=True, kw_only=True):
-    """What work may take: ``max_memory`` in bytes or as :func:`parse_size` reads it, and ``time_limit`` in seconds.
+    """Limits of work: ``max_memory`` in bytes or as :func:`parse_size` reads it, and ``time_limit`` in seconds.
 
     Without a limit of memory the available memory is the bound.
     """
@@ -244,7 +244,7 @@ def time_error(seconds: float) -> RefusedError:
 
 
 def end_time_limit() -> None:
-    """Let what follows finish: the answer is there, and files are about to be written."""
+    """Let the rest of the work finish: the answer is there, and files are about to be written."""
     is_main = threading.current_thread() is threading.main_thread()  # no other has a limit
     if is_main and hasattr(signal, "setitimer") and signal.getsignal(signal.SIGALRM) is _raise_time_up:
         signal.setitimer(signal.ITIMER_REAL, 0)

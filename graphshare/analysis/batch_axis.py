@@ -1,8 +1,8 @@
 """Where the samples of a batch are while they pass through a graph, and which operators mix them.
 
 The batch is followed from the inputs: on which axis of each output its samples lie, as transposes and reshapes move them. A
-reshape may fold other axes into axis 0 behind the samples; what belongs to one sample then still lies together, so that equal
-parts of the axis are equal parts of the batch. An operator that mixes samples, or may mix them, is named.
+reshape may fold other axes into axis 0 behind the samples; the data of one sample then still lies together, so that equal parts
+of the axis are equal parts of the batch. An operator that mixes samples, or may mix them, is named.
 """
 
 from __future__ import annotations

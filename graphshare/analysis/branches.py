@@ -127,7 +127,7 @@ def _pair_heads(
         name = form.replace(_PLACE, reference)
         if heads.get(name):
             pairs.append((heads[name].pop(0)[1], entry))
-        # Names of operators repeat in real graphs: only a name of one output can be meant, or the one of the same inputs.
+        # Names of operators repeat in real graphs: a name must belong to one output alone, or to one with the same inputs.
         elif len(same := _keep_inputs(inner.get(name, []), entry, label)) == 1:
             pairs.append((same[0], entry))
             reaches_inside = True
@@ -209,7 +209,7 @@ def _find_words(names: Sequence[str]) -> list[str]:
 
 
 def _find_endings(names: Sequence[str]) -> list[str]:
-    """Return what each name has more than the first at one place; empty where a name differs otherwise."""
+    """Return the text that each name has in addition to the first name, at one place; empty where a name differs otherwise."""
     base, *others = names
     parts = []
     for name in others:

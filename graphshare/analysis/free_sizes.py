@@ -120,7 +120,7 @@ def choose_symbols(
 
 
 def list_trials(symbols: Sequence[Symbol], base: Mapping[str, int]) -> list[dict[str, int]]:
-    """Return sizes to try beside ``base``: each symbol by itself at another one, then all at a third and at a fourth.
+    """Return sizes to try beside ``base``: each symbol by itself at a second size, then all at a third and at a fourth.
 
     None is a multiple of that in ``base``, nor of a power of 2 that a network may need.
     """

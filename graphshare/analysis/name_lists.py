@@ -131,7 +131,7 @@ def list_by_name(nodes: Sequence[Node], heads: Iterable[Entry]) -> dict[str, lis
 
 
 def match_nodes(pattern: str, nodes: Iterable[Node]) -> list[Node]:
-    """Return the nodes whose name ``pattern`` matches; of several nodes of one name ``NAME#1`` is the second.
+    """Return the nodes whose name ``pattern`` matches; if several nodes have one name, ``NAME#1`` is the second.
 
     Raises:
         UsageError: the pattern is empty, or is not a regular expression.
@@ -281,7 +281,7 @@ class _Outputs:
         return did_you_mean(name, operators, key=known.__getitem__) or did_you_mean(name, known, key=known.__getitem__)
 
     def hint_on_pattern(self, pattern: str) -> str:
-        """Return what an expression must be like if it matches a part of a name, else what :meth:`hint` returns."""
+        """Return the right form of an expression that matches only a part of a name, else the result of :meth:`hint`."""
         if pattern.startswith("re:"):
             body = pattern.removeprefix("re:").removeprefix("^").removesuffix("$")
             wide = f"re:.*({body}).*"

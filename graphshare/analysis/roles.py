@@ -17,7 +17,7 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.ops.registry import auxiliary_slots, find_signature, name_inputs
 from graphshare.ops.signature import PARAMETER_FORMALS
 
-# Formal inputs that hold what training changes. All others (data, lhs, indices, rois ...) carry values through the graph.
+# Formal inputs for values that training changes. All others (data, lhs, indices, rois ...) carry values through the graph.
 LABEL_FORMALS = frozenset(("label", "data_lengths", "label_lengths"))
 STATE_FORMALS = frozenset(("state", "state_cell", "sequence_length"))
 # The endings in MXNet's initializers, in Gluon, in its quantizer, and for the fused RNN.

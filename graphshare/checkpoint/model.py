@@ -256,7 +256,7 @@ def _account(rewrite: Rewrite) -> tuple[list[RemovedMessage], list[str]]:
 
 
 def _settle_names(rewrite: Rewrite) -> Rewrite:
-    """Return a rewrite in which no two nodes have one label where this is so before it.
+    """Return a rewrite whose nodes have different labels if labels were different before.
 
     Raises:
         RefusedError: there are names that the format of the graph forbids; all are listed.

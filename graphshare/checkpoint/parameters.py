@@ -152,7 +152,7 @@ def _choose_prefix(name: str, auxiliary: Collection[str] | None, old: Collection
 
 
 def split_by_origin(file: ParameterFile) -> list[tuple[ParameterFile, list[tuple[Record, str | None]]]]:
-    """Return the records of ``file`` with their keys, in order, file by file: what :func:`join_params` writes."""
+    """Return the records of ``file`` with their keys, in order, file by file: the result is for :func:`join_params`."""
     parts: list[tuple[ParameterFile, list[tuple[Record, str | None]]]] = []
     current: object = None
     for record in file.records:

@@ -351,7 +351,7 @@ def write_models(models: Iterable[tuple[Outputs, Checkpoint]]) -> None:
 
 
 def _stage_model(outputs: Outputs, model: Checkpoint, stage: OutputTransaction, options: SaveOptions) -> list[bytes]:
-    """Write the files of a model beside their places; return what goes to stdout."""
+    """Write the files of a model beside their places; return the output for stdout."""
     to_stdout: list[bytes] = []
     if outputs.graph:
         to_stdout = find_format(model.graph).stage(model.graph, model.parameter_file, outputs.graph, stage, options)

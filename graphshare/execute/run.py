@@ -152,7 +152,7 @@ def run(
     computed that many at a time. ``profile`` measures each node: ``timings`` of the result. ``seed`` draws the inputs that are
     not fed (random operators use it too), ``params_seed`` the parameters that the model does not hold. Labels and RNN states
     that are not fed are zeros. ``all_outputs`` returns every inner output that the targets need as well, in topological order,
-    and the inputs: what :func:`compare` takes as a record. ``engine`` is ``"numpy"``, the reference and the
+    and the inputs: :func:`compare` takes this result as a record. ``engine`` is ``"numpy"``, the reference and the
     default, ``"onnxruntime"``, ``"auto"`` (onnxruntime where that is faster, its opening included), or the name of an installed
     package's engine. Nodes that it cannot take are computed with numpy, with a note; with ``strict_engine`` they are refused. A
     run that would take more than ``max_memory`` (bytes, or a text such as ``"2G"``; by default the available memory) is refused
@@ -268,7 +268,7 @@ def _run_batches(
 ) -> Computed:
     """Compute ``targets`` for ``size`` images at a time; ``compute`` runs ``graph`` with feeds. Other feeds stay the same.
 
-    The last batch is filled up with the last image, and what that gives is dropped.
+    The last batch is filled up with the last image, and the extra results are dropped.
 
     Raises:
         UsageError: no feed is images, or two differ in their number.
@@ -324,7 +324,7 @@ def _find_batch_axes(graph: Graph, images: Mapping[str, Images], targets: Sequen
 
 
 def _join(arrays: Sequence[Array], axis: int | None, count: int, size: int) -> Array:
-    """Return the outputs of all batches as one, without what filled the last batch up."""
+    """Return the outputs of all batches as one, without the samples that filled the last batch up."""
     if axis is None:
         return arrays[0]
     whole = np.concatenate(arrays, axis)

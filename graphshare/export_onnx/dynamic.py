@@ -64,7 +64,7 @@ def generalize(variants: Sequence[Variant], symbols: Sequence[Symbol], owners: M
     confirm what follows from the others. ``owners`` are the nodes that faults name, by the names of ONNX nodes.
 
     Raises:
-        RefusedError: nodes depend on the sizes in another way; all are listed.
+        RefusedError: nodes depend on the sizes differently; all are listed.
     """
     return _Generalization(variants, symbols, owners).graph()
 

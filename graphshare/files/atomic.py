@@ -438,7 +438,7 @@ _FOLDER: ContextVar[str] = ContextVar("folder_without_links", default="")
 
 @contextmanager
 def refusing_links(folder: str) -> Iterator[None]:
-    """Let transactions inside the block refuse what :func:`refuse_links` does when they open it: a link may come at any time.
+    """Let transactions inside the block refuse links like :func:`refuse_links` on opening: a link may come at any time.
 
     An empty folder, and one inside of another such block, changes nothing.
     """

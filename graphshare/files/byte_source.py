@@ -79,7 +79,7 @@ class ByteSource(ABC):
 
 
 class HeldBytes(ByteSource):
-    """Bytes in memory: what came from a pipe, or what gzip had packed."""
+    """Bytes in memory: the bytes of a pipe, or of a file that gzip had packed."""
 
     def __init__(self, name: str, content: bytes) -> None:
         self.name, self.content, self.size = name, content, len(content)

@@ -28,7 +28,7 @@ _FILE_ENDINGS = (".json", ".json.gz", ".params", ".npz", ".npy", ".safetensors",
 
 
 def exists(path: str) -> bool:
-    """Return whether a file or folder is there. Raises InputError for a URL of which that cannot be known."""
+    """Return whether a file or folder is there. Raises InputError for a URL where that cannot be known."""
     return _find_kind(path) != "" if is_url(path) else os.path.exists(path)
 
 

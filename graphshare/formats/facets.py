@@ -167,7 +167,7 @@ class Editing:
         return Node("", name, num_outputs=1)
 
     def make_constant(self, graph: Graph, node: Node, value: Tensor) -> Node:
-        """Return what stands in ``graph`` for an operator that always has ``value``: an operator, or a new parameter."""
+        """Return the node that replaces an operator of ``graph`` with this ``value``: an operator, or a new parameter."""
         return self.make_parameter(graph, node.name, value.dtype, value.shape)
 
     def state_type(self, node: Node, index: int, dtype: str, shape: Dimensions) -> Node:
@@ -235,7 +235,7 @@ class Switches(ABC):
 
     @abstractmethod
     def find_switch_version(self, kind: StaticType) -> int | None:
-        """Return the first version of the operator set in which a switch returns values of a type; None where none does."""
+        """Return the first version of the operator set whose switch returns values of a type; None where none does."""
 
 
 class Inlined(msgspec.Struct, frozen=True):
@@ -247,7 +247,7 @@ class Inlined(msgspec.Struct, frozen=True):
 
 
 class Meaning:
-    """What operators mean, as far as two graphs that are written differently can be shown to compute the same.
+    """The meaning of operators: it shows that two graphs that are written differently compute the same.
 
     With ``is_known`` rewrites may replace operators by others that compute the same.
     """
@@ -286,7 +286,7 @@ class Meaning:
 
 
 class Description:
-    """What pictures and reports say of a file and of its nodes."""
+    """Texts about a file and its nodes in pictures and reports."""
 
     def print_file(self, data: bytes) -> str:
         """Return a file for people to read: a text unchanged."""

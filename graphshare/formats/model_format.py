@@ -1,7 +1,7 @@
 """The interface of a model format: one object per format, a small core with the facets that it has.
 
 A graph names its format in ``graph.source``; :func:`find_format` returns the format object; :func:`recognize_format` finds it
-for a file, by its content. The core is what every format has: recognize, list, read, write, place parameters. Code outside
+for a file, by its content. The core is common to all formats: recognize, list, read, write, place parameters. Code outside
 ``formats`` and ``checkpoint`` never tests the name of a format: it asks for the facet that it uses
 (:mod:`graphshare.formats.facets`), or whether the format supports an :class:`Operation`.
 """
@@ -261,7 +261,7 @@ class ModelFormat(ABC):
         return stage_file(b"".join(self.encode(graph)), self.read, graph, target, stage)
 
     def list_spellings(self, graph: Graph) -> Iterator[Graph]:
-        """Yield ``graph`` in each way in which a file of it may have been written before a rewrite was undone."""
+        """Yield ``graph`` in each style that its file may have had before a rewrite was undone."""
         yield graph
 
     def list_as_read(self, graph: Graph) -> Sequence[Node]:

@@ -54,9 +54,9 @@ def has_shards(names: Collection[str]) -> bool:
 class FormatNames(msgspec.Struct, frozen=True):
     """The names of one format's files: names of models end in ``suffix``, names of its other files in ``extension``.
 
-    ``module`` is where the format's object is (``FORMAT``). ``parameters`` is what follows a stem in the name of its parameter
-    file, with ``{epoch:04d}`` where there is one for each epoch; empty where a model's file holds its parameters. Unless
-    ``is_certain`` other files have that suffix too, and only the parameter file beside one tells that it is a model.
+    ``module`` is where the format's object is (``FORMAT``). ``parameters`` is the text after a stem in the name of its
+    parameter file, with ``{epoch:04d}`` where there is one for each epoch; empty where a model's file holds its parameters.
+    Unless ``is_certain`` other files have that suffix too, and only the parameter file beside one tells that it is a model.
     ``companions`` are files that programs look for beside a model, and that graphshare does not read.
     """
 
@@ -115,7 +115,7 @@ def list_file_endings() -> tuple[str, ...]:
 
 
 def find_stem(path: str) -> str:
-    """Return the path of a model's file without what its format adds to a stem; the query of a URL stays behind it."""
+    """Return the path of a model's file without the text that its format adds to a stem; the query of a URL stays behind it."""
     if is_url(path):
         head, name, tail = split_url(path)
         return f"{head}{find_stem(name)}{tail}"

@@ -20,7 +20,7 @@ _REPORTED = 20
 def stage_file(
     data: bytes, read: Callable[[ModelFile], Graph], graph: Graph, target: str, stage: OutputTransaction
 ) -> list[bytes]:
-    """Write ``data``, the file of ``graph``, beside ``target``, and compare what ``read`` makes of it with the graph.
+    """Write ``data``, the file of ``graph``, beside ``target``, and compare the graph that ``read`` returns with the original.
 
     Bytes for stdout are returned instead.
 
@@ -82,7 +82,7 @@ def _place(entry: Entry, ids: dict[Node, int]) -> tuple[int, int, int | None]:
 
 
 def refuse_differences(find: Callable[[], Iterable[Fault]], *, where: str) -> None:
-    """Refuse a written file in which ``find`` finds differences from the graph that it came from.
+    """Refuse a written file if ``find`` finds differences from the graph that it came from.
 
     Raises:
         SelfCheckError: it does not read back as that graph.

@@ -1,4 +1,4 @@
-"""Name the kind of a file that is not the graph, parameters or arrays that were wanted, and suggest what to do."""
+"""Name the kind of a file that is not the graph, parameters or arrays that were wanted, and suggest a fix."""
 
 from __future__ import annotations
 

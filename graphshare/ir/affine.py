@@ -39,7 +39,7 @@ FindConstant = Callable[[int], Constant | None]
 
 
 class AffineStep(Struct, frozen=True, eq=False):
-    """What an operator makes of the operand at position ``source``: its product with constants, plus constants.
+    """The effect of an operator on the operand at position ``source``: a product with constants, plus constants.
 
     A linear operator has a ``core``: all that it does except the numbers of its ``kernel``. Its output channels are
     along ``out_axis`` of the kernel, and along ``axis`` of the output, counted from the last. One without a kernel
@@ -68,7 +68,7 @@ class AffineStep(Struct, frozen=True, eq=False):
 
 
 def read_arithmetic(op: str, first: Constant | None, second: Constant | None) -> AffineStep | None:
-    """Return what Add, Sub, Mul or Div does with one constant; None without one, with two, or where it is divided."""
+    """Return the step of Add, Sub, Mul or Div with one constant; None without one, with two, or where it is divided."""
     if (first is None) == (second is None) or (op == "Div" and second is None):
         return None
     source = 0 if first is None else 1

@@ -64,7 +64,7 @@ class Entry(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 class NodeForm(msgspec.Struct, frozen=True):
     """How a node was written: its keys in file order, and the names under ``param`` beside an ``attr`` map.
 
-    What ``attr`` overrides there is under ``param`` in the extra keys of the node.
+    Values that ``attr`` overrides there are under ``param`` in the extra keys of the node.
     """
 
     keys: tuple[str, ...]
@@ -155,7 +155,7 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
 
     This is the source of a graph that no file had; formats have their own. ``format`` is the name of the format, whose object
     has what all of its graphs have in common (:mod:`graphshare.formats.model_format`). ``version_key`` is the attribute of a
-    graph that states what wrote it, as ``["int", version]``; empty where none does.
+    graph that states the version of its writer, as ``["int", version]``; empty where none does.
     """
 
     format: ClassVar[str] = "mxnet"
@@ -190,7 +190,7 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
         return EMPTY
 
     def name_faults(self, graph: Graph) -> Iterator[tuple[str, str, Node]]:
-        """Yield names of ``graph`` that its format forbids: each in a sentence, what to do about it, the node that has it."""
+        """Yield names of ``graph`` that its format forbids: each with a sentence, a way to fix it, and the node that has it."""
         return iter(())
 
     def list_notes(self) -> Iterator[str]:
@@ -254,7 +254,7 @@ class Branch(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class Kept(Mapping[Node, Node]):
-    """The images of a branch in which every node of a graph stayed the node it is."""
+    """The images of a branch that kept every node of a graph."""
 
     __slots__ = ("_graph",)
 

@@ -106,7 +106,7 @@ def rename_node(node: Node, name: str, stored: StoredNames | None = None) -> Nod
 
 
 def follow_name(text: str, old: str, new: str) -> str:
-    """Return what becomes of a name beside one that changes from ``old`` to ``new``.
+    """Return the new form of a name that is related to one that changes from ``old`` to ``new``.
 
     It follows where it is ``old``, or ``old`` and a separator begin it, and where a prefix was added to ``old`` or removed.
     """
@@ -140,5 +140,5 @@ def relink(entry: Entry, images: Mapping[Node, Node]) -> Entry:
 
 
 def relink_all(entries: Iterable[Entry], images: Mapping[Node, Node]) -> tuple[Entry, ...]:
-    """Return ``entries``, heads for one, with each leading to the image of its node."""
+    """Return ``entries`` (such as heads), each leading to the image of its node."""
     return tuple([relink(entry, images) for entry in entries])

@@ -48,7 +48,7 @@ def shorten(pieces: Iterable[bytes]) -> tuple[Hashable, ...]:
 
 
 class TermTable:
-    """Terms by number; ``keys`` has the key of each: a kind, and what tells it from others of the kind."""
+    """Terms by number; ``keys`` has the key of each: a kind, and the identity of the term within its kind."""
 
     def __init__(self) -> None:
         self.keys: list[tuple[Any, ...]] = []
@@ -99,7 +99,7 @@ class NormalForm(ABC):
         """Return the terms of an operator's outputs, from the terms of its own inputs, ``operands``, and of its ``bodies``."""
 
     def read_step(self, node: Node, operands: Sequence[int | None], find: FindConstant) -> AffineStep | None:
-        """Return what an operator multiplies by and adds, as constants; None where it does something else."""
+        """Return the factors and addends of an operator, as constants; None where it does something else."""
         return None
 
     def read_number(self, term: int) -> tuple[str, tuple[int, ...], bytes] | None:

@@ -37,7 +37,7 @@ class _Operator:
 def read_step(
     form: NormalForm, opset: int, node: Node, operands: Sequence[int | None], find: FindConstant
 ) -> AffineStep | None:
-    """Return what an operator multiplies by and adds, as constants; None where it does something else."""
+    """Return the factors and addends of an operator, as constants; None where it does something else."""
     rule = None if node.details.domain or len(operands) < 1 else _RULES.get(node.op)
     return None if rule is None else rule(_Operator(form, opset, node, operands, find))
 

@@ -1,4 +1,4 @@
-"""Definitions of fused operators, of onnxruntime and of later operator sets: what each computes, by older operators of ONNX.
+"""Definitions of fused operators, of onnxruntime and of later operator sets: each in older operators of ONNX.
 
 Approximations have none: FastGelu computes other numbers than Gelu. An operator that states more than its definition covers
 stays.

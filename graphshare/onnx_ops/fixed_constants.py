@@ -97,7 +97,7 @@ class FixedConstants:
             yield f"its constant has numbers for each place that is joined to {name}"
 
     def _list_origins(self, entry: Entry) -> set[Node]:
-        """Return the constants from which a value is computed, with the operators between."""
+        """Return the constants that a value is computed from, with the operators between."""
         origins, left = set[Node](), [entry.node]
         while left:
             node = left.pop()
@@ -185,7 +185,7 @@ class FixedConstants:
                     return
 
     def _match_places(self, entry: Entry, *, is_index: bool) -> Iterator[str]:
-        """Yield numbers that count on from a size: the places of what follows a past of that length; one alone is an index."""
+        """Yield numbers that count on from a size: the places behind a past of that length; one alone is an index."""
         values, origin = self._read(entry), _find_origin(entry)
         counts_on = all(later - earlier == 1 for earlier, later in pairwise(values))
         if values and counts_on and values[0] in self._sizes and (len(values) > 1 or is_index):

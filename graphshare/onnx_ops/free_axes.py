@@ -1,7 +1,7 @@
 """Axes of values in a model with free sizes, and operators as rules of these see them (:mod:`axis_rules`).
 
 An axis is a product, the outermost factor first: of numbers, and of the names of free sizes. A Reshape only groups the factors
-anew, so that what belongs to a sample stays where it can be found.
+anew, so that the data of a sample can still be found.
 """
 
 from __future__ import annotations

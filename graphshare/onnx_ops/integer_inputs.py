@@ -75,7 +75,7 @@ def _follow(entry: Entry, outer: Mapping[Key, Entry]) -> Entry:
 
 
 def _list_wishes(node: Node, operands: Sequence[Entry | None], outer: Mapping[Key, Entry]) -> Iterator[tuple[int, Integers]]:
-    """Yield the operands from which an operator needs certain integers; ``outer`` are the values that bodies capture."""
+    """Yield the operands that must hold certain integers for an operator; ``outer`` are the values that bodies capture."""
     start = f"{node.op} {node.name!r}"
     for place in range(min(len(operands), _CONDITIONS.get(node.op, 0))):
         yield place, Integers(f"{start} takes it as a condition", (0, 1), is_mask=True)

@@ -104,6 +104,6 @@ def _find_batch(rule: BySample, call: Call) -> Axis | None:
 
 
 def _count_from_end(rule: BySample, place: int, axes: Axes) -> int | None:
-    """Return the axis on which an operand may have the samples; from the end for one that is broadcast."""
+    """Return the axis of an operand that may have the samples; from the end for one that is broadcast."""
     at = rule.operands.get(place, rule.broadcast.get(place))
     return at if at is None or at >= 0 else len(axes) + at

@@ -51,7 +51,7 @@ class Operation:
 
 
 def read_step(operation: Operation) -> AffineStep | None:
-    """Return what an operator multiplies by and adds, as constants; None where it does something else."""
+    """Return the factors and addends of an operator, as constants; None where it does something else."""
     if operation.op in _ARITHMETIC and operation.count == 2:
         return read_arithmetic(_ARITHMETIC[operation.op], operation.find(0), operation.find(1))
     rule = _RULES.get(operation.op)

@@ -1,4 +1,4 @@
-"""Limits of kernels: the dtypes, ranks, sizes, numbers and attributes for which they compute.
+"""Limits of kernels: the dtypes, ranks, sizes, numbers and attributes that they support.
 
 A kernel that fails within its limits has a bug; outside of them its inputs are refused. Limits are therefore checked only after
 a failure, and a kernel may compute some of the inputs that they exclude.
@@ -27,7 +27,7 @@ QUANTIZED = ("int8", "uint8")
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The inputs and attributes for which a kernel computes.
+    """The inputs and attributes that a kernel supports.
 
     ``dtypes`` are the allowed dtypes of its inputs, ``first`` of the first input (empty: all). ``rank`` is the least number of
     axes of its inputs, ``ranks`` the numbers of axes that the first may have. With ``elements`` its inputs must have elements,

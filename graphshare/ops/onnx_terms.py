@@ -100,7 +100,7 @@ class Term:
         return Term(self.t, self.t.reduce(op_type, Value(self.name, (), self.dtype), axes, keepdims=keepdims), self.dtype)
 
     def reshape(self, shape: Sequence[int]) -> Term:
-        """Return the term with a shape in which every size is known."""
+        """Return the term with a shape whose sizes are all known."""
         return Term(self.t, self.t.reshape(self.name, shape), self.dtype)
 
     def unsqueeze(self, axis: int) -> Term:

@@ -62,7 +62,7 @@ def auxiliary_slots(node: Node) -> tuple[int, ...]:
 
 
 def visible_outputs(node: Node) -> Iterator[Entry]:
-    """Return the outputs of ``node`` that a user can name, in order; of an unknown operator all that its file counts."""
+    """Return the outputs of ``node`` that a user can name, in order; for an unknown operator all that its file counts."""
     if node.details.outputs and node.op:
         return (Entry(node, i) for i, name in enumerate(node.details.outputs) if name)
     outputs = find_outputs(node)

@@ -60,7 +60,7 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class Condition(NamedTuple):
-    """``key`` has the value ``expected`` (True for a plain flag), or another one if ``negated``."""
+    """``key`` has the value ``expected`` (True for a plain flag), or a different one if ``negated``."""
 
     key: str
     expected: str | bool

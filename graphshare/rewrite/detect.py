@@ -34,7 +34,7 @@ Likeness = Literal["values", "bytes", "transpose", "shape", "operator"]
 class Candidates(ShortRepr, msgspec.Struct, frozen=True):
     """Parameters that may be meant to be one. ``why`` names the evidence; ``options`` would tie all to the first.
 
-    Of an ONNX model these may be ``bytes`` under other shapes, and the numbers of a table that has its ``transpose`` beside it.
+    In an ONNX model these may be equal ``bytes`` under different shapes, or a table and its ``transpose``.
     """
 
     names: list[str]
@@ -136,7 +136,7 @@ def _group_by_value(
 ) -> dict[tuple[str, str, bool], list[Node]]:
     """Group parameters by form, contents, and whether all their numbers are equal.
 
-    An array is read where another one has its form, or with ``has_other_forms`` its size.
+    An array is read only if a second one has its form, or with ``has_other_forms`` its size.
     """
     if params is None:
         return {}

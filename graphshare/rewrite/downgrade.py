@@ -1,4 +1,4 @@
-"""A graph as an older MXNet reads it. What each version has was asked of its own library (``benchmarks/old_versions.py``)."""
+"""A graph as an older MXNet reads it. Facts about versions come from their own libraries (``benchmarks/old_versions.py``)."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def _read_tables() -> tuple[_Tables, dict[str, int]]:
 
 
 class OldVersion:
-    """A version of MXNet from 0.9.5 up to 1.8. ``measured`` is the one whose ``row`` of the tables decides for it.
+    """A version of MXNet from 0.9.5 up to 1.8. ``measured`` is the version whose ``row`` of the tables decides for it.
 
     Raises:
-        UsageError: it is another one.
+        UsageError: it is outside of that range.
     """
 
     def __init__(self, version: str) -> None:

@@ -48,8 +48,8 @@ _STATES = (0, 5, 6)  # inputs of these that have samples on axis 1
 class FreedGraph(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
     """A rewrite that frees sizes: the ``symbols``, the ``batches`` among them, and the ``changed`` operators.
 
-    ``outputs`` are the axes of the heads, ``numbers`` what free sizes are in the file; ``notes`` are on constants that may come
-    from these, and on outputs with samples inside an axis.
+    ``outputs`` are the axes of the heads, ``numbers`` the values of free sizes in the file; ``notes`` are on constants that may
+    come from these, and on outputs with samples inside an axis.
     """
 
     symbols: Sequence[Symbol]
@@ -68,7 +68,7 @@ Evaluate = Callable[[Sequence[Entry]], Mapping[Node, Tensor]]
 
 
 def free_sizes(graph: Graph, symbols: Sequence[Symbol], measure: Measure, evaluate: Evaluate) -> FreedGraph:
-    """Return the rewrite in which the caller chooses the sizes of ``symbols``.
+    """Return the rewrite that lets the caller choose the sizes of ``symbols``.
 
     ``measure`` returns shapes that neither the file states nor ONNX infers, ``evaluate`` integers that the file computes.
 
@@ -105,7 +105,7 @@ def find_batch_axes(graph: Graph, inputs: Collection[str]) -> dict[str, int]:
 
 
 def find_batch(inputs: Shapes, axes: Mapping[str, int]) -> Symbol:
-    """Return the batch as a size to free. Raises RefusedError where there is none, or none that is fixed."""
+    """Return the batch as a size to free. Raises RefusedError where there is none, or where it is not fixed."""
     places = find_batch_places(inputs, axes)
     if not places:
         raise RefusedError(Fault("no input has a batch", hint="free sizes by name with `shapes={'data': ('n', 3, 'h', 'w')}`"))
@@ -202,7 +202,7 @@ class _Freeing:
             self.constants[node, 0] = struct.unpack(f"<{prod(tensor.shape)}q", tensor.content or b"")
 
     def rewrite(self) -> FreedGraph:
-        """Follow the sizes, and return what becomes of the graph. Raises RefusedError."""
+        """Follow the sizes, and return the rewrite of the graph. Raises RefusedError."""
         for node in self.graph.variables():
             if any(map(is_free, self.inputs.get(node.name, ()))):
                 self._note(node, 0, self.inputs[node.name])
@@ -322,7 +322,7 @@ class _Freeing:
         return self.known.get(place, (None,) * prod(shape or ()) if is_small else None)
 
     def _assume(self, shape: Sequence[int]) -> Axes:
-        """Return the axes of an output behind a refusal, so that what follows is not refused for the same reason."""
+        """Return the axes of an output behind a refusal, so that later nodes are not refused for the same reason."""
         for batch in self.batches:
             if shape and shape[0] == self.table.numbers[batch]:
                 return ((batch,), *map(fix, shape[1:]))
@@ -376,7 +376,7 @@ class _Freeing:
 
 
 def _add_edit(computed: SizeNodes, node: Node, entry: Entry, edit: Edit) -> str:
-    """Add what computes the row of an edit, or a constant where it is fixed, and the Expand; return the name of the value."""
+    """Add nodes for the row of an edit (a constant where it is fixed), and the Expand; return the name of the value."""
     factors: dict[str, list[int]] = {}
     rest = [0 if is_free(axis) else multiply_numbers(axis) for axis in edit.row]
     for place, axis in enumerate(edit.row):

@@ -46,7 +46,7 @@ def plan_share(
 ) -> Sharing:
     """Tie parameters by rules; operators and outputs keep their names.
 
-    Of the parameters of one new name the one that has it already stays, else the first in file order, with its record in
+    If parameters get one new name, the one that has it already stays, else the first in file order, with its record in
     ``params``.
 
     Raises:
@@ -237,7 +237,7 @@ def _formal(user: Node, slot: int) -> str:
 
 
 def _hints(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, str, str]]:
-    """Yield the hints for the optimizer and the initializer in which two variables differ."""
+    """Yield the hints for the optimizer and the initializer that differ between two variables."""
     for hint in _HINTS:
         ours, theirs = (_hint(node, hint, uses) for node in (tied, kept))
         if ours != theirs:

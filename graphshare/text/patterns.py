@@ -215,7 +215,7 @@ def _split_at_stars(tokens: Sequence[Token]) -> list[_Segment]:
 
 
 def _match_glob(segments: Sequence[_Segment], name: str) -> list[tuple[int, int]] | None:
-    """Return the start and end of what each star matched; None where the name does not match."""
+    """Return the start and end of the text that each star matched; None where the name does not match."""
     first, last = segments[0], segments[-1]
     if len(segments) == 1:
         return [] if first.size == len(name) and first.matches_at(name, 0) else None

@@ -1,4 +1,4 @@
-"""URLs as texts: which paths are URLs, their parts, and the removal of credentials from what people read.
+"""URLs as texts: which paths are URLs, their parts, and the removal of credentials from texts for people.
 
 A chain such as ``zip://nin-symbol.json::s3://models/nin.zip`` names a file in an archive; its name and its folder come from the
 first link. The query of an ``http`` URL (``?signature=...``) belongs to no name and stays at the end.
@@ -25,7 +25,7 @@ _MOST_QUOTED = 8  # times that a name may be percent-encoded
 
 
 def is_url(path: str) -> bool:
-    """Return whether a path is a URL: a scheme of two letters or more, then ``://``. What begins ``file://`` is one too."""
+    """Return whether a path is a URL: a scheme of two letters or more, then ``://``. A ``file://`` path is one, too."""
     return "://" in path and re.match(_URL, path) is not None
 
 

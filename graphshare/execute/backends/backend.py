@@ -74,7 +74,7 @@ class Computation(ABC):
 
     @property
     def notes(self) -> Sequence[str]:
-        """Return what runs have decided so far, for the user."""
+        """Return the decisions of runs so far, for the user."""
         return ()
 
     @abstractmethod
@@ -143,7 +143,7 @@ class Computation(ABC):
 
 
 class Backend(ABC):
-    """What computes graphs. A format names the modules of its backends; each has an instance (``BACKEND``), without state.
+    """A program that computes graphs. A format names modules of backends; each has an instance (``BACKEND``) without state.
 
     ``name`` is the engine's name in options and reports.
     """
@@ -180,7 +180,7 @@ class Backend(ABC):
         return ""
 
     def warm_up(self) -> None:  # noqa: B027  (most have nothing to start)
-        """Start what computes, so that it gets ready while the caller goes on."""
+        """Start the process that computes, so that it gets ready while the caller goes on."""
 
 
 def open_computation(
@@ -225,7 +225,7 @@ def choose_executor(
     alone: bool = True,
     fixed: bool = False,
 ) -> Executor | None:
-    """Return what computes the operators of a graph in ``engine``; None for a graph that its backend computes as a whole.
+    """Return the executor of a graph's operators in ``engine``; None for a graph that its backend computes as a whole.
 
     ``others`` are options that only operators with kernels have, each with whether it is chosen. ``strict`` and the rest are
     the arguments of :class:`~graphshare.execute.engines.executor.Executor`.

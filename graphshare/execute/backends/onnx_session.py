@@ -86,7 +86,7 @@ class OnnxSession(Session):
             raise InputError(Fault(f"onnxruntime {self.version} fails: {error}")) from error
 
     def _wrap(self, value: Any, dtype: str) -> Any:
-        """Return a value as onnxruntime takes it: the bits of what numpy has no arrays of with their dtype."""
+        """Return a value as onnxruntime takes it: for dtypes that numpy lacks, the bits with their dtype."""
         if dtype not in NARROW or value is None:
             return value
         return load_runtime().OrtValue.ortvalue_from_numpy_with_onnx_type(value, dtype_code(dtype))
@@ -104,7 +104,7 @@ class OnnxSession(Session):
 
 
 def _read_tensor(value: Any, dtype: str) -> Any:
-    """Return the array of a tensor in onnxruntime's memory, the bits of what numpy has no arrays of; None for a sequence."""
+    """Return the array of a tensor in onnxruntime's memory, or its bits if numpy lacks the dtype; None for a sequence."""
     if not value.is_tensor():
         return None
     if dtype not in NARROW:

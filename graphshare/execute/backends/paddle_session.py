@@ -33,7 +33,7 @@ class ConfinedPredictor(RemoteSession):
 
     The files are not needed once it is open. Operators are computed as written unless ``optimize`` is set. ``threads`` defaults
     to the number of threads of numpy's BLAS. With ``partial`` None stands for outputs that cannot be read: memory that no
-    operator wrote to, or that another one took.
+    operator wrote to, or that another operator took.
 
     Raises:
         UsageError: paddle is not installed.
@@ -116,7 +116,7 @@ class _Predictor(Session):
 
 
 def _summarize(error: Exception) -> str:
-    """Return what an error of Paddle says, without the trace of C++ in front of it."""
+    """Return the message of a Paddle error, without the trace of C++ in front of it."""
     match = _SUMMARY.fullmatch(str(error))
     return " ".join((match[1] if match else str(error)).split())[:_LONGEST]
 

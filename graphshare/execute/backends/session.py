@@ -68,7 +68,7 @@ class Session(ABC):
 
     @abstractmethod
     def compute(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """Return the outputs for ``feeds`` as :meth:`run`, but the bits of what numpy has no arrays of (``to_raw``)."""
+        """Return the outputs for ``feeds`` as :meth:`run`, but as bits where numpy lacks the dtype (``to_raw``)."""
 
 
 Make = Callable[..., Session]
@@ -78,7 +78,7 @@ Make = Callable[..., Session]
 class RemoteSession(Session):
     """A session in another process. All sessions of one module share it: their memory together counts against a limit.
 
-    ``module`` is the one whose ``serve`` the process runs, ``program`` what computes there, in messages.
+    The process runs ``serve`` of ``module``; ``program`` is the name of its program in messages.
     """
 
     module: ClassVar[str]
@@ -113,7 +113,7 @@ class RemoteSession(Session):
 
 
 def serve_sessions(make: Make, load: Callable[[], object]) -> None:
-    """Open, run and close sessions as the messages say; ``load`` takes what does not count against limits of memory."""
+    """Open, run and close sessions as the messages say; the memory of ``load`` does not count against limits."""
     sessions: dict[int, Session] = {}
     answer_messages(
         {"open": partial(_open, sessions, make), "run": partial(_run, sessions), "close": partial(_close, sessions)}, load
@@ -165,7 +165,7 @@ def pack(value: Any, beside: list[Any]) -> Any:
 
 
 def unpack(packed: Any, data: Sequence[bytes]) -> Any:
-    """Return the value that :func:`pack` was given; ``data`` is what stands beside the message."""
+    """Return the value that :func:`pack` was given; ``data`` is the data that came beside the message."""
     import numpy as np  # start-up: as above
 
     kind, *rest = packed

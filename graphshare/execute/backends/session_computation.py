@@ -90,7 +90,7 @@ class SessionComputation(Computation):
         )
 
     def _open_drawer(self, feeds: Mapping[Node, Array], shapes: Mapping[Node, GivenShape], options: DrawOptions) -> InputDrawer:
-        """Return what draws the inputs that are not fed. Raises RefusedError as :class:`InputDrawer`."""
+        """Return an object that draws the inputs that are not fed. Raises RefusedError as :class:`InputDrawer`."""
         by_name = {node.name: array for node, array in feeds.items()}
         sizes = {node.name: shape for node, shape in shapes.items()}
         with self.locate():
@@ -182,10 +182,10 @@ class SessionComputation(Computation):
 
     @abstractmethod
     def _open(self, heads: Sequence[Entry]) -> Session:
-        """Return a session in which ``heads`` of the graph are the outputs."""
+        """Return a session with ``heads`` of the graph as outputs."""
 
     def _open_watched(self, heads: Sequence[Entry]) -> Session:
-        """Return a session in which values inside of the graph are outputs; None stands for those that cannot be read."""
+        """Return a session whose outputs are values inside of the graph; None stands for those that cannot be read."""
         return self._open(heads)
 
     def _list_watched(self) -> list[Entry]:

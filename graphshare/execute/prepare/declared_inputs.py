@@ -178,7 +178,7 @@ class InputDrawer:
 
     @property
     def open_names(self) -> list[str]:
-        """Return the inputs of which a size is left to be chosen."""
+        """Return the inputs with a size that is left to be chosen."""
         return [name for name in self._declared if name not in self._feeds and None in self._sizes(name)]
 
     def draw(self, size: int, *, is_batch: bool = False, batch: int = 1, differ: bool = False) -> dict[str, Any]:

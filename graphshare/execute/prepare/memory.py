@@ -24,7 +24,7 @@ def check_memory(
     *,
     keeps_all: bool = False,
 ) -> None:
-    """Compare what computing ``heads`` takes with the memory limit. ``nodes`` are in topological order.
+    """Compare the memory for computing ``heads`` with the memory limit. ``nodes`` are in topological order.
 
     ``values`` are variables that are in memory already; the others count as values to be drawn. With ``keeps_all`` no value is
     freed before the end, and each variable has a gradient, as in training. Sizes that are not known count as 0.

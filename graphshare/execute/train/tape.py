@@ -292,8 +292,8 @@ def _order_updates(recorded: list[RecordedStep], plan: ExecutionPlan, wanted: Se
     """Sort the steps, given as they ran, in the order in which MXNet updates their states.
 
     MXNet walks its backward graph from the gradients of the ``wanted`` variables, in their order, and a gradient is a sum over
-    uses of which the last comes first. So of two branches that share a state the first head's is updated first where its
-    parameters are its own, and last where all are shared.
+    uses, the last use first. So of two branches that share a state the first head's is updated first where its parameters are
+    its own, and last where all are shared.
     """
     counts: dict[Node, int] = {}
     for one in recorded:

@@ -93,7 +93,7 @@ class Upload:
                 raise
 
     def remove(self) -> bool:
-        """Remove the object unless it replaced another one; return whether things are as they were."""
+        """Remove the object unless it replaced an older one; return whether things are as they were."""
         if self.is_placed and not self.existed:
             with contextlib.suppress(Exception):  # a plug-in; the caller reports that it is still there
                 self._place.filesystem.rm_file(self._place.path)
@@ -131,7 +131,7 @@ class Uploads:
         return [upload.url for upload in self._uploads]
 
     def roll_back(self) -> list[Fault]:
-        """Remove what replaced nothing; return the faults of objects that are not as they were."""
+        """Remove objects that replaced nothing; return the faults of objects that are not as they were."""
         lost = []
         for upload in self._uploads:
             with contextlib.suppress(OSError, OutputError, ValueError):

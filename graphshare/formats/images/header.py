@@ -72,7 +72,7 @@ def read_header(path: str) -> ImageHeader:
 
 @contextmanager
 def open_image(path: str) -> Iterator[Image]:
-    """Open an image file with Pillow, for a ``with`` block in which its pixels are decoded.
+    """Open an image file with Pillow, for a ``with`` block that decodes its pixels.
 
     Raises:
         InputError: the file cannot be read, is damaged, or has too many pixels.

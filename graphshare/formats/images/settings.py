@@ -159,6 +159,6 @@ def size_of_result(header: ImageHeader, settings: ImageSettings) -> tuple[int, i
 
 
 def crop_corner(header: ImageHeader, settings: ImageSettings) -> tuple[int, int]:
-    """Return the row and column at which the crop begins, rounded down; below 0 where the image is too small for it."""
+    """Return the first row and column of the crop, rounded down; below 0 where the image is too small for it."""
     before, after = size_before_crop(header, settings), size_of_result(header, settings)
     return (before[0] - after[0]) // 2, (before[1] - after[1]) // 2

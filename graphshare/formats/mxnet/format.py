@@ -27,7 +27,7 @@ _UPGRADE = "add `gs.upgrade(model)`, or bring them to one version with `graphsha
 
 
 class MxnetDescription(Description):
-    """What pictures say of MXNet's operators."""
+    """Texts about MXNet's operators in pictures."""
 
     def describe_operator(self, node: Node) -> list[str]:
         attrs = node.attrs
@@ -96,7 +96,7 @@ class MxnetFormat(ModelFormat):
 
     def list_models(self, names: Collection[str]) -> Iterator[NamedModel]:
         params: dict[str, dict[int, str]] = {}
-        # MXNet's own file comes first: of several files of one epoch the first one is listed.
+        # MXNet's own file comes first: if several files have one epoch, the first one is listed.
         for name in sorted(names, key=lambda name: (not name.endswith(".params"), name)):
             root, suffix = os.path.splitext(name)
             if suffix in PARAMETER_ENDINGS and (parts := split_params(f"{root}.params")) is not None:
@@ -197,7 +197,7 @@ def _format_value(value: Any) -> str:
 FORMAT = MxnetFormat()
 
 
-# Oldest last: a file may mix keys, and the oldest one present tells what wrote it.
+# Oldest last: a file may mix keys, and the oldest one present shows the program that wrote it.
 _BY_KEY = (
     ("param", "2015 (StaticGraph, up to 0.8)"),
     ("attr", "0.9 (NNVM, 0.9 to 0.12)"),

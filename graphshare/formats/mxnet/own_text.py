@@ -1,8 +1,8 @@
-"""The text of a file that no layout reproduces, because it was edited by hand: what did not change keeps its own text.
+"""The text of a file that no layout reproduces, because it was edited by hand: unchanged parts keep their own text.
 
-Of a node or of the frame around the nodes only the values that changed are written anew; of a name only the characters that
-changed, of inputs only the ids. A value has changed where the graph as it was read and the graph to write differ in it when
-one layout formats both.
+In a node, or in the frame around the nodes, only the values that changed are written anew; in a name only the characters that
+changed, in inputs only the ids. A value has changed where the graph as it was read and the graph to write differ in it when one
+layout formats both.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class OwnText:
         text = self._text[self._nodes[i].start : self._nodes[i].end]
         if old == new:
             return text
-        # A key that comes or goes changes what stands between the others: the node is written anew.
+        # A key that comes or goes changes the text between the other keys: the node is written anew.
         if old.keys() != new.keys():
             return None
         return _replace(text, find_members(text, 0), old, new, texts)

@@ -33,7 +33,7 @@ class _Step(dict["str | int", "_Step"]):
 def find_places(text: str, paths: Iterable[Steps]) -> dict[Steps, int]:
     """Return the offset in ``text`` of each path's value, or of the deepest value on the way to it.
 
-    Of a repeated key the last counts. Raises ValueError or IndexError for a text that is not JSON.
+    If a key repeats, the last one counts. Raises ValueError or IndexError for a text that is not JSON.
     """
     root = _Step()
     for path in paths:
@@ -81,7 +81,7 @@ def _all_ends(target: _Step) -> Iterable[Steps]:
 
 
 def find_members(text: str, start: int) -> dict[str, ValueSpan]:
-    """Return where the values of the object at ``start`` are; of a key given twice the last counts."""
+    """Return where the values of the object at ``start`` are; if a key is given twice, the last one counts."""
     members: dict[str, ValueSpan] = {}
     at = skip_blanks(text, start + 1)
     while text[at] != "}":

@@ -85,7 +85,7 @@ def _read_attributes(encoded: Span, graphs: Iterable[Graph] = ()) -> ReadAttribu
 
 @lru_cache(maxsize=512)
 def _read_again(encoded: bytes) -> ReadAttributes:
-    """Return attributes as if they were read; cached, because most nodes have the same attributes as another one."""
+    """Return attributes as if they were read; cached, because most nodes have the same attributes as an earlier one."""
     return _read_attributes(Span(MemoryFile(encoded), 0, len(encoded)))
 
 
@@ -124,7 +124,7 @@ def make_constant(graph: Graph, node: Node, value: Tensor) -> Node:
 
 
 def take_outputs(node: Node, other: Node) -> Node:
-    """Return an operator with the outputs of another one: their names, types and annotations."""
+    """Return an operator with the outputs of an existing one: their names, types and annotations."""
     node = replace_stored(node, values=find_stored(other.details).values)
     outputs = other.details.outputs[: len(node.details.outputs)]
     return replace(node, name=other.name, details=replace(node.details, outputs=outputs))
@@ -318,7 +318,7 @@ _FIRST_KINDS = {(): 1, ("sequence",): 13, ("optional",): 16, ("optional", "seque
 
 
 def find_switch_version(kind: StaticType) -> int | None:
-    """Return the first version of ONNX's operator set in which If returns values of a type; None where none does."""
+    """Return the first version of ONNX's operator set whose If returns values of a type; None where none does."""
     kinds: list[str] = []
     while isinstance(kind, NestedType):
         kinds.append(kind.kind)
@@ -352,7 +352,7 @@ def open_input(node: Node, types: Sequence[StaticType | None]) -> Node:
 
 
 def restate_shapes(node: Node, shapes: Mapping[int, Dimensions]) -> Node:
-    """Return a node of which the file states other shapes, by the index of the output, where it states one.
+    """Return a node with new stated shapes, by the index of the output, where the file states a shape.
 
     An unknown size stays unchanged unless it is a number.
     """
@@ -376,7 +376,7 @@ def restate_shapes(node: Node, shapes: Mapping[int, Dimensions]) -> Node:
 
 
 def state_type(node: Node, index: int, dtype: str, shape: Dimensions) -> Node:
-    """Return a node of which the file states the type of an output."""
+    """Return a node with a stated type of an output."""
     values = find_stored(node.details).values
     message = {index: _declare(node.details.outputs[index], describe_type(dtype, shape))}
     if index in values.results:

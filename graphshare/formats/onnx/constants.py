@@ -117,7 +117,7 @@ def read_sparse(span: Span) -> Content:
 
 
 def _add_zeros(values: _Elements, indices: _Elements, shape: tuple[int, ...]) -> Content | None:
-    """Return the content of a tensor of which ``values`` are at ``indices``; None where they do not say which."""
+    """Return the content of a tensor with ``values`` at ``indices``; None where they do not say which."""
     code, counts, data = values
     kind, sizes, packed = indices
     eight, form = data_size(TensorPlace((8,), code)), _INDICES.get(kind)

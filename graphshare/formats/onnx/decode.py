@@ -324,7 +324,7 @@ class _GraphReader:
         self._depth = 0
 
     def read(self, lists: Lists, scope: _Scope, home: Span | None = None) -> tuple[tuple[Node, ...], tuple[Entry, ...], Rest]:
-        """Return nodes, heads and other fields of a GraphProto; of a body it is the ``home``. Raises WireError, InputError."""
+        """Return nodes, heads and other fields of a GraphProto, for a body its ``home``. Raises WireError, InputError."""
         by_name = scope.messages = MessagesByName(lists)
         scope.defines = lambda name: any(name in outputs for _, outputs, _, _ in self._nodes.read(lists.nodes))
         nodes, placed = self._read_variables(lists, scope, by_name, home), 0
@@ -419,7 +419,7 @@ class _GraphReader:
     def read_operators(
         self, fields: Sequence[Field], scope: _Scope, by_name: MessagesByName, home: Span | None = None
     ) -> Iterator[Node]:
-        """Yield the operators of NodeProtos, one after the other; of a weight in a Constant the variable."""
+        """Yield the operators of NodeProtos in order; for a weight in a Constant its variable."""
         file, values, refused, find = self._file, scope.values, scope.lifted, scope.values.__getitem__
         for rank, (field, (inputs, outputs, label, kind)) in enumerate(zip(fields, self._nodes.read(fields), strict=True)):
             _, _, begin, start, end = field

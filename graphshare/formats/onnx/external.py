@@ -53,10 +53,10 @@ class RecordData(msgspec.Struct, frozen=True, eq=False):
 class Placement:
     """The data of a model that is written to ``target``: the parts with a new place, and those for the file ``beside``.
 
-    ``records`` are the arrays of initializers whose data is in no ONNX file, by name. ``outside`` are the ranges and records of
-    which the file ``beside`` consists, with their offsets in it; without any it is empty. ``embedded`` are arrays that could
-    not stay in their parameter file, ``files`` those files that the model points into. The parameter ``embedded`` has the
-    records of external data to embed.
+    ``records`` are the arrays of initializers whose data is in no ONNX file, by name. ``outside`` are the ranges and records
+    that make up the file ``beside``, with their offsets in it; without any it is empty. ``embedded`` are arrays that could not
+    stay in their parameter file, ``files`` those files that the model points into. The parameter ``embedded`` has the records
+    of external data to embed.
 
     Raises:
         RefusedError: data would have to be copied and must not (``no_copy``); parameter files are in places that ONNX does not
@@ -115,7 +115,7 @@ class Placement:
         return bool(self._places or self._inner)
 
     def move_inner(self, graph: Graph) -> Graph:
-        """Return a graph in which tensors inside operators and functions name the new places of their data."""
+        """Return a graph whose tensors inside operators and functions name the new places of their data."""
         beside = os.path.basename(self.beside)
         return move_inner_data(graph, {old: (new[0] or beside, new[1], new[2]) for old, new in self._inner.items()})
 

@@ -1,4 +1,4 @@
-"""The names under which the values of an ONNX graph and its bodies are written.
+"""The names for writing the values of an ONNX graph and its bodies.
 
 In ONNX an input or initializer of a body may share its name with a value around the body, and an operator's output with a value
 defined after the body. Bodies keep their names, because operators such as BeamSearch rely on them, unless they clash with a new
@@ -71,7 +71,7 @@ class GraphNames:
         return self.list_outputs(self.own.get(entry.node, entry.node) if self.own else entry.node)[entry.index]
 
     def list_bodies(self, node: Node) -> Iterator[GraphNames]:
-        """Yield the names of a node's subgraphs; what these capture are the node's last inputs."""
+        """Yield the names of a node's subgraphs; their captures are the node's last inputs."""
         entries = iter(node.inputs[len(node.inputs) - sum(len(graph.captures) for graph in node.subgraphs) :])
         pairs = zip(list_output_names(node), list_read_names(node), strict=False)
         prefix = next((new.removesuffix(old) for new, old in pairs if new and new.endswith(old)), "")
@@ -122,7 +122,7 @@ class GraphNames:
         return self._old[node] if node in self.captured else list_read_names(node)[0]
 
     def _find_names(self, node: Node) -> tuple[str, ...]:
-        """Return the names of a node's outputs; of a weight at home the one that it has there."""
+        """Return the names of a node's outputs; a weight at home has its name there."""
         return (self._at_home[node],) if node in self.weights else list_output_names(node)
 
     @cached_property
@@ -156,7 +156,7 @@ class GraphNames:
         return new_names
 
     def _rename_clashes(self) -> dict[str, str]:
-        """Return other names for values that would hide a captured one, or be defined twice, unless it is so in the file."""
+        """Return new names for values that would hide a captured one, or be defined twice, unless they do so in the file."""
         captured = {name: name == node.details.outputs[0] for node, name in self.captured.items()}
         file, clashes, names = get_source(self.graph).file, set[str](), set[str]()
         weights = {self._at_home[node] for node in self.weights}  # these keep their names
@@ -189,7 +189,7 @@ class Around(NamedTuple):
     prefix: str
 
     def defines(self, name: str, file: OnnxFile) -> bool:
-        """Return whether a value of this name is defined before the body, unless it is so in ``file``."""
+        """Return whether a value of this name is defined before the body here, but not in ``file``."""
         known = self.definitions.get(name)
         return known is not None and known.position < self.owner and not (known.file is file and known.start < self.start)
 

@@ -272,7 +272,7 @@ class _Inliner:
 
 
 def _bind(span: Span, kind: str, values: Mapping[str, Span | None]) -> Message:
-    """Return a message in which attributes that refer to one of ``values`` have that value; without those that have none."""
+    """Return a message whose attributes have their ``values`` in place of references to them; without those that have none."""
     message, data = Message(), span.file.data
     for number, _, begin, start, end in scan(data, span.start, span.end):
         inner, part = _PARTS[kind].get(number), Span(span.file, start, end)

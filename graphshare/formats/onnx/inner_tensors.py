@@ -1,4 +1,4 @@
-"""Tensors inside operators and functions, the value of a Constant for one, whose data is in another file."""
+"""Tensors inside operators and functions (such as the value of a Constant) with data in another file."""
 
 from __future__ import annotations
 

@@ -40,9 +40,9 @@ def rename_message(message: NamedMessage, name: str) -> bytes | Blob | Message:
 
 
 def rewrite_message(span: Span, changes: Mapping[int, FieldChange | None]) -> Message:
-    """Return a message in which ``changes`` have replaced the values of fields by number, and all else as it was read.
+    """Return a message with ``changes`` to the values of fields, by number, and all else as it was read.
 
-    Fields for which there is None are left out.
+    Fields with None are left out.
     """
     message = Message()
     for number, _, begin, start, end in scan(span.file.data, span.start, span.end):

@@ -51,7 +51,7 @@ class NodeKind(NamedTuple):
 
 
 class NodeReader:
-    """Reads the nodes of one file; what several have in common is read once."""
+    """Reads the nodes of one file; parts that several have in common are read once."""
 
     def __init__(self, file: OnnxFile) -> None:
         self._file = file
@@ -100,7 +100,7 @@ class NodeReader:
         return known
 
     def _read_any(self, start: int, end: int) -> NodeFields:
-        """Return the fields of a NodeProto in which they stand in any order."""
+        """Return the fields of a NodeProto whose fields are in any order."""
         data, label, op, domain, overload = self._file.data, "", "", "", ""
         inputs: list[str] = []
         outputs: list[str] = []

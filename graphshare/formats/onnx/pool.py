@@ -123,7 +123,7 @@ def _make_record(name: str, place: TensorPlace, files: dict[str, ParameterFile])
 class WeightPool:
     """The file of the weights at ``path``: arrays that it has already, and ``new`` ones with their offsets.
 
-    ``location`` is its name in the models. ``old`` is the existing file, to which new arrays of a raw one are appended;
+    ``location`` is its name in the models. ``old`` is the existing file; if it is raw, new arrays are appended;
     a parameter file (``is_indexed``) is written as a whole, or left unchanged. Models beside the file point into its first
     ``used`` bytes.
     """
@@ -214,7 +214,7 @@ class WeightPool:
 def _lay_out(contents: Collection[Content], start: int) -> dict[Content, int]:
     """Return where arrays go in a file from ``start`` on: large ones first, to be mapped, where that costs little.
 
-    What follows are those whose sizes are multiples of 64 bytes, then of 32 and so on: aligned to their elements, without gaps.
+    Then come arrays whose sizes are multiples of 64 bytes, then of 32 and so on: aligned to their elements, without gaps.
     """
     left = sum(content.size for content in contents) // _PADDING
     places: dict[Content, int] = {}

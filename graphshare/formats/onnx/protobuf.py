@@ -205,7 +205,7 @@ def scan(data: Data, position: int, end: int, single: int = 0) -> Iterator[Field
     """Yield the fields of the message from ``position`` to ``end``.
 
     ``single`` are fields that occur at most once. Protocol buffers take the last of several, and join those that are messages:
-    what reads one of them may see another value than what computes the model, so several are refused.
+    a program that reads one of them may see a different value from the program that computes the model, so several are refused.
 
     Raises:
         WireError: it is not a message, or a single field occurs again.

@@ -1,4 +1,4 @@
-"""Compare a written ONNX file with its graph, and with the messages of the files from which the graph was read.
+"""Compare a written ONNX file with its graph, and with the messages of the files that the graph was read from.
 
 :mod:`graphshare.formats.onnx.accounts` checks that the graph has every message of these files.
 """
@@ -71,7 +71,7 @@ def check_written(path: str, graph: Graph, *, where: str, changed: Collection[st
 
 
 def _find_differences(source: ByteSource, graph: Graph, changed: Collection[str] = ()) -> Iterator[Fault]:
-    """Yield a fault for everything in which the file reads back as another graph. Raises InputError for a broken file.
+    """Yield a fault for every difference of the graph that is read back from the file. Raises InputError for a broken file.
 
     Initializers ``changed`` may have other shapes and dtypes. External data is not looked for: it may be in place later.
     """
@@ -157,8 +157,8 @@ def _place_messages(node: Node, heads: Counter[tuple[Node, int]]) -> Iterator[tu
 def reads_back(file: OnnxFile, graph: Graph, changed: Collection[str] = ()) -> bool:
     """Return whether a file reads back as ``graph``, initializers ``changed`` aside; False also where only decoding can tell.
 
-    Every message is read, and compared with its node, but no graph is built. What has bodies, weights in Constants or sparse
-    ones, functions, or tensors of operators in other files is left to :func:`decode_model`, as is every fault.
+    Every message is read, and compared with its node, but no graph is built. Files with bodies, weights in Constants or sparse
+    ones, functions, or tensors of operators in other files are left to :func:`decode_model`, and so is every fault.
     """
     try:
         model = scan_model(file)

@@ -36,7 +36,7 @@ def refuse_repeats(data: Data, field: Field, kind: str) -> None:
 
 
 def _is_plain_pair(pair: bytes) -> bool:
-    """Return whether a message is a short text and another one, as nearly always: nodes have many, and a scan takes time."""
+    """Return whether a message is a pair of two short texts, as nearly always: nodes have many, and a scan takes time."""
     if len(pair) < 4 or pair[0] != _KEY_TAG or pair[1] >= 128:
         return False
     value = pair[2 + pair[1] :]

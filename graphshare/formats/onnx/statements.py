@@ -347,7 +347,7 @@ def separate_functions(graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping
                 # There are more candidates than names in use, so that one is free.
                 names[key] = next(free for i in range(2, len(used) + 3) if (key[0], free := f"{key[1]}_{i}") not in used)
                 used.add((key[0], names[key]))
-            # A function of the same bytes is another one where it calls one of another name.
+            # Functions of the same bytes differ if they call functions of different names.
             pending = [
                 key
                 for key, function in functions.items()
@@ -382,7 +382,7 @@ def align_unused_opsets(graphs: Sequence[Graph], models: Sequence[Functions]) ->
 
 
 def _rename(graph: Graph, functions: Functions, names: _Names) -> Graph:
-    """Return a model in which functions are defined and called under their new ``names``."""
+    """Return a model that defines and calls functions under their new ``names``."""
     renamed, _ = rebuild_graph(graph, lambda node: _rename_calls(node, names))
     fields: dict[Span, Span] = {}
     for key, function in functions.items():

@@ -172,8 +172,9 @@ class FileRange(msgspec.Struct, frozen=True):
 class ValueMessages(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The messages of a file on the outputs of a node, by index.
 
-    ``infos`` are from value_info, ``results`` from the graph's outputs, ``annotations`` on quantization. Of several messages of
-    one list on one output the last counts; ``repeated`` has those before it, each with the number of its list and the index.
+    ``infos`` are from value_info, ``results`` from the graph's outputs, ``annotations`` on quantization. If one list has
+    several messages on one output, the last one counts; ``repeated`` has those before it, each with the number of its list and
+    the index.
     """
 
     infos: Mapping[int, NamedMessage] = EMPTY
@@ -383,7 +384,7 @@ def find_stored(details: NodeDetails) -> Stored:
 
 
 def replace_stored(node: Node, /, **changes: Any) -> Node:
-    """Return a node of which the file holds something else."""
+    """Return a node with different data from the file."""
     stored = replace(find_stored(node.details), **changes)
     return replace(node, details=replace(node.details, stored=stored))
 

@@ -69,7 +69,7 @@ def list_untyped(graph: Graph, entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _list_unstated(graph: Graph) -> list[Entry]:
-    """Return the heads of which the file states nothing, as an output or otherwise."""
+    """Return the heads without a stated type in the file, as an output or otherwise."""
     heads = [head for head in graph.heads if head.index not in find_stored(head.node.details).values.results]
     return [head for head in heads if _find_statement(head) is None]
 
@@ -132,7 +132,7 @@ def find_refusal(graph: Graph) -> str:
 
 
 def encode_without_data(graph: Graph) -> bytes:
-    """Return a model of which large data is in a file that need not be there."""
+    """Return a model with its large data in a file that need not be there."""
     return b"".join(_encode_without_data(graph, _DATA).pieces())
 
 
@@ -216,7 +216,7 @@ def _encode_without_data(graph: Graph, location: str = "") -> Message:
 
 
 def declare_weights(graph: Graph) -> Graph:
-    """Return a graph of an old version in which initializers are inputs, too: ONNX infers nothing from others there."""
+    """Return a graph of an old version with initializers as inputs, too: ONNX infers nothing from others there."""
     if get_source(graph).ir_version >= FIRST_CONSTANTS:
         return graph
 
@@ -293,7 +293,7 @@ def _shrink_tensor(span: Span, name: str | None = None, *, location: str = "", h
 
 
 def _forget_types(graph: Graph) -> Graph:
-    """Return a graph without what its file states of the values of operators."""
+    """Return a graph without the stated types of operators' values."""
 
     def forget(node: Node) -> Node:
         stored = find_stored(node.details)
@@ -305,7 +305,7 @@ def _forget_types(graph: Graph) -> Graph:
 
 
 def _state_shapes(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> Graph:
-    """Return a graph whose inputs state these shapes; a size of which one states the name has its number everywhere."""
+    """Return a graph whose inputs state these shapes; a named size that one of them fixes has that number everywhere."""
     inputs = {node.name: node for node in graph.variables() if not node.details.holds_value}
     types = {name: kind for name, kind in input_types(graph).items() if name in inputs}
     faults: list[Fault] = []

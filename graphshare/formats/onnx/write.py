@@ -230,7 +230,7 @@ class _GraphWriter:
     def _encode_steps(self) -> list[bytes | Blob | Message]:
         """Return the NodeProtos of operators and Constants.
 
-        Of an operator whose names come first in its NodeProto all else is copied as it was read.
+        If an operator's names come first in its NodeProto, all else is copied as it was read.
         """
         encoded: list[bytes | Blob | Message] = []
         as_read, is_plain = self._as_read, self._names.is_plain
@@ -262,7 +262,7 @@ class _GraphWriter:
         if not changed and tuple(inputs) == stored.inputs and outputs == stored.outputs and details.label == stored.label:
             return stored.node
         encoded = map(_GraphWriter.encode, bodies)
-        # Bodies are taken in the order in which the attributes have them.
+        # Bodies are taken in the order of the attributes.
         graphs = dict.fromkeys((GRAPH, GRAPHS), lambda _: next(encoded))
         changes: dict[int, FieldChange] = {}
         if changed:

@@ -1,4 +1,4 @@
-"""What rewrites add to a program: inputs that take the place of values, and outputs."""
+"""Parts that rewrites add to a program: inputs that take the place of values, and outputs."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _make_flag(name: str, value: bool) -> bytes:
 
 
 def settle_outputs(graph: Graph) -> Graph:
-    """Return a graph in which every output is a ``fetch`` of its own, and no other node reads one.
+    """Return a graph with a separate ``fetch`` for every output, and no other node reads one.
 
     A rewrite may have taken any value for an output, and connected an operator to an output.
     """

@@ -26,7 +26,7 @@ _FIRST = "convert it with paddle2onnx, and"
 
 
 class PaddleDescription(Description):
-    """What pictures say of Paddle's operators."""
+    """Texts about Paddle's operators in pictures."""
 
     def describe_operator(self, node: Node) -> list[str]:
         values = node.details.values

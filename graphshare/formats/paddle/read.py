@@ -204,7 +204,7 @@ class _Reader:
         return Result(number, tuple(fields.items()))
 
     def _name(self, result: Result) -> str:
-        """Return the name of a value; another one where an input or output has it, as those that rewrites made have."""
+        """Return the name of a value; a new one where an input or output has it, as in programs that a rewrite made."""
         name = f"%{result.number}"
         return f"{name}.value" if name in self._taken else name
 

@@ -89,7 +89,7 @@ class _Writer:
         return _set(stored.fields, **changes)
 
     def _write_attributes(self, node: Node, stored: Stored, is_parameter: bool) -> bytes | None:
-        """Return the attributes of a node whose name or column is another one than in its text; None for any other node."""
+        """Return the attributes of a node whose name or column differs from its text; None for any other node."""
         text = dict(stored.fields).get("A", b"[]")
         if is_parameter:
             if node.name == stored.name:

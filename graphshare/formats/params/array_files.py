@@ -46,7 +46,7 @@ NESTED = _SEQUENCE, _OPTIONAL = "sequence of ", "optional of "
 
 
 def read_arrays(path: str) -> dict[str, Array]:
-    """Return the arrays of a file by name: of a ``.npy`` file under an empty name, else without ``arg:`` and ``aux:``.
+    """Return the arrays of a file by name: an empty name for a ``.npy`` file, else names without ``arg:`` and ``aux:``.
 
     Raises InputError when the file cannot be read, holds pickled objects, or arrays without names.
     """
@@ -73,8 +73,8 @@ class ValueFile(msgspec.Struct, frozen=True):
 def read_value(path: str, declared: str = "") -> tuple[str, Any]:
     """Return the name (it may be empty) and the value in a file of ONNX (``.pb``).
 
-    ``declared`` is its type as a text: of a ``sequence of`` tensors it is a list, of an ``optional of`` the contained value or
-    None, and of others an array. Raises InputError.
+    ``declared`` is its type as a text. The value is a list for a ``sequence of`` tensors, the contained value or None for an
+    ``optional of``, and an array for others. Raises InputError.
     """
     with open_source(path) as source:
         file = OnnxFile(source)

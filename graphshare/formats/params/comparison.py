@@ -105,7 +105,7 @@ class NumberComparer:
 
 
 def _widen(a: Array, b: Array) -> str:
-    """Return a dtype in which differences of both are exact, or as exact as they can be."""
+    """Return a dtype with exact differences of both, or as exact ones as possible."""
     if is_floating(a.dtype) or is_floating(b.dtype):
         return "float64"
     # Differences of 64-bit integers need more than 64 bits: Python integers.
@@ -199,7 +199,7 @@ def _at(places: Array, array: SparseArray, order: Array, targets: Array) -> Arra
     """Return the values at ``targets`` places; ``places`` has the places of stored values, sorted by ``order``."""
     values = np.zeros((len(targets), *array.values.shape[1:]), array.values.dtype)
     if len(places):
-        # Of a place that is stored twice the last value counts, as when the array is made dense.
+        # If a place is stored twice, the last value counts, as when the array is made dense.
         positions = np.searchsorted(places, targets, side="right") - 1
         known = (positions >= 0) & (places[positions] == targets)
         values[known] = array.values[order[positions[known]]]

@@ -128,7 +128,7 @@ class ParameterFormat(ABC):
         raise NotImplementedError
 
     def verify_copy(self, written: ByteSource, parts: Parts, *, verify_bytes: bool) -> ParameterFile:
-        """Compare what :meth:`copy` wrote with its plan and return its index; the data too with ``verify_bytes``.
+        """Compare the file that :meth:`copy` wrote with its plan and return its index; the data too with ``verify_bytes``.
 
         Raises SelfCheckError.
         """

@@ -318,7 +318,7 @@ class MxnetParams(ParameterFormat):
         copy_records(parts, out, _encode_header(len(plan), parts[0][0].reserved), _encode_names(names))
 
     def verify_copy(self, written: ByteSource, parts: Parts, *, verify_bytes: bool) -> ParameterFile:
-        """Read back what :meth:`copy` wrote, compare it with the plan and return its index.
+        """Read back the file that :meth:`copy` wrote, compare it with the plan and return its index.
 
         Headers, names and sizes are always compared; the records' bytes with ``verify_bytes`` (in flat memory). Raises
         SelfCheckError.

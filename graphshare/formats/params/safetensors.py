@@ -145,7 +145,7 @@ def encode_header(entries: Mapping[str, Entry], metadata: Mapping[str, str]) -> 
 
 
 def find_misfit(header: Header, *, known_dtypes: bool = True) -> Iterator[Fault]:
-    """Yield what contradicts the header; without ``known_dtypes`` any dtype passes, with the bytes that it takes."""
+    """Yield contradictions to the header; without ``known_dtypes`` any dtype passes, with the bytes that it takes."""
     end = 0
     numbered = sorted(enumerate(header.entries.items()), key=lambda item: item[1][1].data_offsets)
     for number, (key, entry) in numbered:

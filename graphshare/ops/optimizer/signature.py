@@ -71,7 +71,7 @@ def name_fused_inputs(group: Sequence[str], count: str, tail: int) -> InputRule:
 
 
 def _multi(name: str, names: str, attributes: str, slots: tuple[int, ...] = (), *, tail: str = "") -> list[Signature]:
-    """Return an update of ``num_weights`` weights, each of which has the inputs ``names``."""
+    """Return an update of ``num_weights`` weights, each with the inputs ``names``."""
     group, count = names.split(), "num_weights"
     return _define(
         name,

@@ -161,7 +161,7 @@ def _reduce_window(x: Array, combine: Any, start: Any, axes: range, window: Wind
 def _taps(size: int, kernel: int, stride: int, pad: int, count: int) -> Iterable[int]:
     """Return the taps of a window that lie inside the image at any of ``count`` positions, in order.
 
-    Of a window that is far larger than the image most lie in the padding.
+    If a window is far larger than the image, most of them lie in the padding.
     """
     if kernel <= count * size:
         return range(kernel)

@@ -136,7 +136,7 @@ def _pool_cells(t: Translation, x: Value, kind: str, cells: _Cells) -> str:
     if kind == "sum":
         return t.emit("Mul", _average_all(t, x, cells), t.number(prod(cells.window.kernel), x.dtype))
     include = t.attrs.get("count_include_pad") is not False and any((*cells.begin, *cells.end))
-    # ONNX counts all padding; MXNet does not count what `full` adds beyond pad at the end.
+    # ONNX counts all padding; MXNet does not count the cells that `full` adds beyond pad at the end.
     if x.dtype != "float64" and cells.fits and (not include or cells.begin == cells.end):
         return _average(t, x, cells, include=include)
     return _average_by_weight(t, x, cells, include=include)

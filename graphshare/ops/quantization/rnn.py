@@ -5,7 +5,7 @@ again. Cell states, biases and gates are float32. Rounding is half to even, and 
 limit. Each row of each gate has one number of steps per 1.0, the same in all layers and directions.
 
 MXNet 1.9.1 refuses to run it on processors with special instructions for such products (VNNI), unless oneDNN must not use
-them (``DNNL_MAX_CPU_ISA=AVX2``). This kernel computes what MXNet computes without them.
+them (``DNNL_MAX_CPU_ISA=AVX2``). This kernel computes the same as MXNet without them.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Weights(NamedTuple):
         Without special instructions, processors add products in pairs in 16 bits and clip the sum.
         """
         x = x.astype(np.float64)
-        # The exact sums, from which the loop takes what clipping takes from the pairs that overflow.
+        # The exact sums. The loop subtracts the part that clipping cuts from pairs that overflow.
         sums: Array = x @ self.whole.T
         block = max(1, _BLOCK // max(1, len(x)))
         for first in range(0, len(self.rows), block):

@@ -313,7 +313,7 @@ def translate_dense(t: Translation) -> list[str]:
 
 
 def _require_bytes(t: Translation, count: int) -> None:
-    """Refuse a node of which one of the first ``count`` inputs is not one of 8-bit integers."""
+    """Refuse a node if one of its first ``count`` inputs is not an array of 8-bit integers."""
     for x in t.inputs[:count]:
         if x.dtype not in QUANTIZED:
             t.refuse(f"{x.dtype} is not supported, expected {' or '.join(QUANTIZED)}")

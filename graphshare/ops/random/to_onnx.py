@@ -44,7 +44,7 @@ def translate_random(t: Translation, name: str) -> str:
     parameters = [float(t.attrs[key]) for key in how.keys]
     if not dtype.startswith("float"):
         t.refuse(f"its numbers are {dtype}")
-    # MXNet refuses what follows, and onnxruntime would end the whole process.
+    # MXNet refuses these, and onnxruntime would end the whole process.
     if name == "uniform" and parameters[0] > parameters[1]:
         t.refuse(f"its low is {parameters[0]}, above its high, {parameters[1]}")
     if name != "uniform" and parameters[-1] <= 0:

@@ -187,7 +187,7 @@ def _gamma_of_integers(x: Term) -> Term:
 
 
 def erf(x: Term) -> Term:
-    """Return the error function; of float64 as a formula, for which more engines have kernels. Integers reach 1 at 6."""
+    """Return the error function; of float64 as a formula, because more engines have kernels for it. Integers reach 1 at 6."""
     if not x.is_float:
         one = int(special_functions.ONE_IN_FLOAT64)
         ends = ((x >= one).cast("int32"), (x <= -one).cast("int32")) if x.dtype != "uint8" else ((x >= one).cast("int32"),)

@@ -217,7 +217,7 @@ def _fits(number: np.float32, dtype: str) -> bool:
 
 
 def translate_hard_sigmoid(t: Translation) -> str:
-    """Emit ``HardSigmoid``; float64 as the formula, for which more engines have kernels."""
+    """Emit ``HardSigmoid``; float64 as the formula, because more engines have kernels for it."""
     x = term(t)
     alpha, beta = float(np.float32(t.attrs["alpha"])), float(np.float32(t.attrs["beta"]))
     if x.dtype == "float64":

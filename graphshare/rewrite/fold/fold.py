@@ -93,10 +93,10 @@ def _bias_names(weight: str) -> Iterator[str]:
 
 
 def _fold_graph(graph: Graph, groups: Sequence[Sequence[Pair]], variables: Mapping[Node, Node]) -> Rewrite:
-    """Return the graph in which each layer of ``groups`` stands in the place of its BatchNorm, with a bias.
+    """Return the graph with each layer of ``groups`` in the place of its BatchNorm, with a bias.
 
-    It has BatchNorm's name, because its output is BatchNorm's: heads and inner outputs keep their names and values. What was
-    BatchNorm's parameter alone is gone. ``variables`` are the new biases by weight.
+    It has BatchNorm's name, because its output is BatchNorm's: heads and inner outputs keep their names and values. Parameters
+    that only BatchNorm used are removed. ``variables`` are the new biases by weight.
     """
     format_ = find_format(graph)
     pairs = {pair.norm: pair for group in groups for pair in group}

@@ -83,7 +83,7 @@ def plan_folding(graph: Graph) -> FoldPlan:
 
 
 def _list_inner_norms(node: Node, operator_set: int | None) -> Iterator[Node]:
-    """Yield what scales channels in the bodies that attributes of a node are."""
+    """Yield the operators that scale channels in the bodies of a node."""
     for each in (inner for graph in node.subgraphs if node.details.bodies for inner in graph.nodes):
         part = find_foldable(each, operator_set)
         if part is not None and part.scaling is not None:

@@ -145,12 +145,12 @@ class _Names:
 
 
 def _find_one(name: str, namings: Iterable[Mapping[str, list[T]]]) -> list[T]:
-    """Return what ``NAME#1`` means in the first naming that has several things called ``NAME``; nothing for other names."""
+    """Return the item that ``NAME#1`` means in the first naming that has several ``NAME``; nothing for other names."""
     return [one for named in namings if (one := find_numbered(name, named)) is not None][:1]
 
 
 def _own_names(parts: Sequence[Member], names: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-    """Return what has a prefix by the names without it."""
+    """Return the places with a prefix by their names without it."""
     own: dict[str, list[Any]] = {}
     for name, places in names.items():
         for place in places:

@@ -52,7 +52,7 @@ def plan_group(
 
     ``connect`` has pairs of an output and the input that it feeds, named as in the result (with prefixes) or as in their files;
     the input is gone from the result, in every other member that has one of that name. ``share_inputs`` are patterns of inputs
-    and labels, by their own names, that all members use together. What else has one name in two members is a collision: an
+    and labels, by their own names, that all members use together. Any other name that two members share is a collision: an
     error; or the later member gets a prefix from its file's name; or parameters that are equal byte for byte become one node.
     ``as_input`` and ``as_parameter`` name variables as their own files do.
 
@@ -104,7 +104,7 @@ def plan_group(
 
 
 def list_renamed_functions(members: Sequence[Member], separated: Sequence[tuple[Graph, Mapping[str, str]]]) -> list[str]:
-    """Return a note on each function that got another name, because an earlier graph has another one of that name."""
+    """Return a note on each function that got a new name, because an earlier graph has a different one of that name."""
     return [
         f"{member.label}: function {old} is called {new} in the result, where {old} is another one"
         for member, (_, names) in zip(members, separated, strict=True)
@@ -184,7 +184,7 @@ def _compare_types(
 
 
 def _describe_difference(a: Node, b: Node) -> str:
-    """Describe what makes two variables different; empty when nothing does."""
+    """Describe the differences between two variables; empty when nothing does."""
     if a.inputs or b.inputs or a.control_deps or b.control_deps:
         return "what they depend on"
     keys = [key for key in {**a.attrs, **b.attrs} if a.attrs.get(key) != b.attrs.get(key)]

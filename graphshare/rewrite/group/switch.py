@@ -285,7 +285,7 @@ def _place_variables(
     shared: Mapping[Node, Node],
     name: str,
 ) -> list[dict[Node, Node]]:
-    """Return for each graph what its variables become in the graph around the If."""
+    """Return for each graph the images of its variables in the graph around the If."""
     format_ = find_format(graphs[0])
     taken = TakenNames([name, *map(output_name, graphs[0].heads), *(node.name for own in variables for node in own)])
     inputs = {node.name: node for node, is_input in variables[1].items() if is_input}

@@ -30,7 +30,7 @@ class ExplainedStep(msgspec.Struct, frozen=True):
 
 
 class Explanation(ShortRepr, msgspec.Struct, frozen=True):
-    """What becomes of a name. ``effect`` is ``kept``, ``renamed`` or ``tied``, or ``unknown`` without a graph."""
+    """The effect of rules on a name. ``effect`` is ``kept``, ``renamed`` or ``tied``, or ``unknown`` without a graph."""
 
     name: str
     kind: NameKind
@@ -40,7 +40,7 @@ class Explanation(ShortRepr, msgspec.Struct, frozen=True):
 
 
 class RulesReport(ShortRepr, msgspec.Struct, frozen=True):
-    """What ``rules check`` found; ``rules`` counts those that could be read."""
+    """The result of ``rules check``; ``rules`` counts those that could be read."""
 
     rules: int
     errors: list[Fault]

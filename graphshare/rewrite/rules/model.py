@@ -43,7 +43,7 @@ class Rule(msgspec.Struct, frozen=True, eq=False):
     - ``strip``: a prefix that is taken away; ``prefix``: one that is put before.
     - ``variable_scope``: a scope put before every name; ``name_scope``: one put before all but parameters.
 
-    ``within`` is the scope that a block of rules begins at: the rule sees what follows it in a name, and puts it back.
+    ``within`` is the scope that a block of rules begins at: the rule sees the rest of a name behind it, and puts it back.
     ``place`` says where the rule was given; ``only`` limits it (empty: all); ``reuse`` is None where the plan's own holds.
     """
 
@@ -70,7 +70,7 @@ class Rule(msgspec.Struct, frozen=True, eq=False):
 
 
 class Ruleset(ShortRepr, msgspec.Struct, frozen=True, eq=False):
-    """Rules in order, with the separator of scopes and what holds where a rule does not say how to reuse."""
+    """Rules in order, with the separator of scopes and the reuse policy of rules that state none."""
 
     rules: tuple[Rule, ...] = ()
     separator: str = SEPARATOR

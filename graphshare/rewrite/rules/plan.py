@@ -23,8 +23,8 @@ _SEPARATORS = "/_.-:"
 class Plan(msgspec.Struct, frozen=True, eq=False):
     """``names`` maps renamed nodes to new names, ``ties`` maps variables to the nodes that replace them.
 
-    ``why`` is the rule that decided about a node, ``notes`` are remarks for the user on the rules themselves. Of an operator
-    of an ONNX model rules that match no value may match its own name: then it is in ``stored``.
+    ``why`` is the rule that decided about a node, ``notes`` are remarks for the user on the rules themselves. Rules that match
+    no value of an ONNX operator may match its own name: then it is in ``stored``.
     """
 
     names: Mapping[Node, str]
@@ -94,7 +94,7 @@ def _name_outputs(node: Node, name: str, resolver: Resolver, kept: Collection[st
 
 
 def _find_numbered_names(graph: Graph, ruleset: Ruleset) -> dict[Node, str]:
-    """Return the names ``NAME#1`` by which rules mean one of several nodes of one name."""
+    """Return the names ``NAME#1`` that rules use for one of several nodes of one name."""
     texts = [rule.text.removeprefix("=") for rule in ruleset.rules if rule.kind in ("map", "match") and "#" in rule.text]
     named = list_by_name(graph.nodes, graph.heads) if texts else {}
     return {node: text for text in texts if (node := find_numbered(text, named)) is not None}
@@ -103,7 +103,7 @@ def _find_numbered_names(graph: Graph, ruleset: Ruleset) -> dict[Node, str]:
 def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> Plan:
     """Return which parameters become which, and the names of those that stay; two of one new name are one node.
 
-    The one that has that name already stays, else the first in file order.
+    The node that has that name already stays, else the first in file order.
 
     Raises:
         RefusedError: rules form a cycle, an option matches nothing, a reuse policy forbids the effect of a rule, or a new name
@@ -179,7 +179,7 @@ def _new_name(resolver: Resolver, name: str, kinds: frozenset[Only]) -> tuple[st
 def _refusals(
     new: str, movers: list[Node], staying: list[Node], why: Mapping[Node, Rule], reuse: Reuse, others: Collection[str]
 ) -> list[Fault]:
-    """Return what forbids that ``movers`` become the parameter ``new``, now the name of ``staying`` nodes."""
+    """Return the reason not to turn ``movers`` into the parameter ``new``, now the name of ``staying`` nodes."""
     faults = []
     if len(staying) > 1:
         hint = "first make them one (`share --doctor tie`) or rename them (`share --doctor separate`)"
@@ -277,7 +277,7 @@ def _note_idle_rules(
 
 
 def _suggest_separator(scope: str, separator: str, names: Iterable[str]) -> str:
-    """Return a hint on the separator of names that begin with ``scope``, if it is another one."""
+    """Return a hint on the separator of names that begin with ``scope``, if it differs."""
     begin = scope.rstrip(_SEPARATORS)
     rests = [name[len(begin) : len(begin) + 1] for name in names if begin and name.startswith(begin)]
     used = next((rest for rest in rests if rest and rest in _SEPARATORS and rest != separator), "")

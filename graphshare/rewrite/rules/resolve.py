@@ -86,7 +86,7 @@ class Resolver:
         return self._walk(name)
 
     def _walk(self, name: str) -> tuple[str, Rule | None]:
-        """Return what :meth:`resolve_parameter` does, step by step, with each step remembered."""
+        """Return the steps of :meth:`resolve_parameter`, with each step remembered."""
         state: _State = (name, False)
         path: dict[_State, _State] = {}
         while state not in self._ends:

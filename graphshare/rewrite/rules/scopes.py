@@ -1,9 +1,9 @@
 """Scope overrides: a parameter of one scope is a parameter of another, resolved as Caffe2's ParameterSharing does.
 
 A scope is a tuple of whole components (``"g/b/"`` is ``("g", "b")``, the root is ``()``), so ``fc`` never meets ``fc_auto_0``.
-The deepest component at which a rule holds decides; its target is resolved in turn, on its own; what follows it in the scope is
-put behind the result and not resolved again. Overrides come in blocks that begin at some scope: both sides of a rule lie under
-the block's scope, and the rule is in force for parameters under that scope only. Of two rules for one scope the later one wins.
+The deepest component with a rule decides; its target is resolved in turn, on its own; the rest of the scope is put behind the
+result and not resolved again. Overrides come in blocks that begin at some scope: both sides of a rule lie under the block's
+scope, and the rule is in force for parameters under that scope only. Of two rules for one scope the later one wins.
 
 Pure text: nothing here knows graphs, so a file's rules and a builder's context managers share it.
 """
@@ -106,7 +106,7 @@ def make_overrides(
 
 
 class _Place:
-    """A scope in the tree of keys: what follows it, the rules for it in order, and the blocks that begin at it."""
+    """A scope in the tree of keys: the next components, the rules for it in order, and the blocks that begin at it."""
 
     __slots__ = ("block", "next", "rules")
 
@@ -119,7 +119,7 @@ class _Place:
 class Overrides:
     """A table of overrides, later ones over earlier ones. Resolving a scope takes time in proportion to its length.
 
-    ``depth`` is how many components of a scope can matter: of all that begin with the same ones the rest is a tail.
+    ``depth`` is how many components of a scope can matter: the rest is a tail.
 
     Raises:
         RefusedError: when the table is made: rules lead back to themselves; each cycle is shown as a path.
@@ -222,7 +222,7 @@ class Overrides:
         return block[: len(rule.within)] == rule.within
 
     def _resolve_target(self, rule: Override, block: Scope) -> tuple[Scope, Override | None]:
-        """Return the scope to which the target of ``rule`` resolves, and the first rule that decides it."""
+        """Return the scope that the target of ``rule`` resolves to, and the first rule that decides it."""
         known = self._look_up_resolved(rule, block)
         if known is not None:
             return known
