@@ -232,7 +232,7 @@ def _by_name(names: Mapping[str, str], graph: Graph, where: str) -> dict[Node, s
         for output in node.details.outputs:
             if output and output != node.name:
                 by_name.setdefault(output, []).append(node)
-    # The second of several nodes of one name is NAME#1, as wherever names of a graph are given.
+    # The second of several nodes of one name is NAME#1, as in every option that names nodes.
     numbered = {name: one for name in names if (one := find_numbered(name, by_name)) is not None}
     unknown = [name for name in names if name not in by_name and name not in numbered]
     if unknown:

@@ -1,7 +1,7 @@
 """``bind``: a graph compiled once, with its parameters, for many forward passes.
 
-BatchNorm is folded into the weights of the convolution before it. Where results are small and buffers do not matter, a step is
-a function of its input arrays alone.
+BatchNorm is folded into the weights of the convolution before it. If results are small, buffers do not matter, and a step is a
+function of its input arrays alone.
 """
 
 from __future__ import annotations

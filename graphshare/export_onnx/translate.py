@@ -42,7 +42,7 @@ class Translated(msgspec.Struct, frozen=True, eq=False):
     ``names`` are the ONNX names of variables and of the values of nodes, ``variables`` the names of inputs and initializers;
     ``owners`` names the node that each ONNX node is a part of. ``renamed`` are inputs, parameters and heads that could not keep
     MXNet's name, each with ONNX's. ``dropped`` are unused variables such as labels. ``custom`` are the nodes that were written
-    in a domain of their own.
+    in a custom domain.
     """
 
     graph: Graph

@@ -30,7 +30,7 @@ _MOST_FOLDERS = 1000
 
 
 def temporary_path(place: str, ending: str) -> str:
-    """Return a new path beside ``place``; its name does not contain the target's, as that may have the greatest length."""
+    """Return a new path beside ``place``; its name does not contain the target's: that may already be as long as names get."""
     folder, name = os.path.split(place)
     return os.path.join(folder, f"{_start(name)}{os.urandom(8).hex()}{ending}")
 
@@ -103,7 +103,7 @@ def remember_folders(memory: FolderMemory) -> Iterator[None]:
 
 @contextlib.contextmanager
 def hold_folder(folder: str) -> Iterator[None]:
-    """Let no other block like this one run for a folder, in any process; one that comes later waits.
+    """Prevent other blocks like this one from running for a folder, in any process; one that comes later waits.
 
     Where folders cannot be locked they run side by side.
     """
@@ -175,7 +175,7 @@ def _start(name: str) -> str:
 
 
 def _raise_descriptor_limit() -> bool:
-    """Let this process open as many files as it may: one command can have thousands of outputs."""
+    """Raise this process's limit of open files: one command can have thousands of outputs."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return True

@@ -1,7 +1,7 @@
 """The file of an output: one beside its place, or an open descriptor; its errors, and reports of changed outputs.
 
-An output may name an open descriptor of this process (``/dev/stdout``, ``/dev/fd/3``). A command has descriptors of its own, of
-its temporary files for instance; only those count that were open when it started.
+An output may name an open descriptor of this process (``/dev/stdout``, ``/dev/fd/3``). A command has its own descriptors, for
+example of its temporary files; only those count that were open when it started.
 """
 
 from __future__ import annotations

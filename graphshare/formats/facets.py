@@ -163,7 +163,7 @@ class Editing:
         return Node("", name, num_outputs=1)
 
     def make_parameter(self, graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
-        """Return a new variable for ``graph``, whose value a model's parameters have under its name."""
+        """Return a new variable for ``graph``; a model's parameters have its value under its name."""
         return Node("", name, num_outputs=1)
 
     def make_constant(self, graph: Graph, node: Node, value: Tensor) -> Node:

@@ -115,7 +115,7 @@ def compare_images(
     for, ``replaced`` a source variable to the entry of the new graph that is read in its place.
     """
     for node, image in images.items():
-        # A node that stayed itself is still wrong if something that it reads became another node.
+        # An unchanged node is still wrong if one of its inputs was replaced by a different node.
         if image is node and all(images[e.node] is e.node and e.node not in replaced for e in node.inputs):
             continue
         what, details, new_details = "", node.details, image.details

@@ -78,7 +78,7 @@ def _one_axis(default: int) -> Callable[[Call], Iterable[int]]:
 
 
 def _softmax_axes(call: Call) -> Iterable[int]:
-    # Before version 13 these operators normalized over all axes from the given one on together.
+    # Before version 13 these operators normalized jointly over all axes from the given one on.
     return (call.axis(-1),) if call.version >= 13 else range(call.axis(1), len(call.data))
 
 

@@ -189,7 +189,7 @@ class Call(msgspec.Struct, eq=False):
             raise SizeRefusal(why)
 
     def align(self, skipped: int) -> list[Axis]:
-        """Return the axes that all operands have in common, but for one, and expand operands that lack a free size."""
+        """Return the axes that all operands have in common, except one, and expand operands that lack a free size."""
         operands = [self.get_axes(place) for place in range(len(self.axes))]
         rows = enumerate(zip(*operands, strict=True))
         common = [() if number == skipped else self.table.merge(row) for number, row in rows]

@@ -374,7 +374,7 @@ def _drop_dropout(call: _Call) -> int | None:
     if call.version < 7 and not call.read_integer("is_test"):
         return None
     training = call.operand(2)
-    # One that trains with a ratio of 0 drops nothing, and multiplies by 1.
+    # A Dropout that trains with a ratio of 0 drops nothing, and multiplies by 1.
     if training is not None and call.form.find_truth(training) is not False and not call.form.find_zero(call.operand(1)):
         return None
     call.use("Dropout in inference")

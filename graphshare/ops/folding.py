@@ -66,7 +66,7 @@ def fold_scaling(
     bias: Array | None,
     statistics: Sequence[Array],
 ) -> tuple[Array, Array]:
-    """Return weight and bias of a layer that does the scaling after it too, in the dtype of its weight, computed in float64.
+    """Return weight and bias of a layer that includes the scaling after it, in the dtype of its weight, computed in float64.
 
     ``attrs`` are the attributes of the layer and of the scaling, ``statistics`` the inputs of the scaling after its first.
 

@@ -161,7 +161,7 @@ def add_branches(
         branches.append(Branch(prefix, graph, images))
         nodes.extend([node for node in images.values() if node not in placed] if placed else images.values())
         placed.update(node for node in shared if node in images)
-        # A head may be a shared statistic itself, whose version counts on as well.
+        # A head may itself be a shared statistic; its version counts on, too.
         all_heads.extend(_raise_version(entry, mutations) or relink(entry, images) for entry in heads)
     unchanged = 0 if drop_original else len(graph.nodes)
     result = Graph(

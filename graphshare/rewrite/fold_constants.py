@@ -44,7 +44,7 @@ def fold_constants(graph: Graph, values: Mapping[Node, Tensor]) -> tuple[Rewrite
     nodes = [images[node] for node in graph.nodes]
     nodes = [node for node in nodes if node in needed or (not node.op and not node.details.holds_value)]
     present = set(nodes)
-    # An operator is gone where an initializer stands for it.
+    # An operator that an initializer replaces is gone.
     kept = {node: image for node, image in images.items() if image in present and bool(node.op) == bool(image.op)}
     folded = Graph(tuple(nodes), heads, graph.attrs, graph.source.after_rewrite(kept), graph.extra)
     own = {node.name for node in nodes}

@@ -149,7 +149,7 @@ class _Freeing:
             axes = [own.get((name, place)) or _name_size(name, place, size) for place, size in enumerate(shape)]
             self.inputs[name] = tuple(axes)
             for place, (axis, size) in enumerate(zip(axes, shape, strict=True)):
-                # A size that is open already needs some number for the shapes: one sample, or a common size of pictures.
+                # A size that is already open needs a number for the shapes: one sample, or a common size of pictures.
                 number = size if isinstance(size, int) else 1 if place == batch_axes[name] else _ASSUMED
                 for factor in list_names(axis):
                     if numbers.setdefault(factor, number) != number and isinstance(size, int):
@@ -364,7 +364,7 @@ class _Freeing:
         return {node for node in replaced - read if node.op == "Constant" or (not node.op and node not in self.fed)}
 
     def _restate(self, node: Node) -> Node:
-        """Return a node whose stated types have free sizes: by the user's name, and open where they follow from others."""
+        """Return a node whose stated types have free sizes: named by the user, or open where they follow from others."""
         shapes = {}
         for index in range(len(list_output_names(node))):
             axes = self.axes.get((node, index), ())

@@ -247,7 +247,7 @@ def list_unsupported(graph: Graph, nodes: Sequence[Node]) -> list[Fault]:
 
 
 def find_obstacle(graph: Graph) -> str:
-    """Return why no backend of a graph can be used here, with the way out; an empty text where one can."""
+    """Return the reason why no backend of a graph can be used here, with a fix; an empty text where one can."""
     if lacks := find_format(graph).find_lacks(Operation.RUN, [""]):
         return lacks[0].message
     return _require_backend(graph).find_obstacle()

@@ -56,7 +56,6 @@ class OnnxComputation(SessionComputation):
         return OnnxComputation(graph, self.parameters, self.where, encode=self._encode, own=self._own, **options)
 
     def _open(self, heads: Sequence[Entry]) -> Session:
-        """Return a session with ``heads`` of the graph as outputs."""
         from graphshare.execute.backends.confined_session import ConfinedSession, open_session
         from graphshare.formats.onnx.staging import encode_for_session  # start-up: few runs are of ONNX models
 

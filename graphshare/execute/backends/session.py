@@ -129,7 +129,6 @@ def _open(sessions: dict[int, Session], make: Make, data: list[bytes], *values: 
 
 
 def _close(sessions: dict[int, Session], data: Sequence[bytes], number: int) -> tuple[None, list[Any]]:
-    """Close a session."""
     del sessions[number]
     return None, []
 

@@ -31,8 +31,8 @@ class Assignment(msgspec.Struct, eq=False):
     """A value for each variable of a graph, and the inference that they led to.
 
     ``parameters``, ``inputs`` and ``zeros`` (labels and states) were not given but made up; ``sized`` are inputs
-    whose shape was chosen; ``converted`` are fed arrays that got another dtype, with their own one. ``outputs`` are the graph's
-    outputs where they were computed already; ``notes`` tell the user why values were chosen.
+    whose shape was chosen; ``converted`` are fed arrays whose dtype was changed, with their original dtype. ``outputs`` are the
+    graph's outputs where they were computed already; ``notes`` tell the user why values were chosen.
     """
 
     values: dict[Node, Array]

@@ -64,7 +64,7 @@ def infer_by_format(
 def unify_sizes(
     graphs: Sequence[Graph], names: Mapping[str, str], shapes: Mapping[str, GivenShape], titles: Sequence[str]
 ) -> dict[str, GivenShape]:
-    """Return ``shapes`` with the sizes that the second graph fixes of inputs; ``names`` has its name of each of the first's.
+    """Return ``shapes`` with the sizes of inputs that the second graph fixes; ``names`` has its name of each of the first's.
 
     Sizes that have one name in the second graph are the same. ``shapes`` are those that are given or fed.
 
@@ -309,9 +309,8 @@ def _draw_integers(
 ) -> tuple[Array, str, int]:
     """Return integers that the graph wants, a description of their range, and how many turns show all values.
 
-    A single number is one of those that the graph compares it with, a different one at each ``turn``; beside a lone one a
-    number that is not equal to it is tried. An array contains other numbers, too, so that a comparison distinguishes its
-    elements.
+    A single number is one of those that the graph compares it with, a different one at each ``turn``; if there is only one,
+    also a number that differs from it. An array contains other numbers, too, so that a comparison distinguishes its elements.
     """
     low = max((wish.low for wish in wishes if wish.high), default=0)
     highs = [wish.high for wish in wishes if wish.high]

@@ -41,7 +41,7 @@ def draw_input(node: Node, shape: Sequence[int], dtype: str, *, seed: int, limit
 
 
 def draw_parameter(node: Node, shape: Sequence[int], dtype: str, *, seed: int) -> Array:
-    """Draw values that keep a deep network in range: scaled by the inputs a unit has, variances and scales around one."""
+    """Draw values that keep a deep network in range: scaled by a unit's number of inputs, variances and scales around 1."""
     if np.dtype(dtype).kind in "iub":
         return draw_input(node, shape, dtype, seed=seed)
     stream = _open_stream(node, seed)

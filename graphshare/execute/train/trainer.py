@@ -130,7 +130,7 @@ def fill_zeros(gradients: Mapping[Node, Array], wanted: Sequence[Node], values: 
     filled = {}
     for node in wanted:
         gradient = gradients.get(node)
-        # A view: others may still write to the array itself.
+        # A view: other code may still write to the array itself.
         view = np.zeros_like(values[node]) if gradient is None else gradient.view()
         view.setflags(write=False)
         filled[node] = view

@@ -192,7 +192,7 @@ def _find_identity(place: RemotePath) -> tuple[int, str]:
 
 
 def describe_version(facts: Mapping[str, Any]) -> str:
-    """Return a text that changes with the content of a file: its entity tag, checksum or time, as the file system has it."""
+    """Return a text that changes with the content of a file: its entity tag, checksum or time, depending on the file system."""
     names = ("ETag", "etag", "md5Hash", "content_md5", "CRC", "LastModified", "last_modified", "mtime", "modified", "created")
     return next((str(facts[name]) for name in names if facts.get(name) is not None), "")
 

@@ -37,7 +37,7 @@ _SKIPPED = "not images, and left out of {}: {}"
 
 
 class Images(ShortRepr):
-    """Images that are prepared alike: a sequence, and an array (N, C, H, W) or (N, H, W, C) of float32 where one is wanted.
+    """Images that are prepared alike: a sequence, and on request an array (N, C, H, W) or (N, H, W, C) of float32.
 
     ``numpy.asarray(images)`` decodes them; ``images[:8]`` are the first eight. ``paths`` are the files, ``notes`` list the
     decisions made for the user.

@@ -48,7 +48,7 @@ class MxnetLayout(Layout):
     def relayout(self, graph: Graph, layout: str | None) -> Graph:
         """Return ``graph`` to be written as ``mxnet``, ``compact`` or ``indent:N``; None keeps its layout.
 
-        A layout that is asked for starts from its own conventions: plain line ends, a final newline for ``indent:N`` only, and
+        A requested layout starts from its own conventions: plain line ends, a final newline for ``indent:N`` only, and
         strings that MXNet can read.
 
         Raises:

@@ -98,7 +98,7 @@ def _find_sources(file: FileText) -> dict[Node, int]:
         image: Node | None = node
         for images in file.images:
             image = images.get(image) if image is not None else None
-        # Of several nodes that became one, the node whose name was kept lends its text.
+        # If several nodes became one, its text comes from the node whose name was kept.
         if image is not None and (image not in ids or image.name == node.name):
             ids[image] = i
     return ids
@@ -133,7 +133,7 @@ def _change_string(own: str, new: str, texts: JsonWriter) -> str:
     most = min(len(old), len(new))
     suffix = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(reversed(old), reversed(new), strict=False)))
     prefix = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
-    # Both ends can count the same characters: "a-" before "a-a" gives "a-a-a".
+    # Both ends may match the same characters: "a-" before "a-a" gives "a-a-a".
     prefix = min(prefix, most - suffix)
     middle = texts.quote(new[prefix : len(new) - suffix])[1:-1]
     return "".join(chain('"', escaped[:prefix], middle, escaped[len(escaped) - suffix :], '"'))

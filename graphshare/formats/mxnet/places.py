@@ -23,7 +23,7 @@ class ValueSpan(NamedTuple):
 
 
 class _Step(dict["str | int", "_Step"]):
-    """The steps that lead on from a place, and the paths that end there."""
+    """The next steps from a place, and the paths that end there."""
 
     def __init__(self) -> None:
         super().__init__()

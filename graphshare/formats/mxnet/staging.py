@@ -167,7 +167,6 @@ def _are_ends_equal(ends: document.PlainEnds, graph: Graph) -> bool:
 
 
 def _arg_nodes(graph: Graph) -> list[int]:
-    """Return ``arg_nodes`` of a file of ``graph``."""
     irregular: list[int] | None = get_source(graph).irregular.get("arg_nodes")
     return irregular if irregular is not None else [i for i, node in enumerate(graph.nodes) if not node.op]
 

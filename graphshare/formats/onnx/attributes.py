@@ -35,7 +35,7 @@ ReadGraph = Callable[[int, int], Graph]
 
 
 class Weight(NamedTuple):
-    """A tensor of the size of a weight: where its message is, and where its data; None for a SparseTensorProto."""
+    """A tensor of the size of a weight: the places of its message and of its data; None for a SparseTensorProto."""
 
     start: int
     end: int

@@ -26,7 +26,8 @@ class GraphNames:
     graphs around it. The main graph holds the weights of bodies; one that only its own body uses is written there, at home.
     ``lifted`` maps captures of such weights, here and in inner bodies, to the weights; ``at_home`` has their names.
     ``nodes`` are written in this graph. ``weights`` are the nodes that are at home here, and ``own`` maps captures to them.
-    ``renamed`` has new names for values that clash with a name around the body. A plain graph uses the names of its nodes.
+    ``renamed`` has new names for values that clash with a name in the enclosing graph. A plain graph uses the names of its
+    nodes.
     """
 
     def __init__(
@@ -127,7 +128,6 @@ class GraphNames:
 
     @cached_property
     def _definitions(self) -> dict[str, Definition]:
-        """The definitions of all names."""
         definitions: dict[str, Definition] = {}
         for node in self.nodes:
             position, start = self._positions.get(node, -1), _find_start(node)

@@ -1,7 +1,7 @@
 """Calls of functions become the nodes of the functions: a model that calls is then compared with one that has the nodes.
 
-A call stays unchanged where its function is recursive, is damaged, has operators of other versions than the model, or where the
-nodes would be too many.
+A call stays unchanged if its function is recursive or damaged, if it has operators of different versions from the model's, or
+if there would be too many nodes.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def replace_data(span: Span, data: Blob | ExternalRange, name: str | None = None
 
 
 def _point_outside(data: ExternalRange, form: str) -> Iterator[tuple[int, Blob]]:
-    """Yield the fields, with their numbers, for data in another file that had this form in the model."""
+    """Yield the fields, with their numbers, for data that moved to another file and had this form in the model."""
     place = Message()
     add_external(place, data)
     yield EXTERNAL, place

@@ -303,7 +303,6 @@ class _GraphWriter:
         return describe_value(name) if declared is None else rename_message(declared, name)
 
     def _encode_outputs(self) -> list[bytes | Blob | Message]:
-        """Return the ValueInfoProtos of the outputs."""
         encoded: list[bytes | Blob | Message] = []
         listed, counts = Counter([(head.node, head.index) for head in self._graph.heads]), Counter[tuple[Node, int]]()
         for head in self._graph.heads:

@@ -1,6 +1,6 @@
 """Read Paddle's graph JSON: parameters, inputs and arguments of bodies become variables, all else operators.
 
-Operators have no names, only parameters, inputs and outputs do. The value with the number 12 is called ``%12``, as where Paddle
+Operators have no names, only parameters, inputs and outputs do. The value with the number 12 is called ``%12``, as when Paddle
 prints a program.
 """
 

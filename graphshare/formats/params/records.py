@@ -99,7 +99,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     else the format. ``offset`` and ``size`` span the whole record with its header; ``data_offset`` is None where the data
     cannot be addressed in the file (a compressed member), ``data_size`` counts the data without the sparse parts.
     ``storage_shape`` is the shape of the stored values of a sparse array. ``tied_to`` names the record whose bytes this one
-    is a second name for. ``origin`` is None unless the bytes are elsewhere than in the file that lists the record. ``stated``
+    is a second name for. ``origin`` is None unless the bytes are outside of the file that lists the record. ``stated``
     is the dtype and shape that an ONNX file states of elements that are listed as the bytes that they take.
     """
 
@@ -212,7 +212,7 @@ def decode_key(raw: bytes) -> str:
 
 
 def encode_key(key: str) -> bytes:
-    """Return the inverse of :func:`decode_key`. Surrogates of no byte (U+D800) are written as UTF-8 would, if it could."""
+    """Return the inverse of :func:`decode_key`. Other surrogates (U+D800) are encoded as if UTF-8 allowed them."""
     try:
         return key.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

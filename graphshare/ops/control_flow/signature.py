@@ -54,7 +54,7 @@ def _read_body(text: str) -> tuple[Graph, ...]:
 
 
 def _find_body(attrs: Attributes, subgraphs: Sequence[Any]) -> Sequence[Any]:
-    """Return the body that a cached operator runs, as a sequence of one: from its attribute, else its subgraph."""
+    """Return the body of a cached operator, as a sequence of one: from its attribute, else its subgraph."""
     return _read_body(attrs["subgraph"]) if "subgraph" in attrs else subgraphs[:1]
 
 

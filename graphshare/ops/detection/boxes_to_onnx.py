@@ -1,8 +1,8 @@
 """Boxes in ONNX: overlaps, non-maximum suppression, decoding, matching.
 
-``NonMaxSuppression`` supports neither classes of boxes with one score each nor MXNet's pixels and limits. A ``Loop`` takes the
-best box that is left in each sample, as often as boxes remain. onnxruntime computes float16 in float32, where an overlap may be
-above a limit that it equals when rounded. Greedy matching of rows and columns is a ``Loop`` too.
+``NonMaxSuppression`` does not support classes of boxes with one score each, nor MXNet's pixels and limits. A ``Loop`` takes the
+best remaining box in each sample until no box remains. onnxruntime computes float16 in float32, where an overlap may be above a
+limit that it equals when rounded. Greedy matching of rows and columns is a ``Loop`` too.
 """
 
 from __future__ import annotations

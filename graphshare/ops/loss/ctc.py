@@ -26,7 +26,7 @@ def ctc_loss(context: Context, attrs: Attrs, data: Array, label: Array, *lengths
 
 
 def read_labels(attrs: Attrs, data: Array, label: Array, *lengths: Array) -> tuple[Array, list[Array], int]:
-    """Return the number of steps and the label without padding of each sample, and the class of the blank.
+    """Return the number of steps and the unpadded label of each sample, and the class of the blank.
 
     Raises:
         KernelError: a label has a class out of range, or a length is not within its array.

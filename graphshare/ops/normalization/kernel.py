@@ -268,7 +268,7 @@ def dropout_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
 
 
 def sparse_regularization_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy`` plus the penalty's ``penalty * (-t / m + (1 - t) / (1 - m))`` by the running mean of each unit."""
+    """Return ``dy`` plus the penalty's ``penalty * (-t / m + (1 - t) / (1 - m))`` with the running mean ``m`` of each unit."""
     x, moving_avg = entry.inputs
     attrs = entry.attrs
     if not entry.training:

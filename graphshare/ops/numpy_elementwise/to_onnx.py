@@ -147,7 +147,7 @@ INTEGER_FUNCTIONS: dict[str, Function] = {
 
 
 def arctan2(y: Term, x: Term) -> Term:
-    """Return the angle of the point (x, y), by the quadrants: ONNX has the arc tangent of quotients alone."""
+    """Return the angle of the point (x, y), by quadrants: ONNX has only the arc tangent of a quotient."""
     up, right = (z.widen() if z.is_float else z.cast("float64") for z in (y, x))
     height, width = up.apply("Abs"), right.apply("Abs")
     # At the origin the angle is the angle of 0 / 1.

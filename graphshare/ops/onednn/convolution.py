@@ -1,4 +1,4 @@
-"""Convolutions as oneDNN fuses them with the layers that follow, in floats or in 8-bit integers.
+"""Convolutions that oneDNN fuses with the layers behind them, in floats or in 8-bit integers.
 
 The operator's flags and the operators of its subgraph state which operators are fused. In floats the subgraph is run. In
 integers the operator quantizes its weights itself, by filter where its own range is calibrated; a BatchNorm is folded into them

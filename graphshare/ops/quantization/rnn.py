@@ -141,8 +141,8 @@ def row_units(attrs: Attrs, inputs: int, vector: Array) -> Array:
 def _weights_in_range(attrs: Attrs, inputs: int, vector: Array) -> Iterator[Array]:
     """Yield the numbers, by rows, among which MXNet searches the largest weight.
 
-    In the first layer these are its weights. In later layers MXNet reads as many numbers as the state has weights, from where
-    it computes each matrix to begin; of layers that run as one only the first counts.
+    In the first layer these are its weights. In later layers MXNet reads as many numbers as the state has weights, from the
+    computed start of each matrix; of layers that run as one only the first counts.
     """
     size, sides = attrs["state_size"], directions(attrs)
     rows, width = 4 * size, size * size * 4

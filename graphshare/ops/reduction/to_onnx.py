@@ -137,7 +137,7 @@ def translate_moments(t: Translation) -> list[str]:
 
 
 def translate_arg_extremum(t: Translation, op_type: str) -> str:
-    """Emit ``ArgMax`` or ``ArgMin`` along an axis, or of all elements, in the output's dtype."""
+    """Emit ``ArgMax`` or ``ArgMin`` along an axis, or over all elements, in the output's dtype."""
     x, out = t.inputs[0], t.outputs[0]
     axis = 1 if t.op == "argmax_channel" else t.attrs["axis"]
     # ONNX's ArgMax and ArgMin do not accept booleans.

@@ -1,4 +1,4 @@
-"""Images resized by means or by interpolation: a product along the height and one along the width; and the gradients."""
+"""Resizing of images by means or by interpolation: a product along the height and one along the width; and the gradients."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 The parameter vector holds, for every layer and then for every direction, the weights of the input ``(gates*H, in)``, of the
 state ``(gates*H, R)`` and, with a projection, of the projection ``(R, H)``; after all weights, in the same order, the two
-biases ``(gates*H,)``. ``H`` is ``state_size`` and ``R`` the size of the output: ``projection_size``, else ``H``. Gates are
-i, f, c, o of an LSTM and r, z, n of a GRU. MXNet's CPU kernels ignore ``lstm_state_clip_*`` and ``use_sequence_length``, and
-so does this one.
+biases ``(gates*H,)``. ``H`` is ``state_size`` and ``R`` the size of the output: ``projection_size``, else ``H``. Gates are i,
+f, c, o in an LSTM and r, z, n in a GRU. MXNet's CPU kernels ignore ``lstm_state_clip_*`` and ``use_sequence_length``, and so
+does this one.
 
 Padded sequences have time along one of the first two axes, samples along the other; lengths have no gradient.
 """

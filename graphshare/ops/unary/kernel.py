@@ -100,7 +100,6 @@ def _round_half_away(x: Array) -> Array:
 
 
 def _round_half_down(x: Array) -> Array:
-    """Round to the nearest integer, half down."""
     low, high = np.floor(x), np.ceil(x)
     return np.where(x - low <= high - x, low, high)
 

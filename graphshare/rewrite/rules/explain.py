@@ -58,8 +58,8 @@ _KINDS: dict[NameKind, frozenset[Only]] = {
 def explain(name: Text, rules: Ruleset | StrPath, *, kind: NameKind = "parameter", model: Model | None = None) -> Explanation:
     """Explain step by step how ``rules`` (a file, or the result of :func:`load_rules`) change ``name``.
 
-    With ``model``, ``name`` is one of its nodes or a key of its parameter file. The model gives the kind, and the answer says
-    whether the name is tied. Without it, ``kind`` is ``parameter``, ``input`` or ``operator``.
+    With ``model``, ``name`` is one of its nodes or a key of its parameter file. The kind comes from the model, and the answer
+    says whether the name is tied. Without ``model``, ``kind`` is ``parameter``, ``input`` or ``operator``.
 
     Raises:
         InputError: the rules file cannot be read or has faults.
