@@ -306,7 +306,7 @@ def choose_sizes(inference: Inference, lists: Collection[Node] = ()) -> tuple[In
         return trial
 
     unranked = [node for node in unknown if node in lists and inference.shapes[node][0] is None]
-    # An RNN's labels go through Reshape(-1): they have as many elements as the result, in one axis or more.
+    # An RNN's labels go through Reshape(-1): they have as many elements as some value with one axis, in one axis or more.
     rows = [row[0] for node, row in inference.shapes.items() if unranked and node.op and row and row[0] and len(row[0]) == 1]
     sizes = {1: dict.fromkeys((*_USUAL, *_SMALL)), 2: dict.fromkeys(filter(None, (shape[0] for shape in rows)))}
     for rank in (1, 2) if unranked else (1,):

@@ -55,8 +55,8 @@ class Placement:
 
     ``records`` are the arrays of initializers whose data is in no ONNX file, by name. ``outside`` are the ranges and records
     that make up the file ``beside``, with their offsets in it; without any it is empty. ``embedded`` are arrays that could not
-    stay in their parameter file, ``files`` those files that the model points into. The parameter ``embedded`` has the records
-    of external data to embed.
+    stay in their parameter file, ``files`` those files that the model points into. The constructor's argument ``embedded`` has
+    the records of external data to embed.
 
     Raises:
         RefusedError: data would have to be copied and must not (``no_copy``); parameter files are in places that ONNX does not

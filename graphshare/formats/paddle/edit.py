@@ -112,7 +112,7 @@ def find_fetched(entry: Entry) -> Entry:
 
 
 def _pass_by_fetches(graph: Graph) -> Graph:
-    """Return a graph whose operators read the input of a ``fetch``, not its output, and keep the graph's own outputs alone."""
+    """Return a graph whose operators read the input of a ``fetch``, not its output, without fetches that are not outputs."""
     outputs = {head.node for head in graph.heads}
 
     def redirect(entry: Entry, node: Node) -> Entry | None:

@@ -20,7 +20,7 @@ def _translate_transpose(order: Order) -> Translate:
 
 
 def translate_depth_to_space(t: Translation) -> str:
-    """Emit ``DepthToSpace``; for integers (onnxruntime has no kernel) the transposition that it stands for."""
+    """Emit ``DepthToSpace``; for integers, the transposition that it stands for: onnxruntime has no kernel for them."""
     x, b = t.inputs[0], t.attrs["block_size"]
     if x.dtype.startswith("float"):
         return t.emit("DepthToSpace", x, blocksize=b, mode="DCR")
@@ -30,7 +30,7 @@ def translate_depth_to_space(t: Translation) -> str:
 
 
 def translate_space_to_depth(t: Translation) -> str:
-    """Emit ``SpaceToDepth``; for integers (onnxruntime has no kernel) the transposition that it stands for."""
+    """Emit ``SpaceToDepth``; for integers, the transposition that it stands for: onnxruntime has no kernel for them."""
     x, b = t.inputs[0], t.attrs["block_size"]
     if x.dtype.startswith("float"):
         return t.emit("SpaceToDepth", x, blocksize=b)

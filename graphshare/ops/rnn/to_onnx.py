@@ -1,8 +1,8 @@
 """Sequences in ONNX: recurrent layers, and operators on padded sequences.
 
 Layers are ``RNN``, ``LSTM`` and ``GRU``, one node for each. An LSTM with a projection (ONNX has none) and layers in float64
-(onnxruntime has no kernel) are computed step by step: ``Scan`` with a cell of matrix products. Weights are parts of the flat
-parameter vector, constants where the vector can be read.
+(onnxruntime has no kernel for it) are computed step by step: ``Scan`` with a cell of matrix products. Weights are parts of the
+flat parameter vector, constants where the vector can be read.
 """
 
 from __future__ import annotations
