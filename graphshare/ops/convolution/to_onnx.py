@@ -16,7 +16,7 @@ from graphshare.ops.windows import Window, is_channels_last, read_window
 
 
 def translate_convolution(t: Translation) -> str:
-    """Emit ``Conv``, between transposes where the channels come last; a product for float64, as onnxruntime lacks it."""
+    """Emit ``Conv``, between transposes where the channels come last; for float64 a product: onnxruntime lacks its ``Conv``."""
     rank, last = len(t.attrs["kernel"]), is_channels_last(t.attrs["layout"])
     t.require_floats()
     first = (0, rank + 1, *range(1, rank + 1))
