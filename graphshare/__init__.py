@@ -10,7 +10,7 @@ nothing; nothing is written before :func:`save`::
     assert gs.verify(siamese)
     gs.save(siamese, "siam")
 
-Names are imported when first used, so that a command pays only for what it needs.
+Names are imported when first used, so that a command loads only the modules that it needs.
 """
 
 # With -m the current folder is on the path until __main__ runs: before that nothing is imported, not even from __future__.

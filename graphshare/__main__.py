@@ -11,8 +11,8 @@ def _is_current_folder(path: str) -> bool:
         return False
 
 
-# What -m has put there goes before anything is imported that Python does not start with, __future__ too: beside a model may
-# lie a file with the name of any module.
+# The entry that -m has put there goes before the first import of anything that Python does not start with, even __future__:
+# beside a model may lie a file with the name of any module.
 if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False) and _is_current_folder(sys.path[0]):
     del sys.path[0]
 
@@ -39,7 +39,7 @@ def main() -> "NoReturn":
 
     # Imports, and frozen graphs, leave no cycles to collect, and every collection would walk a million nodes.
     gc.disable()
-    from graphshare.cli.main import main as run_command  # takes most of the start, in which a Ctrl-C has no traceback
+    from graphshare.cli.main import main as run_command  # takes most of the start; a Ctrl-C in it shows no traceback
 
     run_command()
 

@@ -1,4 +1,4 @@
-"""Arguments of public functions, checked against their annotations: a signature is the one home of what is allowed.
+"""Arguments of public functions, checked against their annotations: only the signature says which values are allowed.
 
 The options of the command line take their choices from the same types.
 """
@@ -84,7 +84,7 @@ def _refuse_unknown(function: str, parameters: Mapping[str, inspect.Parameter], 
 
 @cache
 def _inspect(function: Callable[..., Any]) -> tuple[Any, dict[str, Any]]:
-    """Return a function's signature and the types of its arguments; that of its result may not be importable."""
+    """Return a function's signature and the types of its arguments; the type of its result may not be importable."""
     own = SimpleNamespace(__annotations__={**function.__annotations__, "return": None})
     return inspect.signature(function), get_type_hints(own, inspect.unwrap(function).__globals__, include_extras=True)
 

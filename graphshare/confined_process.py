@@ -1,7 +1,7 @@
-"""Native code of other packages on a stranger's model: in a process of its own, which has limits and ends with this one.
+"""Native code of other packages on a stranger's model: in its own process, with limits, and ending with this one.
 
 A few bytes of a model can make a package take any amount of memory or time, or end its process. Both sides send messages of
-msgpack; the numbers of arrays follow as they are, and the model of a session is in a file in memory that both have open, where
+msgpack; the numbers of arrays follow as raw bytes, and the model of a session is in a file in memory that both have open, where
 the system has such files.
 """
 
@@ -34,11 +34,11 @@ if sys.platform != "win32":
 
 _OPEN_FILE = "/proc/self/fd/{}"
 _LENGTH = 8
-_BESIDE = 64 << 20  # bytes beside what is computed: the stacks of threads, and what the allocator keeps
+_BESIDE = 64 << 20  # bytes beside the computed values: stacks of threads, and memory that the allocator keeps
 _GRACE = 1.0  # seconds after the user's limit
 _FULL = 75  # the exit code where a message does not fit below the limit
 _NO_MEMORY = ("bad_alloc", "bad allocation", "Failed to allocate", "Fail to alloc memory", "Cannot allocate memory")
-_FAULTY = {-getattr(signal, name, 0) for name in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")}  # not what a lack of memory causes
+_FAULTY = {-getattr(signal, name, 0) for name in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")}  # not caused by a lack of memory
 
 Handler = Callable[..., tuple[Any, list[Any]]]
 """Takes the data beside a message and its values; returns the value of the answer and the data beside that."""
@@ -51,9 +51,9 @@ class GoneError(RefusedError):
 class ConfinedProcess:
     """A process that answers messages with native code; all that it takes together counts against a limit.
 
-    ``module`` is the one whose ``serve`` it runs, ``name`` says what computes in messages to the user. It ends where an answer
-    takes more than ``seconds``, unless the user has set another limit of time, and, if given, after ``idle`` seconds without a
-    message.
+    ``module`` is the one whose ``serve`` it runs, ``name`` is the name of the program in messages to the user. It ends where an
+    answer takes more than ``seconds``, unless the user has set another limit of time, and, if given, after ``idle`` seconds
+    without a message.
     """
 
     def __init__(self, module: str, name: str, *, seconds: float | None = None, idle: float | None = None) -> None:
@@ -73,7 +73,7 @@ class ConfinedProcess:
             stdout=subprocess.PIPE,
             # Native code and the allocator print messages of their own there.
             stderr=subprocess.DEVNULL,
-            # Ctrl-C on the terminal reaches this process alone, which then ends the other one.
+            # Ctrl-C on the terminal reaches this process alone; it then ends the other one.
             start_new_session=True,
         )
         self._end = weakref.finalize(self, _end, self._process, self._model, self.owner)
@@ -147,7 +147,7 @@ class ConfinedProcess:
 
     @contextmanager
     def _kill_after(self, seconds: float | None) -> Iterator[Event]:
-        """End the process if the block takes more time, which the event then says; None sets no limit."""
+        """End the process, and set the event, if the block takes more time; None sets no limit."""
         is_over = Event()
 
         def kill() -> None:
@@ -169,7 +169,7 @@ class ConfinedProcess:
             self._lock.release()
 
     def _place(self, model: Iterable[bytes | memoryview]) -> Sequence[bytes]:
-        """Write a model into the file in memory; return what goes beside the message: the model where there is no such file."""
+        """Write a model into the file in memory; return the bytes behind the message: the model if there is no such file."""
         if self._model is None:
             return [b"".join(model)]
         self._model.seek(0)
@@ -185,7 +185,7 @@ class ConfinedProcess:
 
 
 def _open_memory() -> IO[bytes] | None:
-    """Return a file in memory, which the other process opens by its path; None where the system has no such file."""
+    """Return a file in memory that the other process opens by its path; None where the system has no such file."""
     try:
         file = os.fdopen(os.memfd_create("model"), "wb")
     except (AttributeError, OSError):
@@ -236,7 +236,7 @@ def ask_process(
 
 
 def _end(process: subprocess.Popen[bytes], model: IO[bytes] | None, owner: int) -> None:
-    if os.getpid() == owner:  # a fork would write what is left of a model into the file that both have
+    if os.getpid() == owner:  # a fork would write the rest of a model into the file that both have
         if model is not None:
             model.close()
         process.kill()
@@ -249,7 +249,7 @@ def _end(process: subprocess.Popen[bytes], model: IO[bytes] | None, owner: int) 
 def serve(handlers: Mapping[str, Handler], load: Callable[[], object]) -> None:
     """Answer the messages on stdin with the handlers of their kinds on stdout, until stdin ends; "close" has no answer.
 
-    What ``load`` takes, and the interpreter, does not count against limits of memory.
+    The memory of ``load`` and of the interpreter does not count against limits.
     """
     out = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # native code may print anything at any time

@@ -66,7 +66,7 @@ class GraphshareError(Exception):
         elif isinstance(faults, Fault):
             faults = (faults,)
         self.faults: tuple[Fault, ...] = tuple(faults)
-        super().__init__(self.faults)  # what a pickle or copy is made from
+        super().__init__(self.faults)  # the arguments of a pickle or copy
 
     def __str__(self) -> str:
         """Return every fault with its hint, each on lines of its own; a hint that repeats is there once."""

@@ -58,7 +58,7 @@ def task(title: str, total: int, unit: str) -> Iterator[Advance]:
 
 def item_progress(items: Sequence[T], title: str, unit: str) -> Iterator[T]:
     """Iterate over ``items`` and report a step after each."""
-    # Without a listener there is no generator, which would cost time for each item.
+    # Without a listener there is no generator: it would cost time for each item.
     return iter(items) if _LISTENER.get() is None else _report_each(items, title, unit)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from graphshare.errors import Fault, RefusedError
 
-# It runs with -I, which ignores the environment and the current folder, and loads this very package.
+# It runs with -I to ignore the environment and the current folder, and loads this very package.
 _START = """
 import sys
 from importlib import import_module, util
@@ -26,7 +26,7 @@ getattr(import_module(module), function)(*rest[int(count) :])
 def start_python(
     module: str, function: str, *arguments: str, inherited: Sequence[int] = (), **options: Any
 ) -> subprocess.Popen[bytes]:
-    """Start a process that calls a function of a module with texts; ``options`` are those of ``subprocess.Popen``.
+    """Start a process that calls a function of a module with texts; ``options`` are the same as in ``subprocess.Popen``.
 
     ``inherited`` are descriptors that it has as well, on Windows handles. Beside a model may lie any file: nothing is imported
     from the current folder, also where this process does so.

@@ -1,7 +1,7 @@
 """Limits of memory, time and threads. Sizes are compared with the limit before memory is taken; long work ends at its limit.
 
-A piece of work that is about to take memory asks :func:`describe_excess`. Without a limit of the user's the bound is what the
-machine has: the limit of the process's control group minus its use, else the available memory.
+A piece of work that is about to take memory asks :func:`describe_excess`. Without a user's limit the bound depends on the
+machine: the limit of the process's control group minus its use, else the available memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if sys.platform != "win32":
     import resource
 from graphshare.text.format import format_bytes
 
-_FREE = 32 << 20  # bytes that may be taken without asking the system what is available
+_FREE = 32 << 20  # bytes that may be taken without asking the system for the available memory
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 _UNLIMITED = 1 << 60  # control groups without a limit state about 2^63
 _SIZE = r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*"
@@ -53,7 +53,7 @@ def parse_size(text: str) -> int:
 
 @contextmanager
 def memory_limit(count: int | None) -> Iterator[None]:
-    """Limit the work inside the block to ``count`` bytes; None leaves the limit as it is."""
+    """Limit the work inside the block to ``count`` bytes; None leaves the limit unchanged."""
     if count is None:
         yield
         return
@@ -78,9 +78,9 @@ def resource_limits(max_memory: int | str | None, seconds: float | None) -> Iter
 
 
 class Resources(Options, frozen=True, kw_only=True):
-    """What work may take: ``max_memory`` in bytes or as :func:`parse_size` reads it, and ``time_limit`` in seconds.
+    """Limits of work: ``max_memory`` in bytes or as :func:`parse_size` reads it, and ``time_limit`` in seconds.
 
-    Without a limit of memory that is what is available.
+    Without a limit of memory the available memory is the bound.
     """
 
     max_memory: Natural | str | None = None
@@ -148,7 +148,7 @@ def _free_in_machine() -> int | None:
 
 
 def _free_in_groups() -> int | None:
-    """Return the least of what the control groups of this process leave, versions 1 and 2; None without a limit."""
+    """Return the least memory that the control groups of this process leave, versions 1 and 2; None without a limit."""
     free: list[int] = []
     for line in _read("/proc/self/cgroup").splitlines():
         _, controllers, group = [*line.split(":", 2), "", ""][:3]
@@ -194,7 +194,7 @@ def _read(path: str) -> str:
 
 
 class TimeUp(BaseException):
-    """Ends the work inside of :func:`time_limit`, which turns it into an error. No handler of errors on the way takes it."""
+    """Ends the work inside of :func:`time_limit`; that turns it into an error. No handler of errors on the way catches it."""
 
 
 class _Watchdog:
@@ -226,7 +226,7 @@ def time_limit(seconds: float | None, *, overrun: Callable[[], None] | None = No
             signal.setitimer(signal.ITIMER_REAL, seconds, _REPEAT)
             yield
         finally:
-            # Inside of the outer try, which catches a TimeUp that is raised just before the timer stops.
+            # Inside of the outer try: it catches a TimeUp that is raised just before the timer stops.
             signal.setitimer(signal.ITIMER_REAL, 0)
     except TimeUp:
         raise time_error(seconds) from None
@@ -244,7 +244,7 @@ def time_error(seconds: float) -> RefusedError:
 
 
 def end_time_limit() -> None:
-    """Let what follows finish: the answer is there, and files are about to be written."""
+    """Let the rest of the work finish: the answer is there, and files are about to be written."""
     is_main = threading.current_thread() is threading.main_thread()  # no other has a limit
     if is_main and hasattr(signal, "setitimer") and signal.getsignal(signal.SIGALRM) is _raise_time_up:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -252,7 +252,7 @@ def end_time_limit() -> None:
 
 
 def find_time_left() -> float | None:
-    """Return the seconds until the limit of :func:`time_limit`; None without one, and in threads, which have none."""
+    """Return the seconds until the limit of :func:`time_limit`; None without one, and always None in threads."""
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and hasattr(signal, "setitimer") and signal.getsignal(signal.SIGALRM) is _raise_time_up:
         return signal.getitimer(signal.ITIMER_REAL)[0] or None

@@ -1,6 +1,6 @@
 """Processes that do pieces of work of this one, one after the other, so that several run at a time and a crash ends one alone.
 
-An executor of concurrent.futures has threads and queues between the two, which take 0.3 ms for each piece and leave the other
+An executor of concurrent.futures has threads and queues between the two. They take 0.3 ms for each piece and leave the other
 process idle for as long.
 """
 
@@ -42,11 +42,11 @@ class Worker:
         self.begun: float | None = None
 
     def _begin(self) -> None:
-        # Started anew, not forked: this process has threads, and a copy of its memory would be the other's for good.
+        # Started anew, not forked: this process has threads, and the other would keep a copy of its memory for good.
         connection, theirs = Pipe()
         self.connection: Connection[Any, Any] = connection
         self.begun = None
-        with theirs:  # closed here: the end of the process is then the end of what it sends
+        with theirs:  # closed here: the end of the process then ends its messages
             number = theirs.fileno()
             self._process = start_python(
                 __name__, "serve", str(number), inherited=[number], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -54,7 +54,7 @@ class Worker:
         self._send(self._settings)
 
     def _send(self, message: object) -> None:
-        with contextlib.suppress(OSError):  # the process is gone, which receive() reports
+        with contextlib.suppress(OSError):  # the process is gone; receive() reports it
             self.connection.send(message)
 
     def submit(self, piece: object) -> Connection[Any, Any]:
@@ -104,7 +104,7 @@ class Worker:
 
 
 def map_in_workers(work: Callable[[P], R], pieces: Sequence[P], jobs: int) -> Iterator[R]:
-    """Yield the results of ``work``, which never returns None, for ``pieces`` in their order, from ``jobs`` processes.
+    """Yield the results of ``work`` (never None) for ``pieces`` in their order, from ``jobs`` processes.
 
     Raises:
         EndedError: a process has ended.
@@ -139,8 +139,8 @@ def map_in_workers(work: Callable[[P], R], pieces: Sequence[P], jobs: int) -> It
 def serve(number: str) -> None:
     """Do the work that comes, piece by piece, in the other process; it ends when there is no more.
 
-    ``number`` is that of the descriptor of the connection, on Windows of the handle. The process ends with its parent, in
-    whatever way that ends, and leaves Ctrl-C to it.
+    ``number`` is the file descriptor of the connection, on Windows its handle. The process ends with its parent, even if that
+    is killed, and leaves Ctrl-C to it.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stdin = os.dup(0)  # what starts may replace it
@@ -164,6 +164,6 @@ def serve(number: str) -> None:
 
 
 def _end_with_parent(stdin: int) -> None:
-    """End this process when its stdin ends, which only the parent holds open."""
+    """End this process when its stdin ends: only the parent holds it open."""
     os.read(stdin, 1)
     os._exit(1)

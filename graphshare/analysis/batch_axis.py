@@ -1,8 +1,8 @@
 """Where the samples of a batch are while they pass through a graph, and which operators mix them.
 
 The batch is followed from the inputs: on which axis of each output its samples lie, as transposes and reshapes move them. A
-reshape may fold other axes into axis 0 behind the samples; what belongs to one sample then still lies together, so that equal
-parts of the axis are equal parts of the batch. An operator that mixes samples, or may mix them, is named.
+reshape may fold other axes into axis 0 behind the samples; the data of one sample then still lies together, so that equal parts
+of the axis are equal parts of the batch. An operator that mixes samples, or may mix them, is named.
 """
 
 from __future__ import annotations
@@ -63,9 +63,10 @@ def follow(
     known: dict[tuple[Node, int], Place],
     find_places: Callable[[Node, Sequence[Place | None]], Placed[Place]],
 ) -> list[Coupling]:
-    """Add to ``known``, which has the places of inputs, those of all outputs that depend on them; return what mixes samples.
+    """Follow the places of inputs in ``known`` to all outputs that depend on them; return the operators that mix samples.
 
-    ``find_places`` returns them for a node with those of its inputs, and the coupling where it mixes samples.
+    The places of outputs are added to ``known``. ``find_places`` takes a node and the places of its inputs and returns the
+    places of its outputs, and the coupling where it mixes samples.
     """
     couplings = []
     for node in nodes:

@@ -116,7 +116,7 @@ def _pair_heads(
     label: str,
     common: Sequence[Entry],
 ) -> HeadPairs:
-    """Pair the heads of a branch with those of the reference; every head must have a twin. ``common`` are heads of both.
+    """Pair the heads of a branch with the reference's heads; every head must have a twin. ``common`` are heads of both.
 
     ``inner`` has all outputs of the graph by name.
 
@@ -133,7 +133,7 @@ def _pair_heads(
         name = form.replace(_PLACE, reference)
         if heads.get(name):
             pairs.append((heads[name].pop(0)[1], entry))
-        # Names of operators repeat in real graphs: only a name of one output can be meant, or the one of the same inputs.
+        # Names of operators repeat in real graphs: a name must belong to one output alone, or to one with the same inputs.
         elif len(same := _keep_inputs(inner.get(name, []), entry, label)) == 1:
             pairs.append((same[0], entry))
             reaches_inside = True
@@ -161,7 +161,7 @@ def find_prefixes(graph: Graph) -> list[str]:
         RefusedError: the names of the heads do not fit any set of prefixes.
     """
     names = [output_name(entry) for entry in graph.heads]
-    # A variable that all branches share is a head of each under one name, which tells no prefix.
+    # A variable that all branches share is a head of each under one name; that name shows no prefix.
     first = next((i for i, entry in enumerate(graph.heads) if not entry.node.is_variable), 0)
     if names:
         base = names[first]
@@ -189,7 +189,7 @@ def find_branches(graph: Graph) -> list[HeadPairs]:
     Names are a guess there, so only branches of one structure count; empty where there are none.
     """
     names = [output_name(entry) for entry in graph.heads]
-    # The outputs of one branch after the other, or those of two branches in turn.
+    # The outputs come branch by branch, or alternate between two branches.
     counts = [count for count in range(1, len(names) // 2 + 1) if len(names) % count == 0]
     firsts = [*(names[::count] for count in counts), *([names[:2]] if len(names) > 2 else [])]
     guesses = []
@@ -215,7 +215,7 @@ def _find_words(names: Sequence[str]) -> list[str]:
 
 
 def _find_endings(names: Sequence[str]) -> list[str]:
-    """Return what each name has more than the first at one place; empty where a name differs otherwise."""
+    """Return the text that each name has in addition to the first name, at one place; empty where a name differs otherwise."""
     base, *others = names
     parts = []
     for name in others:
@@ -282,7 +282,7 @@ class Counterparts:
         return {label: twin.name for label, twin in self._members.get(node, {"": node}).items()}
 
     def expand(self, names: Collection[str]) -> set[str]:
-        """Return ``names`` with those of all their twins."""
+        """Return ``names`` and the names of all their twins."""
         classes = (set(self.names(node).values()) for node in self._members) if names else ()
         return set(names).union(*(members for members in classes if not members.isdisjoint(names)))
 

@@ -13,7 +13,7 @@ from graphshare.text.format import format_count
 from graphshare.text.names import did_you_mean
 
 BATCH = "batch"
-_BATCHES = (3, 5, 7)  # never 1, which broadcasting and squeezing treat in their own way
+_BATCHES = (3, 5, 7)  # never 1: broadcasting and squeezing treat that differently
 _ASSUMED = (1, 224)  # numbers of sizes that only have a name: one sample, and a common size of pictures
 _STEPS = (2, 4, 8, 16, 32, 64, 128)
 NamedShapes = Mapping[str, Sequence[int | str | None]]
@@ -52,9 +52,10 @@ def is_size_name(text: str) -> bool:
 
 
 def split_names(shapes: NamedShapes, known: NamedShapes) -> tuple[dict[str, tuple[int | None, ...]], NamedShapes]:
-    """Return shapes with a number for each size that has a name, and those that name sizes.
+    """Return shapes with a number for each named size, and the shapes that name sizes.
 
-    The number is the one behind the name (``h:480``), else that of ``known`` shapes, else 1 of a first axis and 224 of others.
+    The number is the one behind the name (``h:480``), else the size in ``known`` shapes, else 1 for a first axis and 224 for
+    others.
     """
     numbers: dict[str, int] = {}
     for name, shape in shapes.items():
@@ -90,7 +91,7 @@ def _assume(axis: int, step: str | None) -> int:
 def choose_symbols(
     shapes: NamedShapes, dynamic_batch: bool, inputs: Mapping[str, Sequence[object]], find_batch: Callable[[], Symbol]
 ) -> list[Symbol]:
-    """Return the sizes that ``shapes`` names, each with all its places, or that of the batch.
+    """Return the sizes that ``shapes`` names, each with all its places, or the batch size.
 
     ``inputs`` are the shapes of a model's inputs.
 
@@ -119,7 +120,7 @@ def choose_symbols(
 
 
 def list_trials(symbols: Sequence[Symbol], base: Mapping[str, int]) -> list[dict[str, int]]:
-    """Return sizes to try beside ``base``: each symbol by itself at another one, then all at a third and at a fourth.
+    """Return sizes to try beside ``base``: each symbol by itself at a second size, then all at a third and at a fourth.
 
     None is a multiple of that in ``base``, nor of a power of 2 that a network may need.
     """
@@ -128,7 +129,7 @@ def list_trials(symbols: Sequence[Symbol], base: Mapping[str, int]) -> list[dict
 
 
 def _pick_other(symbol: Symbol, base: Mapping[str, int], number: int, step: int = 0) -> int:
-    if symbol.axis == 0 and symbol.step == 1 and not step:  # most often the batch, which takes any size
+    if symbol.axis == 0 and symbol.step == 1 and not step:  # most often the batch: any size is valid
         return _BATCHES[number]
     own, step = base[symbol.name], step or symbol.step
     # One of them is smaller, so that a table of places need not be much longer than the size in the file.
@@ -140,7 +141,7 @@ def _pick_other(symbol: Symbol, base: Mapping[str, int], number: int, step: int 
 
 
 def pick_small(symbols: Sequence[Symbol], base: Mapping[str, int]) -> dict[str, int]:
-    """Return a quarter of the sizes in ``base``, those of a batch left out: at least one step each, and odd."""
+    """Return a quarter of the sizes in ``base``, batch sizes left out: at least one step each, and odd."""
     return {s.name: max(base[s.name] // s.step // 4, 1) // 2 * 2 * s.step + s.step for s in symbols if s.axis}
 
 

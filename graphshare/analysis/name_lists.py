@@ -1,9 +1,9 @@
-"""The names of a graph as in MXNet: lists of arguments, auxiliary states, outputs and internals, and what a name means.
+"""The names of a graph as in MXNet: lists of arguments, auxiliary states, outputs and internals, and lookup by name.
 
 All follow MXNet's depth-first order from the heads, never file order. Whether a variable is auxiliary is a property of the
 node: it feeds a slot that some operator mutates.
 
-Files of the oldest generations imply variables without a node, which MXNet invents while loading: before 0.9 (and in any file
+Files of the oldest generations imply variables without a node; MXNet creates them while loading. Before 0.9 (and in any file
 without a version) an operator with fewer inputs than it needs gets variables named ``<node>_<input>``. In real files these are
 BatchNorm's moving statistics. Their parameter records must follow a rename of the operator anyway.
 """
@@ -117,12 +117,12 @@ class NameLists:
 
 
 def node_names(node: Node) -> tuple[str, ...]:
-    """Return the names of a node: its own, and that of the operator where an ONNX file gives it another one."""
+    """Return the names of a node: its own, and the operator's name where an ONNX file gives it a different one."""
     return tuple(dict.fromkeys(filter(None, (node.name, node.details.label))))
 
 
 def list_by_name(nodes: Sequence[Node], heads: Iterable[Entry]) -> dict[str, list[Node]]:
-    """Return the nodes of each name, in the order that ``NAME#1`` counts: those of ``heads`` first."""
+    """Return the nodes of each name, in the order that ``NAME#1`` counts: nodes of ``heads`` first."""
     named: dict[str, list[Node]] = {}
     for node in dict.fromkeys((*(head.node for head in heads), *nodes)):
         for name in node_names(node):
@@ -131,7 +131,7 @@ def list_by_name(nodes: Sequence[Node], heads: Iterable[Entry]) -> dict[str, lis
 
 
 def match_nodes(pattern: str, nodes: Iterable[Node]) -> list[Node]:
-    """Return the nodes whose name ``pattern`` matches; of several nodes of one name ``NAME#1`` is the second.
+    """Return the nodes whose name ``pattern`` matches; if several nodes have one name, ``NAME#1`` is the second.
 
     Raises:
         UsageError: the pattern is empty, or is not a regular expression.
@@ -187,7 +187,7 @@ def list_numbered(nodes: Sequence[Node], heads: Iterable[Entry]) -> Iterator[tup
 
 
 def name_outputs(graph: Graph, entries: Sequence[Entry]) -> list[str]:
-    """Return the names of outputs: those of several outputs of the graph as :func:`resolve_targets` takes them, ``NAME#1``."""
+    """Return the names of outputs. Repeated ones are numbered ``NAME#1``, as :func:`resolve_targets` takes them."""
     if list(entries) == list(graph.heads):
         return unique_names([output_name(entry) for entry in entries])
     wanted = {output_name(entry) for entry in entries}
@@ -203,10 +203,10 @@ def resolve_targets(names: Sequence[str], nodes: Sequence[Node], *, option: str,
 
     A name is an output's (``conv1_output``) or a node's (``conv1``, all its visible outputs); an output's comes first, so
     with an operator ``fc1`` and another ``fc1_output`` the name ``fc1_output`` means the output of the first, as in MXNet. A
-    node of an ONNX model is called by the name of its first value, and by its own name, which is another one as a rule. A
-    pattern (see :func:`graphshare.text.patterns.compile_pattern`) that is not itself a name means the visible outputs of all
-    operators of which it matches a name or the output, in file order and each once. Of several outputs or nodes of one name
-    ``NAME#1`` means the second, and ``NAME#0`` the first: those of ``heads`` in their order, then the others in file order.
+    node of an ONNX model can be called by the name of its first value, and by its own name; the two usually differ. A pattern
+    (see :func:`graphshare.text.patterns.compile_pattern`) that is not itself a name means the visible outputs of all operators
+    whose name or output it matches, in file order and each once. Where several outputs or nodes have one name, ``NAME#0`` means
+    the first and ``NAME#1`` the second: ``heads`` count first, in their order, then the others in file order.
 
     Raises:
         RefusedError: every name that no node or several nodes have, every pattern that matches nothing.
@@ -240,7 +240,7 @@ def resolve_targets(names: Sequence[str], nodes: Sequence[Node], *, option: str,
 
 
 class _Outputs:
-    """The outputs of a graph by their own names and by those of their nodes."""
+    """The outputs of a graph by their own names and by the names of their nodes."""
 
     def __init__(self, nodes: Sequence[Node], heads: Sequence[Entry]) -> None:
         self._nodes = list(nodes)
@@ -253,7 +253,7 @@ class _Outputs:
         self._by_node = list_by_name(self._nodes, heads)
 
     def find(self, name: str) -> list[Entry]:
-        """Return the outputs of this name, else those of the nodes of this name; none if it is unknown."""
+        """Return the outputs of this name, else the outputs of the nodes of this name; none if it is unknown."""
         # A leading `=` marks a literal name, as in patterns, unless a name itself begins with one.
         name = name.removeprefix("=") if name not in self._by_output and name not in self._by_node else name
         nodes = self._by_node.get(name, [])
@@ -281,7 +281,7 @@ class _Outputs:
         return did_you_mean(name, operators, key=known.__getitem__) or did_you_mean(name, known, key=known.__getitem__)
 
     def hint_on_pattern(self, pattern: str) -> str:
-        """Return what an expression must be like if it matches a part of a name, else what :meth:`hint` returns."""
+        """Return the right form of an expression that matches only a part of a name, else the result of :meth:`hint`."""
         if pattern.startswith("re:"):
             body = pattern.removeprefix("re:").removeprefix("^").removesuffix("$")
             wide = f"re:.*({body}).*"
@@ -291,7 +291,7 @@ class _Outputs:
 
 
 def _tell_apart(name: str, entries: Sequence[Entry]) -> str:
-    """Return how to name one of several nodes of one name: by a value, which only one of them has in an ONNX model."""
+    """Return how to name one of several nodes of one name: in an ONNX model by a value, because only one of them has it."""
     values = list(dict.fromkeys(map(output_name, entries)))
     if len(values) == len(entries) and all(entry.node.details.label for entry in entries):
         return f"name a value instead: {format_names(values)}"

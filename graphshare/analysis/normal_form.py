@@ -24,7 +24,7 @@ def make_form(graph: Graph, parameters: ParameterFile | None, table: TermTable, 
 
     def read_replaced(node: Node) -> Content | None:
         record = None if records is None else records.of(node)
-        # A model in Python may have arrays in the place of those of its file.
+        # A model in Python may have arrays that replace the arrays of its file.
         is_replaced = record is not None and record.origin is not None and record.origin.file is None
         return read(node) if is_replaced else None
 

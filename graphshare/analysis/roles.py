@@ -1,4 +1,4 @@
-"""Which variable is an input, which a parameter, which an auxiliary state, and why.
+"""The role of each variable (input, parameter or auxiliary state), and the evidence for it.
 
 In an ONNX file initializers are parameters. A symbol file does not mark them: there the first of these that applies decides: an
 option of the user; a slot that an operator mutates; a record in the parameter file; a formal input other than data (weight,
@@ -17,10 +17,10 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.ops.registry import auxiliary_slots, find_signature, name_inputs
 from graphshare.ops.signature import PARAMETER_FORMALS
 
-# Formal inputs that hold what training changes. All others (data, lhs, indices, rois ...) carry values through the graph.
+# Formal inputs for values that training changes. All others (data, lhs, indices, rois ...) carry values through the graph.
 LABEL_FORMALS = frozenset(("label", "data_lengths", "label_lengths"))
 STATE_FORMALS = frozenset(("state", "state_cell", "sequence_length"))
-# The endings in MXNet's initializers, those of Gluon, those of its quantizer, and that of the fused RNN.
+# The endings in MXNet's initializers, in Gluon, in its quantizer, and for the fused RNN.
 SUFFIXES = ("weight", "bias", "gamma", "beta", "moving_mean", "moving_var", "moving_inv_var", "moving_avg", "running_mean",
             "running_var", "_quantize", "_min", "_max", "_parameters")  # fmt: skip
 
@@ -97,7 +97,7 @@ def assign_roles(
     return roles
 
 
-# What a use makes of a variable; a lower number prevails.
+# The role that a use gives a variable; a lower number prevails.
 _MUTATED, _TRAINED, _LABEL, _STATE, _DATA, _FOREIGN, _NONE = range(7)
 _RANKS = {
     **dict.fromkeys(STATE_FORMALS, _STATE),
@@ -170,7 +170,7 @@ def assign_implied_role(implied: Implied) -> Role:
 
 
 def _with_file(node: Node, role: Role, held: Collection[str]) -> Role:
-    """Return the role in view of a parameter file, which holds parameters only."""
+    """Return the role in view of a parameter file: it holds parameters only."""
     if node.name in held and not role.is_parameter:
         return Role(Kind.PARAMETER, _HELD_UNKNOWN if role.kind is Kind.UNKNOWN else _HELD)
     return Role(Kind.INPUT, _NOT_HELD) if role.kind is Kind.UNKNOWN else role

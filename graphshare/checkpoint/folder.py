@@ -41,7 +41,7 @@ class ModelFiles(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def path(self) -> str:
-        """Return the path that stands for the model: that of its graph, or of a parameter file without one."""
+        """Return the path that stands for the model: the graph's path, or the parameter file's if there is no graph."""
         return self.graph or self.newest
 
 
@@ -53,7 +53,7 @@ def is_folder_of_models(path: str) -> bool:
 
 
 class Sieve:
-    """Leaves out hidden folders, those of environments, and paths that globs match; each path is counted.
+    """Skips hidden folders, Python environments, and paths that globs match; each path is counted.
 
     The globs are of paths below the folder that a user named, or of last names.
     """
@@ -149,11 +149,11 @@ def _find_model(path: str) -> ModelFiles:
 def list_models(folder: str, sieve: Sieve | None = None, *, checkpoints: bool = False, loose: bool = False) -> list[ModelFiles]:
     """Return the models below ``folder`` (or a URL), sorted by path, without hidden ones and those that ``sieve`` leaves out.
 
-    With ``checkpoints`` checkpoint folders follow, each one model without a graph, whatever files are in it. With ``loose`` so
+    With ``checkpoints`` checkpoint folders follow, each as one model without a graph. With ``loose`` so
     do these, and each parameter file that by its name belongs to no model.
 
-    Links to folders are followed, each folder is read once, and only regular files count (and links to nothing, which cannot be
-    read), so that neither a loop of links nor a pipe stops the search.
+    Links to folders are followed, each folder is read once, and only regular files count (and broken links, to be reported as
+    unreadable), so that neither a loop of links nor a pipe stops the search.
 
     Raises:
         InputError: folders that cannot be read, all of them are listed.
@@ -202,7 +202,7 @@ def _list_local(folder: str, sieve: Sieve) -> _Files:
     _is_new(folder, visited)
     for parent, folders, files in os.walk(folder, onerror=note, followlinks=True):
         below = os.path.join(parent, "")[len(os.path.join(folder, "")) :].replace(os.sep, "/")
-        # Python marks its environments by this file, whatever they are called.
+        # Python marks its environments by this file; their names vary.
         if below and _ENVIRONMENT_FILE in files:
             sieve.skipped.add((folder, below))
             folders.clear()

@@ -104,7 +104,7 @@ def read_parameters(path: str) -> ParameterFile:
 def load_both(
     left: str, right: str, *, epoch: int | None = None, params: str | None = None, other_params: str | None = None
 ) -> tuple[Checkpoint, Checkpoint]:
-    """Load two models that are compared; ``epoch`` is that of each which is a stem. Errors as in :func:`load`."""
+    """Load two models that are compared; ``epoch`` applies to each that is given as a stem. Errors as in :func:`load`."""
     one, other = (epoch if epoch is not None and graph_path(local_path(path))[1] else None for path in (left, right))
     if one is other is None and epoch is not None:
         raise UsageError(Fault(f"`epoch={epoch}` needs a stem, but {left!r} and {right!r} are files"))
@@ -211,7 +211,7 @@ def find_only_params(path: str, names: FormatNames) -> str | None:
 
 
 def find_params(source: StrPath, *, epoch: int | None = None) -> str:
-    """Return the parameter file that FILE means: a path, ``-`` for stdin, or that of a stem (of ``epoch``, if it has several).
+    """Return the parameter file that FILE means: a path, ``-`` for stdin, or a stem (with ``epoch``, if it has several files).
 
     Raises:
         InputError: a stem has no parameter file of ``epoch``.
@@ -233,15 +233,15 @@ def find_params(source: StrPath, *, epoch: int | None = None) -> str:
 def index_params(source: StrPath, *, epoch: int | None = None) -> ParameterFile:
     """Return the index of the parameter file that FILE means, as :func:`find_params`.
 
-    That of a stem has the names of the graph's parameters where it has none itself. Raises InputError also for a graph that
-    the file does not belong to.
+    If the file of a stem has no names, its records get the names of the graph's parameters. Raises InputError also for a graph
+    that the file does not belong to.
     """
     path = find_params(source, epoch=epoch)
     return name_by_stem(read_parameters(path), source)
 
 
 def name_by_stem(file: ParameterFile, source: StrPath) -> ParameterFile:
-    """Return the parameter file of a stem with the names that its graph gives; that of a path as it is."""
+    """Return the parameter file of a stem with names from its graph, or the file at a path without change."""
     from graphshare.formats.params.format import find_format  # start-up: graphs alone need no parameter format
 
     stem = local_path(os.fspath(source))
@@ -252,7 +252,7 @@ def name_by_stem(file: ParameterFile, source: StrPath) -> ParameterFile:
 
 
 def find_both_params(left: StrPath, right: StrPath, *, epoch: int | None = None) -> tuple[str, str]:
-    """Return the parameter files that A and B mean; ``epoch`` is that of each which is a stem.
+    """Return the parameter files that A and B mean; ``epoch`` applies to each that is a stem.
 
     Raises:
         InputError: a stem has no parameter file of ``epoch``.
@@ -311,7 +311,7 @@ def as_names(names: Names) -> tuple[str, ...]:
 
 
 def check_roles(variables: Iterable[Node], as_input: Names, as_parameter: Names = ()) -> None:
-    """Check that the names of inputs and parameters are those of variables. Raises RefusedError with all that are not."""
+    """Check that variables have the names of these inputs and parameters. Raises RefusedError with all that are missing."""
     check_variable_names(variables, {"`as_input`": as_names(as_input), "`as_parameter`": as_names(as_parameter)})
 
 
@@ -321,7 +321,7 @@ def find_roles(
     """Return the roles of a model's variables; ``others`` are options that name variables too.
 
     Raises:
-        RefusedError: names that are not those of variables; all are listed.
+        RefusedError: names that no variable has; all are listed.
     """
     inputs, parameters = as_names(as_input), as_names(as_parameter)
     check_variable_names(model.graph.variables(), {"`as_input`": inputs, "`as_parameter`": parameters, **others})
@@ -329,10 +329,10 @@ def find_roles(
 
 
 def check_variable_names(variables: Iterable[Node], options: Mapping[str, Collection[str]]) -> None:
-    """Check that every name in ``options`` is that of a variable.
+    """Check that a variable exists for every name in ``options``.
 
     Raises:
-        RefusedError: every name that is not.
+        RefusedError: names that no variable has; all are listed.
     """
     names = [node.name for node in variables] if any(options.values()) else []
     known = set(names)
@@ -347,7 +347,7 @@ def check_variable_names(variables: Iterable[Node], options: Mapping[str, Collec
 
 
 def as_shapes(shapes: Mapping[str, Sequence[S]] | None, *graphs: Graph) -> dict[str, tuple[S, ...]]:
-    """Return shapes by name as tuples; those of patterns hold for the variables of ``graphs`` that they match."""
+    """Return shapes by name as tuples. The shape of a pattern applies to every variable of ``graphs`` that it matches."""
     tuples = {name: tuple(shape) for name, shape in (shapes or {}).items()}
     return expand_patterns(tuples, dict.fromkeys(node.name for graph in graphs for node in graph.variables()))
 

@@ -1,4 +1,4 @@
-"""The map file: it pairs nodes of the sources with those of the result, by id, because names repeat."""
+"""The map file: it pairs nodes of the sources with nodes of the result, by id, because names repeat."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ StoredByNode = dict[Node, StoredNames]
 
 
 class Place(msgspec.Struct):
-    """A node by its id, which is None in a plain map of names, and its name.
+    """A node by its id (None in a plain map of names) and its name.
 
     An operator of an ONNX file has ``outputs`` and a ``label`` too where they differ from its name.
     """
@@ -232,7 +232,7 @@ def _by_name(names: Mapping[str, str], graph: Graph, where: str) -> dict[Node, s
         for output in node.details.outputs:
             if output and output != node.name:
                 by_name.setdefault(output, []).append(node)
-    # The second of several nodes of one name is NAME#1, as wherever names of a graph are given.
+    # The second of several nodes of one name is NAME#1, as in every option that names nodes.
     numbered = {name: one for name in names if (one := find_numbered(name, by_name)) is not None}
     unknown = [name for name in names if name not in by_name and name not in numbered]
     if unknown:

@@ -38,8 +38,8 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     ``where`` names the graph's file in messages, ``data`` are the bytes of that file, ``stem`` is empty unless the model was
     loaded by its stem. A rewritten model has the ``rewrite`` from its ``sources`` (the models that were loaded), the ``report``
     of the last rewrite where it has one, and ``notes`` for its users. With ``needs_params`` the
-    graph needs a different parameter file from its source's. ``removed`` are the parts of its sources' files that went with
-    what the rewrites removed.
+    graph needs a different parameter file from its source's. ``removed`` are the parts of its sources' files that belong to
+    removed nodes.
 
     Pickled and deep-copied, a model has its graph and the arrays that are in memory with it; others stay in their files. Such a
     model is refused (InputError) when one of these files is gone, or has another size or time of change: every read of an
@@ -182,7 +182,7 @@ def follow_group(
     Raises:
         RefusedError: two records of a model would get one name, or an output has no type; all such names are listed.
     """
-    # Before labels are settled: records have the names of variables, which that does not change.
+    # Before labels are settled: records have the names of variables, and labels do not change those.
     lists = [list_under(file, plan) for file, plan in _plan_records(models, rewrite)]
     rewrite = _settle_names(rewrite)
     removed, more = _account(rewrite)
@@ -207,7 +207,7 @@ def follow_group(
 
 
 def _plan_records(models: Sequence[Checkpoint], rewrite: Rewrite) -> Iterator[tuple[ParameterFile, Plan]]:
-    """Yield the records of each model's file that the result needs; one that models share is that of the first."""
+    """Yield the records of each model's file that the result needs; one that models share comes from the first."""
     placed: set[Node] = set()
     written: set[str | None] = set()
     for model, branch in zip(models, rewrite.branches, strict=True):
@@ -256,7 +256,7 @@ def _account(rewrite: Rewrite) -> tuple[list[RemovedMessage], list[str]]:
 
 
 def _settle_names(rewrite: Rewrite) -> Rewrite:
-    """Return a rewrite in which no two nodes have one label where this is so before it.
+    """Return a rewrite whose nodes have different labels if labels were different before.
 
     Raises:
         RefusedError: there are names that the format of the graph forbids; all are listed.

@@ -69,7 +69,7 @@ class Parameters(Mapping[str, "Array"]):
         return f"<Parameters: {format_count(len(self), 'array')}>"
 
     def _repr_html_(self) -> str:
-        """Return the names, shapes and dtypes as a table, which notebooks show; no array is read."""
+        """Return the names, shapes and dtypes as an HTML table for notebooks; no array is read."""
         records = {name: self._by_key[key][1] for name, key in self._by_name.items()}
         rows = [
             (name, format_dims(r.shape, unknown="-"), r.dtype or "", format_bytes(r.dense_size)) for name, r in records.items()
@@ -103,7 +103,7 @@ def _list_record(source: ParameterFile, record: Record, key: str | None) -> Reco
 
 
 def replace_arrays(source: ParameterFile | None, arrays: Mapping[str, Any], auxiliary: Collection[str] | None) -> ParameterFile:
-    """Return the list of ``source``'s records with ``arrays`` (by name or key) in the place of those of the same name.
+    """Return the list of ``source``'s records, with ``arrays`` (by name or key) replacing the records of the same name.
 
     Names that ``source`` does not hold come last; those in ``auxiliary`` get ``aux:`` before their keys, the others ``arg:``,
     unless no key of ``source`` has such a prefix, or ``auxiliary`` is None.
@@ -153,7 +153,7 @@ def _choose_prefix(name: str, auxiliary: Collection[str] | None, old: Collection
 
 
 def split_by_origin(file: ParameterFile) -> list[tuple[ParameterFile, list[tuple[Record, str | None]]]]:
-    """Return the records of ``file`` with their keys, in order, file by file: what :func:`join_params` writes."""
+    """Return the records of ``file`` with their keys, in order, file by file: the result is for :func:`join_params`."""
     parts: list[tuple[ParameterFile, list[tuple[Record, str | None]]]] = []
     current: object = None
     for record in file.records:
@@ -194,7 +194,7 @@ def list_parameter_names(params: ParameterFile | None) -> frozenset[str] | None:
 def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool = False) -> Plan:
     """Return the records with their new keys: in file order for the first branch, then the own ones of each further branch.
 
-    A record that belongs to no variable stays as it is; ``drop_unused`` leaves it out, and records of dropped variables too.
+    A record that belongs to no variable stays unchanged; ``drop_unused`` drops it, and records of dropped variables, too.
 
     Raises:
         RefusedError: two records would get one name; all such names are listed.
@@ -306,7 +306,7 @@ def _owners(branch: Branch, held: Collection[str]) -> dict[Node, str]:
 def _list_new_names(
     branch: Branch, rewrite: Rewrite, held: Collection[str], implied: Iterable[Implied]
 ) -> Mapping[str, Collection[str]]:
-    """Return the new names of each old name in one branch, those of ``implied`` variables included."""
+    """Return the new names of each old name in one branch, including the names of ``implied`` variables."""
     new: dict[str, dict[str, None]] = {}
     owners = _owners(branch, held)
     for node in branch.source.variables():

@@ -58,7 +58,8 @@ _CONTENTS: dict[str, Content] = {"graph": "graph", "params": "parameters", "map"
 class Outputs(msgspec.Struct, frozen=True):
     """The paths of results; ``-`` is stdout, for the graph or for arrays, and an empty text means no output.
 
-    With ``in_place`` a result may replace the input of its kind. ``inputs`` are files that were read beside those of the model.
+    With ``in_place`` a result may replace the input of its kind. ``inputs`` are files that were read in addition to the model's
+    own.
     """
 
     graph: str = ""
@@ -147,7 +148,7 @@ def _check_places(model: Checkpoint, format_: ModelFormat, out: str, params: str
 
 
 def _check_suffix(format_: ModelFormat, out: str) -> list[Fault]:
-    """Return the fault of an output whose suffix is that of another format of graphs."""
+    """Return the fault of an output whose suffix belongs to another format of graphs."""
     suffix = os.path.splitext(out)[1].lower()
     for name, names in FORMAT_NAMES.items():
         if suffix == names.extension != format_.names.extension:
@@ -285,7 +286,7 @@ def save(
         UsageError: the parameters have new names and no file to go to, or there are none to write.
         RefusedError: an output is an input, or a parameter has no place in the format; all are listed. The format has no use
             for ``params``, ``external_data`` or ``no_copy``.
-        OutputError: a file could not be written; what it held before is still there.
+        OutputError: a file could not be written; its old contents remain.
         SelfCheckError: the result does not read back as it should.
     """
     outputs = resolve_outputs(model, out, params, map, in_place=in_place)
@@ -316,7 +317,7 @@ def write_outputs(
 
     Raises:
         RefusedError: an output is an input, or a parameter has no place in the format; all are listed.
-        OutputError: a file could not be written; what it held before is still there.
+        OutputError: a file could not be written; its old contents remain.
         SelfCheckError: the result does not read back as it should.
     """
     check_outputs(outputs, model)
@@ -347,7 +348,7 @@ def write_models(models: Iterable[tuple[Outputs, Checkpoint]]) -> None:
 
 
 def _stage_model(outputs: Outputs, model: Checkpoint, stage: OutputTransaction, options: SaveOptions) -> list[bytes]:
-    """Write the files of a model beside their places; return what goes to stdout."""
+    """Write the files of a model beside their places; return the output for stdout."""
     to_stdout: list[bytes] = []
     if outputs.graph:
         to_stdout = find_format(model.graph).stage(model.graph, model.parameter_file, outputs.graph, stage, options)
@@ -396,7 +397,7 @@ def write_stdout(pieces: Iterable[bytes]) -> None:
     """Write to stdout and flush it.
 
     Raises:
-        OutputError: it cannot be written; a closed pipe stays a BrokenPipeError, which ends the command quietly.
+        OutputError: it cannot be written; a closed pipe stays a BrokenPipeError, so that the command ends quietly.
     """
     if sys.stdout is None:
         raise OutputError(Fault("is closed", where=STDOUT, hint="name a file with `out`"))
@@ -428,11 +429,11 @@ def write_text(
     inputs: Iterable[UsedFile] = (),
     stage: OutputTransaction | None = None,
 ) -> None:
-    """Write a report or picture to the file ``path``, with the files of ``stage`` if there are some, which is committed.
+    """Write a report or picture to the file ``path``, and commit ``stage`` with its files, if any.
 
     Raises:
         RefusedError: ``path`` is one of ``inputs``, the files from which it was made.
-        OutputError: the file could not be written; what it held before is still there.
+        OutputError: the file could not be written; its old contents remain.
     """
     refuse_inputs_as_outputs([UsedFile(path, content)], inputs)
     with stage or OutputTransaction() as stage:

@@ -1,7 +1,7 @@
 """``bind``: a graph compiled once, with its parameters, for many forward passes.
 
-BatchNorm is folded into the weights of the convolution before it. Where results are small and buffers do not matter, a step is
-a function of its input arrays alone.
+BatchNorm is folded into the weights of the convolution before it. If results are small, buffers do not matter, and a step is a
+function of its input arrays alone.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from graphshare.text.format import format_count, format_names
 _CALLS = 100
 """How often a bound graph is called, as ``auto`` estimates."""
 _ARRAYS: WeakValueDictionary[Any, Any] = WeakValueDictionary()
-"""Parameters of bound graphs, which are in memory once for all graphs that are bound to one file, while one of them lives.
+"""Parameters of bound graphs. They are in memory once for all graphs that are bound to one file, while one of them lives.
 
 The file is not mapped: the system ends a process that reads a page of a mapped file which was cut short.
 """
@@ -61,8 +61,8 @@ def bind(
 ) -> Bound:
     """Compile the heads of a model, or ``targets``, to be computed often with the same parameters.
 
-    The first passes are slower than later ones. ``seed`` is for random operators. ``engine``, ``strict_engine``
-    and ``max_memory`` are those of :func:`run`; an engine compiles the graph once for each combination of input shapes.
+    The first passes are slower than later ones. ``seed`` is for random operators. ``engine``, ``strict_engine`` and
+    ``max_memory`` are the same as in :func:`run`; an engine compiles the graph once for each combination of input shapes.
     ``"auto"`` counts on a hundred calls.
 
     Raises:
@@ -100,10 +100,11 @@ class _Case(msgspec.Struct, eq=False):
 
 
 class Bound:
-    """A graph with its parameters, which is called with inputs by name and returns outputs by name.
+    """A graph with its parameters: call it with inputs by name, and it returns outputs by name.
 
     Inputs may have other shapes at every call. One thread at a time may call it: ``copy.copy`` makes one for another thread.
-    A pickle holds the model, not the arrays; what is unpickled or copied is bound again, and draws from the start of ``seed``.
+    A pickle holds the model, not the arrays; an unpickled or copied object is bound again, and draws from the start of
+    ``seed``.
     """
 
     def __init__(
@@ -184,7 +185,7 @@ class Bound:
         return names[0]
 
     def _prepare_numpy(self) -> tuple[ExecutionPlan, Memo]:
-        """Return numpy's plan, and where what follows from parameters alone is kept."""
+        """Return numpy's plan, and the cache for values that follow from parameters alone."""
         plan = fold_batch_norm(make_plan(self._part.heads), self._parameters)
         constant = {slot for node, slot in plan.variables.items() if node in self._parameters}
         return plan, Memo(constant | plan.constants.keys())
@@ -247,7 +248,7 @@ def _call_directly(plan: ExecutionPlan, inference: Inference) -> ExecutionPlan:
 
 def _with_function(step: PlanStep, inference: Inference) -> PlanStep:
     node = step.node
-    # Larger results are better written into buffers of the pool, which only a context can give.
+    # Larger results are better written into buffers of the pool; only a context can give those.
     if step.kernel.direct is None or step.outputs != step.outputs[:1] or not _is_small(node, inference):
         return step
     dtypes = [inference.types[entry.node][entry.index] for entry in node.inputs]
@@ -266,7 +267,7 @@ def _is_small(node: Node, inference: Inference) -> bool:
 
 
 def fold_batch_norm(plan: ExecutionPlan, parameters: Mapping[Node, Array]) -> ExecutionPlan:
-    """Return ``plan`` for inference with these parameters, which must not change any more.
+    """Return ``plan`` for inference with these parameters. They must not change afterwards.
 
     The folded weights take as much memory as the original ones.
     """

@@ -77,7 +77,7 @@ def _has_no_scores(value: Any) -> bool:
 
 
 def read_labels(path: str | os.PathLike[str]) -> list[str]:
-    """Return the lines of a text file (UTF-8), without empty ones at its end. Raises InputError when it is not such a file."""
+    """Return the lines of a text file (UTF-8) without empty lines at the end. Raises InputError when it is not such a file."""
     with open_source(path, endings=(".txt",)) as source:
         if source.size > MAX_LABEL_BYTES:
             raise InputError(

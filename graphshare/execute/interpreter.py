@@ -50,7 +50,7 @@ class Pool:
         size = dtype.itemsize
         for n in shape:
             size *= int(n)
-        # A buffer is bytes, in which references to objects would not be counted.
+        # A buffer is bytes: references to objects would not be counted in it.
         if size < SMALL or dtype.hasobject:
             return np.empty(shape, dtype)
         buffer = self._free(size)
@@ -66,7 +66,7 @@ class Pool:
         for i in range(bisect_left(self._buffers, size, key=_NBYTES), len(self._buffers)):
             if self._buffers[i].nbytes > _SLACK * size:
                 break
-            # Never through a local variable, which counts as a reference in some versions of Python and not in others.
+            # Never through a local variable: some versions of Python count it as a reference, others do not.
             if getrefcount(self._buffers[i]) == _IDLE:
                 return self._buffers[i]
         return None
@@ -145,11 +145,11 @@ def run_plan(
     pool: Pool | None = None,
     memo: Memo | None = None,
 ) -> Run:
-    """Run ``plan`` on the values of its variables, which are never written to.
+    """Run ``plan`` on the values of its variables, and never write to these.
 
-    ``shapes`` are the inferred shapes of outputs, which operators without inputs may depend on. ``watch`` is called with each
+    ``shapes`` are the inferred shapes of outputs; operators without inputs may depend on them. ``watch`` is called with each
     node and its outputs; with it, or ``profile``, every node runs by itself. ``pool`` keeps buffers from one run to the next,
-    ``memo`` what is computed from parameters alone.
+    ``memo`` keeps values that are computed from parameters alone.
 
     Raises:
         RefusedError: a kernel cannot take its inputs; node and shapes are named.
@@ -317,7 +317,7 @@ def _subgraph_runner(node: Node, training: bool, rng: np.random.Generator | None
         values = dict(zip(variables, arrays, strict=True))
         key = (number, *((x.shape, x.dtype) for x in arrays))
         if key not in inferences:  # a loop has the same shapes in each step
-            # Only the last shapes are kept: a body whose shapes grow would keep those of every step.
+            # Only the last shapes are kept: otherwise a body whose shapes grow would keep the shapes of every step.
             inferences.clear()
             inferences[key] = infer_body(node.subgraphs[number], values, np_shape=np_shape)
         creates = any(not step.inputs for step in plan.steps)  # their shapes may follow from the others only

@@ -41,7 +41,7 @@ class PlanStep(msgspec.Struct, frozen=True, eq=False):
 
 
 class RecordedStep(msgspec.Struct, eq=False):
-    """A step of the forward pass that the backward pass goes through.
+    """A step of the forward pass that the backward pass needs.
 
     ``inputs`` and ``outputs`` are shapes and dtypes; ``updates`` have the old and the new value of inputs that are mutated.
     """
@@ -98,7 +98,7 @@ def _explain_refusal(node: Node, refuses: Callable[..., str | None]) -> str | No
     """Return why a kernel that refuses some attributes cannot run this node, None where it can."""
     signature = find_signature(node)
     attrs, faults = signature.parse(node.attrs) if signature is not None else ({}, ())
-    if signature is None or faults:  # reported as they are
+    if signature is None or faults:  # reported unchanged
         return None
     try:
         return refuses(attrs, bind_bodies(node))
@@ -142,7 +142,7 @@ def make_plan(targets: Sequence[Entry]) -> ExecutionPlan:
 
 
 def _slots(nodes: Sequence[Node], targets: Sequence[Entry]) -> dict[tuple[Node, int], int]:
-    """Return a slot for each output that is used, and for the first output of every node."""
+    """Return a slot for each used output, and for the first output of every node."""
     read: dict[tuple[Node, int], None] = {}
     # First outputs get slots even if nothing reads them, because a step needs a place for its result.
     for node in nodes:

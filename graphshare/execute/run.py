@@ -55,9 +55,10 @@ class NumericResult(ShortRepr):
 class Computed(NumericResult, msgspec.Struct, eq=False):
     """The result of a run. ``outputs`` are arrays by MXNet's output names; equal names get the endings ``#1``, ``#2``...
 
-    Those of an ONNX model may also be arrays of texts, lists of arrays (sequences), or None (an optional value without one).
+    Outputs of an ONNX model may also be arrays of texts, lists of arrays (sequences), or None (an empty optional value).
     ``peak_bytes`` is the most that computed values took at one time, ``variable_bytes`` the size of the variables. ``notes``
-    list what was decided for the user, ``engine`` is what computed. Runs are compared without their times and engines.
+    list what was decided for the user, ``engine`` is the name of the engine. Times and engines do not count when runs are
+    compared.
     """
 
     outputs: dict[str, Any]
@@ -86,7 +87,7 @@ class Computed(NumericResult, msgspec.Struct, eq=False):
         return f"{format_count(len(self.outputs), 'output')}, {self.seconds:.3g} s, at most {format_bytes(self.peak_bytes)}"
 
     def _repr_html_(self) -> str:
-        """Return a summary of each output as a table, which notebooks show."""
+        """Return a summary of each output as an HTML table for notebooks."""
         facts = [("note", note) for note in self.notes]
         return format_html(self._summary(), facts=facts, tables=[tabulate_outputs(self.outputs)])
 
@@ -104,7 +105,7 @@ class OutputSummary(msgspec.Struct, frozen=True):
 
 
 class NodeCost(msgspec.Struct, frozen=True):
-    """The cost of one node; ``bytes`` are those of its outputs."""
+    """The cost of one node; ``bytes`` is the size of its outputs."""
 
     name: str
     op: str
@@ -144,18 +145,18 @@ def run(
     max_memory: Natural | str | None = None,
     time_limit: Seconds | None = None,
 ) -> Computed:
-    """Compute the heads of a model, or ``targets``, and only what they need.
+    """Compute the heads of a model, or ``targets``, and only the nodes that they need.
 
     ``feeds`` are arrays, or images (:func:`graphshare.open_images`), by variable name, parameters too; an array of another
     dtype is converted where the dtypes of the others determine its variable's. With ``batch`` the images are decoded and
     computed that many at a time. ``profile`` measures each node: ``timings`` of the result. ``seed`` draws the inputs that are
     not fed (random operators use it too), ``params_seed`` the parameters that the model does not hold. Labels and RNN states
     that are not fed are zeros. ``all_outputs`` returns every inner output that the targets need as well, in topological order,
-    and the inputs: what :func:`compare` takes as a record. ``engine`` is ``"numpy"``, the reference and the
-    default, ``"onnxruntime"``, ``"auto"`` (onnxruntime where that is faster, its opening included), or that of an installed
-    package. Nodes that it cannot take are computed with numpy, which a note says; with ``strict_engine`` they are refused. What
-    would take more than ``max_memory`` (bytes, or a text such as ``"2G"``; without it what is available) is refused before it
-    runs, and work ends with an error after ``time_limit`` seconds.
+    and the inputs: :func:`compare` takes this result as a record. ``engine`` is ``"numpy"``, the reference and the
+    default, ``"onnxruntime"``, ``"auto"`` (onnxruntime where that is faster, its opening included), or the name of an installed
+    package's engine. Nodes that it cannot take are computed with numpy, with a note; with ``strict_engine`` they are refused. A
+    run that would take more than ``max_memory`` (bytes, or a text such as ``"2G"``; by default the available memory) is refused
+    before it starts, and work ends with an error after ``time_limit`` seconds.
 
     An ONNX model is computed by onnxruntime alone, as a whole. Its inputs are drawn as it declares them, integers as it uses
     them, and one that has an initializer need not be fed.
@@ -236,7 +237,7 @@ def _count_batches(feeds: Mapping[str, Any], batch: int | None) -> int:
 
 
 def is_recordable(value: object) -> bool:
-    """Return whether a value is an array of numbers, which an .npz can hold."""
+    """Return whether a value is an array of numbers, so that an .npz can hold it."""
     return isinstance(value, np.ndarray) and is_number(value.dtype)
 
 
@@ -265,9 +266,9 @@ def _run_batches(
     feeds: Mapping[str, Any],
     targets: Sequence[str] = (),
 ) -> Computed:
-    """Compute ``targets`` for ``size`` images at a time; ``compute`` runs ``graph`` with feeds, of which others stay the same.
+    """Compute ``targets`` for ``size`` images at a time; ``compute`` runs ``graph`` with feeds. Other feeds stay the same.
 
-    The last batch is filled up with the last image, and what that gives is dropped.
+    The last batch is filled up with the last image, and the extra results are dropped.
 
     Raises:
         UsageError: no feed is images, or two differ in their number.
@@ -323,7 +324,7 @@ def _find_batch_axes(graph: Graph, images: Mapping[str, Images], targets: Sequen
 
 
 def _join(arrays: Sequence[Array], axis: int | None, count: int, size: int) -> Array:
-    """Return the outputs of all batches as one, without what filled the last batch up."""
+    """Return the outputs of all batches as one, without the samples that filled the last batch up."""
     if axis is None:
         return arrays[0]
     whole = np.concatenate(arrays, axis)

@@ -1,9 +1,9 @@
 """Sizes that the caller of a model chooses, such as the batch.
 
-The graph is translated for several sizes, and the translations are compared. What is equal in all of them does not depend on
-the sizes. A row of integers that grows with them (the target of a Reshape) is computed in the model from the shape of an input,
-or, where it is the size of a value behind a stride, from the shape of that value, and so are numbers that count up along an
-axis (the places of a sequence). Anything else that differs is refused, with its node.
+The graph is translated for several sizes, and the translations are compared. Attributes and constants that are equal in all of
+them do not depend on the sizes. A row of integers that grows with them (the target of a Reshape) is computed in the model from
+the shape of an input, or, where it is the size of a value behind a stride, from the shape of that value, and so are numbers
+that count up along an axis (the places of a sequence). Anything else that differs is refused, with its node.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def generalize(variants: Sequence[Variant], symbols: Sequence[Symbol], owners: M
     confirm what follows from the others. ``owners`` are the nodes that faults name, by the names of ONNX nodes.
 
     Raises:
-        RefusedError: nodes depend on the sizes in another way; all are listed.
+        RefusedError: nodes depend on the sizes differently; all are listed.
     """
     return _Generalization(variants, symbols, owners).graph()
 
@@ -124,7 +124,7 @@ class _Generalization:
         nodes = []
         for each in zip(*operators, strict=True):
             node = self._node(each, scope, captured)
-            # What a body needs is computed around the operator that has the body.
+            # Values that a body needs are computed around the operator that has the body.
             nodes += [*(self.computed.take_nodes() if scope is self.scope else ()), node]
         return nodes
 
@@ -205,9 +205,9 @@ class _Generalization:
         return law if holds else None
 
     def _find_row(self, arrays: Sequence[Array], *, infers: bool = False) -> Law | None:
-        """Return how rows of integers follow from the sizes, or from those of values before; None where they do not.
+        """Return how rows of integers follow from the sizes, or from sizes of earlier values; None where they do not.
 
-        With ``infers`` one integer may be -1, which follows from the others.
+        With ``infers`` one integer may be -1: it follows from the others.
         """
         if len(arrays) != len(self.variants) or len({a.shape for a in arrays}) != 1:
             return None
@@ -279,7 +279,7 @@ _Sizes = tuple[str, int, tuple[int, ...]]
 
 
 def _fit(column: Sequence[int], sizes: _Sizes) -> tuple[_Sizes, int, int] | None:
-    """Return the factor of sizes, and what is added, that give a column of integers; None where there are none."""
+    """Return the factor of sizes and the addend that give a column of integers; None where there are none."""
     known = sizes[2]
     place = next((place for place, size in enumerate(known) if size != known[0]), 0)
     factor, left = divmod(column[place] - column[0], known[place] - known[0])
@@ -326,7 +326,7 @@ def _join_types(row: Sequence[tuple[str, TensorType]]) -> tuple[str, list[Tensor
 
 
 def _label(node: Node) -> str:
-    """Return the name of the operator, which users see."""
+    """Return the operator's name, as users see it."""
     return node.details.label
 
 
@@ -348,7 +348,7 @@ def _name_captures(node: Node, captured: Mapping[Node, str]) -> dict[Node, str]:
 
 
 def _name(entry: Entry, captured: Mapping[Node, str]) -> str:
-    """Return the name of a value; of a capture in a body that of the value around it."""
+    """Return the name of a value; a capture in a body has the name of the value in the enclosing graph."""
     return captured.get(entry.node) or list_output_names(entry.node)[entry.index]
 
 
@@ -367,7 +367,7 @@ def list_constants(graph: Graph) -> Iterator[tuple[Node, Tensor]]:
 
 
 def read_array(tensor: Tensor) -> Array:
-    """Return the array of a constant; bfloat16 as its bits, which count nothing."""
+    """Return the array of a constant; bfloat16 as its bits, not for arithmetic."""
     dtype = np.dtype("uint16" if tensor.dtype == "bfloat16" else tensor.dtype).newbyteorder("<")
     array: Array = np.frombuffer(tensor.content or b"", dtype).reshape(tensor.shape)
     return array

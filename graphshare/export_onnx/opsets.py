@@ -31,7 +31,7 @@ def check_opset(opset: int) -> None:
 
 
 def refuse_versions(graph: Graph, opset: int) -> list[Fault]:
-    """Return a fault for each operator that version ``opset`` does not have in the form of its nodes, which are named."""
+    """Return a fault, with names of nodes, for each operator that version ``opset`` lacks in the form that the nodes need."""
     wrong: dict[str, list[str]] = {}
     for node, details in list_operators(graph):
         if not details.domain and _is_newer(node, opset):

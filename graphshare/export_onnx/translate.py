@@ -38,10 +38,10 @@ class UntranslatedError(RefusedError):
 class Translated(msgspec.Struct, frozen=True, eq=False):
     """A graph of ONNX's operators, and the new names of variables and outputs.
 
-    ``names`` are the ONNX names of variables and of the values of nodes, ``variables`` those of inputs and initializers;
+    ``names`` are the ONNX names of variables and of the values of nodes, ``variables`` the names of inputs and initializers;
     ``owners`` names the node that each ONNX node is a part of. ``renamed`` are inputs, parameters and heads that could not keep
     MXNet's name, each with ONNX's. ``dropped`` are unused variables such as labels. ``custom`` are the nodes that were written
-    in a domain of their own.
+    in a custom domain.
     """
 
     graph: Graph
@@ -95,9 +95,8 @@ def translate_graph(
 class GraphTranslation:
     """The translation of a graph: the values so far, and the faults. ``parameters`` are variables that can be read.
 
-    ``values`` are the ONNX names of variables and outputs of nodes; those of the variables must be there before the nodes are
-    translated. ``refused`` are nodes that cannot be, with the reason as a clause, ``custom`` those that were written in
-    ``domain``.
+    ``values`` are the ONNX names of variables and outputs of nodes; variables must be there before the nodes are translated.
+    ``refused`` are nodes that cannot be, with the reason as a clause, ``custom`` those that were written in ``domain``.
     """
 
     def __init__(
@@ -135,7 +134,7 @@ class GraphTranslation:
             if not self.domain or node.subgraphs:  # a node of another domain would lose them
                 self._refuse(node, f"operator {node.op} cannot be exported: {error}", reason=str(error))
                 return
-            # What the translation emitted before it failed is dropped: _custom begins the node anew.
+            # Nodes that the translation emitted before it failed are dropped: _custom begins the node anew.
             results = self._custom(node)
         except Exception as error:  # a translation relies on the inputs and attributes that a kernel may refuse
             kernel = find_kernel(node.op)
@@ -160,7 +159,7 @@ class GraphTranslation:
     def _results(self, node: Node, attrs: Attrs) -> list[str]:
         """Return the values of a node's outputs, by its operator's translation. Raises TranslationError.
 
-        Outputs without elements are constants: runtimes differ in what they make of them.
+        Outputs without elements are constants, because runtimes compute them differently.
         """
         translator = find_translation(node.op)
         if translator is None or isinstance(translator, NoTranslation):

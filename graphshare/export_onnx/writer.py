@@ -19,13 +19,13 @@ from graphshare.ops.kernel import Array
 from graphshare.ops.translation import Value
 from graphshare.text.names import TakenNames
 
-# A lone surrogate, which UniqueNames keeps out of all final names.
+# A lone surrogate: UniqueNames keeps it out of all final names.
 _PROVISIONAL = "\udfff"
 _INTEGERS = frozenset(code for dtype, code in DTYPE_CODES.items() if "int" in dtype)
 
 
 class UniqueNames(TakenNames):
-    """Names of an ONNX graph: lone surrogates, which ONNX's UTF-8 has no bytes for, become ``\\udc80``."""
+    """Names of an ONNX graph: lone surrogates become ``\\udc80``, because UTF-8 has no bytes for them."""
 
     def take(self, name: str) -> str:
         return super().take(name.encode("utf-8", "backslashreplace").decode())
@@ -45,7 +45,7 @@ class _Pending(msgspec.Struct, frozen=True, eq=False):
 class _Level:
     """The MXNet node that is being translated: its ``pending`` ONNX nodes go to ``nodes`` at its end.
 
-    Those of a node of an inlined subgraph go to ``outer``, the pending ones of the node that owns it.
+    Notes on a node of an inlined subgraph go to ``outer``, the pending ones of the node that owns it.
     """
 
     def __init__(self, scope: ValueScope, nodes: list[Node], name: str = "", outer: list[_Pending] | None = None) -> None:
@@ -88,7 +88,7 @@ class GraphWriter:
     def add_node(self, op_type: str, inputs: Sequence[str], outputs: int, attributes: Attributes, domain: str) -> list[str]:
         """Add an ONNX node and return provisional names of its outputs.
 
-        An integer input of the model is cast to another integer directly, not through floats, which cannot hold all integers.
+        An integer input of the model is cast to another integer directly, not through floats: they cannot hold all integers.
         """
         if op_type == "Cast" and inputs[0] in self._sources and attributes["to"] in _INTEGERS:
             source, dtype = self._sources[inputs[0]]

@@ -1,1 +1,1 @@
-"""Reading and writing files whatever is in them: paths and URLs, sources of bytes, outputs that appear whole or not at all."""
+"""Reading and writing files of any content: paths and URLs, sources of bytes, outputs that appear whole or not at all."""

@@ -40,7 +40,7 @@ _SIGNALS = ("SIGHUP", "SIGTERM", "SIGINT")
 
 _LISTED = 5  # links
 
-# The answers for pipes, sockets and devices, which cannot be synchronized.
+# The answers for pipes, sockets and devices: they cannot be synchronized.
 _NO_FSYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF})
 
 
@@ -65,7 +65,7 @@ class OutputTransaction:
         """Open a binary file whose content becomes ``path`` on :meth:`commit`; among URLs, ``last`` ones come last.
 
         Keeps the mode of a file that is replaced, and writes through symbolic links. Its other hard links keep the old content.
-        What a killed run has left beside ``path`` is removed. Raises OutputError when ``path`` cannot be written (a directory,
+        Leftovers of a killed run beside ``path`` are removed. Raises OutputError when ``path`` cannot be written (a directory,
         no permission, a missing directory), RefusedError when it was opened already.
         """
         target = local_path(os.fspath(path))
@@ -179,7 +179,7 @@ class OutputTransaction:
         """Bring every output to the disk, then put all in place. Raises OutputError, and then everything is as it was.
 
         SIGINT, SIGTERM and SIGHUP take effect before the first file is put in place, or after all are there; while objects are
-        written to URLs, at once. What the error of an object store leaves is named.
+        written to URLs, at once. Objects that remain after an error of an object store are named.
         """
         # Requests may take long, so that signals must not wait for them as they do for renames below.
         if self._uploads is not None:
@@ -216,7 +216,7 @@ class OutputTransaction:
             raise
 
     def _roll_back(self, cause: BaseException | None) -> None:
-        """Put everything back. Raises OutputError where that is not possible, and the old file is kept as it is named there."""
+        """Put everything back. Raises OutputError where that is not possible; its message says where the old file is kept."""
         outputs, self._outputs = self._outputs, []
         lost = []
         for output in reversed(outputs):
@@ -390,7 +390,7 @@ def _hold_signals() -> Iterator[None]:
     finally:
         for number, handler in replaced.items():
             signal.signal(number, handler)
-        for number in dict.fromkeys(received):  # after an exception too, which becomes the context of KeyboardInterrupt
+        for number in dict.fromkeys(received):  # after an exception too: it becomes the context of KeyboardInterrupt
             signal.raise_signal(number)
 
 
@@ -411,8 +411,8 @@ def make_folder(folder: str) -> Iterator[None]:
 
 
 def refuse_links(folder: str, paths: Iterable[str]) -> None:
-    """Refuse outputs that are links, or below one in ``folder``, which itself may be a link. Raises RefusedError."""
-    has_links: dict[str, bool] = {}  # by folder, which is listed once: there may be a million outputs
+    """Refuse outputs that are links, or below one in ``folder``; ``folder`` itself may be a link. Raises RefusedError."""
+    has_links: dict[str, bool] = {}  # each folder is listed once: there may be a million outputs
     links: dict[str, None] = {}
     for path in paths:
         is_new = True
@@ -438,7 +438,7 @@ _FOLDER: ContextVar[str] = ContextVar("folder_without_links", default="")
 
 @contextmanager
 def refusing_links(folder: str) -> Iterator[None]:
-    """Let transactions inside the block refuse what :func:`refuse_links` does when they open it: a link may come at any time.
+    """Let transactions inside the block refuse links like :func:`refuse_links` on opening: a link may come at any time.
 
     An empty folder, and one inside of another such block, changes nothing.
     """

@@ -30,7 +30,7 @@ BUSY = "another process is writing this file"
 BLOCK = 1 << 16
 """The bytes of a :class:`SourceBytes` that are read at a time."""
 SAMPLE = 1 << 16
-"""The bytes from the start of a file, and from its end, by which its kind is recognized."""
+"""The bytes from the start of a file, and from its end, that show its kind."""
 _PIECE = 8 << 20
 DAMAGED = "the file is damaged or cut short; get or save it again"
 
@@ -79,7 +79,7 @@ class ByteSource(ABC):
 
 
 class HeldBytes(ByteSource):
-    """Bytes in memory: what came from a pipe, or what gzip had packed."""
+    """Bytes in memory: the bytes of a pipe, or of a file that gzip had packed."""
 
     def __init__(self, name: str, content: bytes) -> None:
         self.name, self.content, self.size = name, content, len(content)
@@ -181,7 +181,7 @@ class SourceFile(io.RawIOBase):
 
 
 def read_whole(source: ByteSource) -> bytes:
-    """Return all bytes of a source, which is known to be small enough. Raises InputError when it changes meanwhile."""
+    """Return all bytes of a source that is known to be small enough. Raises InputError when it changes meanwhile."""
     starts = range(0, source.size, _PIECE)
     data = b"".join([source.read_at(start, min(_PIECE, source.size - start)) for start in starts])
     source.check_unchanged()

@@ -1,9 +1,9 @@
 """Names and locks of the temporary files beside an output, and the removal of those that a killed run has left.
 
 A temporary file is ``.graphshare-<CRC-32 of the target's name>-<random>.tmp`` for the new content and ``.old`` for the
-old. The run that made it holds an advisory lock (flock) on the new content, which the system releases when the run ends in
-whatever way. When new content takes its place the lock stays, now on the target. A file without a live run is therefore one
-whose lock is free; for ``.old``, that of every new content and of the target. Where locks do not exist nothing is removed.
+old. The run that made it holds an advisory lock (flock) on the new content; the system releases it when the run ends, even if
+it is killed. When new content takes its place the lock stays, now on the target. A file without a live run is therefore one
+whose lock is free; for ``.old``, the locks of every new content and of the target. Where locks do not exist nothing is removed.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _MOST_FOLDERS = 1000
 
 
 def temporary_path(place: str, ending: str) -> str:
-    """Return a new path beside ``place``; its name is independent of the target's, which may be as long as names get."""
+    """Return a new path beside ``place``; its name does not contain the target's: that may already be as long as names get."""
     folder, name = os.path.split(place)
     return os.path.join(folder, f"{_start(name)}{os.urandom(8).hex()}{ending}")
 
 
 def create_locked(place: str, mode: int, note: Callable[[str], None]) -> tuple[int, int]:
-    """Create a temporary file for ``place``; return its descriptor, and another one that keeps its lock, -1 without locks.
+    """Create a temporary file for ``place``; return its descriptor, and a second one that keeps its lock (-1 without locks).
 
     ``note`` gets its path before it exists, so that an interrupt leaves nothing behind. Between its creation and its lock
-    another run may take it for a left-over; then another one is created.
+    another run may take it for a left-over; then a new one is created.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     raised = False
@@ -103,7 +103,7 @@ def remember_folders(memory: FolderMemory) -> Iterator[None]:
 
 @contextlib.contextmanager
 def hold_folder(folder: str) -> Iterator[None]:
-    """Let no other block like this one run for a folder, in any process; one that comes later waits.
+    """Prevent other blocks like this one from running for a folder, in any process; one that comes later waits.
 
     Where folders cannot be locked they run side by side.
     """
@@ -132,7 +132,7 @@ def _list_temporaries(folder: str) -> list[str]:
 
 
 def remove_leftovers(place: str, names: Iterable[str]) -> None:
-    """Remove those of ``names`` beside ``place`` that a killed run has left for it.
+    """Remove the files in ``names`` beside ``place`` that a killed run has left for it.
 
     The old content of a target that is gone (a file system without hard links) is put back instead.
     """
@@ -175,7 +175,7 @@ def _start(name: str) -> str:
 
 
 def _raise_descriptor_limit() -> bool:
-    """Let this process open as many files as it may: one command can have thousands of outputs."""
+    """Raise this process's limit of open files: one command can have thousands of outputs."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return True

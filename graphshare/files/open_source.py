@@ -96,7 +96,7 @@ def open_source(
     accepts: Callable[[bytes], bool] | None = None,
     first: int = 0,
 ) -> ByteSource:
-    """Open the bytes at ``path``, which may be a URL, or those of stdin for ``-``.
+    """Open the bytes at ``path`` (a path or a URL), or stdin for ``-``.
 
     A path that does not exist suggests files that end in ``endings``.
 

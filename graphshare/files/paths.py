@@ -3,8 +3,8 @@
 All code that looks at a path from a user calls these functions, so that a URL can stand wherever a path may.
 
 A path that ends in a separator, or that is a directory, is a directory: an output gets a name in it, as with cp and mv. An
-output is an input if both are one regular file, whatever their paths: links lead to the same device and inode. URLs are the
-same where their texts are.
+output is an input if both are one regular file, even under different paths: links lead to the same device and inode. URLs are
+the same where their texts are.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FILE_ENDINGS = (".json", ".json.gz", ".params", ".npz", ".npy", ".safetensors",
 
 
 def exists(path: str) -> bool:
-    """Return whether a file or folder is there. Raises InputError for a URL of which that cannot be known."""
+    """Return whether a file or folder is there. Raises InputError for a URL where that cannot be known."""
     return _find_kind(path) != "" if is_url(path) else os.path.exists(path)
 
 
@@ -73,7 +73,7 @@ def extend(path: str, ending: str) -> str:
 
 
 def list_names(folder: str, *, prefix: str = "") -> list[str]:
-    """Return the names in a folder (of a URL, those of files) that begin with ``prefix``, sorted.
+    """Return the names in a folder (at a URL, of files only) that begin with ``prefix``, sorted.
 
     Raises:
         OSError: a local folder cannot be read.
@@ -97,14 +97,14 @@ def is_listed_file(folder: str, name: str) -> bool:
 
 
 def relative_path(path: str, folder: str) -> str:
-    """Return a path relative to a folder, with slashes; a URL as it is, and any path where the folder is a URL."""
+    """Return a path relative to a folder, with slashes. A URL stays unchanged, and so does any path if the folder is a URL."""
     if is_url(path) or is_url(folder):
         return redact(path)
     return os.path.relpath(os.path.abspath(path), folder or ".").replace(os.sep, "/")
 
 
 def real_path(path: str) -> str:
-    """Return a path with its links followed; a URL as it is."""
+    """Return a path with its links followed; a URL stays unchanged."""
     return path if is_url(path) else os.path.realpath(path)
 
 
@@ -171,7 +171,7 @@ def refuse_missing(path: str, hint: str) -> Fault:
 
 
 def suggest_files(path: str, ends: tuple[str, ...], *, stem_end: str = "") -> str:
-    """Return a hint with files near ``path``, or an empty text: those that start like it, else those of similar spelling.
+    """Return a hint with files near ``path``, or an empty text: files that start like it, else files of similar spelling.
 
     The files end in one of ``ends``; with ``stem_end`` also what precedes that, and of both the shorter that fits.
     """

@@ -79,7 +79,7 @@ def _article(kind: str | list[str]) -> str:
 
 
 def _list_unknown(error: Any) -> list[str]:
-    """Return the keys of an object that its schema does not have."""
+    """Return the keys of an object that its schema lacks."""
     return [key for key in error.instance if key not in error.schema.get("properties", {})]
 
 
@@ -93,7 +93,6 @@ def _hint(error: Any) -> str:
 
 
 def _node_name(document: Any, error: Any) -> str | None:
-    """Return the name of the node that has the fault."""
     path = list(error.absolute_path)
     if len(path) >= 2 and path[0] == "nodes" and isinstance(path[1], int):
         node = document["nodes"][path[1]]

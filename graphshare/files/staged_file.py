@@ -1,7 +1,7 @@
 """The file of an output: one beside its place, or an open descriptor; its errors, and reports of changed outputs.
 
-An output may name an open descriptor of this process (``/dev/stdout``, ``/dev/fd/3``). A command has descriptors of its own, of
-its temporary files for instance; only those count that were open when it started.
+An output may name an open descriptor of this process (``/dev/stdout``, ``/dev/fd/3``). A command has its own descriptors, for
+example of its temporary files; only those count that were open when it started.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class _Raw(io.FileIO):
 class StagedFile(io.BufferedWriter):
     """The file that :meth:`OutputTransaction.open` returns.
 
-    ``target`` is the path that was asked for, ``name`` that of the bytes until the commit. With ``direct`` they can be neither
+    ``target`` is the requested path, ``name`` the path of the bytes until the commit. With ``direct`` they can be neither
     read back nor taken back: they go to a pipe, a device, or a redirected stdout.
     """
 
@@ -173,7 +173,7 @@ def _descriptor_number(path: str) -> int | None:
     path = os.path.abspath(path)
     if path in _STANDARD:
         return _STANDARD[path]
-    if not path[-1:].isdigit():  # most paths, which then need not be resolved
+    if not path[-1:].isdigit():  # most paths; they then need not be resolved
         return None
     # Only the folder is resolved: /dev/fd/3 itself is a link to the file behind the descriptor.
     for candidate in (path, os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))):

@@ -42,7 +42,7 @@ def is_markup(*tags: bytes) -> Callable[[bytes], bool]:
 def _fields(message: bytes) -> Iterator[tuple[int, int, bytes]]:
     """Yield number, wire type and bytes of the fields at the start of a protobuf message; the last may be cut short."""
     position = 0
-    with suppress(WireError):  # the message goes on beyond what is here, or is none
+    with suppress(WireError):  # the message goes on beyond these bytes, or is not one
         while position < len(message):
             tag, position = read_varint(message, position, len(message))
             kind = tag & 7

@@ -1,4 +1,4 @@
-"""What a model format may have beyond its core: one class for each facet, whose own answers are those of a format without it.
+"""Optional parts of a model format: one class for each facet. Its default answers describe a format without the facet.
 
 A format that has a facet derives a class and sets an instance as its attribute
 (:class:`graphshare.formats.model_format.ModelFormat`). Facets without a useful answer of their own are None by default.
@@ -123,10 +123,10 @@ class Types:
     ) -> Mapping[tuple[Node, int], StaticType]:
         """Return the types of values by node and index, as far as the format has types and they are known.
 
-        ``shapes`` are those of inputs by name. With ``independent`` inferred types come before those that the file states.
+        ``shapes`` are shapes of inputs by name. With ``independent`` inferred types come before those that the file states.
 
         Raises:
-            RefusedError: a name of ``shapes`` is not that of an input, or the file states another shape of it; all are listed.
+            RefusedError: a name of ``shapes`` names no input, or the file states a different shape for it; all are listed.
         """
         return {}
 
@@ -163,11 +163,11 @@ class Editing:
         return Node("", name, num_outputs=1)
 
     def make_parameter(self, graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
-        """Return a new variable for ``graph``, whose value a model's parameters have under its name."""
+        """Return a new variable for ``graph``; a model's parameters have its value under its name."""
         return Node("", name, num_outputs=1)
 
     def make_constant(self, graph: Graph, node: Node, value: Tensor) -> Node:
-        """Return what stands in ``graph`` for an operator that always has ``value``: an operator, or a new parameter."""
+        """Return the node that replaces an operator of ``graph`` with this ``value``: an operator, or a new parameter."""
         return self.make_parameter(graph, node.name, value.dtype, value.shape)
 
     def state_type(self, node: Node, index: int, dtype: str, shape: Dimensions) -> Node:
@@ -177,7 +177,7 @@ class Editing:
     def restate_shapes(self, node: Node, shapes: Mapping[int, Dimensions]) -> Node:
         """Return a node whose file states other shapes, by the index of the output, where it states one.
 
-        A size of which nothing is known stays as it is unless it is a number.
+        An unknown size stays unchanged unless it is a number.
         """
         return node
 
@@ -198,7 +198,7 @@ class Bodies:
     """Graphs inside graphs: the bodies of switches and loops, and the functions that operators call."""
 
     def find_calls(self, graph: Graph) -> Callable[[Node], Body | None]:
-        """Return a function that finds the body that an operator calls; inputs of the body capture those of the operator."""
+        """Return a function that finds the body that an operator calls; inputs of the body capture the operator's inputs."""
         return lambda node: None
 
     def index_functions(self, graph: Graph, nodes: Iterable[Node] | None = None) -> Sequence[Record]:
@@ -235,11 +235,11 @@ class Switches(ABC):
 
     @abstractmethod
     def find_switch_version(self, kind: StaticType) -> int | None:
-        """Return the first version of the operator set in which a switch returns values of a type; None where none does."""
+        """Return the first version of the operator set whose switch returns values of a type; None where none does."""
 
 
 class Inlined(msgspec.Struct, frozen=True):
-    """A graph with nodes in place of ``count`` calls, of which ``defined`` were fused operators."""
+    """A graph with nodes in place of ``count`` calls; ``defined`` of them were fused operators."""
 
     graph: Graph
     count: int = 0
@@ -247,7 +247,7 @@ class Inlined(msgspec.Struct, frozen=True):
 
 
 class Meaning:
-    """What operators mean, as far as two graphs that are written differently can be shown to compute the same.
+    """The meaning of operators: it shows that two graphs that are written differently compute the same.
 
     With ``is_known`` rewrites may replace operators by others that compute the same.
     """
@@ -274,7 +274,7 @@ class Meaning:
     ) -> Inlined:
         """Return the graph of ``heads`` with nodes in place of calls, and of ``fused`` operators that have definitions.
 
-        Those of the format's standard are used where they have ``known`` operators alone. Raises RefusedError.
+        Definitions in the format's standard are used if they contain ``known`` operators alone. Raises RefusedError.
         """
         return Inlined(graph)
 
@@ -286,10 +286,10 @@ class Meaning:
 
 
 class Description:
-    """What pictures and reports say of a file and of its nodes."""
+    """Texts about a file and its nodes in pictures and reports."""
 
     def print_file(self, data: bytes) -> str:
-        """Return a file for people to read: a text as it is."""
+        """Return a file for people to read: a text unchanged."""
         return data.decode("utf-8", "backslashreplace")
 
     def describe_operator(self, node: Node) -> list[str]:
@@ -351,7 +351,7 @@ class Pooling(ABC):
 
     @abstractmethod
     def find_faults(self, graph: Graph, parameters: ParameterFile | None) -> Sequence[Fault]:
-        """Return why weights in a pool are not those of a model. Raises InputError: files of weights are missing."""
+        """Return why weights in a pool do not belong to a model. Raises InputError: files of weights are missing."""
 
     @abstractmethod
     def hash_arrays(self, graph: Graph, parameters: ParameterFile | None) -> Sequence[Content]:

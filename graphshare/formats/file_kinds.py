@@ -1,6 +1,6 @@
 """The kinds of files that are not graphs, each recognized by its content. A new kind is a line.
 
-The first that fits counts. What is said about one is in :mod:`graphshare.formats.wrong_file`.
+The first that fits counts. The messages about them are in :mod:`graphshare.formats.wrong_file`.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ FILE_KINDS = (
     FileKind("an image", "`run` and `verify` take it as `feeds={NAME: {file}}`", _NO_ARRAYS, test=is_image),
     # Texts
     FileKind("a file of nothing but NUL bytes", _DOWNLOAD_FAILED, test=lambda sample: not any(sample)),
-    # UTF-32 stands before UTF-16: the byte order mark of UTF-16LE begins that of UTF-32LE.
+    # UTF-32 stands before UTF-16: the byte order mark of UTF-32LE begins with the mark of UTF-16LE.
     _wide_text("UTF-32", rb"\xff\xfe\0\0|\0\0\xfe\xff"),
     _wide_text("UTF-32LE", rb"(?:[\t\n\r -~]\0\0\0){4}"),
     _wide_text("UTF-32BE", rb"(?:\0\0\0[\t\n\r -~]){4}"),

@@ -90,7 +90,7 @@ class _LocalFile(ModelFile):
 
 
 class _Stream(ModelFile):
-    """A pipe or a device, which is read once."""
+    """A pipe or a device; it is read once."""
 
     def __init__(self, where: str, file: BinaryIO) -> None:
         self._file = file

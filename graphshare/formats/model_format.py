@@ -1,9 +1,9 @@
 """The interface of a model format: one object per format, a small core with the facets that it has.
 
-A graph names its format in ``graph.source``; :func:`find_format` returns the object, :func:`recognize_format` that of a file,
-by its content. The core is what every format has: recognize, list, read, write, place parameters. Code outside ``formats`` and
-``checkpoint`` never tests the name of a format: it asks for the facet that it uses (:mod:`graphshare.formats.facets`), or
-whether the format supports an :class:`Operation`.
+A graph names its format in ``graph.source``; :func:`find_format` returns the format object; :func:`recognize_format` finds it
+for a file, by its content. The core is common to all formats: recognize, list, read, write, place parameters. Code outside
+``formats`` and ``checkpoint`` never tests the name of a format: it asks for the facet that it uses
+(:mod:`graphshare.formats.facets`), or whether the format supports an :class:`Operation`.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class SaveOptions(msgspec.Struct, frozen=True):
 
 
 class NamedModel(msgspec.Struct, frozen=True):
-    """The name of a model's file in a folder, and those of its parameter files there by epoch, the newest last."""
+    """The name of a model's file in a folder, and the names of its parameter files there by epoch, the newest last."""
 
     name: str
     params: Mapping[int, str]
@@ -116,12 +116,12 @@ class NamedModel(msgspec.Struct, frozen=True):
 class ModelFormat(ABC):
     """One model format. Instances have no state.
 
-    ``name`` is that of :attr:`graphshare.ir.graph.Source.format`, ``title`` the name of one model in messages, with its
-    article, ``plural`` that of several, and ``file`` that of the file that is written. ``backends`` are the modules of what
-    computes its graphs (:mod:`graphshare.execute.backends`), the default first. With ``is_text`` its file is a JSON
-    text, in which rules find places. With ``knows_operators`` its operators are those of :mod:`graphshare.ops`; with
-    ``shares_data`` copies of a parameter may be one range of a file. ``alternatives`` are hints for operations that the format
-    lacks. The other attributes are its facets (:mod:`graphshare.formats.facets`).
+    ``name`` is the value of :attr:`graphshare.ir.graph.Source.format`. ``title`` is the term for one model in messages, with
+    its article, ``plural`` the term for several, and ``file`` the term for the file that is written. ``backends`` are the
+    modules of the backends that compute its graphs (:mod:`graphshare.execute.backends`), the default first. With ``is_text``
+    its file is a JSON text, and rules find places in it. With ``knows_operators`` its operators are listed in
+    :mod:`graphshare.ops`; with ``shares_data`` copies of a parameter may be one range of a file. ``alternatives`` are hints for
+    operations that the format lacks. The other attributes are its facets (:mod:`graphshare.formats.facets`).
     """
 
     name: ClassVar[str]
@@ -176,7 +176,7 @@ class ModelFormat(ABC):
             raise RefusedError(faults)
 
     def demand(self, facet: F | None, operation: Operation, *, what: str = "", where: str = "") -> F:
-        """Return a facet of this format, which an operation needs. Raises RefusedError as :meth:`require` where it is None."""
+        """Return a facet of this format that an operation needs. Raises RefusedError as :meth:`require` where it is None."""
         if facet is None:
             self.require(operation, what=what, where=where)
             raise AssertionError(operation)
@@ -211,7 +211,7 @@ class ModelFormat(ABC):
         """Return the graph of a file. Unless ``complete``, data beside it need not be there. Raises InputError."""
 
     def read_text(self, file: ModelFile) -> bytes:
-        """Return the bytes of a file if it begins like a text; otherwise a sample, by which it is recognized and refused."""
+        """Return the bytes of a file if it begins like a text; otherwise a sample by which it can be recognized and refused."""
         return file.read() if self.may_fit(file.start) else file.sample()
 
     def index_parameters(self, graph: Graph, *, complete: bool = True) -> ParameterFile | None:
@@ -225,7 +225,7 @@ class ModelFormat(ABC):
         """Return a parameter file whose records have the names of a graph's parameters, where the file itself has no names.
 
         Raises:
-            InputError: the records are not those of the graph; all that differ are listed.
+            InputError: the records do not belong to the graph; all that differ are listed.
         """
         return file
 
@@ -261,7 +261,7 @@ class ModelFormat(ABC):
         return stage_file(b"".join(self.encode(graph)), self.read, graph, target, stage)
 
     def list_spellings(self, graph: Graph) -> Iterator[Graph]:
-        """Yield ``graph`` in each way in which a file of it may have been written before a rewrite was undone."""
+        """Yield ``graph`` in each style that its file may have had before a rewrite was undone."""
         yield graph
 
     def list_as_read(self, graph: Graph) -> Sequence[Node]:
@@ -289,7 +289,7 @@ class ModelFormat(ABC):
     def account(self, graph: Graph, origins: Origins) -> Iterator[RemovedMessage | Fault | str]:
         """Yield the parts of the files of ``origins`` that ``graph`` does not have: they went with their owners, or are lost.
 
-        Texts are notes on what the file of ``graph`` has otherwise without being asked for it.
+        Texts are notes on unrequested changes in the file of ``graph``.
         """
         return iter(())
 
@@ -352,7 +352,7 @@ def require(graph: Graph, operation: Operation, *, what: str = "", where: str = 
 
 
 def find_fitting(start: bytes) -> ModelFormat | None:
-    """Return the format of a file that begins with ``start``; None where it looks like that of no format."""
+    """Return the format of a file that begins with ``start``; None where it looks like no format."""
     certain = (format_ for format_ in iter_formats() if format_.fits(start))
     likely = (format_ for format_ in iter_formats() if format_.may_fit(start))
     return next(certain, None) or next(likely, None)
@@ -371,7 +371,7 @@ def recognize_format(file: ModelFile) -> tuple[ModelFormat, ModelFile]:
     if named is not None:
         from graphshare.formats.wrong_file import recognize  # start-up: only files of no format need it
 
-        # A known kind is named better by the reader of symbol files, which explains wrong files.
+        # The reader of symbol files names a known kind better: it explains wrong files.
         if recognize(file.sample()) is None:
             return load_format(named), file
     return load_format(DEFAULT_FORMAT), file

@@ -33,7 +33,7 @@ ARRAY_ENDINGS = (*PARAMETER_ENDINGS, ".npy")
 INDEX_END, SHARD_END, CONFIG = ".safetensors.index.json", ".safetensors", "config.json"
 # A suffix begins with a letter: the .0 of mobilenet1.0.json belongs to the name.
 _SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
-# MXNet formats the epoch as %04d, which is five digits from 10000 on.
+# MXNet formats the epoch as %04d: five digits from 10000 on.
 _PARAMS = re.compile(r"(.*)-(\d{4,})\.params", re.DOTALL)
 
 
@@ -47,16 +47,16 @@ PACKED = ".gz"
 
 
 def has_shards(names: Collection[str]) -> bool:
-    """Return whether these files are those of a checkpoint folder: an index, or safetensors files beside a ``config.json``."""
+    """Return whether these files make a checkpoint folder: an index, or safetensors files beside a ``config.json``."""
     return any(name.endswith(INDEX_END) or (name.endswith(SHARD_END) and CONFIG in names) for name in names)
 
 
 class FormatNames(msgspec.Struct, frozen=True):
-    """The names of one format's files: those of its models end in ``suffix``, those of other files of it in ``extension``.
+    """The names of one format's files: names of models end in ``suffix``, names of its other files in ``extension``.
 
-    ``module`` is where the format's object is (``FORMAT``). ``parameters`` is what follows a stem in the name of its parameter
-    file, with ``{epoch:04d}`` where there is one for each epoch; empty where a model's file holds its parameters. Unless
-    ``is_certain`` other files have that suffix too, and only the parameter file beside one tells that it is a model.
+    ``module`` is where the format's object is (``FORMAT``). ``parameters`` is the text after a stem in the name of its
+    parameter file, with ``{epoch:04d}`` where there is one for each epoch; empty where a model's file holds its parameters.
+    Unless ``is_certain`` other files have that suffix too, and only the parameter file beside one tells that it is a model.
     ``companions`` are files that programs look for beside a model, and that graphshare does not read.
     """
 
@@ -115,7 +115,7 @@ def list_file_endings() -> tuple[str, ...]:
 
 
 def find_stem(path: str) -> str:
-    """Return the path of a model's file without what its format adds to a stem; the query of a URL stays behind it."""
+    """Return the path of a model's file without the text that its format adds to a stem; the query of a URL stays behind it."""
     if is_url(path):
         head, name, tail = split_url(path)
         return f"{head}{find_stem(name)}{tail}"
@@ -128,13 +128,13 @@ def find_stem(path: str) -> str:
 
 
 def find_names(path: str) -> FormatNames:
-    """Return the names of the format that the name of a model's file promises, those of symbol files for any other path."""
+    """Return the names of the format that the name of a model's file promises, for any other path of symbol files."""
     fitting = [names for names in FORMAT_NAMES.values() if path.removesuffix(PACKED).endswith(names.suffix)]
     return max(fitting, key=lambda names: len(names.suffix), default=FORMAT_NAMES[DEFAULT_FORMAT])
 
 
 def leads_stem(path: str) -> bool:
-    """Return whether a stem means this file, whatever other files have the same stem."""
+    """Return whether a stem means this file, even if other files have the same stem."""
     return path.endswith(FORMAT_NAMES[DEFAULT_FORMAT].endings)
 
 

@@ -20,7 +20,7 @@ _REPORTED = 20
 def stage_file(
     data: bytes, read: Callable[[ModelFile], Graph], graph: Graph, target: str, stage: OutputTransaction
 ) -> list[bytes]:
-    """Write ``data``, the file of ``graph``, beside ``target``, and compare what ``read`` makes of it with the graph.
+    """Write ``data``, the file of ``graph``, beside ``target``, and compare the graph that ``read`` returns with the original.
 
     Bytes for stdout are returned instead.
 
@@ -32,7 +32,7 @@ def stage_file(
         out = stage.open(target, last=True)
         out.write(data)
         out.flush()
-        if not out.direct:  # else it is a pipe or a device, which cannot be read back
+        if not out.direct:  # else it is a pipe or a device and cannot be read back
             with open(out.name, "rb") as file:
                 data = file.read()
     refuse_differences(lambda: list_differences(read(HeldFile(where, data)), graph), where=where)
@@ -40,9 +40,9 @@ def stage_file(
 
 
 def list_differences(actual: Graph, graph: Graph, path: str = "$", *, inner_names: bool = False) -> Iterator[Fault]:
-    """Yield the differences between ``graph``, which is at ``path``, and the graph that was read from its file.
+    """Yield the differences between ``graph``, at ``path``, and the graph that was read from its file.
 
-    With ``inner_names`` the names of nodes in subgraphs count, which other formats may number anew.
+    With ``inner_names`` the names of nodes in subgraphs count; some formats may number them anew.
     """
     if len(actual.nodes) != len(graph.nodes):
         yield Fault(f"holds {format_count(len(actual.nodes), 'node')} instead of {len(graph.nodes)}", path=path)
@@ -82,7 +82,7 @@ def _place(entry: Entry, ids: dict[Node, int]) -> tuple[int, int, int | None]:
 
 
 def refuse_differences(find: Callable[[], Iterable[Fault]], *, where: str) -> None:
-    """Refuse a written file in which ``find`` finds differences from the graph that it came from.
+    """Refuse a written file if ``find`` finds differences from the graph that it came from.
 
     Raises:
         SelfCheckError: it does not read back as that graph.

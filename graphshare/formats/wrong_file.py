@@ -1,4 +1,4 @@
-"""Name the kind of a file that is not the graph, parameters or arrays that were wanted, and suggest what to do."""
+"""Name the kind of a file that is not the graph, parameters or arrays that were wanted, and suggest a fix."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SYMBOL_HINT = "a symbol file is a JSON object with nodes, arg_nodes and heads; i
 
 
 def name_wanted(wanted: Wanted, where: str) -> str:
-    """Return what a file should have been, with its article; of a graph by the name of the file."""
+    """Return the wanted kind of file, with its article; for a graph the name of the file decides."""
     return "an ONNX model" if wanted == "graph" and where.lower().endswith(_ONNX_ENDINGS) else _NAMES[wanted]
 
 

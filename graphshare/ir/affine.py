@@ -49,15 +49,15 @@ FindConstant = Callable[[int], Constant | None]
 
 
 class AffineStep(Struct, frozen=True, eq=False):
-    """What an operator makes of the operand at position ``source``: its product with constants, plus constants.
+    """The effect of an operator on the operand at position ``source``: a product with constants, plus constants.
 
-    A linear operator has a ``core``, which says all that it does beside the numbers of its ``kernel``. Its output channels are
+    A linear operator has a ``core``: all that it does except the numbers of its ``kernel``. Its output channels are
     along ``out_axis`` of the kernel, and along ``axis`` of the output, counted from the last. One without a kernel
     has the number of its result as its core. Any other one multiplies each
     element by ``scale``, or divides by it, and ``shift`` is added, each in a shape that broadcasts; or it is a normalization
-    (gamma, beta, mean and variance) by the channels along ``norm_axis``. ``factor`` and ``shift_factor`` are numbers beside
-    these, and ``rank`` is that of the result where the operator fixes it. One that ``is_reshape`` gives the elements another
-    shape, and keeps them and their order.
+    (gamma, beta, mean and variance) by the channels along ``norm_axis``. ``factor`` and ``shift_factor`` are additional
+    numbers, and ``rank`` is the rank of the result where the operator fixes it. With ``is_reshape`` it changes only the shape,
+    and keeps the elements and their order.
     """
 
     source: int
@@ -78,7 +78,7 @@ class AffineStep(Struct, frozen=True, eq=False):
 
 
 def read_arithmetic(op: str, first: Constant | None, second: Constant | None) -> AffineStep | None:
-    """Return what Add, Sub, Mul or Div does with one constant; None without one, with two, or where it is divided."""
+    """Return the step of Add, Sub, Mul or Div with one constant; None without one, with two, or where it is divided."""
     if (first is None) == (second is None) or (op == "Div" and second is None):
         return None
     source = 0 if first is None else 1

@@ -1,4 +1,4 @@
-"""The comparison of nodes by what they are: two branches in lock-step from their heads, or nodes with their images.
+"""The comparison of nodes by content: two branches in lock-step from their heads, or nodes with their images.
 
 A rewrite checks itself by the second. Names pair nothing: edges decide, in subgraphs too. All hold for
 unknown operators. ``exempt`` maps operators to attributes that may differ.
@@ -29,26 +29,26 @@ class Change(msgspec.Struct, frozen=True):
     new: str | None
 
     def describe(self) -> str:
-        """Return what differs, with both values."""
+        """Return the difference, with both values."""
         return f"{self.what} {self.key}".rstrip() + f" {self.old or 'none'} and {self.new or 'none'}"
 
 
 class NodeDifference(msgspec.Struct, frozen=True, eq=False):
-    """A pair of nodes that are not the same, and what differs, in words."""
+    """A pair of nodes that are not the same, and their differences, in words."""
 
     left: Node
     right: Node
     what: str
 
     def describe(self) -> str:
-        """Return the names of both nodes and what differs."""
+        """Return the names of both nodes and their differences."""
         return f"{self.left.shown_name!r} and {self.right.shown_name!r}: {self.what}"
 
 
 class Pairing(msgspec.Struct, eq=False):
     """``pairs`` of nodes in topological order of the left branch; the same node twice where branches share it.
 
-    ``statements`` is what differs beside the nodes, in words.
+    ``statements`` are differences outside of the nodes, in words.
     """
 
     pairs: list[tuple[Node, Node]]
@@ -89,7 +89,7 @@ def compare_structure(left: Sequence[Entry], right: Sequence[Entry], *, exempt: 
             continue
         partner[a], back[b] = b, a
         inputs: EntryPairs = []
-        # A node that both branches share has one content, but what it reads must still be paired with itself.
+        # A node that both branches share has one content, but its inputs must still be paired with themselves.
         what = (a is not b and describe_content(a, b, exempt, attributes=not a.is_variable)) or _pair_inputs(a, b, inputs)
         if what:
             pairing.differences.append(NodeDifference(a, b, what))
@@ -122,11 +122,11 @@ def compare_images(
 ) -> Iterator[NodeDifference]:
     """Yield each node whose image is more than the node under another name, with images as its inputs.
 
-    ``tied`` variables became another one, whose attributes hold. ``copies`` maps a copy to the image that it stands for,
-    ``replaced`` a source variable to the entry of the new graph that is read in its place.
+    ``tied`` variables were replaced by a kept one, and its attributes apply. ``copies`` maps a copy to the image that it stands
+    for, ``replaced`` a source variable to the entry of the new graph that is read in its place.
     """
     for node, image in images.items():
-        # A node that stayed itself is still wrong if something that it reads became another node.
+        # An unchanged node is still wrong if one of its inputs was replaced by a different node.
         if image is node and all(images[e.node] is e.node and e.node not in replaced for e in node.inputs):
             continue
         what = ""
@@ -150,7 +150,7 @@ def compare_images(
 
 
 def find_content_changes(a: Node, b: Node, exempt: Exempt = EMPTY, *, attributes: bool = True) -> Iterator[Change]:
-    """Yield what differs between two nodes, by value; their names, inputs and subgraphs aside.
+    """Yield the differences between two nodes, by value; their names, inputs and subgraphs aside.
 
     The operator of a variable is None. Without ``attributes`` only typed ones are compared.
     """
@@ -170,7 +170,7 @@ def find_content_changes(a: Node, b: Node, exempt: Exempt = EMPTY, *, attributes
 
 
 def describe_content(a: Node, b: Node, exempt: Exempt = EMPTY, *, attributes: bool = True) -> str:
-    """Return what :func:`find_content_changes` finds, in words; empty where that is nothing."""
+    """Return the changes that :func:`find_content_changes` finds, in words; empty where that is nothing."""
     changes = list(find_content_changes(a, b, exempt, attributes=attributes))
     if not changes:
         return ""
@@ -202,7 +202,7 @@ def _make_attribute_change(key: str, old: object, new: object) -> Change:
 
 
 def _may_differ(a: NodeDetails, b: NodeDetails) -> bool:
-    """Return whether it takes :func:`_list_typed_facts` to compare details, which is seldom."""
+    """Return whether comparing details takes :func:`_list_typed_facts`. It seldom does."""
     return a.domain != b.domain or a.absent != b.absent or len(a.outputs) != len(b.outputs)
 
 
@@ -222,7 +222,7 @@ def _list_typed_facts(node: Node) -> tuple[tuple[str, str], ...]:
 def _pair_inputs(a: Node, b: Node, inputs: EntryPairs) -> str:
     """Add the inputs of two nodes that belong together to ``inputs``, captured ones by their use in the subgraphs.
 
-    Return what differs in their numbers and subgraphs, in words; empty where nothing does.
+    Return differences in their numbers and subgraphs, in words; empty where nothing does.
     """
     captured: EntryPairs = []
     what = _pair_bodies(a, b, captured)
@@ -242,7 +242,7 @@ def _pair_inputs(a: Node, b: Node, inputs: EntryPairs) -> str:
 def _pair_bodies(a: Node, b: Node, captured: EntryPairs) -> str:
     """Add the entries that the subgraphs of two nodes capture in the same place to ``captured``.
 
-    Return what differs between the subgraphs, in words; empty where nothing does. Names in them do not count.
+    Return the differences between the subgraphs, in words; empty where nothing does. Names in them do not count.
     """
     if not a.subgraphs and not b.subgraphs:
         return ""

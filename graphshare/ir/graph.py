@@ -1,4 +1,4 @@
-"""The graph: frozen nodes compared by identity, edges that are object references, and what a rewrite made of which node.
+"""The graph: frozen nodes compared by identity, edges that are object references, and the images of nodes in a rewrite.
 
 A name is a label and identifies nothing: two variables may share one. Two consumers share a parameter when their entries hold
 the same node. Nothing here is ever changed in place; a transform builds new nodes and returns a :class:`Rewrite`.
@@ -64,7 +64,7 @@ class Entry(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 class NodeForm(msgspec.Struct, frozen=True):
     """How a node was written: its keys in file order, and the names under ``param`` beside an ``attr`` map.
 
-    What ``attr`` overrides there is under ``param`` in the extra keys of the node.
+    Values that ``attr`` overrides there are under ``param`` in the extra keys of the node.
     """
 
     keys: tuple[str, ...]
@@ -72,21 +72,21 @@ class NodeForm(msgspec.Struct, frozen=True):
 
 
 VARIABLE_OP = "null"
-"""The operator that files write for a variable, which has none."""
+"""The operator that files write for a variable. (A variable has no operator.)"""
 MXNET_DOMAIN = "mxnet"
 """The domain of MXNet's operators."""
 
 
 class NodeDetails(msgspec.Struct, frozen=True):
-    """The facts of a node that only some formats state; the defaults are those of MXNet.
+    """Facts about a node that only some formats record. Defaults match MXNet.
 
     ``domain`` and ``op`` are an operator's identity: ``mxnet``, or the namespace that an ONNX file states. ``outputs`` are the
-    names of its outputs that a file stores: ONNX names values, so ``name`` of the node is that of its first output, and
-    ``label`` that of the operator itself, which no other part of a file refers to. ``values`` are typed attributes,
-    which are hashable and compared by ``==``, and ``bodies`` the names of those that hold the subgraphs, one for each.
-    ``absent`` are the positions without an input, counted as in the file: ``inputs`` of the node holds only those that exist.
-    ``holds_value`` is whether a variable's value is in the graph's file (an initializer); None in formats whose files never
-    hold values. ``stored`` is what the format keeps of the node, opaque to transforms.
+    names of its outputs that a file stores: ONNX names values, so ``name`` of the node is the name of its first output, and
+    ``label`` the name of the operator itself; no other part of a file refers to it. ``values`` are typed attributes (hashable,
+    compared by ``==``), and ``bodies`` the names of those that hold the subgraphs, one for each. ``absent`` are the positions
+    without an input, counted as in the file: ``inputs`` of the node holds only those that exist. ``holds_value`` is whether a
+    variable's value is in the graph's file (an initializer); None in formats whose files never hold values. ``stored`` is the
+    format's own data about the node, opaque to transforms.
 
     A variable of a subgraph has ``values`` too: its ``value`` if it is an initializer, its ``position`` if it is an input.
     """
@@ -110,7 +110,7 @@ NO_DETAILS = NodeDetails()
 
 
 class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
-    """A variable, which has no operator (``op`` is empty), or the application of an operator.
+    """A variable (``op`` is empty), or the application of an operator.
 
     ``num_outputs`` counts all outputs, hidden ones included, and is None where neither the file nor the operator determines it.
     ``extra`` holds keys without a meaning to this package, in file order. ``form`` is None for a node that was not read.
@@ -130,7 +130,7 @@ class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def is_variable(self) -> bool:
-        """Whether this is a variable. Loops over every node of a large graph test ``not node.op``, which is faster."""
+        """Whether this is a variable. Loops over every node of a large graph test ``not node.op`` instead: it is faster."""
         return not self.op
 
     @property
@@ -138,12 +138,12 @@ class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
         """Return the operator as files write it; for a variable its role in a word of its format, where that is not MXNet's."""
         if self.op or self.details.domain == MXNET_DOMAIN:
             return self.op or VARIABLE_OP
-        # Only Paddle's variables have a domain: those of ONNX are not operators.
+        # Only Paddle's variables have a domain: in ONNX they are not operators.
         return ("parameter" if self.details.domain else "initializer") if self.details.holds_value else "input"
 
     @property
     def shown_name(self) -> str:
-        """Return the name for people: that of the first output where only values have names, or numbers."""
+        """Return the name for people: the first output's name where only values have names, or numbers."""
         return self.name or next(filter(None, self.details.outputs), "")
 
     def _summary(self) -> str:
@@ -151,22 +151,22 @@ class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class Source(ShortRepr, msgspec.Struct, frozen=True):
-    """The file format that a graph was read from and how the file was written. Opaque to transforms, which pass it on.
+    """The file format that a graph was read from and how the file was written. Opaque to transforms: they pass it on.
 
     This is the source of a graph that no file had; formats have their own. ``format`` is the name of the format, whose object
     has what all of its graphs have in common (:mod:`graphshare.formats.model_format`). ``version_key`` is the attribute of a
-    graph that states what wrote it, as ``["int", version]``; empty where none does.
+    graph that states the version of its writer, as ``["int", version]``; empty where none does.
     """
 
     format: ClassVar[str] = "mxnet"
     version_key: ClassVar[str] = ""
 
     def after_rename(self, images: Mapping[Node, Node] | None = None) -> Source:
-        """Return the source of the same graph with other names and attributes; ``images`` says which node became which."""
+        """Return this source for a graph with new names and attributes. ``images`` maps old nodes to new ones."""
         return self
 
     def after_rewrite(self, images: Mapping[Node, Node] | None = None, *, unchanged: int = 0) -> Source:
-        """Return the source of a graph with other nodes, of which the first ``unchanged`` are as they were read."""
+        """Return this source for a graph with different nodes; the first ``unchanged`` ones are as they were read."""
         return self
 
     def after_join(self, others: Sequence[Source]) -> Source:
@@ -174,23 +174,23 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
         return self
 
     def mismatches(self, other: Source) -> Iterator[tuple[str, str]]:
-        """Yield why graphs of this source and of another one do not fit into one file, each with what to do about it."""
+        """Yield reasons why graphs of this source and ``other`` cannot be in one file, each with a way to fix it."""
         return iter(())
 
     def count_parts(self, nodes: Collection[Node]) -> Mapping[str, int]:
-        """Return how many nodes there are of each kind that the format distinguishes, by its own word for it."""
+        """Count nodes by the format's own categories."""
         return {"node": len(nodes)}
 
     def describe_parts(self, nodes: Collection[Node]) -> str:
-        """Return how many nodes there are, in words of the format."""
+        """Describe how many nodes there are, in the format's own terms."""
         return " and ".join(format_count(count, what) for what, count in self.count_parts(nodes).items())
 
     def list_labels(self, graph: Graph) -> Mapping[Node, str]:
-        """Return the names of nodes, beside those of their values, that no two nodes of a graph may have."""
+        """Return the names of nodes themselves, not of their values, that must be unique in a graph."""
         return EMPTY
 
     def name_faults(self, graph: Graph) -> Iterator[tuple[str, str, Node]]:
-        """Yield names of ``graph`` that its format forbids: each in a sentence, what to do about it, the node that has it."""
+        """Yield names of ``graph`` that its format forbids: each with a sentence, a way to fix it, and the node that has it."""
         return iter(())
 
     def list_notes(self) -> Iterator[str]:
@@ -232,7 +232,7 @@ class Graph(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
         return Table(("operator", "count"), [(op, f"{count:,}") for op, count in counts])
 
     def _repr_html_(self) -> str:
-        """Return the names of variables and heads and the operators, which notebooks show."""
+        """Return the names of variables and heads, and the operators, as HTML for notebooks."""
         facts = [("variables", format_names(node.name for node in self.variables()))]
         facts.append(("heads", format_names(entry.node.name for entry in self.heads)))
         return format_html(self._summary(), facts=facts, tables=[self.make_table()])
@@ -254,7 +254,7 @@ class Branch(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class Kept(Mapping[Node, Node]):
-    """The images of a branch in which every node of a graph stayed the node it is."""
+    """The images of a branch that kept every node of a graph."""
 
     __slots__ = ("_graph",)
 
@@ -276,7 +276,7 @@ class Kept(Mapping[Node, Node]):
 
 
 class Rename(msgspec.Struct, frozen=True):
-    """The new name of an implied auxiliary state, which has no node, in ``branch``."""
+    """The new name of an implied auxiliary state (one without a node) in ``branch``."""
 
     branch: str
     old: str
@@ -284,9 +284,9 @@ class Rename(msgspec.Struct, frozen=True):
 
 
 class Rewrite(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The result of every transform: the new graph, and for each branch which node became which.
+    """The result of every transform: the new graph, and for each branch the images of its nodes.
 
-    ``notes`` are remarks for the user. A transform that decides more than that returns a subclass, which has it.
+    ``notes`` are remarks for the user. A transform with more results returns a subclass that has them.
     """
 
     graph: Graph
@@ -311,9 +311,9 @@ class Rewrite(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
         return origin
 
     def then(self, later: Rewrite) -> Rewrite:
-        """Return this rewrite followed by ``later``, which must have been made from this one's graph.
+        """Return this rewrite followed by ``later``, a rewrite of this one's graph.
 
-        A branch of the result joins a branch of each; its label is that of the later one before that of the first, as in names.
+        A branch of the result joins a branch of each. Its label is the later label followed by the first one, as in names.
         """
         joined: list[Branch] = []
         renames: list[Rename] = []
@@ -331,7 +331,7 @@ class Rewrite(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
                 # An implied state has no node that maps could lead through: its renames are joined by name.
                 renames += [Rename(label, old, later_names.get((second.label, new), new)) for old, new in names.items()]
                 followed.update((second.label, new) for new in names.values())
-        # A group that follows has branches of other graphs too, which this rewrite did not touch.
+        # A group that follows has branches of other graphs, too; this rewrite did not touch those.
         foreign = [b for b in later.branches if b.source is not self.graph]
         renames += [Rename(*key, new) for key, new in later_names.items() if key not in followed]
         return Rewrite(later.graph, (*joined, *foreign), tuple(renames), (*self.notes, *later.notes))

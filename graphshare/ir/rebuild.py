@@ -1,7 +1,7 @@
 """The one place that copies nodes: a transform states what changes, and edges follow.
 
-Inputs and control dependencies are the only references from one node to another. What a subgraph captures is an input of the
-node that owns it (:attr:`graphshare.ir.graph.Graph.captures`), so captures follow in the same way.
+Inputs and control dependencies are the only references from one node to another. A captured value is an input of the node that
+owns the subgraph (:attr:`graphshare.ir.graph.Graph.captures`), so captures follow in the same way.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def rebuild_graph(graph: Graph, change: Change) -> tuple[Graph, dict[Node, Node]
 
 
 class StoredNames(Struct, frozen=True):
-    """The names that a file stores of a node beside its own: those of its outputs, and its label."""
+    """The names that a file stores for a node in addition to its own: its outputs' names, and its label."""
 
     outputs: tuple[str, ...]
     label: str = ""
@@ -106,7 +106,7 @@ def rename_node(node: Node, name: str, stored: StoredNames | None = None) -> Nod
 
 
 def follow_name(text: str, old: str, new: str) -> str:
-    """Return what becomes of a name beside one that changes from ``old`` to ``new``.
+    """Return the new form of a name that is related to one that changes from ``old`` to ``new``.
 
     It follows where it is ``old``, or ``old`` and a separator begin it, and where a prefix was added to ``old`` or removed.
     """
@@ -140,5 +140,5 @@ def relink(entry: Entry, images: Mapping[Node, Node]) -> Entry:
 
 
 def relink_all(entries: Iterable[Entry], images: Mapping[Node, Node]) -> tuple[Entry, ...]:
-    """Return ``entries``, heads for one, with each leading to the image of its node."""
+    """Return ``entries`` (such as heads), each leading to the image of its node."""
     return tuple([relink(entry, images) for entry in entries])

@@ -31,7 +31,7 @@ _SHORT = 64  # bytes up to which a value is kept; of a longer one its length and
 
 
 def shorten(pieces: Iterable[bytes]) -> tuple[Hashable, ...]:
-    """Return bytes as they are where they are few, otherwise their number and a cryptographic hash."""
+    """Return few bytes unchanged, more as their number and a cryptographic hash."""
     head, size = b"", 0
     digest = None
     for piece in pieces:
@@ -48,7 +48,7 @@ def shorten(pieces: Iterable[bytes]) -> tuple[Hashable, ...]:
 
 
 class TermTable:
-    """Terms by number; ``keys`` has the key of each: a kind, and what tells it from others of the kind."""
+    """Terms by number; ``keys`` has the key of each: a kind, and the identity of the term within its kind."""
 
     def __init__(self) -> None:
         self.keys: list[tuple[Any, ...]] = []
@@ -56,7 +56,7 @@ class TermTable:
         self._numbers: dict[tuple[Any, ...], int] = {}
 
     def number(self, *key: Hashable) -> int:
-        """Return the number of a term, which is new where no term had that key."""
+        """Return the number of the term with this key; add the term if it is new."""
         number = self._numbers.setdefault(key, len(self.keys))
         if number == len(self.keys):
             self.keys.append(key)
@@ -66,7 +66,7 @@ class TermTable:
 class Facts(Struct, frozen=True):
     """Facts of a graph's values that follow from its inputs alone, by place: ``types``, and ``computed`` constants.
 
-    A constant is its dtype, shape and bytes. ``ranks`` are those of values that a run computed.
+    A constant is its dtype, shape and bytes. ``ranks`` are the ranks of values that a run computed.
     """
 
     types: Mapping[Place, Any] = EMPTY
@@ -96,10 +96,10 @@ class NormalForm(ABC):
 
     @abstractmethod
     def make_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:
-        """Return the terms of the outputs of an operator, whose own inputs are ``operands``, with those of its ``bodies``."""
+        """Return the terms of an operator's outputs, from the terms of its own inputs, ``operands``, and of its ``bodies``."""
 
     def read_step(self, node: Node, operands: Sequence[int | None], find: FindConstant) -> AffineStep | None:
-        """Return what an operator multiplies by and adds, as constants; None where it does something else."""
+        """Return the factors and addends of an operator, as constants; None where it does something else."""
         return None
 
     def read_number(self, term: int) -> tuple[str, tuple[int, ...], bytes] | None:
@@ -136,9 +136,9 @@ class NormalForm(ABC):
 
 
 class GraphTerms:
-    """The terms of a graph, which :meth:`add` finds node by node, inputs before consumers; ``name`` identifies its inputs.
+    """The terms of a graph. :meth:`add` finds them node by node, inputs before consumers; ``name`` identifies its inputs.
 
-    ``contents`` keeps those of constants, for other terms of the same graph: weights are read and hashed once.
+    ``contents`` keeps the contents of constants for other terms of the same graph: weights are read and hashed once.
     """
 
     def __init__(self, form: NormalForm, name: Name, contents: dict[Node, Hashable | None]) -> None:
@@ -161,7 +161,7 @@ class GraphTerms:
     def add(self, node: Node) -> None:
         """Find the terms of a node whose inputs were added."""
         if node.op:
-            # By entry, because bodies hold the very entries under which their owner reads what they capture.
+            # By entry, because bodies hold the very entries under which their owner reads the captured values.
             captured = {e: self.of(e) for e in node.inputs} if node.subgraphs else EMPTY
             bodies = self._read_bodies(node, captured, 1)
             terms = self.form.make_terms(node, [self.of(entry) for entry in own_inputs(node)], bodies)
@@ -172,18 +172,18 @@ class GraphTerms:
         self.terms[node, 0] = self.form.table.number(*key)
 
     def find_content(self, node: Node) -> Hashable | None:
-        """Return the content of a constant, which is read once; None for any other node."""
+        """Return the content of a constant; it is read once. None for any other node."""
         if node not in self._contents:
             self._contents[node] = self.form.find_constant(node)
         return self._contents[node]
 
     def _read_bodies(self, node: Node, outer: Mapping[Entry, int], depth: int) -> Hashable:
-        """Return the terms of the heads of a node's subgraphs; what they capture has the terms that ``outer`` has."""
+        """Return the terms of the heads of a node's subgraphs; ``outer`` has the terms of captured values."""
         bodies = []
         for key, body in list_bodies(node).items():
             terms = {(variable, 0): outer[entry] for variable, entry in body.captured.items()}
             for inner in post_order(head.node for head in body.graph.heads):
-                # What a body captures is a value around it, whatever the body calls it.
+                # A capture is a value of the enclosing graph, even if the body gives it another name.
                 if (inner, 0) in terms:
                     continue
                 if inner.op:
@@ -195,7 +195,7 @@ class GraphTerms:
                     continue
                 content = self.find_content(inner)
                 position = inner.details.values.get("position", inner.name)
-                # Arguments bind by position, so names do not count; the depth keeps those of nested bodies apart.
+                # Arguments bind by position, so names do not count; the depth keeps arguments of nested bodies apart.
                 own = ("argument", depth, position) if content is None else ("constant", content)
                 terms[inner, 0] = self.form.table.number(*own)
             bodies.append((key, tuple([terms[head.node, head.index] for head in body.graph.heads])))

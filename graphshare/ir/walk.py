@@ -18,7 +18,7 @@ Key = TypeVar("Key", bound=Hashable)
 def post_order(roots: Iterable[Node], *, stop: Collection[Node] = ()) -> list[Node]:
     """Return every node that ``roots`` need, each once, inputs before consumers: MXNet's own order.
 
-    Depth first in the order of the roots; of a node the inputs in order, then its control dependencies. ``stop`` nodes are
+    Depth first in the order of the roots; for a node its inputs in order, then its control dependencies. ``stop`` nodes are
     listed but not entered.
     """
     order: list[Node] = []
@@ -39,7 +39,7 @@ def post_order(roots: Iterable[Node], *, stop: Collection[Node] = ()) -> list[No
             if (not node.inputs and not node.control_deps) or node in stop:
                 order.append(node)
                 continue
-            # What is pushed last is popped first: control dependencies lie below the inputs, and the node below both.
+            # The last node pushed is popped first: control dependencies lie below the inputs, and the node below both.
             stack.append((node, True))
             stack.extend([(dep, False) for dep in reversed(node.control_deps) if dep not in seen])
             stack.extend([(entry.node, False) for entry in reversed(node.inputs) if entry.node not in seen])
@@ -47,7 +47,7 @@ def post_order(roots: Iterable[Node], *, stop: Collection[Node] = ()) -> list[No
 
 
 def _reduce_graph(graph: Graph) -> tuple[Any, ...]:
-    """Return what pickles and copies a graph: its nodes come first, inputs before consumers, so that nothing recurses."""
+    """Return the data for pickles and copies of a graph: nodes come first, inputs before consumers, to avoid recursion."""
     return _restore_graph, (post_order(graph.nodes), *(getattr(graph, name) for name in graph.__struct_fields__))
 
 
@@ -171,7 +171,7 @@ def list_output_names(node: Node) -> tuple[str, ...]:
 def list_bodies(node: Node) -> dict[str, Body]:
     """Return the subgraphs of a node by the names of their attributes; by position in a format without such names.
 
-    Of several in one attribute the position in it follows its name.
+    If one attribute has several, the position in it follows its name.
     """
     if not node.subgraphs:
         return {}

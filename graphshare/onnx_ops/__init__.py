@@ -1,1 +1,1 @@
-"""What ONNX's operators mean: identities, definitions, axes, sizes, and the integers that they read."""
+"""The meaning of ONNX's operators: identities, definitions, axes, sizes, and the integers that they read."""

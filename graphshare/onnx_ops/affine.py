@@ -37,13 +37,13 @@ class _Operator:
 def read_step(
     form: NormalForm, opset: int, node: Node, operands: Sequence[int | None], find: FindConstant
 ) -> AffineStep | None:
-    """Return what an operator multiplies by and adds, as constants; None where it does something else."""
+    """Return the factors and addends of an operator, as constants; None where it does something else."""
     rule = None if node.details.domain or len(operands) < 1 else _RULES.get(node.op)
     return None if rule is None else rule(_Operator(form, opset, node, operands, find))
 
 
 def _read_conv(operator: _Operator) -> AffineStep | None:
-    """Read a convolution: all that it does beside its weights and its bias is a term, that of the operator without these."""
+    """Read a convolution: all that it does except its weights and its bias is one term, the operator without these."""
     node, operands = operator.node, operator.operands
     stated, bias = operator.find(1), operator.find(2)
     source = operands[0]

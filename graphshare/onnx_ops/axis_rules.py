@@ -32,7 +32,7 @@ def find_axes(call: Call) -> Outputs:
         if node.op in _SIZES_AT and call.operands[_SIZES_AT[node.op]].has_free_axis:
             raise SizeRefusal("uses values of samples as sizes")
         outputs = rule(call)
-    except (IndexError, KeyError, ValueError, ZeroDivisionError):  # what a file states can be anything
+    except (IndexError, KeyError, ValueError, ZeroDivisionError):  # a file can state anything
         raise SizeRefusal("has operands or attributes that do not fit each other") from None
     for axes, shape in zip(outputs, call.shapes, strict=False):
         if axes is None:
@@ -84,7 +84,7 @@ def _one_axis(default: int) -> Callable[[Call], Iterable[int]]:
 
 
 def _softmax_axes(call: Call) -> Iterable[int]:
-    # Before version 13 these operators normalized over all axes from the given one on together.
+    # Before version 13 these operators normalized jointly over all axes from the given one on.
     return (call.axis(-1),) if call.version >= 13 else range(call.axis(1), len(call.data))
 
 
@@ -130,7 +130,7 @@ def _quantize(call: Call) -> Outputs:
 
 def _quantize_sequence(call: Call) -> Outputs:
     _quantize(call)
-    raise SizeRefusal  # the length of the sequence may be free, which is not followed
+    raise SizeRefusal  # the length of the sequence may be free; this is not followed
 
 
 def _reduce(call: Call) -> Outputs:
@@ -161,7 +161,7 @@ def _sum_products(call: Call, terms: Sequence[tuple[Axes, Sequence[object]]], re
 
 def _multiply(call: Call) -> Outputs:
     a, b = call.data, call.get_axes(3 if call.node.op == "QLinearMatMul" else 1)
-    # Axes around the matrices are called by their places from the right, as they are broadcast.
+    # Axes around the matrices are called by their places from the right, in the order of broadcasting.
     around = range(min(2 - len(a), 2 - len(b)), 0)
     left = [*range(2 - len(a), 0), "i", "k"] if len(a) > 1 else ["k"]
     right = [*range(2 - len(b), 0), "k", "j"] if len(b) > 1 else ["k"]
@@ -241,7 +241,7 @@ def _expand(call: Call) -> Outputs:
     rank = max(len(call.data), len(sizes))
     data, wanted = (((),) * (rank - len(axes)) + axes for axes in (call.data, sizes))
     count = call.table.count
-    # Where the row repeats the size in the file on a free axis, a 1 leaves the axis as it is.
+    # Where the row repeats the size in the file on a free axis, a 1 leaves the axis unchanged.
     fitted = [
         () if is_free(axis) and not is_free(size) and count(size) == count(axis) else size
         for axis, size in zip(data, wanted, strict=True)
@@ -433,4 +433,4 @@ _FUSED: Mapping[str, Rule] = {
     "DynamicQuantizeLSTM": _quantize_sequence,
     "MatMulNBits": _multiply_packed,
 }
-"""Those of onnxruntime's own operators that its optimizer and the common tools write most."""
+"""The operators of onnxruntime's own that its optimizer and the common tools write most."""

@@ -66,7 +66,7 @@ def _read_sizes(node: Node, types: Mapping[Place, StaticType]) -> int | tuple[in
 
 
 def _read_size(node: Node, sizes: Sequence[object], types: Mapping[Place, StaticType]) -> int | tuple[int, ...] | None:
-    """Return what a Gather takes of these sizes; None for several of them, and for one that is not known."""
+    """Return the size that a Gather takes; None for several of them, and for one that is not known."""
     numbers, kind = read_numbers(node.inputs[1]), types.get((node, 0))
     if kind is None or numbers is None or len(numbers) != 1 or not -len(sizes) <= numbers[0] < len(sizes):
         return None
@@ -77,7 +77,7 @@ def _read_size(node: Node, sizes: Sequence[object], types: Mapping[Place, Static
 
 
 def _read_row(node: Node, sizes: Sequence[object], types: Mapping[Place, StaticType]) -> tuple[int, ...] | None:
-    """Return what a Slice takes of these sizes, one after the other; None where one of them is not known."""
+    """Return the sizes that a Slice takes, in order; None where one of them is not known."""
     operands = list_operands(node)[1:]
     start, end = (read_numbers(operands[place]) if place < len(operands) else None for place in (0, 1))
     if start is None or end is None or len(start) != 1 or len(end) != 1:

@@ -1,4 +1,4 @@
-"""Definitions of fused operators, of onnxruntime and of later operator sets: what each computes, by older operators of ONNX.
+"""Definitions of fused operators, of onnxruntime and of later operator sets: each in older operators of ONNX.
 
 Approximations have none: FastGelu computes other numbers than Gelu. An operator that states more than its definition covers
 stays.
@@ -30,7 +30,7 @@ STANDARD = frozenset(
 """Operators of ONNX that it defines by others; without those that draw numbers, quantize or compare."""
 _AXES_AS_INPUT = 18
 _SUM = 3
-"""The output of a SkipLayerNormalization that is what it normalizes."""
+"""The output of a SkipLayerNormalization with the sum that it normalizes."""
 _EMPTY: Mapping[object, object] = {1: 0.0, 2: 0, 3: "", 6: (), 7: ()}
 """The values of attributes that state none, by ONNX's number of their type."""
 _WINDOW = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
@@ -49,7 +49,7 @@ Input = int | str
 class Step(Struct, frozen=True):
     """An operator of a definition, with the name of its output there; the last one gives the output of the fused operator.
 
-    ``place`` is that of another output which the operator may have, and which this one gives.
+    ``place`` is the position of an optional output of the fused operator that this step gives; 0 for none.
     """
 
     op: str
@@ -94,7 +94,7 @@ class _Fused:
 
     @property
     def is_plain_norm(self) -> bool:
-        """Whether it is a normalization over the last axis, which counts in float32."""
+        """Whether it is a normalization over the last axis, computed in float32."""
         return self.number("axis", -1) == -1 and self.number("stash_type", 1) == 1
 
     def activate(self, name: str) -> list[Step] | None:
@@ -161,7 +161,7 @@ def _define_simplified_skip(fused: _Fused) -> list[Step]:
 
 
 def _add_skip(fused: _Fused, bias: int) -> list[Step]:
-    """Return the sums before a normalization, of which the last one is an output as well; ``bias`` is an operand's position."""
+    """Return the sums before a normalization. The last one is an output, too; ``bias`` is an operand's position."""
     steps = [Step("Add", (0, 1), "sum")]
     if fused.has(bias):
         steps.append(Step("Add", ("sum", bias), "biased"))
@@ -193,7 +193,7 @@ def _choose_axes(fused: _Fused) -> tuple[list[Step], tuple[Input, ...], Attribut
 
 
 def _list_scaling(fused: _Fused, value: Input, scale: Input, epsilon: float) -> Iterator[Step]:
-    """Yield the division of a value by the root of its mean square, which is then scaled."""
+    """Yield the division of a value by the root of its mean square, then the scaling."""
     _, more, values = _choose_axes(fused)
     yield _make_number("two", 2)
     yield Step("Pow", (value, "two"), "square")

@@ -1,7 +1,7 @@
-"""Constants that may come from a size that a file fixes: an exporter folds what it computes from a size into a number.
+"""Constants that may come from a size that a file fixes: an exporter folds a computation from a size into a number.
 
-Nothing in the file tells such a number from one that means something else, so what is listed is a suspicion: a number that
-meets a value which depends on the free size, and is that size, the last place of it, a part or a product of it.
+Nothing in the file distinguishes such a number from one that means something else, so every place listed is a suspicion: the
+number meets a value that depends on the free size, and equals that size, its last index, a part or a product of it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STEPS = (4, 8, 16, 32, 64, 128)
 _NUMBERS = frozenset("Add Clip Div Equal Greater GreaterOrEqual Less LessOrEqual Max Min Mod Mul Sub Where".split())
 """Operators that compute with a number, or compare with it."""
 _PLACES = frozenset("Add Cast Expand Gather Mul Sub".split())
-"""Operators whose constant operand may be the places of a sequence; that of Expand is the first."""
+"""Operators whose constant operand may be the places of a sequence; for Expand it is the first."""
 _PASSED_ON = frozenset("Cast Identity Reshape Squeeze Unsqueeze".split())
 _POOLS = frozenset("AveragePool LpPool MaxPool".split())
 
@@ -34,9 +34,9 @@ Place = tuple[Node, int]
 
 
 class FixedConstants:
-    """Finds such constants. ``sizes`` are the numbers of free sizes in the file by name, ``axes`` those of values.
+    """Finds such constants. ``sizes`` are the numbers of free sizes in the file by name, ``axes`` the axes of values.
 
-    ``shapes`` are those of all values in the file, ``computed`` the integers that operators compute from constants alone.
+    ``shapes`` are the shapes of all values in the file, ``computed`` the integers that operators compute from constants alone.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class FixedConstants:
             yield f"its constant has numbers for each place that is joined to {name}"
 
     def _list_origins(self, entry: Entry) -> set[Node]:
-        """Return the constants from which a value is computed, with the operators between."""
+        """Return the constants that a value is computed from, with the operators between."""
         origins, left = set[Node](), [entry.node]
         while left:
             node = left.pop()
@@ -118,7 +118,7 @@ class FixedConstants:
         return [entry for entry in operands if entry is not None and entry.node not in self._dependent]
 
     def _find_kernel(self, node: Node, operands: Sequence[Entry | None]) -> Iterator[str]:
-        """Yield a window as large as what it moves over: a mean over all places that was written for one size."""
+        """Yield a window as large as the axis that it moves over: a mean over all places, written for one size."""
         assert operands[0] is not None
         axes = self._axes.get((operands[0].node, operands[0].index), ())[2:]
         kernel = _parse_numbers(node.attrs.get("kernel_shape", ""))
@@ -133,7 +133,7 @@ class FixedConstants:
         axes = self._axes.get((data.node, data.index), ()) if data is not None else ()
         if not any(map(is_free, axes)):
             return
-        # What a Slice or a TopK leaves has a size of its own, which is the number that it states.
+        # The output of a Slice or a TopK has its own size, the number that the operator states.
         own = set(self._axes.get((node, 0), ())) - set(axes)
         for place in (1, 2) if node.op == "Slice" else (1,):
             for number in dict.fromkeys(self._read_integers(operands, place)):
@@ -147,7 +147,7 @@ class FixedConstants:
                     yield f"{number} is half of {self._name(2 * number)}"
 
     def _find_pads(self, operands: Sequence[Entry | None]) -> Iterator[str]:
-        """Yield a Pad behind the last place whose result is a multiple: a size is filled up, by what the fixed one lacks."""
+        """Yield a Pad behind the last place whose result is a multiple: its number fits the fixed size alone."""
         data, pads = operands[0], self._read_integers(operands, 1)
         axes = self._axes.get((data.node, data.index), ()) if data is not None else ()
         places = self._read_integers(operands, 3) or range(len(axes))
@@ -182,7 +182,7 @@ class FixedConstants:
                     return
 
     def _match_places(self, entry: Entry, *, is_index: bool) -> Iterator[str]:
-        """Yield numbers that count on from a size: the places of what follows a past of that length; one alone is an index."""
+        """Yield numbers that count on from a size: the places behind a past of that length; one alone is an index."""
         values, origin = self._read(entry), _find_origin(entry)
         counts_on = all(later - earlier == 1 for earlier, later in pairwise(values))
         if values and counts_on and values[0] in self._sizes and (len(values) > 1 or is_index):
@@ -201,7 +201,7 @@ class FixedConstants:
             return _parse_numbers(stated[0])
         try:
             _, _, numbers = read_constant(node, _LARGEST)
-        except WireError:  # onnxruntime says what is wrong with it
+        except WireError:  # onnxruntime reports the fault
             return []
         return [float(number) for number in numbers or () if not isinstance(number, bytes)]
 
@@ -231,7 +231,7 @@ def _list_forms(size: int) -> Iterator[tuple[str, float]]:
     yield "1 / {}", 1 / size
     if size > _LEAST:
         yield "1 less than {}", size - 1
-    if size > 4:  # the root of 4 is 2, which is everywhere
+    if size > 4:  # the root of 4 is 2, and 2 is everywhere
         yield "the root of {}", size**0.5
         yield "1 / the root of {}", size**-0.5
     for stride in _STRIDES if size >= 2 * _STRIDES[-1] else ():

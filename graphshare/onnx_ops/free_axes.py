@@ -1,7 +1,7 @@
 """Axes of values in a model with free sizes, and operators as rules of these see them (:mod:`axis_rules`).
 
 An axis is a product, the outermost factor first: of numbers, and of the names of free sizes. A Reshape only groups the factors
-anew, so that what belongs to a sample stays where it can be found.
+anew, so that the data of a sample can still be found.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class SizeTable:
         return (name,)
 
     def _find_samples(self, axis: Axis) -> Axis | None:
-        """Return the factors of an axis before those of a sample; None where there is no batch."""
+        """Return the factors of an axis before the batch's factor; None where there is no batch."""
         return next((axis[:place] for place, factor in enumerate(axis) if factor in self.batches), None)
 
     def merge(self, row: Iterable[Axis]) -> Axis:

@@ -1,7 +1,7 @@
 """The normal form of ONNX's operators: unlike nodes that compute the same value bit for bit, each by its operator set.
 
-Nothing here rounds: an identity moves, drops or respells, and holds for every value. Types are those that follow from the
-inputs of a model; what a file states of other values is not believed.
+Nothing here rounds: an identity moves, drops or respells, and holds for every value. Types follow from the inputs of a model;
+the types of other values in a file are not trusted.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _BY_AXIS = frozenset(
      "LpNormalization", "ScatterElements", "Softmax", "Split", "TopK")
 )  # fmt: skip
 _COUNTED = frozenset(("BatchNormalization", "Split"))
-"""Operators whose number of outputs changes what they compute."""
+"""Operators whose number of outputs changes the computation."""
 _OF_FURTHER = {"BatchNormalization": "momentum", "MaxPool": "storage_order"}
 """Attributes on which no first output depends: the momentum of running statistics, and the order that indices count in."""
 _DEFAULTED = frozenset(("DequantizeLinear", "Pad", "QuantizeLinear", "Slice"))
@@ -86,7 +86,7 @@ class OnnxForm(NormalForm):
         domain, name, overload = key_of_call(node)
         stored = self._stored.get((domain, name, overload))
         own: Hashable = (domain, name, self._opsets.get(domain))
-        if stored is not None and stored.function is not None:  # a function is what it does, and not its name
+        if stored is not None and stored.function is not None:  # a function is identified by its body, not by its name
             defaults = {key: getattr(value, "content", None) for key, value in stored.function.attributes.items()}
             own = tuple(sorted(defaults.items())), tuple(sorted(stored.function.opsets.items()))
         return own, tuple(sorted(self._list_attributes(node).items())), _count_outputs(node)
@@ -113,7 +113,7 @@ class OnnxForm(NormalForm):
             own = tuple(sorted(self._functions.items())) if key in self._functions else ()
             stated = tuple(sorted(self._list_attributes(node).items()))
             call = (key, self._opsets.get(domain), own, _count_outputs(node), stated, tuple(places), bodies)
-            # Unknown operators may draw numbers: equal calls of them are different values. Those of ai.onnx.ml draw none.
+            # Unknown operators may draw numbers: equal calls of them are different values. Operators of ai.onnx.ml draw none.
             return self.number_outputs(node, "call", *call, 0 if domain == "ai.onnx.ml" else self.count_drawn(call))
         attributes = self._list_attributes(node)
         if node.op == "Constant" and (content := read_constant(node.details.values)) is not None:
@@ -197,7 +197,7 @@ class OnnxForm(NormalForm):
         return self.table.number("constant", (dtype_code(dtype), shape, shorten([data])))
 
     def find_version(self, op: str, least: int = 0) -> tuple[int, Mapping[str, Any]]:
-        """Return the first version that means the same as that of the model, and the defaults of attributes there."""
+        """Return the first version that means the same as the model's version, and its defaults of attributes."""
         return find_meaning(op, max(self._opsets.get("", 1), least))
 
     def _list_attributes(self, node: Node) -> dict[str, Content]:
@@ -273,7 +273,7 @@ class _Call:
             self.use("pads that auto_pad states")
 
     def _find_shape(self, place: int) -> tuple[int, ...] | None:
-        """Return the shape of an operand where that is known; that of a constant is, without types."""
+        """Return the shape of an operand where it is known. The shape of a constant is known even without types."""
         term, where = self.operand(place), self.places[place]
         key = self.form.table.keys[term] if term is not None else ("absent",)
         if key[0] == "constant" and isinstance(key[1][0], int):
@@ -303,7 +303,7 @@ class _Call:
             if axes == list(range(len(axes or ()))):
                 operands[3] = None
         zero = self.form.find_zero(operands[2])
-        # Without a zero point it is 0, and of what is quantized a uint8.
+        # Without a zero point it is 0; for quantization, a uint8.
         if (op == "Pad" and zero) or (op == "DequantizeLinear" and zero in (UINT8, INT8)):
             operands[2] = None
         if op == "QuantizeLinear" and zero == UINT8 and not self.read_integer("output_dtype"):
@@ -321,7 +321,7 @@ class _Call:
         axis += rank if axis < 0 else 0
         attributes["axis"] = encode_value(axis)
         if self.node.op in ("Softmax", "LogSoftmax", "Hardmax") and axis == rank - 1:
-            return 13  # of a matrix of the last axis, which both meanings of the operator are
+            return 13  # of a matrix, over the last axis: both meanings of the operator agree
         return self.version
 
     def _move_attributes(self) -> None:
@@ -370,11 +370,11 @@ def _drop_identity(call: _Call) -> int | None:
 
 
 def _drop_dropout(call: _Call) -> int | None:
-    """Return the input of a Dropout that passes it on: in inference, which from version 12 on it is unless told to train."""
+    """Return the input of a Dropout that passes it on: in inference, the default from version 12 on."""
     if call.version < 7 and not call.read_integer("is_test"):
         return None
     training = call.operand(2)
-    # One that trains with a ratio of 0 drops nothing, and multiplies by 1.
+    # A Dropout that trains with a ratio of 0 drops nothing, and multiplies by 1.
     if training is not None and call.form.find_truth(training) is not False and not call.form.find_zero(call.operand(1)):
         return None
     call.use("Dropout in inference")
@@ -453,7 +453,7 @@ def _join_reshapes(call: _Call) -> int | None:
         return term
     if wanted is None and call.node.op == "Reshape":
         wanted = form.read_integers(call.operand(1))
-        # A 0 copies a size of the input of this Reshape, which the value before it need not have.
+        # A 0 copies a size of this Reshape's input; the value before it may lack that size.
         wanted = None if wanted and 0 in wanted and not call.read_integer("allowzero") else wanted
     if wanted is not None:
         base = _find_base(call, term, "reshape", "reshape to")
@@ -461,7 +461,7 @@ def _join_reshapes(call: _Call) -> int | None:
     axes = form.read_integers(call.operand(1)) if call.node.op in _OTHER else None
     if axes is None:
         return None
-    # Negative axes count from the end, which is not the same place before and after.
+    # Negative axes count from the end, and the end is not the same place before and after.
     if key[0] == "moved axes" and (key[1], key[3]) == (_OTHER[call.node.op], call.operand(1)) and min(axes, default=-1) >= 0:
         call.use("Squeeze of Unsqueeze")
         return int(key[2])
@@ -469,7 +469,7 @@ def _join_reshapes(call: _Call) -> int | None:
 
 
 def _find_wanted(sizes: Sequence[int | str | None] | None) -> list[int] | None:
-    """Return sizes with -1 for the one that is open, which follows from the others; None where that is not so."""
+    """Return sizes with -1 for the open one, if it follows from the others; else None."""
     wanted = [size if isinstance(size, int) else -1 for size in sizes or ()]
     return wanted if wanted.count(-1) == 1 and 0 not in wanted else None
 

@@ -155,10 +155,10 @@ def read_numbers(entry: Entry | None, outer: Mapping[Key, Entry] = EMPTY) -> lis
     if text and entry.node.op == "Constant":
         try:
             return [int(number) for number in text.strip("[]").split(", ") if number != "..."]
-        except ValueError:  # the attribute holds something else, which onnxruntime refuses
+        except ValueError:  # the attribute holds something else; onnxruntime refuses that
             return None
     try:
         dtype, _, numbers = read_constant(entry.node, _LARGEST)
-    except WireError:  # onnxruntime says what is wrong with it
+    except WireError:  # onnxruntime reports the fault
         return None
     return None if numbers is None or "int" not in dtype else [int(number) for number in numbers]

@@ -37,7 +37,7 @@ def find_joined_constants(
 ) -> Iterator[JoinedConstant]:
     """Yield the constants of operators before a Concat that joins their values to an axis with one of the free ``sizes``.
 
-    ``axes`` are those of values that depend on free sizes, ``shapes`` of all values those in the file.
+    ``axes`` has the values that depend on free sizes, ``shapes`` the shapes of all values in the file.
     """
     fed = find_dependents(nodes, (node for node in nodes if not node.op and not node.details.holds_value))
     seen: set[tuple[Place, int]] = set()

@@ -1,4 +1,4 @@
-"""ONNX's operators by version: which versions mean the same, the defaults of attributes in them, and what they moved."""
+"""ONNX's operators by version: which versions mean the same, defaults of attributes, and attributes that became inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphshare.formats.onnx.values import Content, StoredValue, read_attribute
 from graphshare.ir.graph import EMPTY
 
 CHANGED: Mapping[str, tuple[int, int, Sequence[str]]] = {"Resize": (11, 19, ("antialias", "axes", "keep_aspect_ratio_policy"))}
-"""A version that means the same as a later one, unless attributes, which the later one reads in another way, are stated."""
+"""A version that means the same as a later one, unless attributes are stated that the later one reads differently."""
 MOVED: Mapping[str, tuple[int, Mapping[str, int]]] = {
     "Clip": (11, {"min": 1, "max": 2}),
     "Pad": (11, {"pads": 1, "value": 2}),
@@ -31,7 +31,7 @@ MOVED: Mapping[str, tuple[int, Mapping[str, int]]] = {
 """The version from which on attributes of an operator are inputs, and the places of these."""
 
 DEPRECATED: Mapping[str, int] = {"Upsample": 10, "Scatter": 11}
-"""The version that removes an operator, which others replace."""
+"""The version that removes an operator; others replace it."""
 
 
 def find_meaning(op: str, version: int) -> tuple[int, Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""Integers of which only some are known: pads behind a length that the caller chooses are 0 on every other axis."""
+"""Integers, only some of them known: pads behind a length that the caller chooses are 0 on every other axis."""
 
 from __future__ import annotations
 
@@ -52,6 +52,6 @@ def _cut(call: Call, first: Known, inner: int) -> Known | None:
         return None
     start, end, step = starts[0], ends[0], (steps or [1])[0]
     rows = [first[place : place + inner] for place in range(0, len(first), inner)]
-    # An end before the first row is written as a large negative number, which Python would count from the last row.
+    # An end before the first row is written as a large negative number; Python would count it from the last row.
     stop = None if step < 0 and end < -len(rows) else end
     return tuple(number for row in rows[start:stop:step] for number in row) if step else None

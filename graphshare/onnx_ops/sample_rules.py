@@ -42,7 +42,7 @@ BY_SAMPLE_FUSED = {
     "MultiHeadAttention": BySample(_first(0, 1, 2, 4, 6, 7), ((0,), (6, 1), (7, 2)), {5: -4}),
     "RotaryEmbedding": BySample(_first(0, 1), ((0,),)),
 }
-"""Those of onnxruntime's own operators."""
+"""Rules for onnxruntime's own operators."""
 
 
 def find_by_sample(rule: BySample, call: Call) -> list[Axes | None]:
@@ -55,14 +55,14 @@ def find_by_sample(rule: BySample, call: Call) -> list[Axes | None]:
 
 
 def sample_grid(call: Call) -> list[Axes | None]:
-    """Return the axes of GridSample: height and width are those of the grid. Raises SizeRefusal."""
+    """Return the axes of GridSample: height and width come from the grid. Raises SizeRefusal."""
     batch = _find_batch(BySample(_first(0, 1), ()), call)
     data, grid = call.data, call.get_axes(1)
     return [(grid[0] if batch is None else batch, data[1], *grid[1:-1])]
 
 
 def _follow(call: Call, places: Sequence[int], shape: Sequence[int], at: int, batch: Axis | None) -> Axes:
-    """Return the axes of an output of this shape: those of the first operand in ``places``, with the samples at ``at``."""
+    """Return the axes of an output of this shape: the axes of the first operand in ``places``, with the samples at ``at``."""
     place = next((place for place in places if call.has(place)), None)
     like = () if place is None else call.get_axes(place)
     if len(like) == len(shape):
@@ -104,6 +104,6 @@ def _find_batch(rule: BySample, call: Call) -> Axis | None:
 
 
 def _count_from_end(rule: BySample, place: int, axes: Axes) -> int | None:
-    """Return the axis on which an operand may have the samples; from the end for one that is broadcast."""
+    """Return the axis of an operand that may have the samples; from the end for one that is broadcast."""
     at = rule.operands.get(place, rule.broadcast.get(place))
     return at if at is None or at >= 0 else len(axes) + at

@@ -14,7 +14,7 @@ from graphshare.ir.onnx import Attributes, Tensor
 class SizeNodes:
     """Makes such operators in a ``scope``: ``nodes`` are those made so far, in order.
 
-    ``places`` are values by the name of a size, each with the axis that has it; ``take`` returns a free name for another one.
+    ``places`` are values by the name of a size, each with the axis that has it; ``take`` returns a free name for a new node.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ from graphshare.ir.rebuild import rebuild, relink_all
 from graphshare.ir.walk import consumers, list_output_names, topological
 from graphshare.text.names import TakenNames
 
-if TYPE_CHECKING:  # it imports numpy, which takes as long as the rest of the start
+if TYPE_CHECKING:  # it imports numpy: that takes as long as the rest of the start
     from graphshare.formats.params.comparison import Array
 
 _ROWS = 1024
@@ -58,7 +58,7 @@ def find_tables(graph: Graph, params: ParameterFile) -> Iterator[tuple[Node, Nod
 
 
 def _are_transposes(table: Array, twin: Array) -> bool:
-    """Return whether a matrix is the transpose of another one, bit for bit. They are compared by blocks of rows."""
+    """Return whether a matrix is the transpose of a second one, bit for bit. They are compared by blocks of rows."""
     blocks = (slice(start, start + _ROWS) for start in range(0, len(table), _ROWS))
     return all(table[block].tobytes() == twin[:, block].T.tobytes() for block in blocks)
 
@@ -75,9 +75,9 @@ def list_gathers(graph: Graph, tables: Collection[Node]) -> list[Node]:
 
 
 def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
-    """Return the graph in which Gathers take columns of the second of each pair in place of rows of the first.
+    """Return the graph whose Gathers take columns of the second of each pair in place of rows of the first.
 
-    Each is followed by a Transpose, which has its outputs.
+    Each is followed by a Transpose with its outputs.
 
     Raises:
         RefusedError: the rank of the indices is not known; all are listed.
@@ -128,7 +128,7 @@ def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
 
 
 def tie_reshaped(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
-    """Return the graph in which the first of each pair of parameters is a Reshape of the second, under its own name."""
+    """Return the graph with the first of each pair of parameters as a Reshape of the second, under its own name."""
     taken = TakenNames(name for node in graph.nodes for name in list_output_names(node))
     added: dict[Node, tuple[Node, Node]] = {}
     for node, kept in pairs.items():

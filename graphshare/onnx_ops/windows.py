@@ -21,7 +21,7 @@ def settle_windows(
 ) -> None:
     """Change the attributes of an operator that states no defaults to those that each of its spellings has.
 
-    ``weight`` is the shape of the weights, ``sizes`` that of the data, as far as they are known.
+    ``weight`` is the shape of the weights, ``sizes`` the shape of the data; either may be partly unknown.
     """
     for name, number in _PLAIN.items():
         numbers = read_integers(attributes.get(name))
@@ -38,7 +38,7 @@ def settle_windows(
         return
     if auto == "VALID":  # no padding
         del attributes["auto_pad"]
-    # What ConvTranspose cuts off has changed between versions of its definition.
+    # The part that ConvTranspose cuts off has changed between versions of its definition.
     elif op != "ConvTranspose" and window and (pads := _find_pads(auto, attributes, window, sizes)) is not None:
         del attributes["auto_pad"]
         if any(pads):
@@ -56,7 +56,7 @@ def read_integers(content: Content | None) -> list[int] | None:
 def _find_pads(
     auto: str, attributes: dict[str, Content], window: Sequence[int], sizes: Sequence[int | str | None] | None
 ) -> tuple[int, ...] | None:
-    """Return the pads with which the output has the size of the data divided by the strides, rounded up; None if not known."""
+    """Return the pads that make the output as large as the data divided by the strides, rounded up; None if not known."""
     axes: Sequence[int | str | None] = [None] * len(window) if sizes is None else sizes[2:]
     strides = read_integers(attributes.get("strides")) or [1] * len(window)
     # onnxruntime does not take dilations into account, or refuses them.

@@ -25,7 +25,7 @@ _ARITHMETIC = {
     "elemwise_mul": "Mul",
     "elemwise_div": "Div",
 }
-"""Operators on two operands of one dtype, which is a float if that of a constant is one."""
+"""Operators on two operands of one dtype: a float if a constant is a float."""
 
 
 class Operation:
@@ -51,7 +51,7 @@ class Operation:
 
 
 def read_step(operation: Operation) -> AffineStep | None:
-    """Return what an operator multiplies by and adds, as constants; None where it does something else."""
+    """Return the factors and addends of an operator, as constants; None where it does something else."""
     if operation.op in _ARITHMETIC and operation.count == 2:
         return read_arithmetic(_ARITHMETIC[operation.op], operation.find(0), operation.find(1))
     rule = _RULES.get(operation.op)

@@ -108,7 +108,7 @@ def _optional(member: Member, *, long_suffix: bool = False) -> Member:
     """
 
     def read(text: str, position: int) -> Reading:
-        # dmlc::optional looks at the next characters as they are: no white space is skipped.
+        # dmlc::optional looks at the next characters without skipping white space.
         if text.startswith("None", position):
             return None, position + 4
         value, position = member(text, position)
@@ -190,7 +190,7 @@ def _round_to_kind(value: float, kind: str) -> float:
 def _stof(kind: str) -> Callable[[str], float]:
     """Return the reader ``dmlc::stof`` or ``stod``: lenient about missing digits, strict about range and trailing text.
 
-    It computes as dmlc does, so the last bit may be another than that of the nearest number.
+    It computes as dmlc does, so the last bit may differ from the nearest number's.
     """
     highest, *bounds = _LIMITS[kind]
     # dmlc compares in the precision of the kind.
@@ -219,7 +219,7 @@ def _stof(kind: str) -> Callable[[str], float]:
         for factor in (*[1e8] * (power // 8), *[10.0] * (power % 8)):
             scale = _round_to_kind(scale * factor, kind)
         value = _round_to_kind(value / scale if negative else value * scale, kind)
-        # dmlc refuses what is too large for the kind if it comes out as +inf: not -35e37, nor 34.028235e37, though that is inf.
+        # dmlc refuses numbers too large for the kind if they come out as +inf: not -35e37, nor 34.028235e37, though it is inf.
         if sign * value == math.inf and math.isinf(_round_to_kind(float(f"{match['digits']}e{power}"), kind)):
             raise ValueError(text)
         return sign * value
@@ -315,7 +315,7 @@ def describe_spellings(kind: str, choices: tuple[str, ...] = ()) -> str:
 
 
 def has_np_shape(attrs: Mapping[str, Any]) -> bool:
-    """Return whether a graph with these attributes has NumPy shapes, in which 0 and ``()`` are sizes."""
+    """Return whether a graph with these attributes has NumPy shapes, where 0 and ``()`` are sizes."""
     value = attrs.get("is_np_shape")
     return isinstance(value, (list, tuple)) and len(value) == 2 and value[1] == 1
 

@@ -17,7 +17,7 @@ UNKNOWN = "has an unknown effect on the batch axis"
 class At(NamedTuple):
     """The samples lie on ``axis``; ``rank`` is the number of axes if it is known.
 
-    Otherwise ``more`` counts the axes that were added to those of an input.
+    Otherwise ``more`` counts the axes that were added to an input's.
     """
 
     axis: int
@@ -64,13 +64,13 @@ class Use:
         return len({at.axis for at in self.inputs if at is not None}) > 1
 
     def formals_with_samples(self) -> list[str]:
-        """Return the formal inputs in which there are samples."""
+        """Return the formal inputs that have samples."""
         names = self.signature.formal_inputs(self.node.attrs, subgraphs=self.node.subgraphs)
         return [name for name, at in zip(names, self.inputs, strict=False) if at is not None]
 
 
 class Mixes(NamedTuple):
-    """Why an operator mixes samples, and on which axis its outputs are taken to have them anyway; perhaps only in training."""
+    """The reason why an operator mixes samples, and their assumed axis in its outputs; perhaps only in training."""
 
     why: str
     places: list[At | None]

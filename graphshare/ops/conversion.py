@@ -1,4 +1,4 @@
-"""Conversion of dtypes as in C, which MXNet's casts and its integer arithmetic follow; and numbers drawn in blocks."""
+"""Conversion of dtypes as in C, and so as in MXNet's casts and integer arithmetic; and numbers drawn in blocks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def convert(x: Array, dtype: Any) -> Array:
         wide = np.dtype("int64" if wanted.itemsize == 8 else "int32")
         low = np.iinfo(wide).min
         whole = np.trunc(x.astype(np.float64, copy=False))
-        # -low is a power of two, which float64 holds exactly; the greatest int64 is not.
+        # -low is a power of two, so float64 holds it exactly; it does not hold the greatest int64.
         return np.where(np.abs(whole) < -float(low), whole, low).astype(wide).astype(wanted, copy=False)
 
 

@@ -66,9 +66,9 @@ def fold_scaling(
     bias: Array | None,
     statistics: Sequence[Array],
 ) -> tuple[Array, Array]:
-    """Return weight and bias of a layer that does the scaling after it too, in the dtype of its weight, computed in float64.
+    """Return weight and bias of a layer that includes the scaling after it, in the dtype of its weight, computed in float64.
 
-    ``attrs`` are those of the layer and of the scaling, ``statistics`` the inputs of the scaling after its first.
+    ``attrs`` are the attributes of the layer and of the scaling, ``statistics`` the inputs of the scaling after its first.
 
     Raises:
         KernelError: shapes do not fit, or a result is not finite; the message is the end of a sentence about the scaling.

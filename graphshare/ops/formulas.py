@@ -1,6 +1,6 @@
 """Formulas that are stated once, for the arrays of kernels and for the terms of an ONNX graph.
 
-A formula is a function of :class:`Functions` and its operands, which have Python's arithmetic in common. Kernels call it with
+A formula is a function of :class:`Functions` and its operands; all operands support Python's arithmetic. Kernels call it with
 :data:`ARRAYS`, translations with :data:`graphshare.ops.onnx_terms.TERMS`.
 """
 

@@ -26,8 +26,8 @@ class TapeEntry(msgspec.Struct, eq=False):
     """The data of one node that a forward pass keeps for the backward pass.
 
     ``requested[i]`` is whether the gradient of input ``i`` is needed. ``subruns`` are the backward passes of the subgraphs in
-    execution order: from the gradients of a subgraph's heads to those of its variables. ``stream`` restarts the random numbers
-    of the forward pass. Inputs and outputs that a gradient does not read are not kept.
+    execution order: from the gradients of a subgraph's heads to its variables' gradients. ``stream`` restarts the random
+    numbers of the forward pass. Inputs and outputs that a gradient does not read are not kept.
     """
 
     attrs: Attrs
@@ -46,9 +46,9 @@ Vjp = Callable[..., "Array | Gradients | None"]
 class Gradient(msgspec.Struct, frozen=True):
     """The gradient of one operator.
 
-    ``vjp(entry, *output gradients)`` returns the gradients of the inputs: one array for the first input, or a sequence, which
-    may be shorter than the inputs; missing ones are zero. The gradient of the first output is always an array, that of another
-    output is None if the output is unused. ``reads_inputs`` and ``reads_outputs`` state which arrays are kept for the
+    ``vjp(entry, *output gradients)`` returns the gradients of the inputs: one array for the first input, or a sequence. It may
+    be shorter than the inputs; missing ones are zero. The gradient of the first output is always an array, the gradient of
+    another output is None if the output is unused. ``reads_inputs`` and ``reads_outputs`` state which arrays are kept for the
     backward pass. ``is_loss`` operators start a backward pass: they ignore the gradient of their output. One that
     ``adds_penalty`` starts one too, and adds to the gradient of its output. ``overwrites`` returns new values of inputs that
     MXNet's forward pass writes to.

@@ -1,6 +1,6 @@
-"""The normal form of MXNet's operators in inference: which unlike nodes compute the same value bit for bit.
+"""The normal form of MXNet's operators in inference: it shows different nodes that compute the same value bit for bit.
 
-It is that of graphs after the upgrade that precedes every run. Nothing here rounds: an identity drops or respells a node.
+It applies to graphs after the upgrade that precedes every run. Nothing here rounds: an identity drops or respells a node.
 """
 
 from __future__ import annotations

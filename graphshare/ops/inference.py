@@ -60,7 +60,7 @@ def infer(
     held: Collection[Node] = (),
     np_shape: bool = False,
 ) -> Inference:
-    """Infer shapes and dtypes of ``nodes`` (all that the heads need) from those of some variables.
+    """Infer shapes and dtypes of ``nodes`` (all that the heads need) from some variables' shapes and dtypes.
 
     As in MXNet, a shape in ``shapes`` replaces the one that a variable declares (``__shape__``); the two must agree for
     variables that are ``held`` in a parameter file.
@@ -82,7 +82,7 @@ def infer(
         return inference
     propagation.run("types")
     for fallback in (yielding or {}, dict.fromkeys(order, default_type)):  # float32 is MXNet's own default
-        # A dtype from the first source may determine other variables, which the default must not reach then.
+        # A dtype from the first source may determine other variables; the default must not reach those then.
         untyped = [node for node in order if node.is_variable and inference.types[node][0] is None]
         inference.types.update((node, [fallback.get(node)]) for node in untyped)
         if untyped:

@@ -28,7 +28,7 @@ Once = Callable[[Sequence[int], Any, Callable[[], Any]], Any]
 
 
 def compute_now(positions: Sequence[int], key: Any, compute: Callable[[], Any]) -> Any:
-    """Return the result of ``compute()``, which is not kept."""
+    """Return the result of ``compute()`` without keeping it."""
     return compute()
 
 
@@ -41,7 +41,7 @@ class Context(msgspec.Struct):
     inference knows (``_zeros`` of shape ``(2, 0, 200)``, or without axes under NumPy shapes); empty without inference.
     ``empty(shape, dtype)`` allocates large arrays, results and scratch, in buffers that the run reuses. ``inner`` are the
     operators of the node's first subgraph with their attributes, inputs before users. ``once(positions, key, compute)`` is the
-    result of ``compute()``, which must depend on the inputs at ``positions`` and on ``key`` alone: where those inputs are
+    result of ``compute()``; it must depend on the inputs at ``positions`` and on ``key`` alone: where those inputs are
     parameters of a bound graph, it is computed in the first call only.
     """
 
@@ -98,7 +98,7 @@ class Normalize(msgspec.Struct, frozen=True):
 
 
 class Add(msgspec.Struct, frozen=True):
-    """The sum with another array of the same shape, which follows."""
+    """The sum with another array of the same shape; that array follows."""
 
 
 class Clip(msgspec.Struct, frozen=True):
@@ -125,12 +125,12 @@ class Kernel(msgspec.Struct, frozen=True):
     anything runs, the reason why a node cannot be run although it has a kernel; None where it can.
 
     ``cost(attrs, inputs, outputs)`` counts multiply-adds from shapes that are all known: a multiply-add is one product added
-    to a sum, so only operators that multiply matrices or windows have a cost. ``body_cost(attrs, inputs, cost_of)`` counts
-    those of a node's subgraphs; ``cost_of(i, shapes)`` is the cost of subgraph ``i`` for these shapes of its variables, in
-    its own order. None stands for a cost that a missing shape leaves unknown.
+    to a sum, so only operators that multiply matrices or windows have a cost. ``body_cost(attrs, inputs, cost_of)`` counts the
+    multiply-adds of a node's subgraphs; ``cost_of(i, shapes)`` is the cost of subgraph ``i`` for these shapes of its variables,
+    in its own order. None stands for a cost that a missing shape leaves unknown.
 
-    ``limits`` state what the kernel does not compute. An unexpected exception outside of them is a refusal; within them
-    whatever is not a :class:`KernelError` is a bug.
+    ``limits`` state which inputs the kernel does not compute. An unexpected exception outside of them is a refusal; within them
+    every exception but a :class:`KernelError` is a bug.
 
     ``direct(attrs, dtypes)`` is a function of the arrays alone that returns the result of ``forward`` for inputs of these
     dtypes, bit for bit, as a new array of C order, where the result has axes; it is called with numpy's warnings off. It serves
@@ -173,7 +173,7 @@ def reuse_buffer(context: Context, *inputs: Array, dtype: Any = None) -> Array |
 
 
 def result_buffer(context: Context, *inputs: Array, dtype: Any = None) -> Array:
-    """Return the buffer for an elementwise result of ``inputs``: that of a reusable one, otherwise a new array."""
+    """Return the buffer for an elementwise result of ``inputs``: a reusable input's buffer, otherwise a new array."""
     over = reuse_buffer(context, *inputs, dtype=dtype)
     return context.empty(*_shape_and_dtype(inputs, dtype)) if over is None else over
 

@@ -1,7 +1,7 @@
-"""Limits of kernels: the dtypes, ranks, sizes, numbers and attributes for which they compute.
+"""Limits of kernels: the dtypes, ranks, sizes, numbers and attributes that they support.
 
 A kernel that fails within its limits has a bug; outside of them its inputs are refused. Limits are therefore checked only after
-a failure, and a kernel may compute some of what they exclude.
+a failure, and a kernel may compute some of the inputs that they exclude.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ QUANTIZED = ("int8", "uint8")
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The inputs and attributes for which a kernel computes.
+    """The inputs and attributes that a kernel supports.
 
-    ``dtypes`` are those of its inputs, ``first`` those of the first input (empty: all). ``rank`` is the least number of axes of
-    its inputs, ``ranks`` the numbers of axes that the first may have. With ``elements`` its inputs must have elements, with
-    ``finite`` no NaN and no infinity, and results must have no negative size; ``positive`` attributes (all members of a tuple)
-    must be at least 1, ``not_negative`` ones at least 0, ``above`` ones above 0.
+    ``dtypes`` are the allowed dtypes of its inputs, ``first`` of the first input (empty: all). ``rank`` is the least number of
+    axes of its inputs, ``ranks`` the numbers of axes that the first may have. With ``elements`` its inputs must have elements,
+    with ``finite`` no NaN and no infinity, and results must have no negative size; ``positive`` attributes (all members of a
+    tuple) must be at least 1, ``not_negative`` ones at least 0, ``above`` ones above 0.
     """
 
     dtypes: Sequence[str] = ()
@@ -148,7 +148,7 @@ def refuse_invalid_call() -> Iterator[None]:
 
 
 def require_memory(count: int) -> None:
-    """Refuse ``count`` bytes of scratch memory, which inferred shapes do not include, if the memory limit is lower.
+    """Refuse ``count`` bytes of scratch memory (inferred shapes do not include it) if the memory limit is lower.
 
     Raises:
         KernelError: with the bytes, the limit and the option that sets it.

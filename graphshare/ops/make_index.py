@@ -45,7 +45,7 @@ def render_table(name: str, entries: dict[str, list[str]]) -> str:
 
 def _rows(text: str, indent: int) -> str:
     """Return ``text`` as string literals, a line each."""
-    # ruff joins literals that fit on one line, which needs no space at its end.
+    # ruff joins literals that fit on one line, so that line needs no space at its end.
     rows = [text] if indent + len(f'"{text}"') <= 128 else wrap(text, 123 - indent, break_long_words=False)
     return "".join(f'{" " * indent}"{row} "\n' for row in rows[:-1]) + f'{" " * indent}"{rows[-1]}"\n'
 

@@ -106,7 +106,7 @@ def _count_faults(node: Node) -> Iterable[Fault]:
     signature = find_signature(node)
     if signature is None or not signature.inputs_known:
         return
-    # The first names are those of the subgraphs, which have no entries.
+    # The first names belong to the subgraphs; these have no entries.
     names = signature.formal_inputs(node.attrs, subgraphs=node.subgraphs)[signature.num_subgraphs :]
     if len(names) != len(node.inputs):
         listing = ", ".join(names) or "none"

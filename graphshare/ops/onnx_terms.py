@@ -18,10 +18,10 @@ _ARITHMETIC = ("Add", "Sub", "Mul", "Div")
 
 
 class Term:
-    """A value with its dtype. Operators emit nodes; both sides have the same dtype, and a number takes that of the term.
+    """A value with its dtype. Operators emit nodes; both sides have the same dtype, and a number takes the term's dtype.
 
-    ``&``, ``|``, ``^`` and ``~`` are those of booleans. Division is ONNX's: of integers it truncates, and a divisor of 0 is
-    not allowed.
+    ``&``, ``|``, ``^`` and ``~`` are the operators of booleans. Division is ONNX's: of integers it truncates, and a divisor of
+    0 is not allowed.
     """
 
     def __init__(self, t: Translation, name: str, dtype: str) -> None:
@@ -100,7 +100,7 @@ class Term:
         return Term(self.t, self.t.reduce(op_type, Value(self.name, (), self.dtype), axes, keepdims=keepdims), self.dtype)
 
     def reshape(self, shape: Sequence[int]) -> Term:
-        """Return the term with a shape in which every size is known."""
+        """Return the term with a shape whose sizes are all known."""
         return Term(self.t, self.t.reshape(self.name, shape), self.dtype)
 
     def unsqueeze(self, axis: int) -> Term:

@@ -40,8 +40,8 @@ def fold_columns(
 ) -> str:
     """Return an image of ``size``: each cell is the sum of the columns of windows at ``counts`` positions that contain it.
 
-    ``x`` has the elements of (taps by axis, positions by axis) after ``shape``, the samples and the channels. For each axis
-    the columns that meet at each cell are gathered, of which a missing one is 0, and added.
+    ``x`` has the elements of (taps by axis, positions by axis) after ``shape``, the samples and the channels. For each axis the
+    columns that meet at each cell are gathered (a missing one is 0) and added.
     """
     rank = len(window.kernel)
     places = place_taps(window, counts)

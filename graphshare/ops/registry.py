@@ -50,7 +50,7 @@ def find_signature(node: Node) -> Signature | None:
 
 
 def name_inputs(node: Node) -> tuple[str, ...] | None:
-    """Return the formal names of an operator's inputs, which may be more than it has; None without a signature."""
+    """Return the formal names of an operator's inputs, perhaps more than it has; None without a signature."""
     signature = find_signature(node)
     return None if signature is None else signature.input_names(node.attrs, len(node.inputs), subgraphs=node.subgraphs)
 
@@ -62,7 +62,7 @@ def auxiliary_slots(node: Node) -> tuple[int, ...]:
 
 
 def visible_outputs(node: Node) -> Iterator[Entry]:
-    """Return the outputs of ``node`` that a user can name, in order; of an unknown operator all that its file counts."""
+    """Return the outputs of ``node`` that a user can name, in order; for an unknown operator all that its file counts."""
     if node.details.outputs and node.op:
         return (Entry(node, i) for i, name in enumerate(node.details.outputs) if name)
     outputs = find_outputs(node)
@@ -198,7 +198,7 @@ class Contributions(Generic[Item]):
         return items | self.load_installed()
 
     def _find_in_family(self, name: str) -> Item | None:
-        """Return the item from the first of the family's files that has one, which alone are loaded."""
+        """Return the item from the first of the family's files that has it; later files are not loaded."""
         family = FAMILY_OF.get(name)
         tables = () if family is None else (_read_table(family, file, self._table) for file in self._files)
         return next((table[name] for table in tables if name in table), None)
@@ -211,7 +211,7 @@ def _read_table(family: str, file: str, table: str) -> dict[str, Any]:
 
     module = f"graphshare.ops.{family}.{file}"
     items: dict[str, Any] = {}
-    # find_spec and not an ImportError, which could also come from within the module.
+    # find_spec and not an ImportError: that could also come from within the module.
     for item in getattr(import_module(module), table, ()) if find_spec(module) is not None else ():
         assert item.operator not in items, f"{family}/{file}.py has {item.operator} twice"
         assert FAMILY_OF.get(item.operator) == family, f"{family}/{file}.py has {item.operator}, which is not of this family"

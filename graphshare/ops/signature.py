@@ -1,6 +1,6 @@
 """Signatures of operators: inputs, outputs, attributes, auxiliary slots and initializers, as MXNet 1.9.1 registers them.
 
-The tables state them in a notation, which is read when an operator is first looked up.
+The tables state them in a notation that is read when an operator is first looked up.
 
 Parameters: ``name:kind=default`` joined by semicolons, ``!`` for a required one, an enumeration in braces, bounds in brackets:
 ``kernel:shape=!; num_filter:uint[1:]=!; p:float[0:1]=0.5; mode:{clip/wrap}=clip``. An enumeration that lists None is optional.
@@ -60,7 +60,7 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class Condition(NamedTuple):
-    """``key`` has the value ``expected`` (True for a plain flag), or another one if ``negated``."""
+    """``key`` has the value ``expected`` (True for a plain flag), or a different one if ``negated``."""
 
     key: str
     expected: str | bool
@@ -116,7 +116,7 @@ def _condition(text: str) -> Condition:
 
 
 class OutputList(NamedTuple):
-    """``total`` outputs, of which the first ``visible`` can be named.
+    """``total`` outputs; the first ``visible`` ones can be named.
 
     ``labels`` are those that the operator declares, in order; output ``i`` beyond them is called ``output<i>``, so that
     thousands of outputs need no list.
@@ -172,7 +172,7 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     ``aliases`` are other names that MXNet accepts in a file; it writes ``name`` back. ``is_operator_property`` marks operators
     of MXNet's oldest kind, registered as an ``OperatorProperty``: while an older file loads, attributes are parsed a second
     time, and these operators then accept keys that are not theirs. ``no_kernel`` says why an operator is not computed here.
-    ``num_subgraphs`` counts the bodies of control flow, which ``num_args`` counts too. ``index_bounds`` maps an input that
+    ``num_subgraphs`` counts the bodies of control flow; ``num_args`` counts them, too. ``index_bounds`` maps an input that
     holds indices to the attribute that bounds them. ``size_attributes`` are pairs of a formal input and an attribute that
     decides its shape.
     """
@@ -252,15 +252,15 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         labels = self._names(self.results, attrs)
         visible = self.visible or len(labels)
         if self.all_visible_if and self.value(attrs, self.all_visible_if):
-            # BatchNormWithReLU has a fourth output, its workspace, which is never visible.
+            # BatchNormWithReLU has a fourth output, its workspace. It is never visible.
             visible = min(3, len(labels))
         return OutputList(len(labels), visible, labels)
 
     def parse(self, attrs: Attributes) -> tuple[dict[str, Any], list[AttributeFault]]:
         """Return the typed attributes with defaults filled in, and the attributes that MXNet refuses.
 
-        Keys that begin and end with two underscores are free. An operator without parameters gives its attributes back as
-        they are. Attributes with a fault have no value.
+        Keys that begin and end with two underscores are free. An operator without parameters gives its attributes back
+        unchanged. Attributes with a fault have no value.
         """
         if self.parameters is None:
             return dict(attrs), []
@@ -270,7 +270,7 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         for parameter in self.parameters:
             _fill(values, faults, parameter, attrs)
         if not self.checks_attributes:
-            # The values that a foreign operator accepts are unknown: a text that cannot be read stays as it is.
+            # The values that a foreign operator accepts are unknown: a text that cannot be read stays unchanged.
             return {**attrs, **values}, [fault for fault in faults if fault.kind == "missing"]
         known = {parameter.name for parameter in self.parameters}
         for key in attrs:

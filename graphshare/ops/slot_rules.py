@@ -38,7 +38,7 @@ def split(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> 
 def pooling_outputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> OutputList:
     """Return the output, and a workspace for max pooling that oneDNN computes: kernel rank 1 to 3, channels first."""
     kernel = signature.value(attrs, "kernel") or ()
-    # Other layouts are computed without oneDNN, which needs the workspace for the backward pass.
+    # Other layouts are computed without oneDNN; only oneDNN needs the workspace for the backward pass.
     channels_first = signature.value(attrs, "layout") in (None, "NCW", "NCHW", "NCDHW")
     if signature.value(attrs, "pool_type") == "max" and 1 <= len(kernel) <= 3 and channels_first:
         return OutputList(2, 1, ("output", "workspace"))

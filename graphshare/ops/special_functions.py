@@ -15,7 +15,7 @@ BLOCK = 16384
 """Number of elements processed at a time, so that they stay in the processor's cache."""
 
 ONE_IN_FLOAT64 = 6.0  # from here on erf is 1 in float64
-# From degrees 10 and 16 on the error is that of float64; these leave a margin.
+# From degrees 10 and 16 on only the error of float64 remains; these leave a margin.
 DEGREES = (16, 26)
 _TANH = tuple(
     map(
@@ -48,7 +48,7 @@ def softplus(x: Array) -> Array:
         part = values[start : start + BLOCK]
         power = np.exp(-np.abs(part))
         above = power + one
-        # log(1 + p), which loses the digits of a small p, times p over the part of p that 1 + p holds
+        # log(1 + p) (it loses the digits of a small p) times p over the part of p that 1 + p holds
         term = np.log(above) * power
         above -= one
         np.divide(term, above, out=power, where=above > 0)
@@ -57,7 +57,7 @@ def softplus(x: Array) -> Array:
 
 
 def erf_of_block(x: Array, result: Array) -> None:
-    """Write the error function of ``x`` to ``result``, which may be ``x``; the scratch memory is as large."""
+    """Write the error function of ``x`` to ``result``; that may be ``x``. The scratch memory is as large."""
     if x.dtype != np.float32:
         result[...] = _erf(x)
         return

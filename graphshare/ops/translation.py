@@ -197,7 +197,7 @@ class Translation:
         return msgspec.structs.replace(x, name=self.cast(x, "float32"), dtype="float32") if x.dtype == "float16" else x
 
     def reshape(self, x: Value | str, shape: Sequence[int]) -> str:
-        """Return ``x`` with ``shape``, in which every size is known."""
+        """Return ``x`` with ``shape``, whose sizes are all known."""
         if isinstance(x, Value) and x.shape == tuple(shape):
             return x.name
         target = self.integers(shape)
@@ -218,7 +218,7 @@ class Translation:
         return self.emit("Slice", x, self.integers(starts), self.integers(ends), self.integers(axes), *more)
 
     def reduce(self, op_type: str, x: Value | str, axes: Sequence[int], *, keepdims: bool = False) -> str:
-        """Emit ``ReduceSum``, ``ReduceMean`` and the like over ``axes``, which later opsets take as an input."""
+        """Emit ``ReduceSum``, ``ReduceMean`` and the like over ``axes``; later opsets take these as an input."""
         if not axes:  # a single number each
             if op_type == "ReduceSumSquare":
                 return self.emit("Mul", x, x)
@@ -242,7 +242,7 @@ def wide_dtype(dtype: str) -> str:
 
 Outputs = str | Sequence[str]
 Translate = Callable[[Translation], Outputs]
-"""Emits the nodes for one operator; returns the name of its output, or those of its outputs in order."""
+"""Emits the nodes for one operator; returns the name of its output, or the names of its outputs in order."""
 
 
 def keep_input(t: Translation) -> str:

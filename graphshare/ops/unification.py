@@ -76,12 +76,12 @@ def output_rule(shape_of: Callable[..., Shape]) -> ShapeRule:
 
 
 def attribute_rule(shape_of: Callable[[Attrs], Shape]) -> ShapeRule:
-    """Return a rule that infers the only output as ``shape_of(attrs)``, whatever the inputs are."""
+    """Return a rule that infers the only output as ``shape_of(attrs)``, for any inputs."""
     return lambda attrs, inputs, outputs: (inputs, [unify(shape_of(attrs), outputs[0])])
 
 
 def infer_nothing(attrs: Attrs, inputs: Any, outputs: Any) -> tuple[Any, Any]:
-    """Return shapes or dtypes as they are: nothing follows from them."""
+    """Return shapes or dtypes unchanged: nothing follows from them."""
     return inputs, outputs
 
 
@@ -165,7 +165,7 @@ def require_dtypes(inputs: Types, wanted: Types) -> None:
 
 
 def dtype_rule(dtype: str) -> TypeRule:
-    """Return a rule that infers ``dtype`` for the only output, whatever the inputs have."""
+    """Return a rule that infers ``dtype`` for the only output, for any inputs."""
     return lambda attrs, inputs, outputs: (inputs, [dtype])
 
 

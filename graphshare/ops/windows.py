@@ -93,7 +93,7 @@ def output_size(size: Dim, extent: int, stride: int, pad: int) -> Dim:
 
 
 def input_size(count: Dim, extent: int, stride: int, pad: int) -> Dim:
-    """Return the size of an axis on which a window has ``count`` positions; None unless exactly one size does."""
+    """Return the size of an axis with ``count`` positions of a window; None unless exactly one size does."""
     return count + extent - 1 - 2 * pad if count is not None and stride == 1 else None
 
 

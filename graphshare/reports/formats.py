@@ -38,7 +38,6 @@ def _render_text(report: FindingsReport) -> str:
 
 
 def _render_json(report: FindingsReport) -> str:
-    """Return the report as JSON text."""
     encoded = encode_json(_to_plain(report))
     return msgspec.json.format(encoded, indent=2).decode("utf-8", "backslashreplace") + "\n"
 

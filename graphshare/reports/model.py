@@ -69,15 +69,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> str:
-        """``file:line:column``, which editors and terminals turn into links."""
+        """``file:line:column``: editors and terminals turn it into a link."""
         return f"{self.where}:{self.line}:{self.column}" if self.line else self.where
 
 
 class FindingsReport(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
     """The findings of one run of ``command`` over ``files``, in order; ``rules`` are all rules that ran.
 
-    ``ignored`` counts findings suppressed inside files, ``known`` those of a baseline. ``tool_version`` is the version of this
-    package, for formats that record it. ``strict`` makes warnings decide the exit code too. ``unchecked`` are
+    ``ignored`` counts findings suppressed inside files, ``known`` counts findings in a baseline. ``tool_version`` is the
+    version of this package, for formats that record it. ``strict`` makes warnings decide the exit code too. ``unchecked`` are
     files that no rule looked at, each with the reason.
     """
 
@@ -104,7 +104,7 @@ class FindingsReport(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.command}: {self.summary()}"
 
     def _repr_html_(self) -> str:
-        """Return the findings as a table, which notebooks show."""
+        """Return the findings as an HTML table for notebooks."""
         rows = [(f.level.value, f.code, f.message, f.node or "", f.place, f.hint) for f in self.findings]
         return format_html(self._summary(), tables=[Table(("level", "code", "finding", "node", "place", "hint"), rows)])
 

@@ -1,4 +1,4 @@
-"""Write a report as SARIF 2.1.0, which code scanning services and editors read."""
+"""Write a report as SARIF 2.1.0 for code scanning services and editors."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _hash_finding(finding: Finding) -> str:
 
 
 def _format_uri(path: str) -> str:
-    """Return a path as a relative reference, or as a file URI if it is absolute; a URL as it is, with escapes."""
+    """Return a path as a relative reference, or as a file URI if it is absolute; a URL stays unchanged but for escapes."""
     if is_url(path):
         return quote(path.encode("utf-8", "surrogateescape"), safe=":/?")
     text = quote(path.replace(os.sep, "/").encode("utf-8", "surrogateescape"), safe="/")

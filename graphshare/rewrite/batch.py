@@ -55,8 +55,8 @@ def plan_batch(
 ) -> Duplication:
     """Add branches to ``graph`` that are computed in one run: inputs are concatenated on the batch axis, outputs split.
 
-    Every branch gets inputs and labels of its own, except those that ``share_inputs`` match; all must have one shape. ``axes``
-    maps inputs to their batch axis where that is not 0. Parameters stay as they are.
+    Every branch gets its own inputs and labels, except those that ``share_inputs`` match. All must have one shape. ``axes``
+    maps inputs to their batch axis where that is not 0. Parameters stay unchanged.
 
     Raises:
         RefusedError: names collide, a variable's role cannot be told, or operators mix the samples of a batch. All of these
@@ -148,7 +148,7 @@ def _check_result(rewrite: Rewrite, inputs: Mapping[Node, Joined], outputs: Mapp
     """Compare the result with its source: nodes and edges, the joined inputs, and the heads of every branch.
 
     Raises:
-        SelfCheckError: it is not what it should be.
+        SelfCheckError: the result is wrong.
     """
     marked = [node for node in rewrite.graph.nodes if node.op == "Concat" and BRANCHES in node.attrs and node.inputs]
     joins = {join.inputs[0].node: join for join in marked}
@@ -264,7 +264,7 @@ class _Batch:
             yield concat
 
     def rebuild_operators(self) -> Iterator[Node]:
-        """Yield the original's nodes; those of heads have another name."""
+        """Yield the original's nodes. Nodes that compute outputs get a new name."""
         nodes = [node for node in topological(self._graph) if node not in self._inputs]
         self._new = rebuild(nodes, self._change, redirect=self._redirect)
         yield from self._new.values()

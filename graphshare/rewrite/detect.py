@@ -32,9 +32,9 @@ Likeness = Literal["values", "bytes", "transpose", "shape", "operator"]
 
 
 class Candidates(ShortRepr, msgspec.Struct, frozen=True):
-    """Parameters that may be meant to be one. ``why`` says what is equal; ``options`` would tie all to the first.
+    """Parameters that may be meant to be one. ``why`` names the evidence; ``options`` would tie all to the first.
 
-    Of an ONNX model these may be ``bytes`` under other shapes, and the numbers of a table that has its ``transpose`` beside it.
+    In an ONNX model these may be equal ``bytes`` under different shapes, or a table and its ``transpose``.
     """
 
     names: list[str]
@@ -53,9 +53,10 @@ def detect(
 ) -> list[Candidates]:
     """Return groups of parameters with equal values in ``params``, then of equal form with related names; each pair once.
 
-    The form is shape and type where they are known, else what the operator that uses it says. Names are related when one is the
-    other behind a prefix (``sha-fc_weight``), or both are the same but for their first component (``left_fc_weight``,
-    ``right_fc_weight``). Arrays of one repeated number, such as zeros, count only where names are related too.
+    The form is the shape and dtype where they are known, else the attributes of the operator that uses the parameter. Names are
+    related when one is the other behind a prefix (``sha-fc_weight``), or both are the same but for their first component
+    (``left_fc_weight``, ``right_fc_weight``). Arrays of one repeated number, such as zeros, count only where names are related
+    too.
     """
     roles = assign_sharing_roles(graph, params, as_input, as_parameter)
     heads = {entry.node for entry in graph.heads}
@@ -130,9 +131,9 @@ def _group_by_value(
     params: ParameterFile | None,
     has_other_forms: bool,
 ) -> dict[tuple[str, str, bool], list[Node]]:
-    """Group parameters of equal bytes; the key is their form, what they contain, and whether all their numbers are equal.
+    """Group parameters by form, contents, and whether all their numbers are equal.
 
-    An array is read where another one has its form, or with ``has_other_forms`` its size.
+    An array is read only if a second one has its form, or with ``has_other_forms`` its size.
     """
     if params is None:
         return {}
@@ -154,7 +155,7 @@ def _group_by_value(
                 data = bytes(chunk)
                 first = first or data[: ITEM_SIZES[record.dtype]]
                 constant = constant and data == first * (len(data) // len(first))
-            # A parameter and an auxiliary state cannot be tied, whatever their values are.
+            # A parameter and an auxiliary state cannot be tied, even if their values are equal.
             key = f"{record.element_type} {node in auxiliary} {digest.hexdigest()}"
             groups.setdefault((_format_array(record), key, constant), []).append(node)
     return groups

@@ -1,4 +1,4 @@
-"""A graph as an older MXNet reads it. What each version has was asked of its own library (``benchmarks/old_versions.py``)."""
+"""A graph as an older MXNet reads it. Facts about versions come from their own libraries (``benchmarks/old_versions.py``)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from graphshare.rewrite.upgrade import upgrade
 
 _NP_SHAPE, _ATTRS = 10500, 10000  # the versions that brought NumPy shapes, and the key `attrs` of nodes
 _ESCAPES = 1200  # before it, readers knew fewer escapes
-# Values with which an operator does what it did before it had the attribute.
+# Values with which an operator computes the same as before it had the attribute.
 _NEUTRAL = {"Pooling.layout": ("NCW", "NCHW", "NCDHW"), "Pooling.count_include_pad": (True,), "BatchNorm.cudnn_off": (True,)}
 _WINDOW = ("pad", "stride")
 _LAYOUTS = ((1100, "V0"), (1200, "V1"), (10500, "V2"))  # before each version, the newest form of records in .params
 
 
 class _Tables(msgspec.Struct):
-    """The rows of lists are the versions, and hold what is new in each. Other tables tell up to which row something holds."""
+    """Lists have one row per version, with its additions. Other tables name the last row for which an entry is valid."""
 
     versions: list[str]
     operators: list[str]
@@ -49,10 +49,10 @@ def _read_tables() -> tuple[_Tables, dict[str, int]]:
 
 
 class OldVersion:
-    """A version of MXNet from 0.9.5 up to 1.8. ``measured`` is the one whose ``row`` of the tables decides for it.
+    """A version of MXNet from 0.9.5 up to 1.8. ``measured`` is the version whose ``row`` of the tables decides for it.
 
     Raises:
-        UsageError: it is another one.
+        UsageError: it is outside of that range.
     """
 
     def __init__(self, version: str) -> None:
@@ -68,7 +68,7 @@ class OldVersion:
         self.layout = next((layout for before, layout in _LAYOUTS if self.number < before), "")
 
     def has(self, name: str) -> bool:
-        """Whether the version has an operator, an attribute or a choice; what no table names is as old as all of them."""
+        """Whether the version has an operator, an attribute or a choice. Names that no table lists are in every version."""
         return self._since.get(name, 0) <= self.row
 
     def downgrade(self, graph: Graph) -> Rewrite:

@@ -1,7 +1,7 @@
 """``duplicate``: branches beside a graph, copies of it on parameters of their own or on shared ones.
 
-A copied node gets the branch's prefix before its name; a shared one stays the single node that all branches point at, which
-is the only form that MXNet trains as tied.
+A copied node gets the branch's prefix before its name. A shared node stays a single node that all branches use: MXNet trains
+parameters as tied in this form only.
 """
 
 from __future__ import annotations
@@ -133,9 +133,9 @@ def add_branches(
 ) -> Rewrite:
     """Add a branch of ``graph`` for each prefix, grouped: heads of the original first, then branch by branch.
 
-    ``shared`` variables are not copied: every branch uses the original node. ``upto`` gives the outputs of which the copies
-    hold what they need, instead of the heads. ``drop_original`` leaves the copies alone in the graph. ``other_names`` are
-    names outside the graph that no copy may get (records of a parameter file).
+    ``shared`` variables are not copied: every branch uses the original node. With ``upto``, the copies contain only the nodes
+    that these outputs need. ``drop_original`` removes the original branch. ``other_names`` are names outside the graph that no
+    copy may get (records of a parameter file).
 
     Raises:
         RefusedError: a prefix is unusable, or new names collide; all collisions are listed.
@@ -161,7 +161,7 @@ def add_branches(
         branches.append(Branch(prefix, graph, images))
         nodes.extend([node for node in images.values() if node not in placed] if placed else images.values())
         placed.update(node for node in shared if node in images)
-        # A head may be a shared statistic itself, whose version counts on as well.
+        # A head may itself be a shared statistic; its version counts on, too.
         all_heads.extend(_raise_version(entry, mutations) or relink(entry, images) for entry in heads)
     unchanged = 0 if drop_original else len(graph.nodes)
     result = Graph(
@@ -217,7 +217,7 @@ def _count_mutations(source: Sequence[Node], shared: Collection[Node]) -> dict[N
 
 
 def _rename_implied(graph: Graph, source: Sequence[Node], prefixes: Sequence[str]) -> tuple[Rename, ...]:
-    """Return the renames of implied states, which have no node: every branch has its own, named after its operator."""
+    """Return the renames of implied states. They have no node: every branch has its own, named after its operator."""
     implied = list(list_implied_variables(graph))
     copied = set(source) if implied else set()
     return tuple(
@@ -277,12 +277,12 @@ def duplicate(
 ) -> Checkpoint:
     """Add a branch for each of ``prefixes``, with parameters of its own or on one set of parameters.
 
-    The ``mode`` ``copy`` gives every branch its own parameters, which start equal; ``tie`` makes all branches use one set;
-    ``batch`` runs the graph once on the inputs of all branches, concatenated along ``batch_axes`` (axis 0 unless named).
+    The ``mode`` ``copy`` gives every branch its own parameters with equal initial values; ``tie`` makes all branches use one
+    set; ``batch`` runs the graph once on the inputs of all branches, concatenated along ``batch_axes`` (axis 0 unless named).
     ``choices`` (pairs such as ``("tie", "conv*")``) change the mode of some parameters; the last match wins. ``share_inputs``
-    are patterns of inputs and labels that all branches use. ``upto`` names outputs: the copies hold what these need.
-    ``drop_original`` leaves only the copies. ``force`` allows a batch over operators that mix its samples. ``as_input`` and
-    ``as_parameter`` name variables whose role cannot be inferred.
+    are patterns of inputs and labels that all branches use. ``upto`` names outputs: the copies contain only the nodes that
+    these need. ``drop_original`` removes the original branch. ``force`` allows a batch over operators that mix its samples.
+    ``as_input`` and ``as_parameter`` name variables whose role cannot be inferred.
 
     Raises:
         UsageError: options that do not go with the mode.

@@ -17,7 +17,7 @@ def extract(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] = ()) -
     """Extract the minimal subgraph that computes ``targets``; outputs ``cuts`` become variables of those names.
 
     Raises:
-        RefusedError: names of nothing, or of what no target needs; all are listed.
+        RefusedError: names that the graph lacks or that no target needs; all are listed.
     """
     nodes = topological(graph)
     faults: list[Fault] = []

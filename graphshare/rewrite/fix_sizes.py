@@ -14,7 +14,7 @@ Size = int | str | None
 
 
 def fix_sizes(graph: Graph, inputs: Mapping[str, Sequence[Size]], sizes: Mapping[tuple[str, int], int]) -> Rewrite:
-    """Return the rewrite in which ``inputs``, by name with their shapes, have ``sizes``, by (input, axis).
+    """Return the rewrite that gives ``inputs`` (shapes by name) the ``sizes`` by (input, axis).
 
     A size with a name is fixed wherever it stands.
 

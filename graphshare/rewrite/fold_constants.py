@@ -12,7 +12,7 @@ from graphshare.ir.walk import list_output_names, post_order, topological
 
 
 def find_constants(graph: Graph) -> list[Entry]:
-    """Return what operators read that only depends on constants and on sizes that are known; no output of the graph."""
+    """Return the operands that depend only on constants and on known sizes, outputs of the graph left out."""
     names = [(node, list_output_names(node)) for node in graph.nodes]
     types = find_format(graph).types.find_types(
         graph, [Entry(n, i) for n, row in names for i, name in enumerate(row) if name], independent=True
@@ -23,7 +23,7 @@ def find_constants(graph: Graph) -> list[Entry]:
 
 
 def fold_constants(graph: Graph, values: Mapping[Node, Tensor]) -> tuple[Rewrite, Mapping[str, Tensor]]:
-    """Return the rewrite in which constants stand for operators, by their ``values``; what nothing needs then is left out.
+    """Return the rewrite that replaces operators by constants, their ``values``; nodes that are then unused are removed.
 
     The values of those that are parameters are returned by name: their data is in the model's parameter file.
     """
@@ -44,7 +44,7 @@ def fold_constants(graph: Graph, values: Mapping[Node, Tensor]) -> tuple[Rewrite
     nodes = [images[node] for node in graph.nodes]
     nodes = [node for node in nodes if node in needed or (not node.op and not node.details.holds_value)]
     present = set(nodes)
-    # An operator is gone where an initializer stands for it.
+    # An operator that an initializer replaces is gone.
     kept = {node: image for node, image in images.items() if image in present and bool(node.op) == bool(image.op)}
     folded = Graph(tuple(nodes), heads, graph.attrs, graph.source.after_rewrite(kept), graph.extra)
     own = {node.name for node in nodes}

@@ -40,17 +40,17 @@ from graphshare.resources import is_chosen_limit
 from graphshare.text.format import format_shape
 from graphshare.text.names import TakenNames
 
-_ASSUMED = 224  # what a size is taken to be that the file leaves open already
+_ASSUMED = 224  # the assumed number of a size that the file leaves open already
 _RECURRENT = ("GRU", "LSTM", "RNN")
 _PARTS = ("Cast", "Identity", "Slice", "Split")
 _STATES = (0, 5, 6)  # inputs of these that have samples on axis 1
 
 
 class FreedGraph(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
-    """A rewrite that frees sizes: the ``symbols``, which of them are ``batches``, and which operators were ``changed``.
+    """A rewrite that frees sizes: the ``symbols``, the ``batches`` among them, and the ``changed`` operators.
 
-    ``outputs`` are the axes of the heads, ``numbers`` what free sizes are in the file; ``notes`` are on constants that may come
-    from these, and on outputs with samples inside an axis.
+    ``outputs`` are the axes of the heads, ``numbers`` the values of free sizes in the file; ``notes`` are on constants that may
+    come from these, and on outputs with samples inside an axis.
     """
 
     symbols: Sequence[Symbol]
@@ -69,7 +69,7 @@ Evaluate = Callable[[Sequence[Entry]], Mapping[Node, Tensor]]
 
 
 def free_sizes(graph: Graph, symbols: Sequence[Symbol], measure: Measure, evaluate: Evaluate) -> FreedGraph:
-    """Return the rewrite in which the caller chooses the sizes of ``symbols``.
+    """Return the rewrite that lets the caller choose the sizes of ``symbols``.
 
     ``measure`` returns shapes that neither the file states nor ONNX infers, ``evaluate`` integers that the file computes.
 
@@ -92,7 +92,7 @@ def list_inputs(graph: Graph) -> Shapes:
 
 
 def find_batch_axes(graph: Graph, inputs: Collection[str]) -> dict[str, int]:
-    """Return the axis of each input that has the samples: 1 of what goes into an RNN as it is or in part, else the first."""
+    """Return the batch axis of each input: axis 1 where the input or a part of it goes into an RNN, else axis 0."""
     axes = dict.fromkeys(inputs, 0)
     for node in graph.nodes:
         if node.op in _RECURRENT and node.attrs.get("layout", "0") == "0":
@@ -106,7 +106,7 @@ def find_batch_axes(graph: Graph, inputs: Collection[str]) -> dict[str, int]:
 
 
 def find_batch(inputs: Shapes, axes: Mapping[str, int]) -> Symbol:
-    """Return the batch as a size to free. Raises RefusedError where there is none, or none that is fixed."""
+    """Return the batch as a size to free. Raises RefusedError where there is none, or where it is not fixed."""
     places = find_batch_places(inputs, axes)
     if not places:
         raise RefusedError(Fault("no input has a batch", hint="free sizes by name with `shapes={'data': ('n', 3, 'h', 'w')}`"))
@@ -118,9 +118,9 @@ def find_batch(inputs: Shapes, axes: Mapping[str, int]) -> Symbol:
 
 
 def find_batch_places(inputs: Shapes, axes: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Return the axes, as (input, axis), that have the batch: those of ``axes`` with the size of the surest.
+    """Return the batch axes, as (input, axis): all of ``axes`` that have the size of the surest one.
 
-    That is the one of an RNN, whose operator says where samples are: the first axis of other inputs may be a sequence.
+    The surest is the batch axis of an RNN, because the operator states it. The first axis of other inputs may be a sequence.
     """
     sizes = {(name, axis): inputs[name][axis] for name, axis in axes.items() if axis < len(inputs[name])}
     surest = max(sizes, key=lambda place: place[1], default=None)
@@ -182,7 +182,7 @@ class _Freeing:
         shapes = self.assumed = {name: [self.table.count(axis) for axis in axes] for name, axes in self.inputs.items()}
         entries = [Entry(node, index) for node in self.nodes for index, name in enumerate(list_output_names(node)) if name]
         opened = {name: shape for name, shape in shapes.items() if shape != list(inputs[name])}
-        # What the file states of inner values is not believed: a wrong shape would free a wrong axis.
+        # Shapes of inner values in the file are not trusted: a wrong shape would free a wrong axis.
         types = find_format(self.graph).types.find_types(self.graph, entries, shapes=opened, independent=True)
         self.dtypes = {place: kind.parts[0] or "" for place, kind in types.items()}
         self.shapes: dict[Place, Sequence[int]] = {
@@ -206,7 +206,7 @@ class _Freeing:
             self.constants[node, 0] = struct.unpack(f"<{prod(tensor.shape)}q", tensor.content or b"")
 
     def rewrite(self) -> FreedGraph:
-        """Follow the sizes, and return what becomes of the graph. Raises RefusedError."""
+        """Follow the sizes, and return the rewrite of the graph. Raises RefusedError."""
         for node in self.graph.variables():
             if any(map(is_free, self.inputs.get(node.name, ()))):
                 self._note(node, 0, self.inputs[node.name])
@@ -241,7 +241,7 @@ class _Freeing:
                     yield f"output {name!r}: axis {number} is {parts}: the samples are not an axis of their own"
 
     def _find_constants(self) -> list[str]:
-        """Return notes on constants that may come from a size that the file fixes, other than that of a batch."""
+        """Return notes on constants that may come from a fixed size in the file, batch sizes left out."""
         free = {s.name for s in self.symbols} - set(self.batches)
         places = {name for symbol in self.symbols if symbol.name in free for name, _ in symbol.places}
         inputs = [node for node in self.graph.variables() if node.name in places]
@@ -317,7 +317,7 @@ class _Freeing:
         )
 
     def _find_row(self, place: Place) -> Axes | None:
-        """Return the sizes in a row of integers, as far as they are known."""
+        """Return the sizes in a row of integers; None for unknown ones."""
         numbers = None if place in self.axes else self.constants.get(place, read_numbers(Entry(*place)))
         return self.rows.get(place) if numbers is None else tuple(map(fix, numbers))
 
@@ -331,7 +331,7 @@ class _Freeing:
         return self.known.get(place, (None,) * prod(shape or ()) if is_small else None)
 
     def _assume(self, shape: Sequence[int]) -> Axes:
-        """Return the axes of an output behind a refusal, so that what follows is not refused for the same reason."""
+        """Return the axes of an output behind a refusal, so that later nodes are not refused for the same reason."""
         for batch in self.batches:
             if shape and shape[0] == self.table.numbers[batch]:
                 return ((batch,), *map(fix, shape[1:]))
@@ -368,12 +368,12 @@ class _Freeing:
             for place, entry in enumerate(operands):
                 if entry is not None:
                     (replaced if place in gone else read).add(entry.node)
-            # What the bodies of a node capture follows its operands.
+            # Values captured by the bodies of a node follow its operands.
             read.update(entry.node for entry in node.inputs[len(operands) - operands.count(None) :])
         return {node for node in replaced - read if node.op == "Constant" or (not node.op and node not in self.fed)}
 
     def _restate(self, node: Node) -> Node:
-        """Return a node whose stated types have free sizes: by the user's name, and open where they follow from others."""
+        """Return a node whose stated types have free sizes: named by the user, or open where they follow from others."""
         shapes = {}
         for index in range(len(list_output_names(node))):
             axes = self.axes.get((node, index), ())
@@ -385,7 +385,7 @@ class _Freeing:
 
 
 def _add_edit(computed: SizeNodes, node: Node, entry: Entry, edit: Edit) -> str:
-    """Add what computes the row of an edit, or a constant where it is fixed, and the Expand; return the name of the value."""
+    """Add nodes for the row of an edit (a constant where it is fixed), and the Expand; return the name of the value."""
     factors: dict[str, list[int]] = {}
     rest = [0 if is_free(axis) else multiply_numbers(axis) for axis in edit.row]
     for place, axis in enumerate(edit.row):

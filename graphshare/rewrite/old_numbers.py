@@ -1,7 +1,7 @@
-"""What older versions of MXNet compute otherwise than 1.9.1, or not at all, as ``benchmarks/old_versions.py`` compares them.
+"""Operators that older versions of MXNet compute differently from 1.9.1, or not at all (``benchmarks/old_versions.py``).
 
-What holds for all inputs refuses a node; what depends on them, or on the device, is a note. NaN, which older versions lose in
-maxima, does not count.
+A difference for all inputs refuses a node; one that depends on inputs, or on the device, is a note. Older versions lose NaN in
+maxima; this does not count.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Values = Callable[[str], Any]
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """What versions before ``fixed``, the first measured one without the difference, make of an operator.
+    """A difference in operators of versions before ``fixed``, the first measured version without it.
 
-    Matrices, which dense layers make, do not show what is one of ``more_axes``.
+    Matrices, such as outputs of dense layers, do not show a difference with ``more_axes``.
     """
 
     operators: tuple[str, ...]
@@ -94,7 +94,7 @@ NOTED: Sequence[Difference] = (
 
 
 def find_differences(differences: Sequence[Difference], node: Node, signature: Signature, version: int) -> Iterator[str]:
-    """Yield what those of ``differences`` say that a node meets in a version."""
+    """Yield the description of each difference that affects a node in a version."""
     for each in differences:
         if node.op not in each.operators or version >= each.fixed or (each.more_axes and _makes_matrix(node.inputs[0].node)):
             continue

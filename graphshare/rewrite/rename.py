@@ -46,9 +46,9 @@ def plan_rename(
 ) -> Rewrite:
     """Rename nodes: remove ``strip_prefix``, then add ``prefix``; or give the nodes ``names``.
 
-    ``stored`` are the other names of nodes, which go with ``names``. ``only`` limits it to kinds of nodes; ``keep`` leaves the
-    names of inputs or outputs as they are, where no ``names`` are given.
-    Unnamed nodes stay unnamed. ``repeats`` lets different names become one again, as the inverse of a rename may have to.
+    ``stored`` are the other names of nodes and go with ``names``. ``only`` limits the rename to kinds of nodes. Without
+    ``names``, ``keep`` protects the names of inputs or outputs. Unnamed nodes stay unnamed. ``repeats`` lets different names
+    become one again, as the inverse of a rename may have to.
 
     Raises:
         RefusedError: nothing would change, a node would lose its whole name, or names collide; all are listed.
@@ -77,7 +77,7 @@ def plan_rename(
 
 
 def _list_kept(graph: Graph, keep: Collection[Boundary], held: frozenset[str] | None) -> frozenset[str]:
-    """Return the names that stay: of inputs that are not parameters, and of what the graph puts out."""
+    """Return the names that stay: of inputs that are not parameters, and of outputs of the graph."""
     kept: set[str] = set()
     if "inputs" in keep:
         kept.update(node.name for node, role in assign_roles(graph, held=held).items() if not role.is_parameter)
@@ -195,11 +195,12 @@ def rename(
     """Rename nodes and their parameters.
 
     Either ``strip_prefix`` is removed and ``prefix`` put before; or ``names`` (old to new; or a node to its new name) or the
-    file ``map`` give the names, ``inverse`` the other way round; or ``rules`` do (a file, or what :func:`load_rules` gives),
-    followed by ``match`` (pattern to name, each ``*`` in the name is what the pattern's next ``*`` matched) and scopes around
-    all names (``variable_scopes``) or all but parameters' (``name_scopes``), whose parts ``separator`` separates (``/``).
-    ``only`` limits it to ``variables``, ``ops``, ``inputs`` or ``parameters``; ``keep`` leaves the names of ``inputs`` or
-    ``outputs``, or both, to callers that know them. Names inside subgraphs stay: they bind by position.
+    file ``map`` give the names, ``inverse`` the other way round; or ``rules`` do (a file, or the result of :func:`load_rules`),
+    followed by ``match`` (pattern to name, each ``*`` in the name is replaced by the text that the pattern's next ``*``
+    matched) and scopes around all names (``variable_scopes``) or all but parameters' (``name_scopes``), whose parts
+    ``separator`` separates (``/``). ``only`` limits it to ``variables``, ``ops``, ``inputs`` or ``parameters``; ``keep`` leaves
+    the names of ``inputs`` or ``outputs``, or both, to callers that know them. Names inside subgraphs stay: they bind by
+    position.
 
     Raises:
         UsageError: no rule or option for renaming, or two ways exclude each other.

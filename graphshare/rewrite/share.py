@@ -46,7 +46,7 @@ def plan_share(
 ) -> Sharing:
     """Tie parameters by rules; operators and outputs keep their names.
 
-    Of the parameters of one new name the one that has it already stays, else the first in file order, with its record in
+    If parameters get one new name, the one that has it already stays, else the first in file order, with its record in
     ``params``.
 
     Raises:
@@ -237,7 +237,7 @@ def _formal(user: Node, slot: int) -> str:
 
 
 def _hints(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, str, str]]:
-    """Yield the hints for the optimizer and the initializer in which two variables differ."""
+    """Yield the hints for the optimizer and the initializer that differ between two variables."""
     for hint in _HINTS:
         ours, theirs = (_hint(node, hint, uses) for node in (tied, kept))
         if ours != theirs:
@@ -245,7 +245,7 @@ def _hints(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, str, str]
 
 
 def _hint(node: Node, hint: str, uses: _Uses) -> str:
-    """Return a variable's own attribute, or that of its operator in files before 0.9 (``weight_lr_mult``)."""
+    """Return a variable's own attribute; in files before 0.9 the operator may have it (``weight_lr_mult``)."""
     own = node.attrs.get(f"__{hint}__", node.attrs.get(hint, ""))
     if own or hint == "init":
         return own
@@ -268,7 +268,7 @@ def _values(params: ParameterFile, pairs: list[tuple[Node, Node, Record, Record]
 def _forgotten_partners(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: ParameterFile | None) -> list[str]:
     """Return parameters beside tied ones that stay two: a bias where the weight is tied, moving statistics where gamma is.
 
-    Those that cannot be one are not forgotten, nor is what a search for everything equal has left.
+    Parameters that cannot be tied do not count, nor do pairs that a search for everything equal left apart.
     """
     uses = consumers(graph.nodes) if plan.ties else {}
     records = _index_records(params)

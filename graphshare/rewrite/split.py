@@ -63,7 +63,8 @@ def split_evenly(graph: Graph, count: int, measure: Callable[[Node], int]) -> di
     """
     needed = set(post_order(entry.node for entry in graph.heads))
     nodes = [node for node in topological(graph) if node in needed and node.op]
-    # What has no inputs, such as a weight in a Constant, goes with its first reader: in the file it may stand far before.
+    # An operator without inputs, such as a Constant with a weight, goes with its first reader: in the file it may be far
+    # before.
     order = [node for node in nodes if node.inputs] or nodes
     if not 2 <= count <= len(order):
         what = f"{count} parts of {format_count(len(order), 'operator')}"
@@ -94,8 +95,8 @@ def extract_parts(graph: Graph, parts: Mapping[Node, int]) -> GraphParts:
     """Return the parts of a graph, each with the values that later parts read among its outputs, under their names.
 
     Raises:
-        RefusedError: the format wants the type of a value that crosses, and it is not known; several nodes have a name by which
-            parts are joined; all are listed.
+        RefusedError: the format wants the type of a value that crosses, and it is not known; several nodes have a name that
+            joins parts; all are listed.
     """
     readers: dict[tuple[Node, int], set[int]] = {}
     entries: dict[tuple[Node, int], Entry] = {}

@@ -36,7 +36,7 @@ class Tied(msgspec.Struct, frozen=True):
 
 
 class Ties(ShortRepr, msgspec.Struct, frozen=True):
-    """The report of a sharing: parameters that were tied, renamed or copied, and those that stay as they are."""
+    """The report of a sharing: parameters that were tied, renamed or copied, and unchanged ones."""
 
     tied: list[Tied]
     renamed: list[Tied]
@@ -75,8 +75,8 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
     """Replace each key of ``ties`` by its value, and give new ``names`` to nodes that stay.
 
     The values of ``ties`` are variables that are tied to nothing themselves. A kept variable takes the place of the first
-    that is tied to it, so that it stays before every consumer. The versions of redirected entries are counted
-    on: first those of the kept variable, then of each tied one in file order.
+    that is tied to it, so that it stays before every consumer. The versions of redirected entries are counted on: first the
+    kept variable's, then each tied one's in file order.
 
     Raises:
         RefusedError: something other than a variable is to be tied; all are listed.
@@ -102,7 +102,7 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
         count = mutations.get(entry.node)
         return Entry(images[entry.node], entry.index, entry.version + count) if count and entry.version else None
 
-    # The image of a kept variable is wanted at its tied ones, which may come first in the file.
+    # Tied variables need the image of their kept variable and may come first in the file.
     order = tuple(dict.fromkeys((*ties.values(), *topological(graph))))
     rebuild(order, change, redirect=redirect if mutations else None, images=images)
     heads = tuple(redirect(entry) or relink(entry, images) for entry in graph.heads)
@@ -232,12 +232,12 @@ def _copy_for(variable: Node, user: Node, slot: int, taken: TakenNames) -> Node:
 
 
 def _enter_copy(entry: Entry, copy: Node | None) -> Entry | None:
-    """Return the entry to the user's own ``copy``, which only this user mutates."""
+    """Return the entry to the user's own ``copy``; only this user mutates it."""
     return None if copy is None else Entry(copy, entry.index, 1 if entry.version else entry.version)
 
 
 def note_copied_attributes(graph: Graph) -> list[str]:
-    """Return notes on weights in attributes, such as those of ai.onnx.ml, that several operators have, each for itself."""
+    """Return notes on equal weights in attributes (as in ai.onnx.ml) that several operators have, each its own copy."""
     description = find_format(graph).description
     alike: dict[object, list[Node]] = {}
     for node in graph.nodes:

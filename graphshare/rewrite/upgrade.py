@@ -1,6 +1,6 @@
 """A graph as MXNet 1.9.1 holds it after loading a file, and writes it back.
 
-The steps are those of MXNet's own loader, in its order; a step runs for files older than the version beside it, and a file
+The steps are the same as in MXNet's own loader, in its order. A step runs for files older than the version beside it; a file
 without a version counts as 0.8.0. They work on drafts, because two of them change variables while looking at operators.
 """
 
@@ -145,7 +145,7 @@ def _take_hidden(order: list[Draft]) -> dict[Draft, list[tuple[str, str]]]:
 def _give_hidden(order: list[Draft], hidden: dict[Draft, list[tuple[str, str]]]) -> list[Fault]:
     """Do step A: ``lr_mult`` becomes ``__lr_mult__``; ``weight_lr_mult`` on an operator moves to its variable ``weight``.
 
-    A key that fits neither goes back where it was, which an operator with typed attributes does not accept.
+    A key that fits neither goes back where it was. An operator with typed attributes does not accept that.
     """
     faults = []
     for draft in order:
@@ -165,7 +165,7 @@ def _give_hidden(order: list[Draft], hidden: dict[Draft, list[tuple[str, str]]])
 
 
 def _is_parsed_again(draft: Draft) -> bool:
-    """Whether MXNet objects to a key that step A put back: it reads the attributes again, but not those of its oldest kind."""
+    """Whether MXNet objects to a key that step A put back: it parses attributes again, except of its oldest operators."""
     signature = lookup(draft.op)
     return signature is not None and signature.parameters is not None and not signature.is_operator_property
 

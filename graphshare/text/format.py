@@ -16,7 +16,7 @@ def escape_control(text: str, *, keep: str = "") -> str:
 
 
 def escape_surrogates(text: str) -> str:
-    """Return ``text`` with lone surrogates, which UTF-8 cannot hold, written as escapes; file names and keys may have them."""
+    """Return ``text`` with lone surrogates as escapes: file names and keys may have them, and UTF-8 cannot hold them."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -42,7 +42,7 @@ def format_bytes(count: int) -> str:
     if count < 1000:
         return f"{count} B"
     value, unit = float(count), 0
-    # Rounded as it is printed: 999,999 bytes are 1.0 MB, not 1000.0 kB.
+    # Rounded as printed: 999,999 bytes are 1.0 MB, not 1000.0 kB.
     while round(value, 1) >= 1000 and unit < len(_UNITS) - 1:
         value, unit = value / 1000, unit + 1
     return f"{value:.1f} {_UNITS[unit]}"
@@ -58,7 +58,7 @@ _PLURALS = {"index": "indices", "matrix": "matrices", "axis": "axes", "tie": "ti
 
 
 def pluralize(noun: str) -> str:
-    """Return the plural of a noun, which may have adjectives before it and an attribute behind ``of``: ``pairs of nodes``."""
+    """Return the plural of a noun; adjectives before it and an attribute behind ``of`` are allowed: ``pairs of nodes``."""
     head, preposition, attribute = noun.partition(" of ")
     adjectives, space, word = head.rpartition(" ")
     if word in _PLURALS:
@@ -73,7 +73,7 @@ def pluralize(noun: str) -> str:
 def singularize(plural: str) -> str:
     """Return the noun whose plural this is, or the word itself if it is not a plural."""
     adjectives, space, word = plural.rpartition(" ")
-    # The order decides: 'boxes' is also the plural of 'boxe', and 'ties' that of 'ty'.
+    # The order decides: 'boxes' could also be the plural of 'boxe', and 'ties' of 'ty'.
     candidates = (*_PLURALS, f"{word[:-3]}y", word[:-2], word[:-1])
     return adjectives + space + next((noun for noun in candidates if noun and pluralize(noun) == word), word)
 
@@ -95,7 +95,7 @@ def join_words(words: Sequence[str]) -> str:
 
 
 def encode_json(value: object) -> bytes:
-    """Return ``value`` as JSON in UTF-8; what is not Unicode in a name (of a file, of a record) is written as ``\\\\udcff``."""
+    """Return ``value`` as JSON in UTF-8; bytes of a name (of a file, of a record) that are not Unicode become ``\\\\udcff``."""
     # Hardly any text has lone surrogates, and a search of all texts takes longer than the encoder.
     try:
         return msgspec.json.encode(value)

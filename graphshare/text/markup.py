@@ -1,4 +1,4 @@
-"""Names and paths inside text of other languages, which have one function each; a language with one writer has it there."""
+"""Names and paths inside text of other languages: one function per language. A language with one writer has it there."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def escape_html(text: str) -> str:
 
 
 def quote_markdown(text: str) -> str:
-    """Return ``text`` as a code span of Markdown, which is literal: one line, cut to ``LONGEST_SPAN`` characters."""
+    """Return ``text`` as a literal code span of Markdown: one line, cut to ``LONGEST_SPAN`` characters."""
     content = shorten(escape_control(shorten(text, LONGEST_SPAN)), LONGEST_SPAN) or " "
     # A span ends at as many backticks as it began with, and loses a blank at both ends.
     fence = "`" * (1 + max(map(len, re.findall("`+", content)), default=0))

@@ -96,7 +96,7 @@ def find_numbered(name: str, named: Mapping[str, Sequence[T]]) -> T | None:
 
 
 class KnownPrefixes:
-    """Prefixes of names, of which a graph with many branches has thousands."""
+    """Prefixes of names. A graph with many branches has thousands."""
 
     def __init__(self, prefixes: Iterable[str]) -> None:
         self._prefixes = frozenset(prefixes)
@@ -110,8 +110,8 @@ class KnownPrefixes:
 def find_similar(name: str, known: Collection[str], *, limit: int = 3, key: Callable[[str], object] = str) -> list[str]:
     """Return up to ``limit`` names of ``known`` that resemble ``name``, each once.
 
-    Names that differ in case alone are the only ones. Else those that contain ``name`` come first, whatever their case,
-    shortest first where it is their start; then those of similar spelling. Of names with an equal ``key``, such as those of one
+    Names that differ only in case are returned alone. Otherwise names that contain ``name``, in upper or lower case, come
+    first, shortest first where they start with it; then names of similar spelling. Of names with an equal ``key``, such as a
     node and its output, one is returned. At most 20,000 names are compared by spelling, so that a typing error in a huge graph
     is answered at once.
     """
@@ -133,7 +133,7 @@ def find_similar(name: str, known: Collection[str], *, limit: int = 3, key: Call
 
 
 def suggest(name: str, known: Collection[str], what: str) -> str:
-    """Return a hint for an unknown name: the names that resemble it, else the first of ``known``, which are ``what``."""
+    """Return a hint for an unknown name: the names that resemble it, else the first of ``known``. ``what`` names their kind."""
     return did_you_mean(name, known) or (f"the {what} are {format_names(known, _LISTED)}" if known else "")
 
 

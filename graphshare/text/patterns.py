@@ -74,9 +74,9 @@ def find_literal_ends(pattern: str) -> tuple[str, str]:
 def compile_substitution(pattern: str, to: str) -> Substitution:
     """Return a function from a name to its replacement by ``to``, or to None where ``pattern`` does not match.
 
-    For a glob each ``*`` of ``to`` stands for what the pattern's next ``*`` matched, and ``{2}`` for what its second one did;
-    every star but the last matches as little as possible. For a regular expression ``\\1`` stands for group 1. For a literal,
-    ``to`` is used unchanged.
+    For a glob each ``*`` of ``to`` stands for the text that the pattern's next ``*`` matched, and ``{2}`` for the text of its
+    second one; every star but the last matches as little as possible. For a regular expression ``\\1`` stands for group 1. For
+    a literal, ``to`` is used unchanged.
 
     Raises:
         UsageError: the pattern is not valid (see :func:`compile_pattern`), or ``to`` refers to more than it matches.
@@ -86,7 +86,7 @@ def compile_substitution(pattern: str, to: str) -> Substitution:
         return lambda name: to if name == literal else None
     if pattern.startswith("re:"):
         return _compile_expression_substitution(pattern[3:], to)
-    # Only to refuse an empty pattern, which is not taken for a literal above.
+    # Only to refuse an empty pattern: above, it is not taken for a literal.
     compile_pattern(pattern)
     segments = _split_at_stars(_parse_glob(pattern))
     parts = _parse_template(to, _IN_GLOBS, len(segments) - 1, pattern)
@@ -215,7 +215,7 @@ def _split_at_stars(tokens: Sequence[Token]) -> list[_Segment]:
 
 
 def _match_glob(segments: Sequence[_Segment], name: str) -> list[tuple[int, int]] | None:
-    """Return the start and end of what each star matched; None where the name does not match."""
+    """Return the start and end of the text that each star matched; None where the name does not match."""
     first, last = segments[0], segments[-1]
     if len(segments) == 1:
         return [] if first.size == len(name) and first.matches_at(name, 0) else None

@@ -1,7 +1,7 @@
-"""URLs as texts: which paths are URLs, their parts, and the removal of credentials from what people read.
+"""URLs as texts: which paths are URLs, their parts, and the removal of credentials from texts for people.
 
-A chain such as ``zip://nin-symbol.json::s3://models/nin.zip`` names a file in an archive; its name and its folder are those of
-the first link. The query of an ``http`` URL (``?signature=...``) belongs to no name and stays at the end.
+A chain such as ``zip://nin-symbol.json::s3://models/nin.zip`` names a file in an archive; its name and its folder come from the
+first link. The query of an ``http`` URL (``?signature=...``) belongs to no name and stays at the end.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 
 # Patterns are compiled when they are used first: most commands see no URL. Bounds keep the time linear: messages quote names
-# from files, which may be anything.
+# from files, and those may contain anything.
 _URL = r"(?:[A-Za-z][\w+.-]+::)*([A-Za-z][\w+.-]+)://"
 _LINK = r"(?s)((?:[A-Za-z][\w+.-]+::)*[A-Za-z][\w+.-]+://)(.*?)((?:::.*)?)"
 _CREDENTIALS = r"(://)[^/@\s'\"]{0,999}@"
 # A password may hold a slash; digits behind the colon are a port instead.
 _SLASH_IN_PASSWORD = r"(://)[^/\s'\"@:]{0,99}:(?!\d{0,9}(?:[/?#:\s'\"]|$))[^\s'\"@]{0,999}@"
 _SECRETS = r"(?<=://)[^/?#]+(?=@)|(?<=[?#])[^?#]+(?=::|$)"
-# A text may be redacted twice: `?...` stays as it is.
+# A text may be redacted twice: `?...` stays unchanged.
 _WEB_QUERY = r"(?i)(https?://[^\s'\"?#]{0,2999})[?#](?!\.\.\.)(?:(?!::)[^\s'\"])*"
 # Elsewhere ? may be a wildcard of a glob; it begins a query only if there is a = behind it.
 _OTHER_QUERY = r"(://[^\s'\"?]{0,2999})\?(?!\.\.\.)(?=[^\s'\"=]{0,999}=)(?:(?!::)[^\s'\"])*"
@@ -25,12 +25,12 @@ _MOST_QUOTED = 8  # times that a name may be percent-encoded
 
 
 def is_url(path: str) -> bool:
-    """Return whether a path is a URL: a scheme of two letters or more, then ``://``. What begins ``file://`` is one too."""
+    """Return whether a path is a URL: a scheme of two letters or more, then ``://``. A ``file://`` path is one, too."""
     return "://" in path and re.match(_URL, path) is not None
 
 
 def find_scheme(url: str) -> str:
-    """Return the scheme of a URL in lower case, of a chain that of the first link with ``://``; empty for a path."""
+    """Return the scheme of a URL, or of the first link with ``://`` in a chain, in lower case; empty for a path."""
     match = re.match(_URL, url)
     return match[1].lower() if match else ""
 
@@ -44,7 +44,7 @@ def redact(text: str) -> str:
 
 
 def hide_secrets(text: str, url: str) -> str:
-    """Return a text without the credentials and the query of ``url``, in whatever form another package quotes them."""
+    """Return a text without the credentials and the query of ``url``, in every form in which other packages quote them."""
     for secret in re.findall(_SECRETS, url):
         for part in (secret, *re.split(r"[:&=]", secret)):
             # Shorter parts would be replaced inside of other words.
@@ -94,7 +94,7 @@ def extend_url(url: str, ending: str) -> str:
 
 
 def local_path(path: str) -> str:
-    """Return the path of a ``file://`` URL on this machine; any other path as it is."""
+    """Return the path of a ``file://`` URL on this machine; any other path unchanged."""
     if path[:7].lower() != "file://" or "::" in path:
         return path
     from urllib.parse import unquote, urlsplit  # start-up: only such URLs need it

@@ -54,6 +54,14 @@ OPERATORS = ("generalized_negative_binomial",)
 #: Participles and prepositions that say nothing about a value; a variable has the name of the thing that it holds.
 VAGUE_VARIABLES = set("found given made of said shown spoken told".split())
 
+#: Constructions of translated English in docstrings and comments, each with its limit per 1,000 words. A limit may only fall.
+CONSTRUCTIONS = {
+    "that of, those of: repeat the noun, or leave it out": (r"\bth(?:at|ose) of\b", 1.1),
+    "what is, what it: use a noun": (r"\bwhat (?:is|are|it|they|no|the|a)\b", 1.0),
+    "which, as an afterthought: begin a new sentence": (r", (?:of |with |by |in )?which\b", 0.9),
+    "whatever, as it is: name the cases": (r"\bwhatever\b|\bas (?:it|they) (?:has|have|is|are)\b", 0.3),
+}
+
 
 def list_pages(root: Path) -> Iterator[Path]:
     """Yield the files whose language is tested: code of the package, the read-me, and the documentation."""
@@ -139,6 +147,40 @@ def find_vague_variables(pages: Iterable[Path], root: Path) -> list[str]:
     return places
 
 
+def list_prose(page: Path) -> Iterator[tuple[int, str]]:
+    """Yield the first line and the text of each docstring of a module, and of each comment on a line of its own."""
+    text = page.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            docstring = ast.get_docstring(node, clean=False)
+            if docstring:
+                yield node.body[0].lineno, docstring
+    for match in re.finditer(r"^\s*# (.*)", text, re.MULTILINE):
+        yield text.count("\n", 0, match.start(1)) + 1, match[1]
+
+
+def find_constructions(pages: Iterable[Path], root: Path) -> tuple[dict[str, list[str]], int]:
+    """Return the places of each of the ``CONSTRUCTIONS``, and the number of words in all docstrings and comments."""
+    places: dict[str, list[str]] = {name: [] for name in CONSTRUCTIONS}
+    words = 0
+    for page in pages:
+        for line, prose in list_prose(page):
+            words += len(prose.split())
+            for name, (pattern, _) in CONSTRUCTIONS.items():
+                for match in re.finditer(pattern, prose, re.IGNORECASE):
+                    number = line + prose.count("\n", 0, match.start())
+                    places[name].append(f"{page.relative_to(root)}:{number}: {match[0]!r}")
+    return places, words
+
+
+def test_constructions_of_translated_english_are_rare() -> None:
+    places, words = find_constructions(sorted((ROOT / "graphshare").rglob("*.py")), ROOT)
+    for name, (_, limit) in CONSTRUCTIONS.items():
+        rate = 1000 * len(places[name]) / words
+        listing = "\n".join(places[name])
+        assert rate <= limit, f"{name}: {rate:.2f} per 1,000 words, at most {limit}\n{listing}"
+
+
 def test_no_banned_phrase() -> None:
     places = find_phrases(list_pages(ROOT), ROOT)
     assert not places, f"{len(places)} places\n" + "\n".join(places)
@@ -195,6 +237,26 @@ def test_a_planted_phrase_is_found(line: str, page: Path) -> None:
 def test_plain_english_and_quotations_pass(line: str, page: Path) -> None:
     page.write_text(line + "\n")
     assert find_phrases([page], page.parent) == []
+
+
+@pytest.mark.parametrize(
+    ("prose", "name"),
+    [
+        ("The names are those of the file.", "that of"),
+        ("Return what is left.", "what is"),
+        ("A file, of which there are many.", "which"),
+        ("It stays as it is.", "whatever"),
+    ],
+)
+def test_a_planted_construction_is_counted(prose: str, name: str, page: Path) -> None:
+    page.write_text(
+        f'"""A module."""\n\n\ndef f():\n    """Do it.\n\n    {prose}\n    """\n    # {prose}\n    return "{prose}"\n'
+    )
+    places, words = find_constructions([page], page.parent)
+    (construction,) = (each for each in CONSTRUCTIONS if places[each])
+    assert construction.startswith(name)
+    assert [place.rpartition(": ")[0] for place in places[construction]] == ["page.py:7", "page.py:9"]
+    assert words == 4 + 2 * len(prose.split())
 
 
 def test_a_planted_participle_is_found(page: Path) -> None:

@@ -1,1 +1,1 @@
-"""Backends compute graphs: numpy those of MXNet's operators, onnxruntime ONNX models. A format lists those that compute it."""
+"""Backends compute graphs: numpy runs MXNet's operators, onnxruntime runs ONNX models. A format lists its backends."""

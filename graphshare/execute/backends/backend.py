@@ -1,4 +1,4 @@
-"""The interface of backends: outputs of a graph are opened as a computation, which runs for values of the graph's inputs."""
+"""The interface of backends: a backend opens outputs of a graph as a computation and runs it on values of the inputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array
 
 Look = Callable[[Node, int, Any], None]
-"""Receives an operator, the index of an output and its value, which may not stay."""
+"""Receives an operator, the index of an output and its value; the value may not stay valid."""
 Encode = Callable[[Graph], tuple[bytes | Iterable[bytes | memoryview], str]]
 """Returns the bytes of the file of a graph, and the directory of its external data."""
 Attempt = Callable[[Mapping[Node, Array]], None]
@@ -40,9 +40,9 @@ class DrawOptions(msgspec.Struct, frozen=True):
     """How values are made up: inputs with ``seed``, parameters with ``params_seed``; neither for None.
 
     Open sizes of a batch are ``batch``; labels that only ``training`` reads have any size otherwise. A backend that must try
-    open sizes calls ``attempt`` with values, which raises InputError where they are not computed; by default it runs them
-    itself. ``wishes`` are integers that inputs need beyond what the graph itself says of them. A backend whose draws depend on
-    an order of inputs takes those named in ``order`` first, in this one.
+    open sizes calls ``attempt`` with values; it raises InputError if they cannot be computed. By default the backend runs them
+    itself. ``wishes`` are integers that inputs need in addition to those that the graph itself shows. A backend whose draws
+    depend on the order of inputs draws those named in ``order`` first, in that order.
     """
 
     seed: int | None = 0
@@ -60,8 +60,9 @@ DEFAULT = DrawOptions()
 class Computation(ABC):
     """The heads of ``graph``, open for runs on values of its variables. ``where`` is the name of the graph in messages.
 
-    ``engine`` is the name of what computes, ``notes`` are for the user. ``unreadable`` are the names of outputs whose values
-    cannot be returned: with one of them no run succeeds. With ``infers_sizes`` shapes of inputs follow from those of weights.
+    ``engine`` is the name of the program that computes, ``notes`` are for the user. ``unreadable`` are the names of outputs
+    whose values cannot be returned: with one of them no run succeeds. With ``infers_sizes`` shapes of inputs follow from shapes
+    of weights.
     """
 
     graph: Graph
@@ -77,7 +78,7 @@ class Computation(ABC):
 
     @property
     def notes(self) -> Sequence[str]:
-        """Return what runs have decided so far, for the user."""
+        """Return the decisions of runs so far, for the user."""
         return ()
 
     @abstractmethod
@@ -87,7 +88,7 @@ class Computation(ABC):
         shapes: Mapping[Node, GivenShape] = EMPTY,
         options: DrawOptions = DEFAULT,
     ) -> Assignment:
-        """Return a value for each input: what is fed, or one that is made up as :func:`assign_values` does.
+        """Return a value for each input: the feed, or one that is made up as :func:`assign_values` does.
 
         Raises:
             RefusedError: values are missing, or shapes do not fit or do not follow; all of a kind are listed.
@@ -96,14 +97,14 @@ class Computation(ABC):
         """
 
     def list_lacks(self, fed: Collection[str] = (), params_seed: int | None = None) -> Sequence[Fault]:
-        """Return the faults of what no draw makes up: outputs that are not there, parameters without a value."""
+        """Return the faults that no draw can fill in: missing outputs, parameters without a value."""
         return ()
 
     @abstractmethod
     def run(self, values: Mapping[Node, Array], *, seed: int | None = None, profile: bool = False) -> Run:
-        """Return the outputs for values of inputs; those that no output needs are left out. ``seed`` is that of operators.
+        """Return the outputs for values of inputs; unneeded ones are ignored. Operators that draw use ``seed``.
 
-        Parameters are those of the file, unless ``values`` has others.
+        Parameters come from the file, unless ``values`` has others.
 
         Raises:
             RefusedError: values are missing or do not fit, or the computation fails.
@@ -118,7 +119,7 @@ class Computation(ABC):
         """Return the computation of other ``heads`` of the graph."""
 
     def complete(self, values: Mapping[Node, Array]) -> tuple[Mapping[Node, Array], Inference]:
-        """Return ``values`` with those of all other variables that are known, and what follows from them."""
+        """Return ``values`` with all other known values of variables, and the inference from them."""
         return values, Inference([], {}, {})
 
     def list_defaults(self) -> Collection[str]:
@@ -134,11 +135,11 @@ class Computation(ABC):
         return bool(node.details.holds_value)
 
     def is_constant(self, node: Node) -> bool:
-        """Return whether a variable that is not fed always has one value: that of a file, or zeros of a label or state."""
+        """Return whether a variable that is not fed always has one value: from a file, or zeros of a label or state."""
         return bool(node.details.holds_value)
 
     def vary(self) -> Iterator[Computation]:
-        """Yield computations of the same outputs in other ways, which may round in another way."""
+        """Yield computations of the same outputs in different ways, whose rounding may differ."""
         return iter(())
 
     def close(self) -> None:  # noqa: B027  (most have nothing to release)
@@ -146,9 +147,9 @@ class Computation(ABC):
 
 
 class Backend(ABC):
-    """What computes graphs. A format names the modules of its backends; each has an instance (``BACKEND``), without state.
+    """A program that computes graphs. A format names modules of backends; each has an instance (``BACKEND``) without state.
 
-    ``name`` is that of the engine in options and reports.
+    ``name`` is the engine's name in options and reports.
     """
 
     name: ClassVar[str]
@@ -157,7 +158,7 @@ class Backend(ABC):
     def open(
         self, graph: Graph, parameters: ParameterFile | None, where: str, executor: ChosenEngine, **options: Any
     ) -> Computation:
-        """Return a computation of the heads of a graph; ``options`` are those of :func:`open_computation`.
+        """Return a computation of the heads of a graph; ``options`` are the same as in :func:`open_computation`.
 
         Raises:
             UsageError: the backend is not installed.
@@ -183,7 +184,7 @@ class Backend(ABC):
         return ""
 
     def warm_up(self) -> None:  # noqa: B027  (most have nothing to start)
-        """Start what computes, so that it gets ready while the caller goes on."""
+        """Start the process that computes, so that it gets ready while the caller goes on."""
 
 
 def open_computation(
@@ -200,10 +201,10 @@ def open_computation(
 ) -> Computation:
     """Open the heads of a graph, with its parameters, in the first backend that its format lists.
 
-    ``executor`` is that of :func:`choose_executor`. With ``exact`` nodes are computed as they are written, without
-    optimizations across nodes; with ``whole`` nodes that no head needs stay. ``as_input`` are variables that are inputs,
-    whatever they look like. ``encode`` returns the file of a graph, for a backend that reads files: by default as it would be
-    written. A file of our ``own`` translation is computed in this process unless memory is limited.
+    ``executor`` comes from :func:`choose_executor`. With ``exact`` each node is computed as written, without optimizations
+    across nodes; with ``whole`` nodes that no head needs stay. ``as_input`` names variables that are inputs even if they look
+    like parameters. ``encode`` returns the file of a graph, for a backend that reads files: by default as it would be written.
+    A file of our ``own`` translation is computed in this process unless memory is limited.
 
     Raises:
         UsageError: the backend is not installed.
@@ -250,14 +251,14 @@ def list_unsupported(graph: Graph, nodes: Sequence[Node]) -> list[Fault]:
 
 
 def find_obstacle(graph: Graph) -> str:
-    """Return why no backend of a graph can be used here, with the way out; an empty text where one can."""
+    """Return the reason why no backend of a graph can be used here, with a fix; an empty text where one can."""
     if lacks := find_format(graph).find_lacks(Operation.RUN, [""]):
         return lacks[0].message
     return _require_backend(graph).find_obstacle()
 
 
 def warm_up(backends: Sequence[str]) -> None:
-    """Start what the first of ``backends`` computes in, if there is one, so that it gets ready while the caller goes on."""
+    """Start the process of the first of ``backends``, if it has one, so that it gets ready while the caller goes on."""
     backend = _find_backend(backends)
     if backend is not None:
         backend.warm_up()

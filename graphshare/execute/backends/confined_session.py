@@ -32,7 +32,7 @@ class ConfinedSession(RemoteSession):
         arrays: Mapping[str, Array] | None = None,
         **options: Any,
     ) -> None:
-        """Load a model, its bytes or pieces of them, as :class:`OnnxSession` does, which has the same options.
+        """Load a model, its bytes or pieces of them. Options are the same as in :class:`OnnxSession`.
 
         Raises:
             UsageError: onnxruntime is not installed.

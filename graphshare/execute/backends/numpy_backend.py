@@ -1,4 +1,4 @@
-"""The backend ``numpy``: graphs of operators with kernels, in an executor, which may give parts of them to an engine."""
+"""The backend ``numpy``: graphs of operators with kernels, in an executor that may give parts of them to an engine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KEPT = 16
 
 
 class KernelComputation(Computation):
-    """Heads of a graph in an executor. Variables without a value are labels or states, which are zeros.
+    """Heads of a graph in an executor. Variables without a value are labels or states and become zeros.
 
     Parameters are read once, when the first run or draw needs them.
     """
@@ -157,7 +157,7 @@ class KernelComputation(Computation):
         return case, full
 
     def _find_case(self, values: Mapping[Node, Array]) -> Assignment:
-        """Return the inference of values of these shapes and dtypes, with what is made up beside them; cached."""
+        """Return the inference from these shapes and dtypes, with the values that are made up beside them; cached."""
         key = self._make_key(values)
         if key not in self._cases:
             own = [node for node in self._variables if node in values]
@@ -188,7 +188,7 @@ class KernelComputation(Computation):
 
 
 class NumpyBackend(Backend):
-    """Our kernels. They compute every node as it is written."""
+    """Our kernels. They compute every node as written."""
 
     name = REFERENCE
 

@@ -1,4 +1,4 @@
-"""onnxruntime, which is optional: the only module that imports it."""
+"""Sessions of onnxruntime, an optional package: the only module that imports it."""
 
 from __future__ import annotations
 
@@ -43,10 +43,11 @@ class OnnxSession(Session):
         """Load a model: a path, or its bytes, whose external data is ``arrays`` by name or lies in ``folder``.
 
         Arrays are not copied and must not change. Without ``merge_equal`` nodes that compute the same from the same inputs are
-        all computed. Without ``optimize`` nodes are computed as they are: opening takes a third of the time, and a network of
-        convolutions half as much longer to compute. ``awake`` threads wait for work without sleeping, which is faster unless
-        others compute meanwhile. ``threads`` are as many as numpy's BLAS has unless they are given. Without ``prepack`` weights
-        stay as they lie in the file, which changes the order of sums. ``where`` is the name of a copied model in messages.
+        all computed. Without ``optimize`` nodes are computed as written: opening takes a third of the time, and a network of
+        convolutions takes half as much longer to compute. ``awake`` threads wait for work without sleeping: faster, unless
+        other processes compute meanwhile. ``threads`` defaults to the number of threads of numpy's BLAS. Without ``prepack``
+        weights keep their layout in the file; this changes the order of sums. ``where`` is the name of a copied model in
+        messages.
 
         Raises:
             UsageError: onnxruntime is not installed.
@@ -85,7 +86,7 @@ class OnnxSession(Session):
             raise InputError(Fault(f"onnxruntime {self.version} fails: {error}")) from error
 
     def _wrap(self, value: Any, dtype: str) -> Any:
-        """Return a value as onnxruntime takes it: the bits of what numpy has no arrays of with their dtype."""
+        """Return a value as onnxruntime takes it: for dtypes that numpy lacks, the bits with their dtype."""
         if dtype not in NARROW or value is None:
             return value
         return load_runtime().OrtValue.ortvalue_from_numpy_with_onnx_type(value, dtype_code(dtype))
@@ -96,14 +97,14 @@ class OnnxSession(Session):
         wrapped = {name: make(value) if hasattr(value, "dtype") else value for name, value in feeds.items()}
         values = self._session.run_with_ort_values(None, wrapped)
         tensors = [_read_tensor(value, dtype) for value, dtype in zip(values, self.output_types, strict=True)]
-        # A sequence that it returned so cannot be read: what is not a tensor is computed once more.
+        # A sequence that it returned so cannot be read: values that are not tensors are computed once more.
         rest = [name for name, value in zip(self.outputs, values, strict=True) if not value.is_tensor()]
         others = iter(self._session.run(rest, feeds) if rest else ())
         return [array if value.is_tensor() else next(others) for array, value in zip(tensors, values, strict=True)]
 
 
 def _read_tensor(value: Any, dtype: str) -> Any:
-    """Return the array of a tensor in onnxruntime's memory, the bits of what numpy has no arrays of; None for a sequence."""
+    """Return the array of a tensor in onnxruntime's memory, or its bits if numpy lacks the dtype; None for a sequence."""
     if not value.is_tensor():
         return None
     if dtype not in NARROW:
@@ -113,7 +114,7 @@ def _read_tensor(value: Any, dtype: str) -> Any:
     shape, size = tuple(value.shape()), value.tensor_size_in_bytes()
     if not size:
         return read_raw(b"", dtype, shape)
-    # It has no array of these bytes: numpy makes one at their address, which is copied while they are there.
+    # It has no array of these bytes: numpy makes one at their address, and copies it while they are there.
     memory = {"version": 3, "shape": (size,), "typestr": "|u1", "data": (value.data_ptr(), True)}
     return read_raw(np.asarray(SimpleNamespace(__array_interface__=memory)).data, dtype, shape)
 
@@ -123,11 +124,11 @@ def _read_dtype(text: str) -> str:
 
 
 def _make_options(folder: str, *, optimize: bool, awake: bool, threads: int, prepack: bool) -> SessionOptions:
-    """Return the options of a session; the arguments are those of :class:`OnnxSession`."""
+    """Return the options of a session; the arguments are the same as in :class:`OnnxSession`."""
     onnxruntime = load_runtime()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _QUIET
-    # By itself onnxruntime takes one thread per physical core, whatever the user has limited BLAS to.
+    # By itself onnxruntime takes one thread per physical core and ignores the user's limit on BLAS.
     options.intra_op_num_threads = threads or count_threads()
     if not optimize:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -23,9 +23,9 @@ _NODE = re.compile(r"Name:'([^']+)'|Node ?\(([^)]+)\)")
 class OnnxComputation(SessionComputation):
     """Heads of a graph in a session of onnxruntime.
 
-    ``encode`` returns the bytes of a graph that has other heads and the folder of its external data; by default they are those
-    that a stranger's model has, and the session is confined. What was translated here is ``own``, and confined only under a
-    limit. ``options`` are those of :class:`OnnxSession`.
+    ``encode`` returns the bytes of a graph that has other heads and the folder of its external data; by default they come from
+    a stranger's model, and the session is confined. A model that was translated here is ``own``, and confined only under a
+    limit. ``options`` are the same as in :class:`OnnxSession`.
 
     Raises:
         UsageError: onnxruntime is not installed.
@@ -56,7 +56,6 @@ class OnnxComputation(SessionComputation):
         return OnnxComputation(graph, self.parameters, self.where, encode=self._encode, own=self._own, **options)
 
     def _open(self, heads: Sequence[Entry]) -> Session:
-        """Return a session in which ``heads`` of the graph are the outputs."""
         from graphshare.execute.backends.confined_session import ConfinedSession, open_session
         from graphshare.formats.onnx.staging import encode_for_session  # start-up: few runs are of ONNX models
 
@@ -77,7 +76,7 @@ class OnnxComputation(SessionComputation):
 
 
 class OnnxruntimeBackend(Backend):
-    """onnxruntime, which computes a graph as a whole."""
+    """onnxruntime: it computes a graph as a whole."""
 
     name = "onnxruntime"
 

@@ -30,7 +30,7 @@ from graphshare.text.format import format_names
 
 
 class PaddleComputation(SessionComputation):
-    """Heads of a graph in a predictor, which is confined. ``options`` are those of :class:`ConfinedPredictor`.
+    """Heads of a graph in a confined predictor. ``options`` are the same as in :class:`ConfinedPredictor`.
 
     Raises:
         UsageError: paddle is not installed.
@@ -95,7 +95,7 @@ def _declare(entry: Entry) -> tuple[str, Sequence[Any]]:
 
 
 class PaddleBackend(Backend):
-    """Paddle, which computes a graph as a whole."""
+    """Paddle: it computes a graph as a whole."""
 
     name = "paddle"
 

@@ -1,4 +1,4 @@
-"""Sessions of PaddlePaddle's predictor, in the confined process; the only module that imports paddle, which is optional."""
+"""Sessions of PaddlePaddle's predictor, in the confined process; the only module that imports paddle (optional)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def has_paddle() -> bool:
 class ConfinedPredictor(RemoteSession):
     """A predictor in another process: outputs ``outputs``, with their dtypes in ``output_types``, of a graph and parameters.
 
-    Of each output its name, its dtype and the name by which it is read, which may be that of an input, are given.
+    Each output is given by its name, its dtype and the name by which it is read, possibly an input's name.
 
-    The files are not needed once it is open. Operators are computed as they are written unless ``optimize`` is set, with as
-    many ``threads`` as numpy's BLAS has unless they are given. With ``partial`` None stands for outputs that cannot be read:
-    memory that no operator wrote to, or that another one took.
+    The files are not needed once it is open. Operators are computed as written unless ``optimize`` is set. ``threads`` defaults
+    to the number of threads of numpy's BLAS. With ``partial`` None stands for outputs that cannot be read: memory that no
+    operator wrote to, or that another operator took.
 
     Raises:
         UsageError: paddle is not installed.
@@ -66,7 +66,7 @@ def start_process() -> None:
 
 
 class _Predictor(Session):
-    """A predictor in this process, which has nothing but it."""
+    """A predictor in this process; the process exists for it alone."""
 
     defaults: Mapping[str, Sequence[Any]] = {}
 
@@ -116,14 +116,14 @@ class _Predictor(Session):
 
 
 def _summarize(error: Exception) -> str:
-    """Return what an error of Paddle says, without the trace of C++ in front of it."""
+    """Return the message of a Paddle error, without the trace of C++ in front of it."""
     match = _SUMMARY.fullmatch(str(error))
     return " ".join((match[1] if match else str(error)).split())[:_LONGEST]
 
 
 def _load() -> ModuleType:
-    """Return paddle with its inference, which takes seconds to import."""
-    # It makes a folder for data sets at home, which is one that goes, in this process.
+    """Import paddle with its inference; this takes seconds."""
+    # It makes a folder for data sets in the home folder; in this process that is a temporary one.
     with TemporaryDirectory(prefix="graphshare-") as home:
         os.environ.update(HOME=home, USERPROFILE=home)
         import paddle

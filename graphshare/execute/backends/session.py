@@ -22,8 +22,8 @@ class Session(ABC):
 
     An output that the model lists twice is there twice. ``output_types`` are the types of outputs in the words of ``dtypes``.
 
-    ``defaults`` are the shapes of inputs that need no feed: the model has a value for each. ``dtypes`` are those of all of them
-    in the program's words; of what is not a tensor the whole type. ``version`` is that of the program.
+    ``defaults`` are the shapes of inputs that need no feed: the model has a value for each. ``dtypes`` are the dtypes of all
+    inputs in the program's words; the whole type if the input is not a tensor. ``version`` is the program's version.
     """
 
     version: str
@@ -46,7 +46,7 @@ class Session(ABC):
         return {name: dtype for name, dtype in types if NO_ARRAY.search(dtype) and dtype not in known}
 
     def close(self) -> None:  # noqa: B027  (one of this process has nothing to release)
-        """Keep the session, whose memory is that of this process; a confined one gives its memory back."""
+        """Keep the session: its memory belongs to this process. A confined session gives its memory back."""
 
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
         """Return the outputs for ``feeds`` by name; those that the model does not take are left out.
@@ -68,17 +68,17 @@ class Session(ABC):
 
     @abstractmethod
     def compute(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """Return the outputs for ``feeds`` as :meth:`run`, but the bits of what numpy has no arrays of (``to_raw``)."""
+        """Return the outputs for ``feeds`` as :meth:`run`, but as bits where numpy lacks the dtype (``to_raw``)."""
 
 
 Make = Callable[..., Session]
-"""Opens a session from what a message brings: the data beside it, and its values."""
+"""Opens a session from the content of a message: the data beside it, and its values."""
 
 
 class RemoteSession(Session):
-    """A session in another process, which all of one module share: what they take together counts against a limit.
+    """A session in another process. All sessions of one module share it: their memory together counts against a limit.
 
-    ``module`` is the one whose ``serve`` the process runs, ``program`` what computes there, in messages.
+    The process runs ``serve`` of ``module``; ``program`` is the name of its program in messages.
     """
 
     module: ClassVar[str]
@@ -113,7 +113,7 @@ class RemoteSession(Session):
 
 
 def serve_sessions(make: Make, load: Callable[[], object]) -> None:
-    """Open, run and close sessions as the messages say; ``load`` takes what does not count against limits of memory."""
+    """Open, run and close sessions as the messages say; the memory of ``load`` does not count against limits."""
     sessions: dict[int, Session] = {}
     answer_messages(
         {"open": partial(_open, sessions, make), "run": partial(_run, sessions), "close": partial(_close, sessions)}, load
@@ -121,7 +121,7 @@ def serve_sessions(make: Make, load: Callable[[], object]) -> None:
 
 
 def _open(sessions: dict[int, Session], make: Make, data: list[bytes], *values: Any) -> tuple[Any, list[Any]]:
-    """Open a session; return its number and what is known of its model."""
+    """Open a session; return its number and the facts about its model."""
     number = max(sessions, default=0) + 1
     session = sessions[number] = make(data, *values)
     own = session.inputs, session.defaults, session.dtypes, session.outputs, session.output_types
@@ -129,7 +129,6 @@ def _open(sessions: dict[int, Session], make: Make, data: list[bytes], *values: 
 
 
 def _close(sessions: dict[int, Session], data: Sequence[bytes], number: int) -> tuple[None, list[Any]]:
-    """Close a session."""
     del sessions[number]
     return None, []
 
@@ -165,7 +164,7 @@ def pack(value: Any, beside: list[Any]) -> Any:
 
 
 def unpack(packed: Any, data: Sequence[bytes]) -> Any:
-    """Return the value that :func:`pack` was given; ``data`` is what stands beside the message."""
+    """Return the value that :func:`pack` was given; ``data`` is the data that came beside the message."""
     import numpy as np  # start-up: as above
 
     kind, *rest = packed

@@ -41,7 +41,7 @@ _HINT = "give sizes that the model computes with `shapes={NAME: SIZES}`, or valu
 
 
 class SessionComputation(Computation):
-    """Heads of a graph in a session, where equal nodes are computed each for itself. ``options`` are those of sessions.
+    """Heads of a graph in a session, where equal nodes are computed separately. ``options`` are the session's options.
 
     Raises:
         UsageError: the program is not installed.
@@ -90,7 +90,7 @@ class SessionComputation(Computation):
         )
 
     def _open_drawer(self, feeds: Mapping[Node, Array], shapes: Mapping[Node, GivenShape], options: DrawOptions) -> InputDrawer:
-        """Return what draws the inputs that are not fed. Raises RefusedError as :class:`InputDrawer`."""
+        """Return an object that draws the inputs that are not fed. Raises RefusedError as :class:`InputDrawer`."""
         by_name = {node.name: array for node, array in feeds.items()}
         sizes = {node.name: shape for node, shape in shapes.items()}
         with self.locate():
@@ -163,7 +163,7 @@ class SessionComputation(Computation):
         return self._copy(part, **self._options)
 
     def _copy(self, graph: Graph, **options: Any) -> SessionComputation:
-        """Return the computation of another part of the graph, with ``options`` in place of those of this one."""
+        """Return the computation of another part of the graph, with ``options`` in place of this one's options."""
         return type(self)(graph, self.parameters, self.where, **options)
 
     def complete(self, values: Mapping[Node, Array]) -> tuple[Mapping[Node, Array], Inference]:
@@ -182,10 +182,10 @@ class SessionComputation(Computation):
 
     @abstractmethod
     def _open(self, heads: Sequence[Entry]) -> Session:
-        """Return a session in which ``heads`` of the graph are the outputs."""
+        """Return a session with ``heads`` of the graph as outputs."""
 
     def _open_watched(self, heads: Sequence[Entry]) -> Session:
-        """Return a session in which values inside of the graph are outputs; None stands for those that cannot be read."""
+        """Return a session whose outputs are values inside of the graph; None stands for those that cannot be read."""
         return self._open(heads)
 
     def _list_watched(self) -> list[Entry]:

@@ -1,1 +1,1 @@
-"""Engines compute graphs: numpy, the reference, and onnxruntime or those of other packages, which take what they can."""
+"""Engines compute graphs: numpy is the reference; onnxruntime or engines of other packages take the nodes that they can."""

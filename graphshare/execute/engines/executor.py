@@ -37,11 +37,11 @@ _RANDOM = "it draws random numbers, which must be the same in every engine"
 
 
 class Executor:
-    """Computes heads of graphs with ``engine``, which users call ``title``; None is numpy.
+    """Computes heads of graphs with ``engine``; users call it ``title``. None is numpy.
 
-    ``notes`` say what an engine left to numpy; with ``strict`` it is refused instead. ``forwards`` is how often a graph will be
-    computed, about; ``alone`` is that of :class:`~graphshare.execute.engines.engine.Part`. With ``fixed`` the parameters of a
-    graph are the same in all calls, else a graph is compiled again for other arrays.
+    ``notes`` name the nodes that an engine left to numpy; with ``strict`` they are refused instead. ``forwards`` is about how
+    often a graph will be computed; ``alone`` is the same as in :class:`~graphshare.execute.engines.engine.Part`. With ``fixed``
+    the parameters of a graph are the same in all calls, else a graph is compiled again for other arrays.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class Segment(msgspec.Struct, frozen=True, eq=False):
 class _Cut(msgspec.Struct, frozen=True, eq=False):
     """A segment as a graph of its own: ``inputs`` are the outputs of other segments by the variables that stand for them.
 
-    ``outputs`` are the values that the heads of ``graph`` compute, ``images`` what each node became.
+    ``outputs`` are the values that the heads of ``graph`` compute, ``images`` the new node of each old one.
     """
 
     segment: Segment
@@ -183,7 +183,7 @@ class Program:
         return f"numpy computes {count} that {self.engine.name} cannot compute: {names} (reason for the first: {reason}){rest}"
 
     def run(self, values: Mapping[Node, Array], rng: np.random.Generator | None = None) -> Run:
-        """Return the heads for values of the variables. The peak is that of arrays of numpy: that of engines is not known."""
+        """Return the heads for values of the variables. The peak counts numpy's arrays: the memory of engines is not known."""
         known: dict[_Output, Array] = {}
         peak = 0
         for step in self._steps:
@@ -230,7 +230,7 @@ def compile_program(engine: Engine, part: Part, *, strict: bool = False) -> Prog
 def _compile_cuts(engine: Engine, cuts: Sequence[_Cut], part: Part, compiled: _CompiledCuts) -> dict[Node, str]:
     """Add to ``compiled`` the cuts that it does not have; return the nodes that the engine refuses, each with the reason."""
     reasons: dict[Node, str] = {}
-    # With several parts each waits while another one, or numpy, computes.
+    # With several parts each waits while a different part, or numpy, computes.
     alone = part.alone and len(cuts) == 1
     for each in cuts:
         key = each.segment.nodes, each.outputs
@@ -258,7 +258,7 @@ def _list_refusals(engine: Engine, refused: Mapping[Node, str], operators: Seque
 
 
 def _cut_all(segments: Sequence[Segment], part: Part) -> list[_Cut]:
-    """Return each segment as a graph of its own; its heads are what later segments or the heads of the part read."""
+    """Return each segment as a graph of its own; its heads are the values that later segments or the heads of the part read."""
     owner = {node: number for number, segment in enumerate(segments) for node in segment.nodes}
     wanted: list[dict[_Output, None]] = [{} for _ in segments]
     reads = [(number, entry) for number, segment in enumerate(segments) for node in segment.nodes for entry in node.inputs]
@@ -283,9 +283,10 @@ def _last_uses(cuts: Sequence[_Cut], part: Part) -> list[list[_Output]]:
 def partition(nodes: Sequence[Node], apart: Collection[Node], in_turn: Collection[Node] = ()) -> list[Segment]:
     """Return the segments of ``nodes`` (topologically sorted) in the order in which they can be computed.
 
-    A node joins the first segment of its kind that none of the later segments comes before: the engine computes what needs
-    nothing of ``apart``, then numpy what of ``apart`` follows from it, and so on. So a segment never waits for another that
-    waits for it, and no other division has fewer segments. Nodes of ``in_turn`` (which draw random numbers) keep their order.
+    A node joins the first segment of its kind that none of the later segments comes before: the engine computes all nodes that
+    need nothing of ``apart``, then numpy the nodes of ``apart`` that follow from them, and so on. So a segment never waits for
+    another that waits for it, and no other division has fewer segments. Nodes of ``in_turn`` (which draw random numbers) keep
+    their order.
     """
     levels: dict[Node, int] = {}  # even: the engine, odd: numpy
     turn = 0
@@ -320,7 +321,7 @@ def cut(segment: Segment, outputs: Sequence[_Output], inference: Inference, grap
         variable = stand_ins.get((entry.node, entry.index))
         return Entry(variable) if variable is not None else None
 
-    # What a control dependency leads to may be in another segment, which has run before.
+    # The node that a control dependency leads to may be in another segment, run before.
     def detach(node: Node) -> Node:
         return msgspec.structs.replace(node, control_deps=()) if node.control_deps else node
 

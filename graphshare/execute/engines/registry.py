@@ -1,4 +1,4 @@
-"""Engines by name: numpy, onnxruntime, those of other packages (entry point group ``graphshare.engines``), and ``auto``.
+"""Engines by name: numpy, onnxruntime, other packages' engines (entry point group ``graphshare.engines``), and ``auto``.
 
 ``auto`` is onnxruntime where it saves more than its opening takes, estimated from the multiply-adds of a graph.
 """
@@ -66,7 +66,7 @@ _DTYPES = {"float32", "int8", "uint8", "int32", "int64", "bool", None}  # onnxru
 
 
 class Auto:
-    """Takes what is worth its opening, if onnxruntime is installed; numpy computes all else."""
+    """Takes a graph if that saves more time than opening onnxruntime costs (if installed); numpy computes all else."""
 
     name = "onnxruntime"
 

@@ -1,4 +1,4 @@
-"""The values of a graph's variables before it computes: parameters, what is fed, and what is made up."""
+"""The values of a graph's variables before it computes: parameters, feeds, and made-up values."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Assignment(msgspec.Struct, eq=False):
     """A value for each variable of a graph, and the inference that they led to.
 
     ``parameters``, ``inputs`` and ``zeros`` (labels and states) were not given but made up; ``sized`` are inputs
-    whose shape was chosen; ``converted`` are fed arrays that got another dtype, with their own one. ``outputs`` are those of
-    the graph where they were computed already; ``notes`` tell the user why values were chosen.
+    whose shape was chosen; ``converted`` are fed arrays whose dtype was changed, with their original dtype. ``outputs`` are the
+    graph's outputs where they were computed already; ``notes`` tell the user why values were chosen.
     """
 
     values: dict[Node, Array]
@@ -65,8 +65,8 @@ def assign_values(
     messages.
 
     Raises:
-        RefusedError: shapes contradict each other or do not follow, or values are missing; all of a kind are listed. What the
-            run takes is above the memory limit.
+        RefusedError: shapes contradict each other or do not follow, or values are missing; all of a kind are listed. The run
+            would need more memory than the limit.
     """
     nodes = post_order(entry.node for entry in part.heads)
     variables = [node for node in nodes if node.is_variable]

@@ -23,10 +23,10 @@ from graphshare.resources import MORE_MEMORY, describe_excess
 from graphshare.text.format import format_bytes, format_names, format_shape
 
 OPEN_SIZES = (8, 64, 224)
-"""The sizes to try in turn where a model leaves them open; that of a batch is 1."""
+"""The sizes to try in turn where a model leaves them open; the batch size is 1."""
 SIZES_OF_BATCH = (64, 8, 224)
-"""Those to try for a second set, with a batch: a stride may leave 1 of a small size, which hides an exchange of axes."""
-_DRAWN_BYTES = 8  # of each number: what is drawn gets its dtype afterwards
+"""The sizes to try for a second set, with a batch: a stride may leave 1 of a small size, and that hides an exchange of axes."""
+_DRAWN_BYTES = 8  # of each number: drawn numbers get their dtype afterwards
 _DTYPES = {"float": "float32", "double": "float64", "string": "object"}
 _DTYPES |= {name: name for name in ("float16", "float32", "float64", "bool")}
 _DTYPES |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
@@ -34,7 +34,7 @@ _UNKNOWN = (None, None)
 _ELEMENTS = 2
 """The length of a sequence that is drawn."""
 Declared = dict[str, tuple[str | None, Sequence[object] | None]]
-"""The declarations of a model's inputs, by name: the dtype and the sizes, which are numbers where they are fixed."""
+"""The declarations of a model's inputs, by name: the dtype and the sizes; fixed sizes are numbers."""
 
 
 def list_declared(graph: Graph) -> Declared:
@@ -64,7 +64,7 @@ def infer_by_format(
 def unify_sizes(
     graphs: Sequence[Graph], names: Mapping[str, str], shapes: Mapping[str, GivenShape], titles: Sequence[str]
 ) -> dict[str, GivenShape]:
-    """Return ``shapes`` with the sizes that the second graph fixes of inputs; ``names`` has its name of each of the first's.
+    """Return ``shapes`` with the sizes of inputs that the second graph fixes; ``names`` has its name of each of the first's.
 
     Sizes that have one name in the second graph are the same. ``shapes`` are those that are given or fed.
 
@@ -132,8 +132,8 @@ def convert_inputs(session: Session, values: Mapping[str, Any]) -> dict[str, Any
 
 
 def draw_as(array: Array, dtype: str) -> Array:
-    """Return drawn numbers as some that ``dtype``, which a model states of the same input, holds too."""
-    # Texts, sequences and optional values are no numbers of one dtype.
+    """Return drawn numbers changed so that ``dtype``, the dtype of the same input in another model, can hold them, too."""
+    # Texts, sequences and optional values are not numbers of one dtype.
     if dtype in ("", "string") or " of " in dtype or not is_floating(array.dtype):
         return array
     own = find_numpy_dtype(dtype) if dtype in NARROW else np.dtype(dtype)
@@ -149,8 +149,8 @@ class InputDrawer:
     ``graph`` tells scalars from inputs of any rank. Inputs in ``order`` are drawn first, in this one.
 
     Raises:
-        RefusedError: a name is not that of an input; an input has no dtype that can be drawn, or a shape that does not fit what
-            the model declares; all are listed.
+        RefusedError: a name names no input; an input has no dtype that can be drawn, or a shape that does not fit the declared
+            one; all are listed.
     """
 
     def __init__(
@@ -180,14 +180,14 @@ class InputDrawer:
 
     @property
     def open_names(self) -> list[str]:
-        """Return the inputs of which a size is left to be chosen."""
+        """Return the inputs with a size that is left to be chosen."""
         return [name for name in self._declared if name not in self._feeds and None in self._sizes(name)]
 
     def draw(self, size: int, *, is_batch: bool = False, batch: int = 1, differ: bool = False) -> dict[str, Any]:
-        """Return a value for each input, with ``size`` for what is open, and ``batch`` samples.
+        """Return a value for each input, with ``size`` for open sizes, and ``batch`` samples.
 
-        With ``is_batch`` the only size that an input leaves open is that of a batch, on whatever axis: as in states of RNNs.
-        With ``differ`` sizes of other names are others. Raises MemoryLimitError.
+        With ``is_batch`` the only open size of an input is the batch size, possibly on a later axis, as in states of RNNs. With
+        ``differ`` sizes of different names differ. Raises MemoryLimitError.
         """
         drawn: dict[str, Any] = {}
         taken, turn = 0, self._seed
@@ -241,7 +241,7 @@ class InputDrawer:
         return name in self._feeds if self._graph is None else list_declared(self._graph).get(name, _UNKNOWN)[1] is None
 
     def _sizes(self, name: str) -> Sequence[int | None]:
-        """Return the sizes of an input; None for what is open."""
+        """Return the sizes of an input; None for open ones."""
         declared = [n if isinstance(n, int) and n >= 0 else None for n in self._declared[name]]
         if not declared and "sequence" in split_type(self._session.dtypes[name])[0]:
             declared = self._find_element_sizes(name)
@@ -314,10 +314,10 @@ def _select_wishes(wishes: Sequence[Integers], dtype: str) -> Sequence[Integers]
 def _draw_integers(
     rng: np.random.Generator, shape: tuple[int, ...], dtype: str, wishes: Sequence[Integers], turn: int
 ) -> tuple[Array, str, int]:
-    """Return integers that the graph wants, in words what they were drawn from, and how many turns show all values.
+    """Return integers that the graph wants, a description of their range, and how many turns show all values.
 
-    A single number is one of those that it is compared with, another one at each ``turn``; beside a lone one there is a number
-    that is not it. In an array there are others too: what compares it tells its elements apart.
+    A single number is one of those that the graph compares it with, a different one at each ``turn``; if there is only one,
+    also a number that differs from it. An array contains other numbers, too, so that a comparison distinguishes its elements.
     """
     (low, high), is_mask = _find_range(wishes, dtype), any(wish.is_mask for wish in wishes)
     values = sorted({value for wish in wishes for value in wish.values if not high or low <= value < high})

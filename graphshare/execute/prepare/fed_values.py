@@ -76,7 +76,7 @@ def _as_texts(value: Any) -> Any:
 
 
 def split_type(text: str) -> tuple[list[str], str]:
-    """Return of a type in onnxruntime's words what its values are in, from the outside, and the dtype of their tensors."""
+    """Return the containers of a type in onnxruntime's words, from the outside, and the dtype of its tensors."""
     kinds = []
     while start := next((start for start in _PARTS if text.startswith(start)), ""):
         kinds.append(_PARTS[start])

@@ -155,7 +155,7 @@ def parameter_values(
             if shared is None or identity is None or record.origin is not None:
                 values[node] = reader.read(record)
                 continue
-            # By place and not by name: tied names share one array, and a file that was replaced is another one.
+            # By place and not by name: tied names share one array, and a replaced file counts as a new file.
             key = (identity, params.identity, record.data_offset, record.shape, record.dtype)
             array = shared.get(key)
             values[node] = reader.read(record) if array is None else array

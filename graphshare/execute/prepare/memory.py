@@ -24,7 +24,7 @@ def check_memory(
     *,
     keeps_all: bool = False,
 ) -> None:
-    """Compare what computing ``heads`` takes with the memory limit. ``nodes`` are in topological order.
+    """Compare the memory for computing ``heads`` with the memory limit. ``nodes`` are in topological order.
 
     ``values`` are variables that are in memory already; the others count as values to be drawn. With ``keeps_all`` no value is
     freed before the end, and each variable has a gradient, as in training. Sizes that are not known count as 0.
@@ -52,7 +52,7 @@ def check_memory(
 def _steps(
     nodes: Sequence[Node], heads: Sequence[Entry], inference: Inference, values: Mapping[Node, Array], *, keeps_all: bool
 ) -> Iterator[tuple[Node, int, int]]:
-    """Yield each node with the bytes of its outputs, and those of all values that are alive while it is computed.
+    """Yield each node with the bytes of its outputs, and the bytes of all values that are alive while it is computed.
 
     Variables are drawn before anything runs, so they come first.
     """
@@ -98,5 +98,5 @@ def _array_bytes(shape: Shape, dtype: str | None) -> int:
 def _item_size(dtype: str) -> int:
     try:
         return np.dtype(dtype).itemsize
-    except TypeError:  # bfloat16, which numpy lacks; it is computed as float32
+    except TypeError:  # bfloat16: numpy lacks it, and it is computed as float32
         return 4

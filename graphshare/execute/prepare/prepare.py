@@ -38,9 +38,9 @@ UPGRADED_BEFORE = 905  # up to here MXNet's loader gave operators another meanin
 class Prepared(msgspec.Struct, eq=False):
     """A graph ready to compute: the part that is needed, and a value for each of its variables.
 
-    ``names`` are MXNet's names of the part's heads, each once; ``wanted`` are those of the graph's heads or targets, where all
-    outputs are heads of the part. ``notes`` list what was decided for the user. ``computation`` runs the part for ``values``:
-    its inputs, and its parameters where the backend has kernels.
+    ``names`` are MXNet's names of the part's heads, each once; ``wanted`` are the names of the graph's heads or targets, where
+    all outputs are heads of the part. ``notes`` list what was decided for the user. ``computation`` runs the part for
+    ``values``: its inputs, and its parameters where the backend has kernels.
     """
 
     part: Graph
@@ -75,8 +75,8 @@ def prepare(
 ) -> Prepared:
     """Prepare ``graph`` as :func:`graphshare.execute.run.run` needs it, whose arguments and errors these are.
 
-    ``as_input`` are variables that are inputs, whatever they look like; ``where`` is the name of the graph in messages,
-    ``executor`` that of :func:`choose_executor`.
+    ``as_input`` names variables that are inputs even if they look like parameters; ``where`` is the name of the graph in
+    messages, ``executor`` comes from :func:`choose_executor`.
     """
     check_belongs(params, graph)
     heads = resolve_targets(targets, graph.nodes, option="`targets`", heads=graph.heads) if targets else list(graph.heads)
@@ -105,7 +105,7 @@ def prepare(
 
 
 def _list_all_outputs(heads: Sequence[Entry], inputs: Collection[Node]) -> list[Entry]:
-    """Return every visible output that ``heads`` need in topological order, and those of ``inputs``; other heads come last."""
+    """Return every visible output that ``heads`` need in topological order, ``inputs`` included; other heads come last."""
     nodes = post_order(entry.node for entry in heads)
     entries = [entry for node in nodes if not node.is_variable or node in inputs for entry in visible_outputs(node)]
     listed = {(entry.node, entry.index) for entry in entries}
@@ -156,7 +156,7 @@ def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[
         # MXNet drops amp_cast only when it saves; a run computes it.
         rewrite = upgrade(part, keep_amp_cast=True)
     except RefusedError:
-        # A graph that lacks nothing runs as it is, although MXNet would refuse to upgrade it.
+        # A graph that lacks nothing runs unchanged, although MXNet would refuse to upgrade it.
         if implied or find_unsupported_operators(nodes):
             raise
         return part, {}, 0

@@ -40,7 +40,7 @@ class ShapedOutput(msgspec.Struct, frozen=True):
 
 
 class Shaped(ShortRepr, msgspec.Struct, frozen=True):
-    """``outputs`` of every node that the heads need, variables too; ``unsupported`` operators, which let no shape through.
+    """``outputs`` of every node that the heads need, variables too; ``unsupported`` operators: no shape passes through them.
 
     ``samples`` names the inputs whose batch nothing determined and was taken as 1.
     """
@@ -51,7 +51,7 @@ class Shaped(ShortRepr, msgspec.Struct, frozen=True):
     samples: list[str] = []
 
     def _repr_html_(self) -> str:
-        """Return the shape of every output as a table, which notebooks show."""
+        """Return the shape of every output as an HTML table for notebooks."""
         counts = [("parameters", self.totals.parameters), ("multiply-adds", self.totals.multiply_adds)]
         facts = [(what, "unknown" if count is None else f"{count:,}") for what, count in counts]
         facts += [("operators of unknown shape", format_names(self.unsupported)), ("batch of 1", format_names(self.samples))]
@@ -179,8 +179,8 @@ def infer_part(
 ) -> StaticPart:
     """Return the part that ``targets``, or the heads, need, with all shapes.
 
-    ``shapes`` and dtypes ``types`` are those of inputs by name; parameters have those of the file's records. Sizes that a shape
-    leaves open are chosen where nothing determines them.
+    ``shapes`` and ``types`` are the shapes and dtypes of inputs by name; for parameters the file's records give them. Sizes
+    that a shape leaves open are chosen where nothing determines them.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed.

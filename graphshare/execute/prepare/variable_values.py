@@ -41,7 +41,7 @@ def draw_input(node: Node, shape: Sequence[int], dtype: str, *, seed: int, limit
 
 
 def draw_parameter(node: Node, shape: Sequence[int], dtype: str, *, seed: int) -> Array:
-    """Draw values that keep a deep network in range: scaled by the inputs a unit has, variances and scales around one."""
+    """Draw values that keep a deep network in range: scaled by a unit's number of inputs, variances and scales around 1."""
     if np.dtype(dtype).kind in "iub":
         return draw_input(node, shape, dtype, seed=seed)
     stream = _open_stream(node, seed)
@@ -54,7 +54,7 @@ def draw_parameter(node: Node, shape: Sequence[int], dtype: str, *, seed: int) -
 
 def _open_stream(node: Node, seed: int) -> np.random.Generator:
     """Return the stream of a variable, by seed and name."""
-    # crc32 and not hash(), which differs from process to process.
+    # crc32, because hash() differs from process to process.
     return np.random.default_rng([seed, zlib.crc32(node.name.encode("utf-8", "surrogateescape"))])
 
 
@@ -92,7 +92,7 @@ def find_idle_labels(part: Graph, roles: Mapping[Node, Role]) -> list[Node]:
 
 
 def unknown_shapes(inference: Inference, nodes: Iterable[Node], examples: Mapping[Node, Sequence[int]] = EMPTY) -> list[Fault]:
-    """Return a fault for each variable whose shape is not known, with an option that has those of ``examples``, which fit."""
+    """Return a fault for each variable whose shape is not known, with an option to give it, as in ``examples`` that fit."""
     faults = []
     for node in nodes:
         shape = inference.shapes[node][0]
@@ -118,7 +118,7 @@ def refuse_unknown_shapes(
 
 
 def check_shapes(shapes: Mapping[Node, GivenShape], inference: Inference) -> None:
-    """Check shapes against those inferred for their variables, as far as they are known.
+    """Check shapes against the known parts of the shapes that were inferred for their variables.
 
     Raises:
         RefusedError: one does not fit; all are listed.
@@ -151,7 +151,7 @@ def infer_given(
     """Infer from shapes ``held`` in files and those that the user has ``stated``.
 
     Raises:
-        RefusedError: shapes contradict each other; where those of files do not, those of the user are named, with what fits.
+        RefusedError: shapes contradict each other; if the shapes in files do not, the user's are named, with ones that fit.
     """
     try:
         return infer(part, {**held, **stated}, types, nodes=nodes, yielding=yielding, held=held)
@@ -290,7 +290,7 @@ _MAKERS: dict[str, _Make] = {
     "bilinear": _bilinear,
 }
 
-# As mxnet.initializer.Initializer takes the ends of names, those of old files included.
+# As mxnet.initializer.Initializer takes the ends of names, including names in old files.
 _BY_ENDING = (
     (("gamma", "moving_var", "running_var", "max"), _MAKERS["one"]),
     (("bias", "beta", "moving_mean", "running_mean", "moving_inv_var", "moving_avg", "min"), _MAKERS["zero"]),

@@ -68,7 +68,7 @@ class Momentum:
     """SGD updates of some variables, with the momentum of earlier steps."""
 
     def __init__(self, settings: Sgd, variables: Sequence[Node], memory: dict[Node, Array] | None = None) -> None:
-        """Begin without momentum, or with that in ``memory``, which is written to and outlives this object."""
+        """Begin without momentum, or with the momentum in ``memory``; it is written to and outlives this object."""
         self._settings = settings
         self._multipliers = multipliers(variables)
         self._memory = {} if memory is None else memory

@@ -26,7 +26,7 @@ from graphshare.ops.registry import find_gradient
 from graphshare.text.format import format_shape
 
 Streams = Callable[[Node], np.random.Generator]
-"""Returns the random numbers of a node: a new generator each time, which starts with the same numbers."""
+"""Returns the random numbers of a node: a new generator each time that starts with the same numbers."""
 
 Subruns = list[tuple[int, Callable[[Gradients], Gradients]]]
 """The number of a body that an operator ran, and its backward pass."""
@@ -62,7 +62,7 @@ class Tape:
         training: bool = True,
         repeatable: bool = True,
     ) -> None:
-        """Run ``plan`` on ``values``, which are not written to, and keep what the gradients of ``wanted`` need.
+        """Run ``plan`` on ``values`` without writing to them, and keep the values that the gradients of ``wanted`` need.
 
         ``repeatable`` states that ``streams`` starts anew each time; in a subgraph one stream serves all runs.
 
@@ -224,7 +224,7 @@ class _Sums:
 
 
 def _apply_vjp(recorded: RecordedStep, outputs: list[Array | None]) -> list[Array | None]:
-    """Return the gradients of a step's inputs, one for each, from those of its outputs."""
+    """Return the gradients of a step's inputs, one for each, from the gradients of its outputs."""
     step = recorded.step
     # A loss starts without a gradient, and a gradient may reach a later output alone.
     if outputs[0] is None:
@@ -296,8 +296,8 @@ def _order_updates(recorded: list[RecordedStep], plan: ExecutionPlan, wanted: Se
     """Sort the steps, given as they ran, in the order in which MXNet updates their states.
 
     MXNet walks its backward graph from the gradients of the ``wanted`` variables, in their order, and a gradient is a sum over
-    uses of which the last comes first. So of two branches that share a state the first head's is updated first where its
-    parameters are its own, and last where all are shared.
+    uses, the last use first. So of two branches that share a state the first head's is updated first where its parameters are
+    its own, and last where all are shared.
     """
     counts: dict[Node, int] = {}
     for one in recorded:

@@ -39,7 +39,7 @@ from graphshare.text.summary import Table, format_html
 class LossHistory(NumericResult, msgspec.Struct, eq=False):
     """The loss of one head before each step: the mean over samples of ``measure`` (``cross entropy``, ``squared error``...).
 
-    ``mean`` is that of the output, for a head that is the loss itself, and for one that is not a loss.
+    For a head that is the loss itself, or that is not a loss, the measure ``mean`` is the mean of the output.
     """
 
     name: str
@@ -55,7 +55,7 @@ class _Losses:
     """The losses of the heads, step by step."""
 
     def __init__(self, names: Sequence[str], heads: Sequence[Entry]) -> None:
-        """Begin without losses; ``names`` are those of the outputs ``heads``."""
+        """Begin without losses; ``names`` are the names of the outputs ``heads``."""
         self.histories = [LossHistory(name, "", []) for name in names]
         self._heads = [_describe_head(entry.node) for entry in heads]
 
@@ -78,11 +78,12 @@ def _describe_head(node: Node) -> tuple[str, Attrs, Node | None]:
 
 
 class Trained(NumericResult, msgspec.Struct, eq=False):
-    """The result of training. ``before`` and ``outputs`` are those of inference before the first step and after the last.
+    """The result of training. ``before`` and ``outputs`` are outputs of inference before the first step and after the last.
 
     Outputs are by MXNet's names. ``updated`` are the new values of parameters and auxiliary states by their key in a parameter
-    file. ``losses`` has the loss of each head, step by step, on the values that the step started from. ``seconds`` are those of
-    the steps alone. ``settings`` are those that were used, ``rescale`` filled in. Results are compared without that time.
+    file. ``losses`` has the loss of each head, step by step, on the values that the step started from. ``seconds`` is the time
+    of the steps alone; it does not count when results are compared. ``settings`` are the settings that were used, ``rescale``
+    filled in.
     """
 
     before: dict[str, Any]
@@ -99,7 +100,7 @@ class Trained(NumericResult, msgspec.Struct, eq=False):
         return f"{format_count(self.steps, 'step')}, {format_count(len(self.updated), 'updated array')}, {self.seconds:.3g} s"
 
     def _repr_html_(self) -> str:
-        """Return the losses and a summary of each output after the last step as tables, which notebooks show."""
+        """Return the losses and a summary of each output after the last step as HTML tables for notebooks."""
         rows = [(a.name, a.measure, *map(format_number, a.values[:1] + a.values[-1:])) for a in self.losses if a.values]
         losses = Table(("head", "measure", "before the first step", "before the last step"), rows)
         facts = [("note", note) for note in self.notes]
@@ -124,9 +125,9 @@ def train(
 ) -> Trained:
     """Train the parameters of a model for a number of ``steps``, all on the same inputs, as MXNet's Module does it.
 
-    ``settings`` are those of SGD. ``rescale`` multiplies the gradients; without it they are divided by the batch size of the
-    first data input. Heads that are not losses start from ``head_gradients``, by output name, or from ones. The other arguments
-    are those of :func:`run`. ``on_step`` is called after each step with its number and the losses so far.
+    ``settings`` are the settings of SGD. ``rescale`` multiplies the gradients; without it they are divided by the batch size of
+    the first data input. Heads that are not losses start from ``head_gradients``, by output name, or from ones. The other
+    arguments are the same as in :func:`run`. ``on_step`` is called after each step with its number and the losses so far.
     ``model.with_params(trained.updated)`` is the trained model.
 
     Raises:
@@ -224,7 +225,7 @@ def _rescale(ready: Prepared, factor: float | None) -> float:
 
 
 def _heads(ready: Prepared, gradients: Mapping[str, Any]) -> list[Any]:
-    """Return the gradient of each head; None where none is given, which means ones unless the head is a loss."""
+    """Return the gradient of each head; None where none is given (ones, unless the head is a loss)."""
     faults = [
         Fault(f"`head_gradients` {name!r} is not an output", hint=suggest(name, ready.names, "outputs")) for name in gradients
         if name not in ready.names

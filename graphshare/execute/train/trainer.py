@@ -25,7 +25,7 @@ def node_streams(seed: int, step: int, name: Callable[[Node], str] = lambda node
     """Return random streams for nodes, by seed, step and name; nodes with the same ``name`` draw the same numbers."""
 
     def stream(node: Node) -> np.random.Generator:
-        # crc32 and not hash(), which differs from process to process.
+        # crc32, because hash() differs from process to process.
         lazy: Any = _LazyGenerator([seed, step, zlib.crc32(name(node).encode("utf-8", "surrogateescape"))])
         generator: np.random.Generator = lazy
         return generator
@@ -89,7 +89,7 @@ def batch_rescale(data: Node | None, values: Mapping[Node, Array]) -> float:
 class Backpropagation(msgspec.Struct, eq=False):
     """The result of a forward pass, in training mode, and a backward pass.
 
-    ``gradients`` are those of the wanted variables that one reached; ``states`` are new values of auxiliary states and of
+    ``gradients`` has the wanted variables that a gradient reached; ``states`` are new values of auxiliary states and of
     variables that the forward pass overwrote.
     """
 
@@ -108,7 +108,7 @@ def backpropagate(
     streams: Streams,
     shapes: Mapping[Node, Sequence[Shape]] | None = None,
 ) -> Backpropagation:
-    """Run a forward and a backward pass over ``plan``, that of ``targets``; ``values`` are not written to.
+    """Run a forward and a backward pass over ``plan``, the plan of ``targets``; ``values`` are not written to.
 
     ``heads`` are the gradients of the targets, ones where None. Losses ignore them. As in MXNet, a target that is listed
     several times starts from the gradient of its last listing alone.
@@ -130,7 +130,7 @@ def fill_zeros(gradients: Mapping[Node, Array], wanted: Sequence[Node], values: 
     filled = {}
     for node in wanted:
         gradient = gradients.get(node)
-        # A view: others may still write to the array itself.
+        # A view: other code may still write to the array itself.
         view = np.zeros_like(values[node]) if gradient is None else gradient.view()
         view.setflags(write=False)
         filled[node] = view
@@ -189,7 +189,7 @@ class Trainer:
         )
 
     def step(self) -> list[Array]:
-        """Train one step; return the outputs of its forward pass, which precedes the update."""
+        """Train one step; return the outputs of its forward pass, computed before the update."""
         result = self.gradients()
         self.without_gradient = [node for node in self._trained if node not in result.gradients]
         self.values.update(result.states)

@@ -80,7 +80,7 @@ class RemotePath:
         return self.scheme in ("s3", "s3a") and not self.url.startswith(("simplecache::", "filecache::", "blockcache::"))
 
     def run(self, function: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
-        """Run a coroutine function in the thread in which fsspec runs those of its file systems."""
+        """Run a coroutine function in the thread where fsspec runs its file systems."""
         from fsspec.asyn import sync  # an optional package
 
         result: T = sync(self.filesystem.loop, function, *arguments)  # type: ignore[attr-defined]
@@ -106,19 +106,19 @@ def _open_filesystem(fsspec: Any, url: str) -> tuple[Any, str]:
     options = {scheme: s3_options(configured) for scheme in schemes & {"s3", "s3a"}}
     for scheme in options:
         fsspec.filesystem(scheme, **options[scheme]).retries = 1  # botocore repeats requests, and knows which
-    if "::" in url:  # an archive is read by fsspec, which waits without a limit
+    if "::" in url:  # fsspec reads archives and waits without a limit
         options |= {scheme: http_options(fsspec.config.conf.get(scheme, {})) for scheme in schemes & {"http", "https"}}
     return fsspec.core.url_to_fs(url, **options)  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager
 def translate_errors(url: str, *, writes: bool = False) -> Iterator[None]:
-    """Raise InputError, or OutputError, for whatever a file system raises in the block."""
+    """Raise InputError, or OutputError, for any exception of a file system in the block."""
     try:
         yield
     except GraphshareError:
         raise
-    except Exception as error:  # file systems are plug-ins, which may raise anything
+    except Exception as error:  # file systems are plug-ins and may raise anything
         raise explain(error, url, writes=writes) from error
 
 

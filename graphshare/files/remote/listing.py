@@ -1,4 +1,4 @@
-"""Find what a URL names, a file or a folder, and list the files below a folder.
+"""Find out whether a URL names a file or a folder, and list the files below a folder.
 
 Folders of ``http`` are pages of links, as web servers make them for a directory; links to elsewhere do not count.
 """

@@ -59,7 +59,7 @@ def choose_fetch(place: RemotePath) -> Fetch | None:
 async def _get_all(
     get: Callable[..., Coroutine[Any, Any, Answer]], place: RemotePath, bounds: Sequence[tuple[int, int]], version: str
 ) -> list[Answer]:
-    """Return the answers to several requests, of which some are under way at the same time."""
+    """Return the answers to several requests; some of them run at the same time."""
     free = asyncio.Semaphore(retries.AT_ONCE)
 
     async def get_one(start: int, stop: int) -> Answer:

@@ -1,4 +1,4 @@
-"""Limits on waiting for a server. Each attempt of a request ends within the limits here, whatever the server does.
+"""Limits on waiting for a server. Each attempt of a request ends within the limits here, even if the server never answers.
 
 A server may be down, accept connections without answering, or send a byte now and then: a limit on silence alone would not end
 the last of these, so that the bytes must also come at a pace.
@@ -56,7 +56,7 @@ def describe_timeout(error: Exception) -> str:
 
 
 def s3_options(configured: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options of s3fs with these limits; ``configured`` are those of the user's configuration, which win."""
+    """Return options of s3fs with these limits; ``configured`` comes from the user's configuration and wins."""
     from aiobotocore.config import AioConfig  # an optional package
 
     settings: dict[str, Any] = {"connect_timeout": CONNECT, "read_timeout": SILENCE, "max_pool_connections": AT_ONCE}
@@ -68,7 +68,7 @@ def s3_options(configured: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def http_options(configured: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options of fsspec's HTTP with these limits; ``configured`` are those of the user's configuration, which win."""
+    """Return options of fsspec's HTTP with these limits; ``configured`` comes from the user's configuration and wins."""
     return {**configured, "client_kwargs": {"response_class": _make_response_class(), **configured.get("client_kwargs", {})}}
 
 

@@ -98,7 +98,7 @@ def _get_start(answer: Answer) -> int:
 
 
 class CopiedFile(ByteSource):
-    """A temporary copy of a file at a URL. Its identity is that of the original."""
+    """A temporary copy of a file at a URL. It has the identity of the original."""
 
     def __init__(self, place: RemotePath, file: BinaryIO, identity: Identity, size: int) -> None:
         self.name, self.identity, self.size = place.url, identity, size
@@ -149,7 +149,7 @@ _small: list[RemoteFile] = []
 
 
 def _scheme_of_link(url: str) -> str:
-    """Return the scheme of the first link of a chain, which may have no path (``simplecache::s3://...``)."""
+    """Return the scheme of the first link of a chain; the link may have no path (``simplecache::s3://...``)."""
     return url.partition("::")[0].partition("://")[0].lower()
 
 
@@ -192,7 +192,7 @@ def _find_identity(place: RemotePath) -> tuple[int, str]:
 
 
 def describe_version(facts: Mapping[str, Any]) -> str:
-    """Return a text that changes with the content of a file: its entity tag, checksum or time, as the file system has it."""
+    """Return a text that changes with the content of a file: its entity tag, checksum or time, depending on the file system."""
     names = ("ETag", "etag", "md5Hash", "content_md5", "CRC", "LastModified", "last_modified", "mtime", "modified", "created")
     return next((str(facts[name]) for name in names if facts.get(name) is not None), "")
 

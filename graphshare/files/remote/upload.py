@@ -1,9 +1,9 @@
 """Outputs at URLs: written to temporary files on this machine, then put in place one object after the other.
 
 An object is there as a whole or not at all: an object store shows it when its last part has arrived, with the checksums that
-its protocol has; elsewhere it is written under a temporary name and moved. Several objects are not one act: parameters come
-first, then the map, and last the graph, which readers open first. When one cannot be written, those before it that replaced
-nothing are removed.
+its protocol has; elsewhere it is written under a temporary name and moved. Several objects are not written atomically:
+parameters come first, then the map, and last the graph, because readers open it first. When one cannot be written, those before
+it that replaced nothing are removed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Upload:
             try:
                 self._put(path)
                 break
-            except Exception as error:  # file systems are plug-ins, which may raise anything
+            except Exception as error:  # file systems are plug-ins and may raise anything
                 if find_status(error) == 412 or isinstance(error, FileExistsError):
                     fault = Fault("was written by another process meanwhile", where=self.url, hint=_OVERWRITE)
                     raise OutputError(fault) from error
@@ -93,7 +93,7 @@ class Upload:
                 raise
 
     def remove(self) -> bool:
-        """Remove the object unless it replaced another one; return whether things are as they were."""
+        """Remove the object unless it replaced an older one; return whether things are as they were."""
         if self.is_placed and not self.existed:
             with contextlib.suppress(Exception):  # a plug-in; the caller reports that it is still there
                 self._place.filesystem.rm_file(self._place.path)
@@ -109,7 +109,7 @@ class Uploads:
         self._uploads: list[Upload] = []
 
     def open(self, url: str, *, last: bool) -> StagedFile:
-        """Open a file whose content becomes that of ``url``. Raises OutputError when that cannot be written."""
+        """Open a file whose content is written to ``url``. Raises OutputError when that is not possible."""
         refuse_read_only(url)
         upload = Upload(url, self._folder, last=last)
         self._uploads.append(upload)
@@ -131,7 +131,7 @@ class Uploads:
         return [upload.url for upload in self._uploads]
 
     def roll_back(self) -> list[Fault]:
-        """Remove what replaced nothing; return the faults of objects that are not as they were."""
+        """Remove objects that replaced nothing; return the faults of objects that are not as they were."""
         lost = []
         for upload in self._uploads:
             with contextlib.suppress(OSError, OutputError, ValueError):

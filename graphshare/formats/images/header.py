@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".tiff", ".webp")
-MAX_PIXELS = 89_478_485  # Pillow's own limit, which it only warns at
+MAX_PIXELS = 89_478_485  # Pillow's own limit; it only warns there
 TURNED_BY_PILLOW = ("TIFF",)
 _ORIENTATION = 0x0112  # EXIF tag
 _SIDEWAYS = 5  # from this orientation on height and width change places
@@ -44,7 +44,7 @@ class ImageHeader(msgspec.Struct, frozen=True):
 
 
 def read_start(path: str, *, endings: tuple[str, ...] = ENDINGS) -> bytes:
-    """Return the first bytes of a file, by which ``is_image`` recognizes its kind. Raises InputError when it cannot be read."""
+    """Return the first bytes of a file; ``is_image`` recognizes its kind by them. Raises InputError when it cannot be read."""
     with open_source(path, endings=endings) as source:
         return source.read_at(0, min(12, source.size))
 
@@ -72,7 +72,7 @@ def read_header(path: str) -> ImageHeader:
 
 @contextmanager
 def open_image(path: str) -> Iterator[Image]:
-    """Open an image file with Pillow, for a ``with`` block in which its pixels are decoded.
+    """Open an image file with Pillow, for a ``with`` block that decodes its pixels.
 
     Raises:
         InputError: the file cannot be read, is damaged, or has too many pixels.
@@ -86,7 +86,7 @@ def open_image(path: str) -> Iterator[Image]:
             Fault("is an image, and Pillow, which reads images, is not installed", where=path, hint=hint)
         ) from None
     with open_source(path, endings=ENDINGS) as source, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # on damaged metadata and on sizes, which are checked here
+        warnings.simplefilter("ignore")  # on damaged metadata, and on sizes (checked here)
         try:
             with Image.open(io.BufferedReader(SourceFile(source)), formats=FORMATS) as image:
                 _check_size(image, source)

@@ -37,7 +37,7 @@ _SKIPPED = "not images, and left out of {}: {}"
 
 
 class Images(ShortRepr):
-    """Images that are prepared alike: a sequence, and an array (N, C, H, W) or (N, H, W, C) of float32 where one is wanted.
+    """Images that are prepared alike: a sequence, and on request an array (N, C, H, W) or (N, H, W, C) of float32.
 
     ``numpy.asarray(images)`` decodes them; ``images[:8]`` are the first eight. ``paths`` are the files, ``notes`` list the
     decisions made for the user.
@@ -180,7 +180,7 @@ def _list_folder(path: str, notes: list[str]) -> list[str]:
             # A file with the name of an image that is not one is damaged: it must be reported, not left out.
             (images if is_image(read_start(file)) or name.lower().endswith(ENDINGS) else others).append(file)
         except GraphshareError:
-            images.append(file)  # opening it says what is wrong
+            images.append(file)  # opening it raises the error
     if not images:
         hint = "a folder is fed as a batch of images; give an array by the path of its file"
         raise InputError(Fault("is a folder without images", where=path, hint=hint))

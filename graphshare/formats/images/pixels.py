@@ -1,7 +1,7 @@
 """Pixels as arrays: decode, turn upright, resize, crop, normalize, stack.
 
 ``resize_as_mxnet`` is bilinear as ``mx.image.imresize`` and OpenCV's ``resize`` are: each pixel of the result is interpolated
-between its four nearest neighbours, in fixed-point numbers, whatever the sizes. Pillow's filters take in all pixels that a
+between its four nearest neighbours, in fixed-point numbers, for all sizes. Pillow's filters take in all pixels that a
 pixel of a smaller result covers.
 """
 
@@ -86,7 +86,7 @@ def resize_as_mxnet(pixels: Pixels, height: int, width: int) -> Pixels:
         )
         return across >> 4
 
-    # These shifts are those of OpenCV's second pass: 22 bits of weights go in steps of 4, 16 and 2.
+    # These shifts are the same as in OpenCV's second pass: 22 bits of weights go in steps of 4, 16 and 2.
     down = (above[:, None, None] * interpolate_row(top) >> 16) + (below[:, None, None] * interpolate_row(bottom) >> 16)
     result: Pixels = ((down + 2) >> 2).astype(np.uint8)
     return result
@@ -114,7 +114,7 @@ def _read_pixels(header: ImageHeader, settings: ImageSettings) -> Pixels:
         image.draft(mode, image.size)  # a JPEG decodes to gray by itself, as it does for OpenCV
         decoded: Image.Image = image
         if decoded.mode.startswith("I;16"):
-            # Pillow would clip 16 bits at 255; OpenCV, which MXNet uses, keeps the high byte.
+            # Pillow would clip 16 bits at 255; MXNet uses OpenCV, and OpenCV keeps the high byte.
             decoded = Image.fromarray((np.asarray(decoded) >> 8).astype(np.uint8))
         decoded = decoded.convert(mode)
         if header.is_turned and image.format not in TURNED_BY_PILLOW:

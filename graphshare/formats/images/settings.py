@@ -71,7 +71,7 @@ class ImageSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The preparation of an image: resize, crop at the centre, then ``(pixel - mean) * scale / std``, pixels from 0 to 255.
 
     ``resize`` is the length of the shorter side, or (height, width); ``crop`` is (height, width). ``mean`` and ``std`` have one
-    number for all channels or one each for red, green and blue, whatever the order of the channels in the result.
+    number for all channels or one each for red, green and blue, in this order for every order of channels in the result.
     """
 
     resize: int | tuple[int, int] | None = None
@@ -164,6 +164,6 @@ def size_of_result(header: ImageHeader, settings: ImageSettings) -> tuple[int, i
 
 
 def crop_corner(header: ImageHeader, settings: ImageSettings) -> tuple[int, int]:
-    """Return the row and column at which the crop begins, rounded down; below 0 where the image is too small for it."""
+    """Return the first row and column of the crop, rounded down; below 0 where the image is too small for it."""
     before, after = size_before_crop(header, settings), size_of_result(header, settings)
     return (before[0] - after[0]) // 2, (before[1] - after[1]) // 2

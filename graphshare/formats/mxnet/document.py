@@ -47,8 +47,8 @@ _CHUNK = 1 << 18  # bytes
 
 
 _AFTER_NODE = rb"[ \t\n\r]*(?:,[ \t\n\r]*(?=\{)|(?=\]))"
-# A number, a word or a string is JSON too, and is refused as that, not as a file of an unknown kind.
-# The keys of a graph object, and those of files from 2015.
+# A number, a word or a string is JSON, too, and the message says so instead of calling the file's kind unknown.
+# The keys of a graph object, including the keys in files from 2015.
 _GRAPH_KEY = rb"(?:\xef\xbb\xbf)?\s*\{\s*\"(?:nodes|arg_nodes|node_row_ptr|heads|attrs)\"\s*:"
 _SCALAR = rb"\s*(?:[-+.0-9eE]+|true|false|null|\"[^\"]*\")\s*\Z"
 
@@ -124,7 +124,7 @@ def parse_plain_ends(data: Buffer, span: tuple[int, int] | None) -> PlainEnds:
 def parse_plain_nodes(
     data: Buffer, span: tuple[int, int] | None, attr_key: str, *, after: int = 0, advance: Advance = noop_progress
 ) -> Iterable[PlainRecord]:
-    """Return the nodes of a file whose attributes have the key ``attr_key``; ``span`` is where those of a large file are.
+    """Return the nodes of a file whose attributes have the key ``attr_key``; ``span`` is their place in a large file.
 
     ``after`` leaves out the nodes up to a place where one must end. ``advance`` receives numbers of bytes, here as below.
 
@@ -144,8 +144,8 @@ def parse_bare_nodes(data: Buffer, span: tuple[int, int], advance: Advance = noo
     Raises:
         ValueError: there are others, or :func:`parse_nodes` would raise it; also while the records are taken.
     """
-    # Structs do not keep the order of keys, which the forms of nodes need. A later node in another order
-    # is noticed when the file is written: its text is then not what the layout gives, and is kept (layout.py).
+    # Structs do not keep the order of keys, but the forms of nodes need it. A later node in another order is noticed when the
+    # file is written: its text then differs from the layout's, and is kept (layout.py).
     first = next(_chunks(data, *span, _chunk_decoder, noop_progress), [])
     if not _USUAL_KEYS.issuperset(map(tuple, first)):
         raise ValueError("keys are not in MXNet's order")
@@ -179,14 +179,14 @@ _ends_decoder = msgspec.json.Decoder(PlainEnds)
 
 def _frame(data: Buffer, span: tuple[int, int]) -> bytes:
     frame = data[: span[0]] + data[span[1] :]
-    # Of a repeated key the last counts, which may not be the one that was cut out.
+    # If a key repeats, the last one counts; it may not be the one that was cut out.
     if frame.count(b'"nodes"') != 1:
         raise ValueError("nodes stand in two places")
     return frame
 
 
 def parse_nodes(data: Buffer, span: tuple[int, int], advance: Advance = noop_progress) -> Records:
-    """Return the records of the nodes in ``span`` as they are decoded, a piece of the text at a time.
+    """Return the records of the nodes in ``span`` while they are decoded, a piece of the text at a time.
 
     Raises:
         ValueError: the text is not a symbol file, or holds what strict JSON forbids; also while the records are taken.
@@ -205,7 +205,7 @@ def parse_whole(data: Buffer) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def check_kinds(graph_object: Mapping[str, Any]) -> None:
-    """Check the values of a graph object against their keys, which the typed decode leaves open.
+    """Check the values of a graph object against their keys: the typed decode does not.
 
     Raises:
         TypeError: a key has a value that only another key may have.

@@ -27,7 +27,7 @@ _UPGRADE = "`gs.upgrade(model)` brings them to one version"
 
 
 class MxnetDescription(Description):
-    """What pictures say of MXNet's operators."""
+    """Texts about MXNet's operators in pictures."""
 
     def describe_operator(self, node: Node) -> list[str]:
         attrs = node.attrs
@@ -48,7 +48,7 @@ class MxnetLayout(Layout):
     def relayout(self, graph: Graph, layout: str | None) -> Graph:
         """Return ``graph`` to be written as ``mxnet``, ``compact`` or ``indent:N``; None keeps its layout.
 
-        A layout that is asked for starts from its own conventions: plain line ends, a final newline for ``indent:N`` only, and
+        A requested layout starts from its own conventions: plain line ends, a final newline for ``indent:N`` only, and
         strings that MXNet can read.
 
         Raises:
@@ -98,7 +98,7 @@ class MxnetFormat(ModelFormat):
 
     def list_models(self, names: Collection[str]) -> Iterator[NamedModel]:
         params: dict[str, dict[int, str]] = {}
-        # MXNet's own file comes first: of several files of one epoch the first one is listed.
+        # MXNet's own file comes first: if several files have one epoch, the first one is listed.
         for name in sorted(names, key=lambda name: (not name.endswith(".params"), name)):
             root, suffix = os.path.splitext(name)
             if suffix in PARAMETER_ENDINGS and (parts := split_params(f"{root}.params")) is not None:
@@ -125,7 +125,7 @@ class MxnetFormat(ModelFormat):
         return stage_graph(graph, target, stage)
 
     def list_spellings(self, graph: Graph) -> Iterator[Graph]:
-        """Yield the graph with each way to escape strings: a rename writes them as MXNet does, whatever its source had."""
+        """Yield the graph with each way to escape strings: a rename writes them as MXNet does, even if its source differs."""
         yield graph
         yield from (restyle(graph, escapes=escapes) for escapes in ("mxnet", "json", "ascii"))
 
@@ -166,8 +166,8 @@ class MxnetFormat(ModelFormat):
     def mismatches(self, first: str, graph: Graph, second: str, other: Graph) -> Iterator[Fault]:
         """Yield the differences between the graphs' attributes and between their generations.
 
-        A file has one ``mxnet_version``, which decides how MXNet reads all of its nodes, one set of graph attributes (np-shape
-        is one) and one generation of keys.
+        A file has one ``mxnet_version`` (it decides how MXNet reads all of its nodes), one set of graph attributes (such as
+        np-shape) and one generation of keys.
         """
         for key, ours, theirs in _list_differences(graph.attrs, other.attrs):
             hint = _UPGRADE if key == "mxnet_version" else "all graphs in a file share this value"
@@ -199,7 +199,7 @@ def _format_value(value: Any) -> str:
 FORMAT = MxnetFormat()
 
 
-# Oldest last: a file may mix keys, and the oldest one present tells what wrote it.
+# Oldest last: a file may mix keys, and the oldest one present shows the program that wrote it.
 _BY_KEY = (
     ("param", "2015 (StaticGraph, up to 0.8)"),
     ("attr", "0.9 (NNVM, 0.9 to 0.12)"),
@@ -210,7 +210,7 @@ _BY_KEY = (
 def recognize_generation(graph: Graph) -> str:
     """Return which generation of MXNet wrote a file like this one.
 
-    ``param`` came with the first format and went with NNVM (0.9), which wrote ``attr`` until 1.0 renamed it ``attrs``. A file
+    ``param`` came with the first format and went with NNVM (0.9). NNVM wrote ``attr`` until 1.0 renamed it ``attrs``. A file
     without attributes is dated by its version.
     """
     keys = {key for node in graph.nodes if node.form is not None for key in node.form.keys}

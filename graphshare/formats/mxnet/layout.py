@@ -29,7 +29,7 @@ def write_symbol(graph: Graph, advance: Advance = noop_progress) -> Iterator[byt
     """Yield the bytes of ``graph`` in its own style, in pieces of about 100 KiB; ``advance`` receives the numbers of nodes.
 
     Raises:
-        RefusedError: a text holds a NUL character, which ends a string for MXNet, or bytes that are not UTF-8.
+        RefusedError: a text holds a NUL character (MXNet's strings end there), or bytes that are not UTF-8.
     """
     try:
         yield from _list_pieces(graph, advance)
@@ -69,9 +69,9 @@ def _is_as_read(graph: Graph, read: Graph) -> bool:
 
 
 def reuse_text(graph: Graph) -> Graph:
-    """Return ``graph`` with the text of those of its nodes that are as they were read, to be copied.
+    """Return ``graph`` with the text of its nodes that did not change since they were read, to be copied.
 
-    A file with text of its own, which no layout reproduces, stays the text of the graph.
+    The text of a file that no layout reproduces stays the text of the graph.
     """
     source = get_source(graph)
     text = source.text
@@ -90,7 +90,7 @@ def _may_keep_text(graph: Graph, text: FileText) -> bool:
 
 
 def _locate_nodes(text: FileText) -> NodesText | None:
-    """Return where the nodes are in a file, or None where it has text of its own, which no layout reproduces."""
+    """Return where the nodes are in a file, or None where no layout reproduces its text."""
     # The style was guessed from a sample: whether it gives this very text is known only when it is written.
     data, graph = text.data, text.graph
     style = get_source(graph).style
@@ -282,7 +282,7 @@ class NodeTexts:
         self._default = get_source(graph).form
         # The graph keeps the maps alive, so that no other map gets the identity of one.
         self._templates: dict[str, dict[int, _Template]] = {}  # by operator and identity of the attribute map
-        # What surrounds the id of an entry for a node's first output at version 0, which nearly all entries are.
+        # The text around the id of an entry for a node's first output at version 0: nearly all entries are like that.
         self._before, self._after = texts.array(["%d", "0", "0"], level + 2, texts.break_entry).split("%d")
         # Most names need no escape; one search over all of them is cheaper than one a name.
         copied = get_source(graph).nodes_text
@@ -377,7 +377,7 @@ def _list_parameters(node: Node, param: Collection[str], hidden: Mapping[str, st
 
 
 def _keys(node: Node, default: NodeForm) -> list[str]:
-    """Return the keys to write for ``node``: those of its own form, then those that the form lacks."""
+    """Return the keys to write for ``node``: the keys of its own form, then the keys that the form lacks."""
     if node.form is None:
         # A new node has attrs only if it has attributes, as MXNet writes it; param was always there.
         keys = [

@@ -1,8 +1,8 @@
-"""The text of a file that no layout reproduces, because it was edited by hand: what did not change keeps its own text.
+"""The text of a file that no layout reproduces, because it was edited by hand: unchanged parts keep their own text.
 
-Of a node or of the frame around the nodes only the values that changed are written anew; of a name only the characters that
-changed, of inputs only the ids. A value has changed where the graph as it was read and the graph to write differ in it when
-one layout formats both.
+In a node, or in the frame around the nodes, only the values that changed are written anew; in a name only the characters that
+changed, in inputs only the ids. A value has changed where the graph as it was read and the graph to write differ in it when one
+layout formats both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Pairs = Mapping[str, str]
 """Each key of an object with the text of its value in some layout."""
 
 _ID = re.compile(r"(\[[ \t\n\r]*)([^][, \t\n\r]+)")
-# One character as it is escaped: one beyond U+FFFF may be two escapes in a row.
+# One escaped character: one beyond U+FFFF may be two escapes in a row.
 _HALF = r"\\u[dD][89abAB]..(?=\\u[dD][c-fC-F])"
 _CHARACTER = re.compile(rf"(?:{_HALF})?(?:\\u.{{4}}|\\.|.)", re.DOTALL)
 
@@ -43,7 +43,7 @@ class OwnText:
         text = self._text[self._nodes[i].start : self._nodes[i].end]
         if old == new:
             return text
-        # A key that comes or goes changes what stands between the others: the node is written anew.
+        # A key that comes or goes changes the text between the other keys: the node is written anew.
         if old.keys() != new.keys():
             return None
         return _replace(text, find_members(text, 0), old, new, texts)
@@ -98,7 +98,7 @@ def _find_sources(file: FileText) -> dict[Node, int]:
         image: Node | None = node
         for images in file.images:
             image = images.get(image) if image is not None else None
-        # Of several nodes that became one, the node whose name was kept lends its text.
+        # If several nodes became one, its text comes from the node whose name was kept.
         if image is not None and (image not in ids or image.name == node.name):
             ids[image] = i
     return ids
@@ -133,7 +133,7 @@ def _change_string(own: str, new: str, texts: JsonWriter) -> str:
     most = min(len(old), len(new))
     suffix = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(reversed(old), reversed(new), strict=False)))
     prefix = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
-    # Both ends can count the same characters: "a-" before "a-a" gives "a-a-a".
+    # Both ends may match the same characters: "a-" before "a-a" gives "a-a-a".
     prefix = min(prefix, most - suffix)
     middle = texts.quote(new[prefix : len(new) - suffix])[1:-1]
     return "".join(chain('"', escaped[:prefix], middle, escaped[len(escaped) - suffix :], '"'))

@@ -16,14 +16,14 @@ _DECODER = json.JSONDecoder(strict=False)
 
 
 class ValueSpan(NamedTuple):
-    """The place of a value in a text: that of its first character, and the one behind its last."""
+    """The place of a value in a text: the position of its first character, and the position behind its last."""
 
     start: int
     end: int
 
 
 class _Step(dict["str | int", "_Step"]):
-    """The steps that lead on from a place, and the paths that end there."""
+    """The next steps from a place, and the paths that end there."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class _Step(dict["str | int", "_Step"]):
 def find_places(text: str, paths: Iterable[Steps]) -> dict[Steps, int]:
     """Return the offset in ``text`` of each path's value, or of the deepest value on the way to it.
 
-    Of a repeated key the last counts. Raises ValueError or IndexError for a text that is not JSON.
+    If a key repeats, the last one counts. Raises ValueError or IndexError for a text that is not JSON.
     """
     root = _Step()
     for path in paths:
@@ -81,7 +81,7 @@ def _all_ends(target: _Step) -> Iterable[Steps]:
 
 
 def find_members(text: str, start: int) -> dict[str, ValueSpan]:
-    """Return where the values of the object at ``start`` are; of a key given twice the last counts."""
+    """Return where the values of the object at ``start`` are; if a key is given twice, the last one counts."""
     members: dict[str, ValueSpan] = {}
     at = skip_blanks(text, start + 1)
     while text[at] != "}":

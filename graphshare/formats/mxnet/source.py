@@ -1,4 +1,4 @@
-"""The style of a symbol file, which a graph keeps, and a writer of JSON that writes in the same style.
+"""The style of a symbol file (a graph keeps it), and a writer of JSON that writes in the same style.
 
 MXNet breaks maps into lines from two keys on and lists from eleven elements on, puts a blank behind every comma, and escapes
 nothing but ``\\" \\\\ \\n \\r \\t``.
@@ -73,7 +73,7 @@ class FileText(msgspec.Struct, frozen=True, eq=False, gc=False):
     images: tuple[Mapping[Node, Node], ...] = ()
 
     def after(self, images: Mapping[Node, Node] | None) -> FileText | None:
-        """Return this text for the graph of a rewrite; None where it is not known what became of the nodes."""
+        """Return this text for the graph of a rewrite; None where the images of the nodes are not known."""
         return None if images is None else replace(self, images=(*self.images, images))
 
 

@@ -72,7 +72,7 @@ def find_differences(data: document.Buffer, graph: Graph) -> Iterator[Fault]:
         if _are_plain_records_equal(data, graph):
             return
     except ValueError:
-        pass  # not what the fast pass reads, raw control characters for one
+        pass  # the fast pass cannot read it: raw control characters, for example
     actual = read_symbol(bytes(data))
     yield from list_differences(actual, graph, inner_names=True)
     for own, expected in zip(iter_graphs(actual), iter_graphs(graph), strict=False):
@@ -167,7 +167,6 @@ def _are_ends_equal(ends: document.PlainEnds, graph: Graph) -> bool:
 
 
 def _arg_nodes(graph: Graph) -> list[int]:
-    """Return ``arg_nodes`` of a file of ``graph``."""
     irregular: list[int] | None = get_source(graph).irregular.get("arg_nodes")
     return irregular if irregular is not None else [i for i, node in enumerate(graph.nodes) if not node.op]
 

@@ -34,7 +34,7 @@ class _Shape:
 
     def __init__(self, keys: tuple[str, ...]) -> None:
         maps = [key for key in keys if key in ("attrs", "attr")]
-        # MXNet reads both keys into one map and the later replaces the earlier; ``param`` only fills in what is absent.
+        # MXNet reads both keys into one map and the later replaces the earlier; ``param`` only fills in absent keys.
         self.attr_key = maps[-1] if maps else "param" if "param" in keys else ""
         self.param = "param" in keys and bool(maps)
         inert = {*maps[:-1], "backward_source_id"}
@@ -117,7 +117,7 @@ _KINDS = {"op": str, "name": str, "inputs": list, "control_deps": list, "subgrap
 
 
 def _check_kinds(record: Mapping[str, Any]) -> None:
-    """Check the values of a record against their keys, which the typed decode leaves open. Raises TypeError."""
+    """Check the values of a record against their keys: the typed decode does not. Raises TypeError."""
     for key, value in record.items():
         # type() and not isinstance(), because true is an int in Python.
         if type(value) is not (_KINDS.get(key) or (dict if key in ("attrs", "attr", "param") else type(value))):
@@ -143,7 +143,7 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
                 if span is not None:
                     return _keep_text(_read_large(data, span, style, bare=bare), data)
             except _UNFIT:
-                pass  # other keys, or all records together, are needed to tell what is wrong
+                pass  # other keys, or all records together, are needed to find the fault
         try:
             return _keep_text(_link(*document.parse_whole(data), style), data)
         except _UNFIT:
@@ -174,7 +174,7 @@ def _read_large(data: bytes, span: tuple[int, int], style: JsonStyle, *, bare: b
     return msgspec.structs.replace(graph, source=msgspec.structs.replace(graph.source, nodes_text=text))
 
 
-# A value does not fit its key, or JSON is not what the fast pass reads: the tolerant pass and the schema tell which.
+# A value does not fit its key, or the fast pass cannot read the JSON: the tolerant pass and the schema find out which.
 _UNFIT = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
 
 
@@ -314,7 +314,7 @@ def _output_counts(row_ptr: list[int] | None) -> list[int] | None:
 
 
 def _usual_form(nodes: list[Node]) -> NodeForm:
-    """Return the form for nodes that a transform adds: that of the first operator with attributes, else of the first node.
+    """Return the form for nodes that a transform adds: the form of the first operator with attributes, else of node 0.
 
     It has one attribute map. The others of a node that has several are unused, or hold only some of its attributes.
     """
@@ -331,7 +331,7 @@ def check_ids(graph: Mapping[str, Any], records: Records) -> None:
     """Check every id of a graph object against its node records: inputs, control dependencies, heads, ``arg_nodes``.
 
     Raises:
-        InputError: ids that are out of range, or in ``arg_nodes`` name an operator, which MXNet refuses; all are listed.
+        InputError: ids that are out of range, or in ``arg_nodes`` name an operator (MXNet refuses that); all are listed.
     """
     count = len(records)
     faults: list[Fault] = []
@@ -354,7 +354,7 @@ def building_order(records: Records) -> list[int]:
     """Return the ids of ``records`` so that each comes after the ids it refers to, otherwise as early as in MXNet's walk.
 
     Raises:
-        InputError: nodes form a cycle, which the message shows as a path.
+        InputError: nodes form a cycle; the message shows it as a path.
     """
     ids = range(len(records))
     return list(order_by_references(ids, lambda i: _references(records[i]), lambda cycle: _refuse_cycle(cycle, records)))

@@ -1,6 +1,6 @@
 """Read symbol files that the typed decode of :mod:`graphshare.formats.mxnet.document` refuses, or explain their faults.
 
-It accepts raw control characters inside strings, which MXNet writes and strict JSON forbids, and values of any type under
+It accepts raw control characters inside strings (MXNet writes them, strict JSON forbids them), and values of any type under
 unknown keys; if that fails too, the schema explains every fault. Refused with the reason: a byte order mark, invalid
 UTF-8, trailing bytes, unclosed brackets.
 """
@@ -78,7 +78,7 @@ def _finite(text: str) -> float:
 
 
 def _refuse_half_pairs(loaded: Any) -> None:
-    """Refuse texts with half of a surrogate pair (``\\ud800``), which no file in UTF-8 can hold."""
+    """Refuse texts with half of a surrogate pair (``\\ud800``): no file in UTF-8 can hold it."""
     faults = []
     pending: list[tuple[str, Any]] = [("$", loaded)]
     while pending:

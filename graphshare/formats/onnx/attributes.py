@@ -35,7 +35,7 @@ ReadGraph = Callable[[int, int], Graph]
 
 
 class Weight(NamedTuple):
-    """A tensor of the size of a weight: where its message is, and where its data; None for a SparseTensorProto."""
+    """A tensor of the size of a weight: the places of its message and of its data; None for a SparseTensorProto."""
 
     start: int
     end: int
@@ -43,7 +43,7 @@ class Weight(NamedTuple):
 
 
 class Attributes(NamedTuple):
-    """Attributes by name: texts of all, values of all (those of subgraphs count them), and the subgraphs with their names.
+    """Attributes by name: texts of all, values of all (for subgraphs their number), and the subgraphs with their names.
 
     ``outer`` is where tensors in them have data in other files, ``weight`` the last tensor that is a weight in a Constant.
     """
@@ -96,7 +96,7 @@ class AttributeReader:
             bodies += [name] * len(inner)
             values[name] = text if inner else StoredValue(Span(self._file, field[3], field[4]), read_attribute, text)
         result = Attributes(freeze(texts), freeze(values), tuple(graphs), tuple(bodies), tuple(outer), self._weight)
-        # A body has nodes, and a weight a place in the file: each operator has its own, whatever the bytes.
+        # A body has nodes, and a weight a place in the file: each operator has its own, even if the bytes are equal.
         if key is not None and not graphs and self._weight is None:
             self._known[key] = result
         return result

@@ -52,7 +52,7 @@ _CACHED = 256  # bytes of attributes that are cached when they repeat
 
 
 def make_operator(op: str, outputs: Sequence[str], values: Attributes = EMPTY, *, label: str = "", domain: str = "") -> Node:
-    """Return an operator without inputs, which :meth:`ValueScope.connect` adds.
+    """Return an operator without inputs; :meth:`ValueScope.connect` adds them.
 
     An empty output is one that nothing reads. Graphs in ``values`` are its subgraphs.
     """
@@ -77,7 +77,7 @@ def make_operator(op: str, outputs: Sequence[str], values: Attributes = EMPTY, *
 
 
 def _read_attributes(encoded: Span, graphs: Iterable[Graph] = ()) -> ReadAttributes:
-    """Return attributes as if they were read, of which ``graphs`` are the subgraphs."""
+    """Return attributes as if they were read; ``graphs`` are their subgraphs."""
     bodies = iter(graphs)
     fields = list(scan(encoded.file.data, encoded.start, encoded.end))
     return AttributeReader(encoded.file).read(fields, lambda start, end: next(bodies))
@@ -85,7 +85,7 @@ def _read_attributes(encoded: Span, graphs: Iterable[Graph] = ()) -> ReadAttribu
 
 @lru_cache(maxsize=512)
 def _read_again(encoded: bytes) -> ReadAttributes:
-    """Return attributes as if they were read; most nodes have those of another one."""
+    """Return attributes as if they were read; cached, because most nodes have the same attributes as an earlier one."""
     return _read_attributes(Span(MemoryFile(encoded), 0, len(encoded)))
 
 
@@ -124,7 +124,7 @@ def make_constant(graph: Graph, node: Node, value: Tensor) -> Node:
 
 
 def take_outputs(node: Node, other: Node) -> Node:
-    """Return an operator with the outputs of another one: their names, types and annotations."""
+    """Return an operator with the outputs of an existing one: their names, types and annotations."""
     node = replace_stored(node, values=find_stored(other.details).values)
     outputs = other.details.outputs[: len(node.details.outputs)]
     return replace(node, name=other.name, details=replace(node.details, outputs=outputs))
@@ -147,9 +147,9 @@ def declare_outputs(
     *,
     facts: Mapping[Node, Mapping[str, object]] = EMPTY,
 ) -> tuple[tuple[Node, ...], tuple[Entry, ...]]:
-    """Return ``nodes`` and the heads of their graph, which ``outputs`` are, each with its dtype and shape.
+    """Return ``nodes`` and the heads of their graph: ``outputs``, each with its dtype and shape.
 
-    ``facts`` are those of the variables of a subgraph (:func:`describe_variable`).
+    ``facts`` describe the variables of a subgraph (:func:`describe_variable`).
     """
     declared: dict[Node, dict[int, NamedMessage]] = {}
     for entry, dtype, shape in outputs:
@@ -170,7 +170,7 @@ def declare_outputs(
 
 
 class ValueScope:
-    """The values of a graph by name. In a body every other name is that of a value around it, and becomes a capture."""
+    """The values of a graph by name. In a body every other name means a value of the enclosing graph, and becomes a capture."""
 
     def __init__(self, *, is_body: bool = False) -> None:
         self.values: dict[str, Entry] = {}
@@ -235,7 +235,7 @@ def make_source(
 ) -> OnnxSource:
     """Return the source of a whole model: the versions of operator sets by domain, and the producer.
 
-    ``version`` is that of the producer, ``name`` that of the graph.
+    ``version`` is the producer's version, ``name`` the graph's name.
     """
     fields: list[tuple[int, Span]] = []
 
@@ -262,7 +262,7 @@ def import_opsets(source: OnnxSource, opsets: Mapping[str, int]) -> OnnxSource:
 
 
 def set_opsets(source: OnnxSource, opsets: Mapping[str, int]) -> OnnxSource:
-    """Return the source of a model that imports operator sets, which it has, in other versions."""
+    """Return the source of a model that imports its operator sets in other versions."""
     versions = {**source.opsets, **opsets}
     fields = [field for field in source.fields if field[0] != OPSET]
     return replace(source, fields=(*fields, *map(_make_opset, *zip(*versions.items(), strict=True))), opsets=versions)
@@ -318,7 +318,7 @@ _FIRST_KINDS = {(): 1, ("sequence",): 13, ("optional",): 16, ("optional", "seque
 
 
 def find_switch_version(kind: StaticType) -> int | None:
-    """Return the first version of ONNX's operator set in which If returns values of a type; None where none does."""
+    """Return the first version of ONNX's operator set whose If returns values of a type; None where none does."""
     kinds: list[str] = []
     while isinstance(kind, NestedType):
         kinds.append(kind.kind)
@@ -352,9 +352,9 @@ def open_input(node: Node, types: Sequence[StaticType | None]) -> Node:
 
 
 def restate_shapes(node: Node, shapes: Mapping[int, Dimensions]) -> Node:
-    """Return a node of which the file states other shapes, by the index of the output, where it states one.
+    """Return a node with new stated shapes, by the index of the output, where the file states a shape.
 
-    A size of which nothing is known stays as it is unless it is a number.
+    An unknown size stays unchanged unless it is a number.
     """
     stored = find_stored(node.details)
 
@@ -376,7 +376,7 @@ def restate_shapes(node: Node, shapes: Mapping[int, Dimensions]) -> Node:
 
 
 def state_type(node: Node, index: int, dtype: str, shape: Dimensions) -> Node:
-    """Return a node of which the file states the type of an output."""
+    """Return a node with a stated type of an output."""
     values = find_stored(node.details).values
     message = {index: _declare(node.details.outputs[index], describe_type(dtype, shape))}
     if index in values.results:
@@ -414,7 +414,7 @@ def _read_list(text: str, count: int) -> list[int]:
 
 
 def _enclose(body: Graph) -> OnnxSource:
-    """Return the source of the main graph of a model as that of a body: without fields of the model, and not as it was read."""
+    """Return the source of a model's main graph for use as a body: without fields of the model, and not as it was read."""
     return replace(get_source(body), fields=(), nodes=(), heads=())
 
 

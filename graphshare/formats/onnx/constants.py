@@ -103,7 +103,7 @@ def _read_dense(span: Span) -> Content:
 
 
 def read_sparse(span: Span) -> Content:
-    """Return the content of the tensor that a SparseTensorProto is: what it does not list is zero, whose bits are all 0.
+    """Return the content of the tensor in a SparseTensorProto: elements that it does not list are zero, all bits 0.
 
     One of texts, of parts of bytes, with indices that are wrong, or that is large has a content of its own.
     """
@@ -130,7 +130,7 @@ def _flatten_indices(indices: Sequence[int], shape: tuple[int, ...]) -> tuple[in
 
 
 def _add_zeros(values: _Elements, indices: _Elements, shape: tuple[int, ...]) -> Content | None:
-    """Return the content of a tensor of which ``values`` are at ``indices``; None where they do not say which."""
+    """Return the content of a tensor with ``values`` at ``indices``; None where they do not say which."""
     code, counts, data = values
     kind, sizes, packed = indices
     eight, form = data_size(TensorPlace((8,), code)), _INDICES.get(kind)

@@ -266,7 +266,7 @@ def read_function(span: Span) -> Function:
 
 
 class _Scope:
-    """The values of a graph by name. Those of the graph around it become variables, the captures.
+    """The values of a graph by name. Values of the enclosing graph become variables, the captures.
 
     ``messages`` describe the values of the graph, captures included: a body may return a captured value. ``defines`` tells
     whether an operator of the graph has an output with a given name.
@@ -324,7 +324,7 @@ class _GraphReader:
         self._depth = 0
 
     def read(self, lists: Lists, scope: _Scope, home: Span | None = None) -> tuple[tuple[Node, ...], tuple[Entry, ...], Rest]:
-        """Return nodes, heads and other fields of a GraphProto, which is a body's ``home``. Raises WireError, InputError."""
+        """Return nodes, heads and other fields of a GraphProto, for a body its ``home``. Raises WireError, InputError."""
         by_name = scope.messages = MessagesByName(lists)
         scope.defines = lambda name: any(name in outputs for _, outputs, _, _ in self._nodes.read(lists.nodes))
         nodes, placed = self._read_variables(lists, scope, by_name, home), 0
@@ -397,7 +397,7 @@ class _GraphReader:
         return nodes
 
     def _lift(self, node: Node, scope: _Scope, at: int) -> None:
-        """Make a weight of a body a variable of the main graph, which the body captures."""
+        """Make a weight of a body a variable of the main graph; the body captures it."""
         if node.name in scope.values or node.name in scope.lifted:
             self._refuse_second(node, node.name, at)
         self.lifted.append(node)
@@ -419,7 +419,7 @@ class _GraphReader:
     def read_operators(
         self, fields: Sequence[Field], scope: _Scope, by_name: MessagesByName, home: Span | None = None
     ) -> Iterator[Node]:
-        """Yield the operators of NodeProtos, one after the other; of a weight in a Constant the variable."""
+        """Yield the operators of NodeProtos in order; for a weight in a Constant its variable."""
         file, values, refused, find = self._file, scope.values, scope.lifted, scope.values.__getitem__
         for rank, (field, (inputs, outputs, label, kind)) in enumerate(zip(fields, self._nodes.read(fields), strict=True)):
             _, _, begin, start, end = field
@@ -467,7 +467,7 @@ class _GraphReader:
         raise InputError(Fault(message, node=node.name, path=f"byte {at}"))
 
     def _read_constant(self, weight: Weight, stored: Stored, rank: int, scope: _Scope, at: int) -> Node:
-        """Return the variable of a Constant, which is a value of its graph, or is lifted to the main graph."""
+        """Return the variable of a Constant: it is a value of its graph, or is lifted to the main graph."""
         (name,), number = stored.outputs, TENSOR_NAME if weight.place is not None else 1
         message = NamedMessage(self._file, weight.start, weight.end, name, number, weight.end, weight.end, rank)
         stored = msgspec.structs.replace(stored, tensor=message, place=weight.place, is_sparse=weight.place is None)

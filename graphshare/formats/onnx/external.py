@@ -53,10 +53,10 @@ class RecordData(msgspec.Struct, frozen=True, eq=False):
 class Placement:
     """The data of a model that is written to ``target``: the parts with a new place, and those for the file ``beside``.
 
-    ``records`` are the arrays of initializers whose data is in no ONNX file, by name. ``outside`` are the ranges and records of
-    which the file ``beside`` consists, with their offsets in it; without any it is empty. ``embedded`` are arrays that could
-    not stay in their parameter file, ``files`` those files that the model points into. The records that are given as
-    ``embedded`` are those of external data that is embedded.
+    ``records`` are the arrays of initializers whose data is in no ONNX file, by name. ``outside`` are the ranges and records
+    that make up the file ``beside``, with their offsets in it; without any it is empty. ``embedded`` are arrays that could not
+    stay in their parameter file, ``files`` those files that the model points into. The constructor's argument ``embedded`` has
+    the records of external data to embed.
 
     Raises:
         RefusedError: data would have to be copied and must not (``no_copy``); parameter files are in places that ONNX does not
@@ -115,7 +115,7 @@ class Placement:
         return bool(self._places or self._inner)
 
     def move_inner(self, graph: Graph) -> Graph:
-        """Return a graph in which tensors inside operators and functions name the new places of their data."""
+        """Return a graph whose tensors inside operators and functions name the new places of their data."""
         beside = os.path.basename(self.beside)
         return move_inner_data(graph, {old: (new[0] or beside, new[1], new[2]) for old, new in self._inner.items()})
 
@@ -129,7 +129,7 @@ class Placement:
             yield reader
 
     def make_encoder(self, reader: ArrayReader | None, beside: str = "") -> TensorEncoder:
-        """Return an encoder of initializers: those of records, whose data ``reader`` reads, and those with new places.
+        """Return an encoder of initializers: of records (``reader`` reads their data), and of data with new places.
 
         ``beside`` is the name of the file beside the model while it is not in place.
         """
@@ -228,7 +228,7 @@ def list_records(graph: Graph, parameters: ParameterFile | None) -> dict[str, Re
 
 
 def _find_file(record: Record, parameters: ParameterFile | None) -> str | None:
-    """Return the file that has the bytes of a record as they are; None where it has them in another form."""
+    """Return the file that has the bytes of a record unchanged; None where it has them in another form."""
     if record.storage != "default" or record.fortran_order or record.big_endian or record.data_offset is None:
         return None
     file = parameters if record.origin is None else record.origin.file

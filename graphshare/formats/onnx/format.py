@@ -115,7 +115,7 @@ class OnnxSwitches(Switches):
 
 
 class OnnxMeaning(Meaning):
-    """What ONNX's operators mean, loaded when models are compared."""
+    """The meaning of ONNX's operators, loaded when models are compared."""
 
     is_known = True
 
@@ -145,7 +145,7 @@ class OnnxMeaning(Meaning):
 
 
 class OnnxDescription(Description):
-    """What pictures say of ONNX's operators, and ONNX's own text of a file."""
+    """Texts about ONNX's operators in pictures, and ONNX's own text of a file."""
 
     def print_file(self, data: bytes) -> str:
         from graphshare.formats.onnx.inference import print_model  # start-up: as above
@@ -199,7 +199,7 @@ class OnnxFormat(ModelFormat):
     def fits(self, start: bytes) -> bool:
         return is_onnx(start)
 
-    # What other modules do for a graph of this format
+    # Work of other modules for a graph of this format
     list_as_read = staticmethod(list_as_read)
     separate = staticmethod(separate_functions)
     find_changes = staticmethod(find_changes)

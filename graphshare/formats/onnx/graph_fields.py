@@ -89,12 +89,12 @@ def scan_graph(file: OnnxFile, start: int, end: int) -> Lists:
 
 
 class _NamedReader:
-    """Reads the messages of a graph that have a name; what they have in common with others is scanned once."""
+    """Reads the messages of a graph that have a name; parts that messages have in common are scanned once."""
 
     def __init__(self, file: OnnxFile) -> None:
         self._file = file
         self._rests: dict[int, dict[bytes, bytes]] = {number: {} for number in _NAMED}  # bytes behind a name that comes first
-        self._forms: dict[bytes, _Form] = {}  # by what is before a name
+        self._forms: dict[bytes, _Form] = {}  # by the bytes before a name
 
     def read_values(self, fields: Iterable[Field], messages: list[NamedMessage]) -> None:
         """Add the messages of a list that have their name in field 1, and sparse initializers, to ``messages``."""
@@ -152,12 +152,12 @@ class _NamedReader:
 
 
 _Form = tuple[tuple[int, ...], int, int, bytes]
-"""Shape, dtype and size of a tensor, and what is before its data."""
+"""Shape, dtype and size of a tensor, and the bytes before its data."""
 _NO_FORM: _Form = (), 0, -1, b""
 
 
 def _read_form(head: bytes) -> _Form:
-    """Return what the first fields of a TensorProto state, which has raw data; a negative size where they state more."""
+    """Return the form that the first fields of a TensorProto with raw data state; a negative size where they state more."""
     try:
         place = locate_tensor(MemoryFile(head), 0, len(head))
         size = data_size(place)
@@ -184,14 +184,14 @@ def _read_named(file: OnnxFile, field: Field, number: int, rank: int) -> NamedMe
 
 
 def _check_pair(file: OnnxFile, field: Field) -> None:
-    """Read a pair of texts, which refer to values of the graph. Raises WireError."""
+    """Read a pair of texts that refer to values of the graph. Raises WireError."""
     expect(field, BYTES, "a pair of texts")
     for inner in scan(file.data, field[3], field[4]):
         text_at(file.data, inner)
 
 
 def _read_sparse(file: OnnxFile, field: Field, rank: int) -> NamedMessage:
-    """Return a sparse initializer, which is named by its values; the place of the name is that of the values."""
+    """Return a sparse initializer. The tensor of its values has its name, and the place of the name is a place there."""
     locate_sparse(file, field[3], field[4])
     inner = next((inner for inner in scan(file.data, field[3], field[4]) if inner[0] == 1), None)
     if inner is None:

@@ -1,8 +1,8 @@
-"""The names under which the values of an ONNX graph and its bodies are written.
+"""The names for writing the values of an ONNX graph and its bodies.
 
 In ONNX an input or initializer of a body may share its name with a value around the body, and an operator's output with a value
-defined after the body. Bodies keep their names, which operators such as BeamSearch rely on, unless they clash with a new name
-around them.
+defined after the body. Bodies keep their names, because operators such as BeamSearch rely on them, unless they clash with a new
+name around them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class GraphNames:
     graphs around it. The main graph holds the weights of bodies; one that only its own body uses is written there, at home.
     ``lifted`` maps captures of such weights, here and in inner bodies, to the weights; ``at_home`` has their names.
     ``nodes`` are written in this graph. ``weights`` are the nodes that are at home here, and ``own`` maps captures to them.
-    ``renamed`` has new names for values that clash with a name around the body. A plain graph uses the names of its nodes.
+    ``renamed`` has new names for values that clash with a name in the enclosing graph. A plain graph uses the names of its
+    nodes.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class GraphNames:
         return self.list_outputs(self.own.get(entry.node, entry.node) if self.own else entry.node)[entry.index]
 
     def list_bodies(self, node: Node) -> Iterator[GraphNames]:
-        """Yield the names of a node's subgraphs; what these capture are the node's last inputs."""
+        """Yield the names of a node's subgraphs; their captures are the node's last inputs."""
         entries = iter(node.inputs[len(node.inputs) - sum(len(graph.captures) for graph in node.subgraphs) :])
         pairs = zip(list_output_names(node), list_read_names(node), strict=False)
         prefix = next((new.removesuffix(old) for new, old in pairs if new and new.endswith(old)), "")
@@ -122,12 +123,11 @@ class GraphNames:
         return self._old[node] if node in self.captured else list_read_names(node)[0]
 
     def _find_names(self, node: Node) -> tuple[str, ...]:
-        """Return the names of a node's outputs; of a weight at home the one that it has there."""
+        """Return the names of a node's outputs; a weight at home has its name there."""
         return (self._at_home[node],) if node in self.weights else list_output_names(node)
 
     @cached_property
     def _definitions(self) -> dict[str, Definition]:
-        """The definitions of all names."""
         definitions: dict[str, Definition] = {}
         for node in self.nodes:
             position, start = self._positions.get(node, -1), _find_start(node)
@@ -156,7 +156,7 @@ class GraphNames:
         return new_names
 
     def _rename_clashes(self) -> dict[str, str]:
-        """Return other names for values that would hide a captured one, or be defined twice, unless it is so in the file."""
+        """Return new names for values that would hide a captured one, or be defined twice, unless they do so in the file."""
         captured = {name: name == node.details.outputs[0] for node, name in self.captured.items()}
         file, clashes, names = get_source(self.graph).file, set[str](), set[str]()
         weights = {self._at_home[node] for node in self.weights}  # these keep their names
@@ -189,7 +189,7 @@ class Around(NamedTuple):
     prefix: str
 
     def defines(self, name: str, file: OnnxFile) -> bool:
-        """Return whether a value of this name is defined before the body, unless it is so in ``file``."""
+        """Return whether a value of this name is defined before the body here, but not in ``file``."""
         known = self.definitions.get(name)
         return known is not None and known.position < self.owner and not (known.file is file and known.start < self.start)
 
@@ -248,8 +248,9 @@ def find_name_changes(graph: Graph) -> NameChanges:
 def find_at_home(graph: Graph) -> dict[Node, str]:
     """Return the weights of bodies that are written where they were read, and their names there.
 
-    Those are the ones that their body alone captures, once. Every other one, tied across bodies for one, is an initializer
-    of the main graph. A name that several bodies have is the model's own with a number, which a reader adds anew.
+    These are the weights that only their body captures, once. Every other one, such as one tied across bodies, is an
+    initializer of the main graph. A name in several bodies is the model's own name with a number; a reader adds the number
+    anew.
     """
     if not any(node.subgraphs for node in graph.nodes):
         return {}

@@ -27,7 +27,7 @@ def is_installed() -> bool:
 
 
 def print_model(data: bytes) -> str:
-    """Return a model of ours in ONNX's own text, which its parser reads; a literal of bytes where that cannot be done."""
+    """Return a model of ours in ONNX's text syntax, for ONNX's parser; a literal of bytes where that cannot be done."""
     try:
         from onnx import load_model_from_string, printer  # optional, and slow to import
 
@@ -37,7 +37,7 @@ def print_model(data: bytes) -> str:
 
 
 class _Memory:
-    """The last question and its answer: several parts of a command ask about one model, which may take all of its time."""
+    """The last question and its answer: several parts of a command ask about one model, and that may take all of its time."""
 
     last: tuple[object, Mapping[str, bytes] | RefusedError] = None, MappingProxyType({})
 
@@ -88,7 +88,7 @@ def find_refusal(model: bytes, location: str) -> str:
 
     with TemporaryDirectory(prefix="graphshare-") as folder:
         path = os.path.join(folder, _MODEL)
-        # The checker wants the file of external data to be there, of whatever size.
+        # The checker wants the file of external data to be there; its size does not count.
         with open(path, "wb") as file, open(os.path.join(folder, location), "wb"):
             file.write(model)
         try:
@@ -183,7 +183,7 @@ def _define_node(node: Any, version: int, types: Mapping[str, bytes]) -> bytes:
         raise
     except Exception:  # it refuses types that it lacks, with errors of any kind
         return b""
-    # Attributes have their defaults in the schema, and those of a function in itself.
+    # Defaults of attributes are in the schema; a function contains its own.
     defaults = {name: each.default_value for name, each in schema.attributes.items() if each.default_value.name}
     function.attribute_proto.extend(defaults[name] for name in function.attribute if name in defaults)
     function.attribute[:] = [name for name in function.attribute if name not in defaults]
@@ -216,7 +216,7 @@ def _convert(data: list[bytes], version: int) -> tuple[None, list[bytes]]:
 
 
 def _open_sizes(infos: Iterable[Any]) -> None:
-    """Take out sizes below 0, with which ONNX would calculate."""
+    """Remove sizes below 0: ONNX would calculate with them."""
     for info in infos:
         for size in info.type.tensor_type.shape.dim if info.type.HasField("tensor_type") else ():
             if size.dim_value < 0:

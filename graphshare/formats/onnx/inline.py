@@ -1,7 +1,7 @@
 """Calls of functions become the nodes of the functions: a model that calls is then compared with one that has the nodes.
 
-A call stays as it is where its function is recursive, is damaged, has operators of other versions than the model, or where the
-nodes would be too many.
+A call stays unchanged if its function is recursive or damaged, if it has operators of different versions from the model's, or
+if there would be too many nodes.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from graphshare.onnx_ops.definitions import STANDARD, Step, find_definition
 from graphshare.onnx_ops.operators import find_meaning
 from graphshare.text.names import TakenNames
 
-_MOST = 1 << 17  # nodes of a model with those of functions: functions that call each other twice double them
+_MOST = 1 << 17  # nodes of a model and its functions: functions that call each other twice double them
 _OTHER_FLOATS = (10, 11, 16)  # ONNX's numbers of float16, float64 and bfloat16
-_USUAL = ("Cast", "CastLike", "Constant", "Identity")  # which say nothing of what a definition computes
+_USUAL = ("Cast", "CastLike", "Constant", "Identity")  # they say nothing about the computation of a definition
 _DEEPEST = 32  # calls inside of calls
 _PARTS = {
     "function": {7: "operator"},
@@ -47,13 +47,13 @@ _PARTS = {
     "attribute": {6: "graph", 11: "graph"},
     "graph": {1: "operator"},
 }
-_NAME, _REFERENCE = 1, 21  # the fields of an AttributeProto with its name, and with that of an attribute of the function
+_NAME, _REFERENCE = 1, 21  # the fields of an AttributeProto: its name, and an attribute of the function that it refers to
 _Links = dict[Place, Entry | None]
 """The values of a graph by their places before, and None for an input of a function that a call leaves out."""
 
 
 class _Opaque(Exception):
-    """A call has to stay as it is."""
+    """A call has to stay unchanged."""
 
 
 def inline_calls(graph: Graph, heads: Sequence[Entry], fused: Collection[str] = (), known: Collection[str] = ()) -> Inlined:
@@ -89,9 +89,9 @@ def _read_standard(graph: Graph, fused: Collection[str], known: Collection[str])
 
 
 class _Inliner:
-    """Builds the nodes of one model anew; ``count`` is the number of calls that gave way, ``defined`` that of fused operators.
+    """Builds the nodes of one model anew. ``count`` is the number of replaced calls, ``defined`` of replaced fused operators.
 
-    ``opsets`` are those of the model, and those that it needs for functions alone.
+    ``opsets`` are the model's, and the ones that it needs for functions alone.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class _Inliner:
         self.count = 0
         self._fused, self.defined = fused, 0
         self._standard = standard
-        # Numbers of a definition are float32, and operators of ONNX take those of one dtype.
+        # Numbers of a definition are float32, and operators of ONNX take numbers of one dtype.
         places = [find_stored(node.details).place for node in graph.nodes if node.details.holds_value]
         self._has_numbers = all(place is None or place.code not in _OTHER_FLOATS for place in places)
         # One that calls itself would be opened without end, a level each time that an If of a constant gives way.
@@ -116,13 +116,13 @@ class _Inliner:
     def add(
         self, nodes: Sequence[Node], links: _Links, names: Mapping[Place, str] | None = None, prefix: str = ""
     ) -> list[Node]:
-        """Return what becomes of ``nodes``, and add their values to ``links``, which has those of inputs.
+        """Return the nodes that replace ``nodes``, and add their values to ``links``, where the inputs' values are.
 
         Nodes of a function get new names: those in ``names``, or their own behind ``prefix``.
         """
         order: list[Node] = []
         for node in nodes:
-            if (node, 0) in links:  # an input, which is bound
+            if (node, 0) in links:  # a bound input
                 continue
             outputs = list_output_names(node)
             if names is not None:
@@ -181,7 +181,7 @@ class _Inliner:
         finally:
             self._depth -= 1
         returned = [bound[head.node, head.index] for head in body.heads[: len(outputs)]]
-        if None in returned:  # an input that is left out, returned as it is
+        if None in returned:  # an input that is left out, returned unchanged
             raise _Opaque
         links.update({(node, index): entry for index, entry in enumerate(returned)})
         self.count += 1
@@ -272,7 +272,7 @@ class _Inliner:
 
 
 def _bind(span: Span, kind: str, values: Mapping[str, Span | None]) -> Message:
-    """Return a message in which attributes that refer to one of ``values`` have that value; without those that have none."""
+    """Return a message whose attributes have their ``values`` in place of references to them; without those that have none."""
     message, data = Message(), span.file.data
     for number, _, begin, start, end in scan(data, span.start, span.end):
         inner, part = _PARTS[kind].get(number), Span(span.file, start, end)

@@ -1,4 +1,4 @@
-"""Tensors inside operators and functions, the value of a Constant for one, whose data is in another file."""
+"""Tensors inside operators and functions (such as the value of a Constant) with data in another file."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ TensorChange = Callable[[Span], Message]
 class InnerTensor(msgspec.Struct, frozen=True, eq=False):
     """A tensor whose data is at ``place`` in another file; ``node`` is its operator, None outside of the graph.
 
-    ``name`` is that of the operator's first output.
+    ``name`` is the name of the operator's first output.
     """
 
     name: str
@@ -147,7 +147,7 @@ def _list_in_part(span: Span) -> Iterator[InnerTensor]:
 
 
 def _change_part(span: Span, change: TensorChange) -> Span:
-    """Return a function or training information, which has its tag, with other tensors."""
+    """Return a function or training information, including its tag, with new tensors."""
     number, value = span.open_field()
     return keep_field(number, _encode(value, _KINDS[number], change))
 

@@ -1,6 +1,6 @@
-"""Encode messages on values and attributes: renamed ones, in which all else is copied byte by byte, and new ones.
+"""Encode messages on values and attributes: renamed ones (all else is copied byte by byte), and new ones.
 
-The field numbers are those of onnx.proto (IR versions 7 to 11).
+The field numbers come from onnx.proto (IR versions 7 to 11).
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def rename_message(message: NamedMessage, name: str) -> bytes | Blob | Message:
 
 
 def rewrite_message(span: Span, changes: Mapping[int, FieldChange | None]) -> Message:
-    """Return a message in which ``changes`` have replaced the values of fields by number, and all else as it was read.
+    """Return a message with ``changes`` to the values of fields, by number, and all else as it was read.
 
-    Fields for which there is None are left out.
+    Fields with None are left out.
     """
     message = Message()
     for number, _, begin, start, end in scan(span.file.data, span.start, span.end):
@@ -74,7 +74,7 @@ def keep_field(number: int, value: Message) -> Span:
 
 
 def rename_sparse(message: NamedMessage, name: str) -> Blob | Message:
-    """Return a SparseTensorProto under another name, which is that of its values."""
+    """Return a SparseTensorProto under another name: its values get that name."""
     if message.name == name:
         return message
     new_name = {TENSOR_NAME: lambda _: encode_text(name)}
@@ -82,7 +82,7 @@ def rename_sparse(message: NamedMessage, name: str) -> Blob | Message:
 
 
 def rename_annotation(message: NamedMessage, name: str, find_new_name: Callable[[str], str]) -> Message:
-    """Return a TensorAnnotation for the value ``name``, in which the values that it refers to have their new names."""
+    """Return a TensorAnnotation for the value ``name``, with the new names of the values that it refers to."""
 
     def rename(value: Span) -> bytes:
         return encode_text(find_new_name(value.read().decode("utf-8", "surrogateescape")))
@@ -130,7 +130,7 @@ def describe_tensor(name: str, dtype: str, shape: Sequence[int]) -> Message:
 
 
 def encode_attribute(name: str, value: Any) -> Message:
-    """Return an AttributeProto. A graph in it is empty: that of the node's subgraph is written in its place."""
+    """Return an AttributeProto. A graph in it is empty: the graph of the node's subgraph is written in its place."""
     message = Message()
     message.add_text(1, name)
     field = _add_value(message, value)

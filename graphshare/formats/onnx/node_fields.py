@@ -1,4 +1,4 @@
-"""The fields of a NodeProto: its names, and what it says beside them, which most nodes have in common with others.
+"""The fields of a NodeProto: its names, and its other fields; these are the same in many nodes.
 
 Nodes are sorted here, by the names that they define and read.
 """
@@ -21,7 +21,7 @@ from graphshare.ir.walk import format_cycle, order_by_references
 MAX_NESTING = 64
 """Levels of subgraphs; deeper ones are refused."""
 _SINGLE = once(3, 4, 6, 7, 8)
-_SHORT = 512  # bytes up to which what a NodeProto says behind its names is shared with others
+_SHORT = 512  # bytes up to which the fields of a NodeProto behind its names are shared
 _CHUNK = 512  # nodes that are read at a time
 _NAME = r"(.)([ !#-~]*)"  # a byte that is the length of a name if it is followed by that many others
 _LABEL = r"(.)([ !#-~]+)"  # an empty label that is stated is read by scan, and written again
@@ -32,14 +32,14 @@ _NAMES = re.compile(
 _NO_NAMES = ("",) * 11
 _LENGTHS = {"": 0} | {text: length for length, text in enumerate(LENGTHS)}
 NodeFields = tuple[tuple[str, ...], tuple[str, ...], str, "NodeKind"]
-"""Inputs, outputs and label of a NodeProto, and what it says beside them."""
+"""Inputs, outputs and label of a NodeProto, and its other fields."""
 
 
 class NodeKind(NamedTuple):
-    """What a NodeProto says beside its names.
+    """The fields of a NodeProto other than its names.
 
-    ``fields`` are the attributes until they are read, ``known`` what they say then. ``key`` are the bytes of all this, each as
-    a character, where these follow the names and are few.
+    ``fields`` are the attributes until they are read, ``known`` the attributes that were read. ``key`` has the bytes of all
+    these fields, each as a character, where they follow the names and are few.
     """
 
     op: str
@@ -51,7 +51,7 @@ class NodeKind(NamedTuple):
 
 
 class NodeReader:
-    """Reads the nodes of one file; what several have in common is read once."""
+    """Reads the nodes of one file; parts that several have in common are read once."""
 
     def __init__(self, file: OnnxFile) -> None:
         self._file = file
@@ -80,7 +80,7 @@ class NodeReader:
             yield inputs, (output,), label, kind
 
     def _read_kind(self, field: Field, rest: str) -> NodeKind | None:
-        """Return what a NodeProto says behind its names; None where there are other names, or these were not found."""
+        """Return the fields of a NodeProto behind its names; None where there are other names, or these were not found."""
         others, results, name, kind = self._read_any(field[4] - len(rest), field[4])
         # A name is among the rest: the fields are in another order than protobuf writes them.
         if others or results or name or not kind.op:
@@ -100,7 +100,7 @@ class NodeReader:
         return known
 
     def _read_any(self, start: int, end: int) -> NodeFields:
-        """Return the fields of a NodeProto in which they stand in any order."""
+        """Return the fields of a NodeProto whose fields are in any order."""
         data, label, op, domain, overload = self._file.data, "", "", "", ""
         inputs: list[str] = []
         outputs: list[str] = []
@@ -196,5 +196,5 @@ def encode_names(inputs: Iterable[str], outputs: Iterable[str], label: str) -> b
 
 
 def name_domain(domain: str) -> str:
-    """Return a domain; ONNX's own, which has two names, by the empty one."""
+    """Return a domain; ONNX's own has two names, and the empty one stands for both."""
     return "" if domain == "ai.onnx" else domain

@@ -1,6 +1,6 @@
 """Bring an ONNX graph up to a later version of ONNX's own operators, by ONNX's converter.
 
-The converter sees no large weights, no bodies and no functions. What it leaves alone stays as it was read.
+The converter sees no large weights, no bodies and no functions. Everything that it leaves alone stays as it was read.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _changes(node: Node, old: int, new: int) -> bool:
 
 
 def _hide_bodies(node: Node) -> Node:
-    """Return an operator that the converter does not know in the place of one with bodies, with what they capture."""
+    """Return an operator that the converter does not know in place of one with bodies, with their captures as inputs."""
     if not node.subgraphs:
         return node
     return replace(make_operator(node.op, node.details.outputs, label=node.details.label, domain=_BODIES), inputs=node.inputs)
@@ -140,7 +140,7 @@ def _restore(graph: Graph, converted: Graph, version: int) -> Rewrite:
 
 
 def _raise_function(field: Span, version: int) -> Span:
-    """Return the field of a function whose operators mean the same in a version, which it imports; ONNX demands that of all."""
+    """Return the field of a function, importing a version in which its operators mean the same; ONNX demands that import."""
 
     def change(span: Span) -> Message | bytes:
         domain, _ = read_opset(span.file, span.start, span.end)
@@ -159,7 +159,7 @@ def _is_same(node: Node, twin: Node) -> bool:
 
 
 def _name_new(converted: Graph, originals: Mapping[str, Node]) -> dict[Node, str]:
-    """Return names for the nodes that the converter added: that of the value that they are for, and their operator."""
+    """Return names for the nodes that the converter added: the name of the value that they are for, and their operator."""
     taken = TakenNames(name for node in converted.nodes for name in list_output_names(node))
     readers: dict[Node, Node] = {}
     for node in converted.nodes:

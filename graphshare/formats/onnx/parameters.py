@@ -116,7 +116,7 @@ def _read_sparse(span: Span) -> Iterator[bytes]:
 def _decode_values(source: ByteSource, record: Record) -> Iterator[bytes]:
     """Yield the elements, little endian, of a tensor whose values are single numbers. Raises InputError.
 
-    Of a sparse tensor those of its values and of its indices, and its shape.
+    A sparse tensor yields the elements of its values and of its indices, and its shape.
     """
     data = source.read_at(record.offset, record.size)
     if record.layout == SPARSE:
@@ -150,7 +150,7 @@ class OnnxModel(ParameterFormat):
     name = "onnx"
 
     def sniff(self, start: bytes) -> bool:
-        # The tag of ir_version, with which models begin; may_hold_arrays looks further.
+        # Models begin with the tag of ir_version; may_hold_arrays looks further.
         return start[:1] == b"\x08"
 
     def may_hold_arrays(self, source: ByteSource) -> bool:
@@ -171,7 +171,7 @@ class OnnxModel(ParameterFormat):
             }
 
     def read(self, source: ByteSource) -> Chunks:
-        """Return a function that yields a record's elements; single numbers are decoded, raw data is read as it is."""
+        """Return a function that yields a record's elements; single numbers are decoded, raw data is read unchanged."""
         in_place = super().read(source)
 
         def chunks(record: Record) -> Iterable[bytes | memoryview]:

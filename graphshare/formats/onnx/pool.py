@@ -65,7 +65,7 @@ _WRITTEN, _METADATA = ".safetensors", "__metadata__"
 
 
 class WeightArray(msgspec.Struct, frozen=True, eq=False):
-    """An array of a model: that of an initializer or Constant ``key``, or of a tensor in an operator, whose data is there."""
+    """An array of a model: of an initializer or Constant ``key``, or of a tensor in an operator at this file range."""
 
     name: str
     key: Node | FileRange
@@ -112,7 +112,7 @@ def list_weights(graph: Graph, parameters: ParameterFile | None) -> Iterator[Wei
 
 
 def _make_record(name: str, place: TensorPlace, files: dict[str, ParameterFile]) -> Record:
-    """Return the record of external data, which is raw."""
+    """Return the record of external (raw) data."""
     if place.path not in files:
         with open_source(place.path) as data:
             files[place.path] = ParameterFile(place.path, data.size, "onnx", (), named=True, identity=data.identity)
@@ -123,8 +123,8 @@ def _make_record(name: str, place: TensorPlace, files: dict[str, ParameterFile])
 class WeightPool:
     """The file of the weights at ``path``: arrays that it has already, and ``new`` ones with their offsets.
 
-    ``location`` is its name in the models. ``old`` is the existing file, to which new arrays of a raw one are appended;
-    a parameter file (``is_indexed``) is written as a whole, or left as it is. Models beside the file point into its first
+    ``location`` is its name in the models. ``old`` is the existing file; if it is raw, new arrays are appended;
+    a parameter file (``is_indexed``) is written as a whole, or left unchanged. Models beside the file point into its first
     ``used`` bytes.
     """
 
@@ -136,7 +136,7 @@ class WeightPool:
         self.size = 0 if old is None else old.size
 
     def add(self, members: Sequence[PoolMember]) -> None:
-        """Give a place to every array of ``members``, those of equal bytes the same; a parameter file gets none that is new.
+        """Give a place to every array of ``members``, the same one to equal bytes; a parameter file gets no new arrays.
 
         Raises RefusedError for a file that another program has written.
         """
@@ -168,7 +168,7 @@ class WeightPool:
             self.size = start + content.size
 
     def locate(self, content: Content, name: str) -> ExternalRange:
-        """Return the range that models point to; ``name`` is that of the file, which may not be in place yet."""
+        """Return the range that models point to; ``name`` is the name of the file, perhaps not in place yet."""
         start = self.places[content]
         return name, start, start + content.size
 
@@ -214,7 +214,7 @@ class WeightPool:
 def _lay_out(contents: Collection[Content], start: int) -> dict[Content, int]:
     """Return where arrays go in a file from ``start`` on: large ones first, to be mapped, where that costs little.
 
-    What follows are those whose sizes are multiples of 64 bytes, then of 32 and so on: aligned to their elements, without gaps.
+    Then come arrays whose sizes are multiples of 64 bytes, then of 32 and so on: aligned to their elements, without gaps.
     """
     left = sum(content.size for content in contents) // _PADDING
     places: dict[Content, int] = {}
@@ -280,7 +280,7 @@ def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> Weight
         RefusedError: it is a link, or missing although files of its format are not written.
     """
     suffix = os.path.splitext(location)[1].lower()
-    remove_leftovers(path, list_temporaries(os.path.dirname(path)))  # that of a killed run may be a hard link of the file
+    remove_leftovers(path, list_temporaries(os.path.dirname(path)))  # a killed run's may be a hard link of the file
     if not os.path.lexists(path):
         if suffix in PARAMETER_ENDINGS and suffix != _WRITTEN:
             hint = f"models can point into an existing one; a new one is {location.removesuffix(suffix)}{_WRITTEN}, or .data"
@@ -421,7 +421,7 @@ def _hash_range(path: str, start: int, end: int) -> str:
 
 
 def _copy(record: Record, file: ParameterFile, reader: ArrayReader, out: StagedFile) -> None:
-    """Append the bytes of an array, by the system alone where they are as they are wanted."""
+    """Append the bytes of an array. The system copies them where they need no change."""
     holder = file if record.origin is None else record.origin.file
     if holder is not None and record.data_offset is not None:
         with reopen_source(holder.path, holder.identity, holder.held) as source:

@@ -16,7 +16,7 @@ from typing import Protocol, cast
 from graphshare.files.byte_source import BLOCK, SourceBytes
 
 _VARINT, _BYTES, _FLOAT = 0, 2, 5
-_LITTLE, _JOINED = 1 << 12, 1 << 18  # bytes of a piece that is joined with others, and of what is joined
+_LITTLE, _JOINED = 1 << 12, 1 << 18  # bytes of a piece that is joined with others, and of the joined pieces
 Data = bytes | SourceBytes
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _MASK64 = (1 << 64) - 1
@@ -52,7 +52,7 @@ class Message:
         self._append(encode_field(field, value))
 
     def add_text(self, field: int, value: str) -> None:
-        """Add a text; nothing for an empty one. Lone surrogates, which UTF-8 has no bytes for, are written as ``\\udc80``."""
+        """Add a text; nothing for an empty one. Lone surrogates have no bytes in UTF-8 and are written as ``\\udc80``."""
         if value:
             self.add_bytes(field, value.encode("utf-8", "backslashreplace"))
 
@@ -62,7 +62,7 @@ class Message:
             self.add_bytes(field, value.encode("utf-8", "backslashreplace"))
 
     def add_data(self, field: int, data: Blob) -> None:
-        """Add the bytes of a tensor, which are read when the message is written."""
+        """Add the bytes of a tensor; they are read when the message is written."""
         self._append(_tag(field, _BYTES) + encode_varint(data.size))
         self._pieces.append(data)
         self.size += data.size
@@ -174,7 +174,7 @@ def _tag(field: int, kind: int) -> bytes:
 
 
 class WireError(ValueError):
-    """What is wrong with a message at byte ``position``."""
+    """The fault of a message at byte ``position``."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(message)
@@ -188,7 +188,7 @@ def read_varint(data: Data, position: int, end: int) -> tuple[int, int]:
         byte = data[place]
         value |= (byte & 127) << shift
         if byte < 128:
-            # Ten bytes have 70 bits, of which protobuf keeps the lowest 64.
+            # Ten bytes have 70 bits; protobuf keeps the lowest 64.
             return value & _MASK64, place + 1
         shift += 7
     if end - position < 10:
@@ -205,7 +205,7 @@ def scan(data: Data, position: int, end: int, single: int = 0) -> Iterator[Field
     """Yield the fields of the message from ``position`` to ``end``.
 
     ``single`` are fields that occur at most once. Protocol buffers take the last of several, and join those that are messages:
-    what reads one of them may see another value than what computes the model, so several are refused.
+    a program that reads one of them may see a different value from the program that computes the model, so several are refused.
 
     Raises:
         WireError: it is not a message, or a single field occurs again.
@@ -227,7 +227,7 @@ def scan(data: Data, position: int, end: int, single: int = 0) -> Iterator[Field
             seen |= 1 << number
         value = position
         if kind == BYTES:
-            # 128 sends a message that ends here to read_varint, which raises the error.
+            # 128 sends a message that ends here to read_varint, and that raises the error.
             length = data[position] if position < end else 128
             if length < 128:  # as nearly always, and a call takes time
                 value = position + 1
@@ -307,7 +307,7 @@ def expect(field: Field, kind: int, what: str) -> None:
 
 
 def text_at(data: Data, field: Field) -> str:
-    """Return a field's text; bytes that are not UTF-8 become lone surrogates, which :func:`encode_text` turns back."""
+    """Return a field's text; bytes that are not UTF-8 become lone surrogates, and :func:`encode_text` turns them back."""
     _, kind, _, start, end = field
     if kind != BYTES:
         expect(field, BYTES, "a text")

@@ -1,4 +1,4 @@
-"""Compare a written ONNX file with its graph, and with the messages of the files from which the graph was read.
+"""Compare a written ONNX file with its graph, and with the messages of the files that the graph was read from.
 
 :mod:`graphshare.formats.onnx.accounts` checks that the graph has every message of these files.
 """
@@ -71,7 +71,7 @@ def check_written(path: str, graph: Graph, *, where: str, changed: Collection[st
 
 
 def _find_differences(source: ByteSource, graph: Graph, changed: Collection[str] = ()) -> Iterator[Fault]:
-    """Yield a fault for everything in which the file reads back as another graph. Raises InputError for a broken file.
+    """Yield a fault for every difference of the graph that is read back from the file. Raises InputError for a broken file.
 
     Initializers ``changed`` may have other shapes and dtypes. External data is not looked for: it may be in place later.
     """
@@ -109,7 +109,7 @@ def _compare_graphs(names: GraphNames, others: GraphNames) -> Iterator[Fault]:
         # An output without a type in any file has one that was inferred, and an input without one its name.
         written = read.get((number, name), [])
         expected = stated.get((number, name), written if number in (OUTPUT, INPUT) else [])
-        is_moved = number == NODE and not (expected and written)  # a Constant of a body, which the main graph has
+        is_moved = number == NODE and not (expected and written)  # a Constant of a body; the main graph has it
         if sorted(expected) != sorted(written) and not is_moved:
             yield Fault(f"what {LIST_NAMES[number]} says of {name!r} reads back as something else", node=name)
     if not _are_fields_equal(get_source(names.graph).rest, get_source(others.graph).rest):
@@ -157,8 +157,8 @@ def _place_messages(node: Node, heads: Counter[tuple[Node, int]]) -> Iterator[tu
 def reads_back(file: OnnxFile, graph: Graph, changed: Collection[str] = ()) -> bool:
     """Return whether a file reads back as ``graph``, initializers ``changed`` aside; False also where only decoding can tell.
 
-    Every message is read, and compared with its node, but no graph is built. What has bodies, weights in Constants or sparse
-    ones, functions, or tensors of operators in other files is left to :func:`decode_model`, as is every fault.
+    Every message is read, and compared with its node, but no graph is built. Files with bodies, weights in Constants or sparse
+    ones, functions, or tensors of operators in other files are left to :func:`decode_model`, and so is every fault.
     """
     try:
         model = scan_model(file)
@@ -184,7 +184,7 @@ def reads_back(file: OnnxFile, graph: Graph, changed: Collection[str] = ()) -> b
 def _match_variables(
     file: OnnxFile, lists: Lists, graph: Graph, changed: Collection[str]
 ) -> dict[Node, tuple[str, ...]] | None:
-    """Return the names of the variables if a file has those of ``graph``, else None. Raises WireError, InputError."""
+    """Return the names of the variables if a file has the variables of ``graph``, else None. Raises WireError, InputError."""
     tensors = index_by_name(lists.named[INITIALIZER], unique="initializers")
     inputs = index_by_name(lists.named[INPUT], unique="graph inputs")
     variables = {node.name: node for node in graph.nodes if not node.op}
@@ -214,7 +214,7 @@ def _match_variables(
 def _match_operators(file: OnnxFile, lists: Lists, graph: Graph, values: dict[Node, tuple[str, ...]]) -> bool:
     """Return whether the nodes of a file are the operators of ``graph``; add the names of their outputs to ``values``.
 
-    An operator reads ``values`` of the nodes before it, which are all that decoding finds.
+    An operator reads ``values`` of the nodes before it: decoding finds no others.
 
     Raises:
         WireError: a node is malformed, or has a body.
@@ -251,7 +251,7 @@ def _match_operators(file: OnnxFile, lists: Lists, graph: Graph, values: dict[No
 
 
 def _match_values(lists: Lists, graph: Graph) -> bool:
-    """Return whether the lists of a file on values have what the files of ``graph`` said of these, under their names now."""
+    """Return whether a file's lists of values match the source files of ``graph``, under the new names."""
     heads = Counter([(head.node, head.index) for head in graph.heads])
     ends = {node for node, _ in heads}
     names: dict[int, list[str]] = {VALUE_INFO: [], OUTPUT: [], INPUT: []}

@@ -1,4 +1,4 @@
-"""Refuse messages that state twice what they have once, where they are kept as bytes: types, and pairs of texts."""
+"""Refuse messages that repeat a singular field, where they are kept as bytes: types, and pairs of texts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KINDS: dict[str, tuple[int, int, dict[int, str]]] = {
 
 
 def refuse_repeats(data: Data, field: Field, kind: str) -> None:
-    """Raise WireError for a message of this kind that states twice what it has once, in messages in it too.
+    """Raise WireError for a message of this kind that repeats a singular field, also in nested messages.
 
     Protocol buffers do not read a field of another wire type as a message either.
     """
@@ -36,7 +36,7 @@ def refuse_repeats(data: Data, field: Field, kind: str) -> None:
 
 
 def _is_plain_pair(pair: bytes) -> bool:
-    """Return whether a message is a short text and another one, as nearly always: nodes have many, and a scan takes time."""
+    """Return whether a message is a pair of two short texts, as nearly always: nodes have many, and a scan takes time."""
     if len(pair) < 4 or pair[0] != _KEY_TAG or pair[1] >= 128:
         return False
     value = pair[2 + pair[1] :]

@@ -109,7 +109,7 @@ def list_functions(graph: Graph) -> Functions:
 
 
 def read_functions(graph: Graph) -> Iterator[tuple[FunctionKey, StoredFunction]]:
-    """Yield the functions of a model with their keys, of which a damaged model may have one twice."""
+    """Yield the functions of a model with their keys; a damaged model may repeat a key."""
     for number, field in get_source(graph).fields:
         if number == FUNCTION:
             _, span = field.open_field()
@@ -390,7 +390,7 @@ def align_unused_opsets(graphs: Sequence[Graph], models: Sequence[Functions]) ->
 
 
 def _rename(graph: Graph, functions: Functions, names: _Names) -> Graph:
-    """Return a model in which functions are defined and called under their new ``names``."""
+    """Return a model that defines and calls functions under their new ``names``."""
     renamed, _ = rebuild_graph(graph, lambda node: _rename_calls(node, names))
     fields: dict[Span, Span] = {}
     for key, function in functions.items():
@@ -417,7 +417,7 @@ def _rename_in_body(graph: Graph, names: _Names) -> Graph:
 
 
 def _encode(span: Span, kind: str, names: _Names, own: str = "") -> Message:
-    """Return a message, with ``own`` as its name if that is given, in which functions are called by their new names."""
+    """Return a message with the new names of functions that it calls, and with ``own`` as its name if that is given."""
     if kind == "operator":
         texts = {7: "", _NAME[kind]: "", 8: ""}  # domain, operator, overload
         data = span.file.data

@@ -31,7 +31,7 @@ class OnnxFile:
 
     ``held`` are the bytes of a file that cannot be opened again: of a pipe, or unpacked by gzip.
     ``folder`` is the directory in which external data lies; without ``seeks_data`` it need not be there. A file ``is_own`` that
-    this program writes: its data is put in place later, instead of whatever is there. ``sizes`` has the bytes of the files in
+    this program writes: its data is put in place later and replaces the file there. ``sizes`` has the bytes of the files in
     the folder, by path, and ``missing`` says which of them are absent or too short. ``disorder`` is the first fault of nodes
     that were sorted, in memory.
     """
@@ -173,8 +173,9 @@ class FileRange(msgspec.Struct, frozen=True):
 class ValueMessages(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The messages of a file on the outputs of a node, by index.
 
-    ``infos`` are from value_info, ``results`` from the graph's outputs, ``annotations`` on quantization. Of several messages of
-    one list on one output the last counts; ``repeated`` has those before it, each with the number of its list and the index.
+    ``infos`` are from value_info, ``results`` from the graph's outputs, ``annotations`` on quantization. If one list has
+    several messages on one output, the last one counts; ``repeated`` has those before it, each with the number of its list and
+    the index.
     """
 
     infos: Mapping[int, NamedMessage] = EMPTY
@@ -196,11 +197,10 @@ def list_results(values: ValueMessages, index: int, count: int) -> list[NamedMes
 class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The messages of a node in its file, and their places.
 
-    An operator has its NodeProto ``node`` with the names in it as they were read: ``inputs`` (without those of a
+    An operator has its NodeProto ``node`` with the names in it as they were read: ``inputs`` (except the names in a
     :class:`NamesSpan`), ``outputs`` and ``label``, and the places of tensors in its attributes whose data is in another file
-    (``outer``), without those in its bodies. A
-    variable has a ``tensor`` (an initializer; ``is_sparse`` for a SparseTensorProto) or the ``input`` that declares it, or
-    both. ``values`` are the messages on the outputs of either.
+    (``outer``), without those in its bodies. A variable has a ``tensor`` (an initializer; ``is_sparse`` for a
+    SparseTensorProto) or the ``input`` that declares it, or both. ``values`` are the messages on the outputs of either.
 
     A weight in a Constant is a variable with its ``tensor`` and its ``node``; one in a body is a variable of the main graph
     whose ``home`` is the GraphProto of the body. ``outputs`` has the name of either as it was read: in the home, where
@@ -246,12 +246,11 @@ def list_read_names(node: Node) -> tuple[str, ...]:
 class OnnxSource(Source, frozen=True, eq=False):
     """The facts that a graph keeps of its ONNX file.
 
-    ``fields`` are the other fields of the model, without the graph's, and ``rest`` those of the graph itself (its name, its
-    documentation, metadata), each with its number and from its tag on. ``orphans`` are messages on values that do not exist,
-    by the number of their list. ``nodes`` and ``heads`` are the graph's as read: a graph that still has them is written as the
-    copy of ``span``. ``opsets`` are versions by domain. With ``is_ordered`` the fields
-    of model and graph are in the order of their numbers, as protobuf writes them. ``counts`` has the length of each list of the
-    file's GraphProto by number.
+    ``fields`` are the other fields of the model, without the graph's, and ``rest`` the fields of the graph itself (its name,
+    its documentation, metadata), each with its number and from its tag on. ``orphans`` are messages on values that do not
+    exist, by the number of their list. ``nodes`` and ``heads`` are the graph's as read: a graph that still has them is written
+    as the copy of ``span``. ``opsets`` are versions by domain. With ``is_ordered`` the fields of model and graph are in the
+    order of their numbers, as protobuf writes them. ``counts`` has the length of each list of the file's GraphProto by number.
     """
 
     format: ClassVar[str] = "onnx"
@@ -317,7 +316,7 @@ class OnnxSource(Source, frozen=True, eq=False):
         return {node: node.details.label for node in graph.nodes if node.details.label and node.op not in ("", "Constant")}
 
     def name_faults(self, graph: Graph) -> Iterator[tuple[str, str, Node]]:
-        """Yield the names that two values have, and those of two outputs, unless a file that was read has such outputs."""
+        """Yield the names that two values, or two outputs, have; not of outputs if a file that was read repeats them."""
         taken: set[str] = set()
         hint = "choose another prefix, or rename one of them first"
         names = [*filter(None, chain.from_iterable(map(list_output_names, graph.nodes)))]
@@ -388,7 +387,7 @@ def find_stored(details: NodeDetails) -> Stored:
 
 
 def replace_stored(node: Node, /, **changes: Any) -> Node:
-    """Return a node of which the file holds something else."""
+    """Return a node with different data from the file."""
     stored = replace(find_stored(node.details), **changes)
     return replace(node, details=replace(node.details, stored=stored))
 

@@ -30,7 +30,7 @@ _PLACE = ("location", "offset", "length")
 
 
 def name_tensor(span: Span, name: str) -> Message:
-    """Return a TensorProto under a name, which the tensor of a Constant may lack."""
+    """Return a TensorProto under a name; the tensor of a Constant may have none."""
     message, is_named = Message(), False
     for number, _, begin, _, end in scan(span.file.data, span.start, span.end):
         # The name goes where protobuf writes it, before the fields of higher numbers.
@@ -102,7 +102,7 @@ def replace_data(span: Span, data: Blob | ExternalRange, name: str | None = None
 
 
 def _point_outside(data: ExternalRange, form: str) -> Iterator[tuple[int, Blob]]:
-    """Yield the fields, with their numbers, for data in another file that had this form in the model."""
+    """Yield the fields, with their numbers, for data that moved to another file and had this form in the model."""
     place = Message()
     add_external(place, data)
     yield EXTERNAL, place
@@ -119,7 +119,7 @@ def _encode_field(number: int, value: bytes) -> Message:
 
 
 def _encode_data(number: int, data: Blob, span: Span) -> Message:
-    """Return the field of a tensor's data, which ``data`` has as raw bytes."""
+    """Return the field of a tensor's data from its raw bytes in ``data``."""
     field = Message()
     if number not in _INTEGERS:
         field.add_data(number, data)

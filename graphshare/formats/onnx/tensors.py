@@ -41,10 +41,10 @@ _LEAST_FLOATS, _LEAST_OTHERS = 8, 16
 def is_weight(shape: tuple[int, ...], code: int) -> bool:
     """Return whether the tensor of a Constant, or an initializer of a body, is a weight: 8 floats or 16 other elements.
 
-    What is smaller is a shape, axes, a scale or a limit: these have at most one float (the scales of Resize) or two
+    Smaller tensors are a shape, axes, a scale or a limit: these have at most one float (the scales of Resize) or two
     integers (pads) for each axis, and tensors have fewer than 8 axes. The bound looks at nothing but the tensor, so that
-    both sides of a comparison, and a model before and after a rewrite, have the same parameters. Initializers of the main
-    graph are parameters whatever their size, as their authors gave them a name and a place to be replaced in.
+    both sides of a comparison, and a model before and after a rewrite, have the same parameters. Initializers of the main graph
+    are parameters at any size, because their authors gave them a name and a place to be replaced in.
     """
     return element_count(shape) >= (_LEAST_FLOATS if code in _FLOATING else _LEAST_OTHERS)
 
@@ -100,7 +100,7 @@ def locate_sparse(file: OnnxFile, start: int, end: int) -> TensorPlace | None:
     """Return the place of the values of the SparseTensorProto at ``start``; None where it has none.
 
     Raises:
-        WireError: it is malformed, or its values or indices are in another file, which nothing that moves models follows.
+        WireError: it is malformed, or its values or indices are in another file (programs that move models do not follow that).
     """
     places: dict[int, TensorPlace] = {}
     for field in scan(file.data, start, end, _SPARSE_SINGLE):
@@ -147,7 +147,7 @@ def pack_integers(data: Data, field: Field, width: int) -> bytes:
 
 
 def has_own_key(data: Data, start: int, end: int) -> bool:
-    """Return whether the pair of texts at ``start`` has a key of this package, which writes the key first."""
+    """Return whether the pair of texts at ``start`` has a key of this package; it writes the key first."""
     return data[start : min(start + 2 + len(OWN_KEYS), end)][2:] == OWN_KEYS.encode()
 
 
@@ -169,7 +169,7 @@ def read_pair(file: OnnxFile, start: int, end: int) -> tuple[str, str]:
 
 
 def _locate_outside(file: OnnxFile, place: TensorPlace, pairs: tuple[tuple[str, str], ...], at: int) -> TensorPlace:
-    """Return the place of data in another file, which must lie in the model's directory."""
+    """Return the place of data in another file; that must lie in the model's directory."""
     values = dict(pairs)
     if len(values) < len(pairs):
         raise WireError("external data is described twice", at)

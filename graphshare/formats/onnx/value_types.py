@@ -42,16 +42,16 @@ from graphshare.text.names import did_you_mean
 Key = tuple[Node, int]
 _LARGEST = 4096  # bytes of a tensor that may matter to shapes
 _NAME, _TYPE = 8, 2  # fields of a TensorProto and of a ValueInfoProto
-_TEXT = 8  # the dtype of texts, which cannot be in another file
+_TEXT = 8  # the dtype of texts; they cannot be in another file
 _LISTED = 4
 _NOT_INSTALLED = "the onnx package, which infers types, is not installed"
 _DATA = "data"
 
 
 def find_head_types(graph: Graph) -> Mapping[str, bytes]:
-    """Return TypeProtos by name of heads of which the file states none, as far as they are known.
+    """Return the known TypeProtos, by name, of heads whose type the file does not state.
 
-    What the file has as an output stays as it is there.
+    Outputs whose type the file states stay unchanged.
     """
     types = _find_type_bytes(graph, _list_unstated(graph))
     return {list_output_names(node)[index]: data for (node, index), data in types.items()}
@@ -69,7 +69,7 @@ def list_untyped(graph: Graph, entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _list_unstated(graph: Graph) -> list[Entry]:
-    """Return the heads of which the file states nothing, as an output or otherwise."""
+    """Return the heads without a stated type in the file, as an output or otherwise."""
     heads = [head for head in graph.heads if head.index not in find_stored(head.node.details).values.results]
     return [head for head in heads if _find_statement(head) is None]
 
@@ -83,7 +83,7 @@ def find_types(
     first, and inference does not see the stated types of the values of operators.
 
     Raises:
-        RefusedError: a name of ``shapes`` is not that of an input, or the file states another shape of it; all are listed.
+        RefusedError: a name of ``shapes`` names no input, or the file states a different shape for it; all are listed.
     """
     changed = _state_shapes(graph, shapes) if shapes else graph
     changed = _forget_types(changed) if independent else changed
@@ -132,7 +132,7 @@ def find_refusal(graph: Graph) -> str:
 
 
 def encode_without_data(graph: Graph) -> bytes:
-    """Return a model of which large data is in a file that need not be there."""
+    """Return a model with its large data in a file that need not be there."""
     return b"".join(_encode_without_data(graph, _DATA).pieces())
 
 
@@ -144,7 +144,7 @@ def _find_statement(entry: Entry) -> NamedMessage | None:
 
 
 def _find_type_bytes(graph: Graph, entries: Iterable[Entry], *, infers_all: bool = False) -> dict[Key, bytes]:
-    """Return the TypeProtos of values as far as they are known: stated, else inferred ones; with ``infers_all`` vice versa."""
+    """Return the known TypeProtos of values: stated, else inferred ones; with ``infers_all`` vice versa."""
     stated = {(entry.node, entry.index): _read_statement(entry) for entry in entries}
     inferred = _infer(graph) if infers_all or None in stated.values() else EMPTY
     types: dict[Key, bytes] = {}
@@ -157,7 +157,7 @@ def _find_type_bytes(graph: Graph, entries: Iterable[Entry], *, infers_all: bool
 
 
 def _read_statement(entry: Entry) -> bytes | None:
-    """Return the TypeProto that the file states of a value, or that of an initializer."""
+    """Return the TypeProto that the file states for a value, or the type of an initializer."""
     message, place = _find_statement(entry), find_stored(entry.node.details).place
     if message is not None:
         data = message.file.data
@@ -200,7 +200,7 @@ def _encode_for_inference(graph: Graph) -> bytes:
 
 
 def _encode_without_data(graph: Graph, location: str = "") -> Message:
-    """Return a model without large data, which is in the file ``location`` if that is given."""
+    """Return a model without large data; with ``location`` the data is in that file."""
     shrink = partial(_shrink_tensor, location=location)
     functions = [span for number, span in get_source(graph).fields if number == FUNCTION and span.size > _LARGEST]
     if functions or any(map(_is_large, graph.nodes)):
@@ -216,7 +216,7 @@ def _encode_without_data(graph: Graph, location: str = "") -> Message:
 
 
 def declare_weights(graph: Graph) -> Graph:
-    """Return a graph of an old version in which initializers are inputs, too: ONNX infers nothing from others there."""
+    """Return a graph of an old version with initializers as inputs, too: ONNX infers nothing from others there."""
     if get_source(graph).ir_version >= FIRST_CONSTANTS:
         return graph
 
@@ -293,7 +293,7 @@ def _shrink_tensor(span: Span, name: str | None = None, *, location: str = "", h
 
 
 def _forget_types(graph: Graph) -> Graph:
-    """Return a graph without what its file states of the values of operators."""
+    """Return a graph without the stated types of operators' values."""
 
     def forget(node: Node) -> Node:
         stored = find_stored(node.details)

@@ -1,4 +1,4 @@
-"""Write a graph that was read from ONNX files as an ONNX model: what a rewrite did not touch is copied byte by byte.
+"""Write a graph that was read from ONNX files as an ONNX model: parts that no rewrite touched are copied byte by byte.
 
 Fields stand in the order of their numbers, as protobuf's own libraries write them.
 """
@@ -42,7 +42,7 @@ from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.walk import own_inputs
 
 TensorEncoder = Callable[[Node, str], Message | None]
-"""Returns the TensorProto, under a name, of an initializer with data elsewhere; None where that of its file holds."""
+"""Returns the TensorProto, under a name, of an initializer with data elsewhere; None where the one in its file holds."""
 
 
 def keep_tensor(node: Node, name: str) -> None:
@@ -50,7 +50,7 @@ def keep_tensor(node: Node, name: str) -> None:
 
 
 def encode_graph_file(graph: Graph, encode_tensor: TensorEncoder = keep_tensor, types: Mapping[str, bytes] = EMPTY) -> Blob:
-    """Return the bytes of the model file of ``graph``; of one that is as it was read, those of its file.
+    """Return the bytes of the model file of ``graph``; if it is as it was read, the bytes of its file.
 
     ``types`` are TypeProtos for the outputs, by name, whose types no file states.
     """
@@ -68,7 +68,7 @@ def is_untouched(graph: Graph) -> bool:
     source = graph.source
     return (
         isinstance(source, OnnxSource)
-        # A body begins with its captures, which its file does not have.
+        # A body begins with its captures; its file does not have them.
         and graph.nodes[len(graph.captures) :] == source.nodes
         and [(e.node, e.index) for e in graph.heads] == [(e.node, e.index) for e in source.heads]
     )
@@ -123,15 +123,15 @@ def _rank_tensor(stored: Stored) -> int:
 
 Item = TypeVar("Item")
 Ranked = dict[int, list[tuple[int, Item]]]
-"""Lists of a GraphProto by number; each item has its rank, which is its place in the list of its file."""
+"""Lists of a GraphProto by number; each item has its rank, its place in the list of its file."""
 
 
 def _order(lists: Ranked[Item]) -> dict[int, list[Item]]:
-    """Return each list by rank as in its file; items of copies come after those of the originals."""
+    """Return each list by rank as in its file; items of copies come after the originals."""
     ordered: dict[int, list[Item]] = {}
     for number, ranked in lists.items():
         ranks = [rank for rank, _ in ranked]
-        if not all(map(lt, ranks, ranks[1:])):  # a rank that comes again is that of a copy
+        if not all(map(lt, ranks, ranks[1:])):  # a repeated rank belongs to a copy
             copies: dict[int, list[tuple[int, Item]]] = {}
             counts: Counter[int] = Counter()
             for pair in ranked:
@@ -230,7 +230,7 @@ class _GraphWriter:
     def _encode_steps(self) -> list[bytes | Blob | Message]:
         """Return the NodeProtos of operators and Constants.
 
-        Of an operator whose names come first in its NodeProto all else is copied as it was read.
+        If an operator's names come first in its NodeProto, all else is copied as it was read.
         """
         encoded: list[bytes | Blob | Message] = []
         as_read, is_plain = self._as_read, self._names.is_plain
@@ -262,7 +262,7 @@ class _GraphWriter:
         if not changed and tuple(inputs) == stored.inputs and outputs == stored.outputs and details.label == stored.label:
             return stored.node
         encoded = map(_GraphWriter.encode, bodies)
-        # Bodies are taken in the order in which the attributes have them.
+        # Bodies are taken in the order of the attributes.
         graphs = dict.fromkeys((GRAPH, GRAPHS), lambda _: next(encoded))
         changes: dict[int, FieldChange] = {}
         if changed:
@@ -289,7 +289,7 @@ class _GraphWriter:
             (name,) = self._names.list_outputs(node)
             rank = stored.tensor.rank if node in self._names.weights else _rank_tensor(stored)
             tensor: bytes | Blob | Message
-            if stored.node is not None:  # a Constant of a body, which the main graph has for several bodies
+            if stored.node is not None:  # a Constant of a body; the main graph has it for several bodies
                 tensor = self._encode_tensor(node, name) or name_tensor(stored.tensor, name)
             elif stored.is_sparse:
                 tensor = rename_sparse(stored.tensor, name)
@@ -303,7 +303,6 @@ class _GraphWriter:
         return describe_value(name) if declared is None else rename_message(declared, name)
 
     def _encode_outputs(self) -> list[bytes | Blob | Message]:
-        """Return the ValueInfoProtos of the outputs."""
         encoded: list[bytes | Blob | Message] = []
         listed, counts = Counter([(head.node, head.index) for head in self._graph.heads]), Counter[tuple[Node, int]]()
         for head in self._graph.heads:

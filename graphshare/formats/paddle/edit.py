@@ -1,4 +1,4 @@
-"""What rewrites add to a program: inputs that take the place of values, and outputs."""
+"""Parts that rewrites add to a program: inputs that take the place of values, and outputs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def make_fetch(entry: Entry, name: str) -> Node:
     text = find_type_text(entry)
     attributes = write_list([make_attribute("name", "0.a_str", name), make_attribute("col", "0.a_i32", 0)])
     result = Result(1, (("%", b"1"), ("TT", text)))
-    # What is not persistable, the predictor does not keep for its caller.
+    # The predictor keeps only persistable values for its caller.
     owned = write_list([_make_flag("persistable", True), _make_flag("stop_gradient", False)])
     fields = (("#", b'"1.fetch"'), ("A", attributes), ("I", b"[]"), ("O", b"[]"), ("OA", owned))
     _, values = read_values(fields, is_named=True)
@@ -82,7 +82,7 @@ def _make_flag(name: str, value: bool) -> bytes:
 
 
 def settle_outputs(graph: Graph) -> Graph:
-    """Return a graph in which every output is a ``fetch`` of its own, and no other node reads one.
+    """Return a graph with a separate ``fetch`` for every output, and no other node reads one.
 
     A rewrite may have taken any value for an output, and connected an operator to an output.
     """
@@ -112,7 +112,7 @@ def find_fetched(entry: Entry) -> Entry:
 
 
 def _pass_by_fetches(graph: Graph) -> Graph:
-    """Return a graph whose operators read what a ``fetch`` reads in place of it, with the outputs of the graph alone."""
+    """Return a graph whose operators read the input of a ``fetch``, not its output, without fetches that are not outputs."""
     outputs = {head.node for head in graph.heads}
 
     def redirect(entry: Entry, node: Node) -> Entry | None:

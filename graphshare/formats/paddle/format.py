@@ -1,6 +1,6 @@
-"""PaddlePaddle 3's graph JSON as a model format: parameters are in a file beside it, which has no names.
+"""PaddlePaddle 3's graph JSON as a model format: parameters are in a file beside it, without names.
 
-Operators are known to Paddle alone, and their names are not those of :mod:`graphshare.ops`.
+Operators are known to Paddle alone, and their names are unrelated to :mod:`graphshare.ops`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FIRST = "convert it with paddle2onnx, and"
 
 
 class PaddleDescription(Description):
-    """What pictures say of Paddle's operators."""
+    """Texts about Paddle's operators in pictures."""
 
     def describe_operator(self, node: Node) -> list[str]:
         values = node.details.values
@@ -103,7 +103,7 @@ class PaddleFormat(ModelFormat):
         from graphshare.formats.paddle.write import encode_program  # start-up: as above
         from graphshare.formats.read_back import stage_file
 
-        settled = settle_outputs(graph)  # the file is that of this graph
+        settled = settle_outputs(graph)  # the file belongs to this graph
         return stage_file(encode_program(settled), self.read, settled, target, stage)
 
     def list_nodes(self, graph: Graph) -> Sequence[Node]:

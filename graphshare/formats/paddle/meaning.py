@@ -1,4 +1,4 @@
-"""What is known of Paddle's operators without knowing them: equal ones on equal operands compute the same."""
+"""The little that is known about Paddle's operators: equal ones on equal operands compute the same."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class PaddleMeaning(Meaning):
 
 
 def _overwrites(graph: Graph) -> bool:
-    """Whether an operator writes over a value that others read, so that what these compute depends on the order of a run."""
+    """Whether an operator overwrites a value that others read, so that their results depend on the order of a run."""
     for each in iter_graphs(graph):
         uses = Counter((e.node, e.index) for e in chain(each.heads, *(node.inputs for node in each.nodes)))
         for node in each.nodes:

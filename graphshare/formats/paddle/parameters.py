@@ -1,4 +1,4 @@
-"""The names of the records of a ``.pdiparams`` file, which the graph beside it has."""
+"""The names of the records of a ``.pdiparams`` file, from the graph beside it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _OTHER = "the file belongs to another graph"
 
 
 def name_records(graph: Graph, file: ParameterFile) -> ParameterFile:
-    """Return a file whose records have names: those of the parameters of ``graph`` in their order, by code points.
+    """Return a file whose records have the names of the parameters of ``graph``, ordered by code points.
 
-    A file with names of its own stays as it is. Raises InputError where counts, shapes or dtypes differ.
+    A file with its own names stays unchanged. Raises InputError where counts, shapes or dtypes differ.
     """
     if file.named or any(record.key is not None for record in file.records):
         return file
@@ -38,7 +38,7 @@ def list_stored(graph: Graph) -> list[Node]:
 
 
 def find_misfits(nodes: list[Node], file: ParameterFile) -> Iterator[Fault]:
-    """Yield why the records of a file are not those of ``nodes``."""
+    """Yield why the records of a file do not belong to ``nodes``."""
     if len(nodes) != len(file.records):
         count = format_count(len(nodes), "parameter")
         yield Fault(f"has {format_count(len(file.records), 'array')}, and the graph has {count}", hint=_OTHER)

@@ -1,6 +1,6 @@
 """Read Paddle's graph JSON: parameters, inputs and arguments of bodies become variables, all else operators.
 
-Operators have no names, only parameters, inputs and outputs do. The value with the number 12 is called ``%12``, as where Paddle
+Operators have no names, only parameters, inputs and outputs do. The value with the number 12 is called ``%12``, as when Paddle
 prints a program.
 """
 
@@ -59,7 +59,7 @@ def read_program(data: bytes, where: str = "") -> Graph:
 
 
 class _Scope:
-    """The values that a block can use, by number: its own, and those around it, which it captures."""
+    """The values that a block can use, by number: its own, and the enclosing block's, as captures."""
 
     def __init__(self, outer: _Scope | None) -> None:
         self._outer = outer
@@ -93,7 +93,7 @@ class _Reader:
         raise InputError(Fault(message, where=self.where, path=self.path)) from None
 
     def read(self, data: bytes) -> Graph:
-        """Return the graph; errors of other kinds than InputError are those of a document of another form."""
+        """Return the graph; errors of other kinds than InputError mean a document of another form."""
         text = msgspec.json.format(data.removeprefix(_BOM), indent=-1)  # whitespace has no meaning
         document = read_object(text)
         self.path = "$.base_code"
@@ -204,7 +204,7 @@ class _Reader:
         return Result(number, tuple(fields.items()))
 
     def _name(self, result: Result) -> str:
-        """Return the name of a value; another one where an input or output has it, as those that rewrites made have."""
+        """Return the name of a value; a new one where an input or output has it, as in programs that a rewrite made."""
         name = f"%{result.number}"
         return f"{name}.value" if name in self._taken else name
 

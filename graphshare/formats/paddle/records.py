@@ -1,4 +1,4 @@
-"""What a graph keeps of its Paddle file: the objects of operators and bodies, and those around all operators.
+"""The data that a graph keeps from its Paddle file: the objects of operators and bodies, and the objects around them.
 
 An operator is ``{"#": "1.conv2d", "A": [ATTRIBUTE], "I": [{"%": 11}], "O": [{"%": 12, "TT": TYPE}], "OA": [ATTRIBUTE]}``.
 """
@@ -16,16 +16,16 @@ from graphshare.ir.graph import Entry, FrozenMap, Graph, Node, Source
 from graphshare.text.format import format_count, join_words
 
 PARAMETER = "parameter"
-"""What a parameter that is not in the parameter file is called as an operator."""
+"""The operator's name of a parameter that is not in the parameter file."""
 FETCH = "fetch"
 INPUTS = ("data", "feed")
 ARGUMENTS = ("args", "kwargs")
-"""The lists of arguments of a block, which are the domains of their nodes."""
+"""The lists of arguments of a block, the domains of their nodes."""
 _STATISTICS = (1, 2)  # the mean and the variance of a batch_norm_
 
 
 class Result(msgspec.Struct, frozen=True):
-    """A value that an operator gives: its number in the file, which uses name, and the keys of its object."""
+    """A value that an operator gives: its number in the file (uses refer to it), and the keys of its object."""
 
     number: int
     fields: Fields
@@ -39,7 +39,7 @@ class Result(msgspec.Struct, frozen=True):
 class Stored(msgspec.Struct, frozen=True, eq=False):
     """The JSON of an operator, parameter, input or argument of a body: ``fields`` as read, and its ``results``.
 
-    ``name`` is the one in the text, which a rename changes; empty where it has none.
+    ``name`` is the name in the text, for a rename to change; empty where it has none.
     """
 
     fields: Fields
@@ -95,7 +95,7 @@ class PaddleSource(Source, frozen=True, eq=False):
                 yield f"the name {node.name!r} is not UTF-8", "give it another name", node
 
     def list_notes(self) -> Iterator[str]:
-        """Yield a note on a text with whitespace, which is written without."""
+        """Yield a note on a text with whitespace: it is written without."""
         if not self.is_compact:
             yield "the graph is written on one line, as Paddle writes it"
 
@@ -111,13 +111,13 @@ def read_values(fields: Fields, *, is_named: bool) -> tuple[str, FrozenMap]:
 
 
 def find_stored(node: Node) -> Stored | None:
-    """Return what a node keeps of its file; None for one that no Paddle file had."""
+    """Return the data that a node keeps from its file; None for one that no Paddle file had."""
     stored = node.details.stored
     return stored if isinstance(stored, Stored) else None
 
 
 def find_column(node: Node) -> int:
-    """Return the place of an output among those of its program; 0 where it has none."""
+    """Return the place of an output among its program's outputs; 0 where it has none."""
     stored = find_stored(node)
     column = list_attributes(dict(stored.fields)["A"]).get("col") if stored is not None else None
     return int(column.text) if column is not None else 0
@@ -146,7 +146,7 @@ def get_source(graph: Graph) -> PaddleSource:
 
 
 def _name_kind(node: Node) -> str:
-    """Return what a node is whose name a file has."""
+    """Return the kind of a node with a name in a file: output, parameter or input."""
     if node.op == FETCH:
         return "output"
     return "parameter" if node.op or node.details.holds_value else "input"

@@ -1,6 +1,6 @@
 """The text of Paddle's JSON: objects with their keys in order, lists, attributes; values keep the text that the file has.
 
-Numbers have texts of their own there, so that no value is decoded and encoded again.
+Numbers keep their text there, so that no value is decoded and encoded again.
 """
 
 from __future__ import annotations

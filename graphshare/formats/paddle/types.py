@@ -1,4 +1,4 @@
-"""The types of values: the file states those of all of them."""
+"""The types of values: the file states all of them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class PaddleTypes(Types):
         shapes: Mapping[str, Sequence[int | None]] = EMPTY,
         independent: bool = False,
     ) -> Mapping[tuple[Node, int], StaticType]:
-        """Return the stated types, those of inputs with ``shapes``; with ``independent`` none of what operators give."""
+        """Return the stated types, inputs with ``shapes``; with ``independent`` no types of operators' outputs."""
         types: dict[tuple[Node, int], StaticType] = {}
         for entry in entries:
             kind = find_type(entry) if not (independent and entry.node.op) else None

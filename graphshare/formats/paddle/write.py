@@ -1,4 +1,4 @@
-"""Write a graph as Paddle's JSON: what was read keeps its text and its numbers, what a rewrite added gets free numbers."""
+"""Write a graph as Paddle's JSON: parts that were read keep their text and numbers, new parts get free numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def encode_program(graph: Graph) -> bytes:
 
 
 class _Numbers(msgspec.Struct):
-    """The numbers of the values of a block: those of its nodes, and those of its bodies, by the node that has them."""
+    """The numbers of the values of a block: of its nodes, and of its bodies, by the node that has them."""
 
     own: dict[Node, list[int]]
     bodies: dict[Node, list[_Numbers]]
@@ -89,7 +89,7 @@ class _Writer:
         return _set(stored.fields, **changes)
 
     def _write_attributes(self, node: Node, stored: Stored, is_parameter: bool) -> bytes | None:
-        """Return the attributes of a node whose name or column is another one than in its text; None for any other node."""
+        """Return the attributes of a node whose name or column differs from its text; None for any other node."""
         text = dict(stored.fields).get("A", b"[]")
         if is_parameter:
             if node.name == stored.name:

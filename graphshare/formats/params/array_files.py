@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 _OTHER_DTYPE = re.compile(r"[<>|=](U[1-9]\d{0,5}|([Vf])([12]))(?<!f2)")
 """Finds the dtypes of texts, and those that numpy writes for ml_dtypes."""
 _TENSOR_NAME, _TEXTS = 8, 6  # fields of a TensorProto
-_VALUE_NAME, _VALUE_KIND = 1, 2  # those of a SequenceProto and of an OptionalProto
+_VALUE_NAME, _VALUE_KIND = 1, 2  # the fields of a SequenceProto and of an OptionalProto
 _VALUES = (3, 5, 7)  # tensors, sequences and optional values
 NESTED = _SEQUENCE, _OPTIONAL = "sequence of ", "optional of "
 """How the types of lists, and of values that may be None, begin."""
 
 
 def read_arrays(path: str) -> dict[str, Array]:
-    """Return the arrays of a file by name: of a ``.npy`` file under an empty name, else without ``arg:`` and ``aux:``.
+    """Return the arrays of a file by name: an empty name for a ``.npy`` file, else names without ``arg:`` and ``aux:``.
 
     Raises InputError when the file cannot be read, holds pickled objects, or arrays without names.
     """
@@ -61,7 +61,7 @@ def read_arrays(path: str) -> dict[str, Array]:
 
 
 class ValueFile(msgspec.Struct, frozen=True):
-    """A value in a file of ONNX (``.pb``), which can only be read once its type is known: the file does not say it."""
+    """A value in a file of ONNX (``.pb``). It can be read only when its type is known: the file does not say it."""
 
     path: str
 
@@ -71,10 +71,10 @@ class ValueFile(msgspec.Struct, frozen=True):
 
 
 def read_value(path: str, declared: str = "") -> tuple[str, Any]:
-    """Return the name, which may be empty, and the value in a file of ONNX (``.pb``).
+    """Return the name (it may be empty) and the value in a file of ONNX (``.pb``).
 
-    ``declared`` is its type as a text: of a ``sequence of`` tensors it is a list, of an ``optional of`` what it holds or None,
-    and of others an array. Raises InputError.
+    ``declared`` is its type as a text. The value is a list for a ``sequence of`` tensors, the contained value or None for an
+    ``optional of``, and an array for others. Raises InputError.
     """
     with open_source(path) as source:
         file = OnnxFile(source)
@@ -126,7 +126,7 @@ def _read_tensor(file: OnnxFile, start: int, end: int) -> tuple[str, Array]:
 def _read_npy(source: ByteSource) -> Array:
     """Return the array in native byte order, read-only where that is the order of the file; texts as objects.
 
-    Arrays of ml_dtypes, whose dtype numpy does not write, are those of as many bytes.
+    Arrays of ml_dtypes become arrays of as many bytes, because numpy does not write their dtype.
     """
     try:
         descr, is_fortran, shape, start = read_npy_start(io.BufferedReader(SourceFile(source)))

@@ -1,7 +1,7 @@
 """Read the arrays of a parameter file: as numpy arrays, or as a stream of bytes. The module imports numpy in functions only.
 
-Dense arrays that lie in the file as they are (``.params``, ``.safetensors``) are read into memory and are read-only; others
-(``.npz``) are decoded.
+Dense arrays whose bytes the file contains unchanged (``.params``, ``.safetensors``) are read into memory and are read-only;
+others (``.npz``) are decoded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class SparseArray(msgspec.Struct, frozen=True, eq=False):
     """A sparse array as stored. ``row_sparse``: ``values`` (K, ...) are the rows numbered ``indices`` (K,) of ``shape``.
 
-    ``csr``: ``values`` (K,) lie in the columns ``indices`` (K,); those of row i are ``indptr[i]:indptr[i + 1]``.
+    ``csr``: ``values`` (K,) lie in the columns ``indices`` (K,); row i has ``indptr[i]:indptr[i + 1]``.
     """
 
     storage: str
@@ -100,7 +100,7 @@ def record_of_bytes(key: str, dtype: str, shape: tuple[int, ...], content: memor
 class ArrayReader:
     """Reads the arrays of one file, or of a list of records from several. A context manager; arrays stay valid after it.
 
-    With ``together`` small arrays share blocks of memory, which is faster for arrays that all live equally long.
+    With ``together`` small arrays share blocks of memory: faster for arrays that all live equally long.
 
     Raises InputError when the file has changed since it was indexed, or changes until the end of the context.
     """
@@ -282,7 +282,7 @@ class _Blocks:
         self._free: NDArray[np.uint8] | None = None
 
     def take(self, count: int) -> NDArray[np.uint8]:
-        """Return ``count`` bytes, whatever they hold. Raises MemoryError."""
+        """Return ``count`` bytes with undefined contents. Raises MemoryError."""
         import numpy as np  # start-up: headers are read without numpy
 
         if count > self._size:
@@ -341,7 +341,7 @@ def widen_bfloat16(array: Array, dtype: str | None) -> Array:
 
 
 def _find_misfit(array: SparseArray) -> str:
-    """Return what is wrong with a sparse array's indices; empty when nothing is."""
+    """Return the fault of a sparse array's indices; empty when there is none."""
     if array.indices.dtype.kind not in "iu" or array.indices.ndim != 1:
         return "has indices that are not one row of integers"
     if array.indptr is None:

@@ -17,7 +17,7 @@ Range = tuple[int, int]
 
 _SYSTEM_CHUNK = 1 << 24  # bytes per system call: a signal is never waited for long, and the disk starts early
 
-# What the system answers when it cannot copy between these two files itself. Anything else is a failure.
+# The system's errors when it cannot copy between these two files itself. Anything else is a failure.
 _CANNOT = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF, errno.EPERM, errno.ETXTBSY})
 
 
@@ -36,7 +36,7 @@ def coalesce(ranges: Iterable[Range]) -> Iterator[Range]:
 
 
 def copy_ranges(source: ByteSource, ranges: Iterable[Range], out: BinaryIO, *, advance: Advance = noop_progress) -> None:
-    """Append ``ranges`` of ``source`` to ``out``; ``advance`` receives the number of bytes as they are copied.
+    """Append ``ranges`` of ``source`` to ``out``; ``advance`` receives the number of bytes while they are copied.
 
     Raises InputError when the source is shorter than a range, OSError when writing fails.
     """
@@ -77,7 +77,7 @@ def _copy_in_system(name: str, source: int, offset: int, size: int, target: int,
             raise
         if count == 0:
             if os.fstat(source).st_size >= offset + size:
-                return done  # some file systems answer 0 for what they cannot copy
+                return done  # some file systems answer 0 for bytes that they cannot copy
             raise_shrunk(name, offset + done)
         done += count
         advance(count)
@@ -88,7 +88,7 @@ def _copy_in_system(name: str, source: int, offset: int, size: int, target: int,
 def _start_writing(target: int, count: int) -> None:
     """Let the disk begin with the last ``count`` bytes, so that the closing fsync has little left to do.
 
-    On Linux this advice starts writing dirty pages out (and drops clean ones of the output, which is not read again soon).
+    On Linux this advice starts writing dirty pages out (and drops clean ones of the output: it is not read again soon).
     Measured with ``benchmarks/params_duplicate.py``: about two thirds of the time without it.
     """
     if count < _SYSTEM_CHUNK or not hasattr(os, "posix_fadvise"):
@@ -108,7 +108,7 @@ def _copy_through_buffer(source: ByteSource, offset: int, size: int, out: Binary
 
 
 def write_all(out: BinaryIO, data: bytes | memoryview) -> None:
-    """Write every byte, also to an unbuffered file, which may take fewer bytes than it gets."""
+    """Write every byte, also to an unbuffered file: that may take fewer bytes than it gets."""
     view = memoryview(data)
     while view:
         count = out.write(view)

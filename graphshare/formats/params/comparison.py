@@ -59,7 +59,7 @@ def compare_arrays(array: Array, reference: Array, *, atol: float, rtol: float) 
 class NumberComparer:
     """Compares numbers piece by piece.
 
-    ``count`` numbers were compared, of which ``differing`` are beyond the tolerance. ``max_abs`` and (with ``relative``)
+    ``count`` numbers were compared; ``differing`` of them are beyond the tolerance. ``max_abs`` and (with ``relative``)
     ``max_rel`` are the largest distances of finite numbers, also of those within it. ``apart`` is True if a NaN or
     infinity met another number, ``identical`` if all bytes and dtypes were equal.
     """
@@ -80,7 +80,7 @@ class NumberComparer:
         wide = _widen(array, reference)
         a, b = array.astype(wide), reference.astype(wide)
         with np.errstate(over="ignore", invalid="ignore"):
-            distance = np.asarray(np.abs(a - b))  # that of one object is a number
+            distance = np.asarray(np.abs(a - b))  # for one object it is a number
         # NaN or an infinity on one side makes the largest distance NaN or infinite: no other test is needed.
         if not np.isfinite(float(distance.max())):
             a, b, distance = self._set_apart(a, b, distance)
@@ -105,7 +105,7 @@ class NumberComparer:
 
 
 def _widen(a: Array, b: Array) -> str:
-    """Return a dtype in which differences of both are exact, or as exact as they can be."""
+    """Return a dtype with exact differences of both, or as exact ones as possible."""
     if is_floating(a.dtype) or is_floating(b.dtype):
         return "float64"
     # Differences of 64-bit integers need more than 64 bits: Python integers.
@@ -196,10 +196,10 @@ def _places(array: SparseArray) -> Array:
 
 
 def _at(places: Array, array: SparseArray, order: Array, targets: Array) -> Array:
-    """Return the values at ``targets`` places; ``places`` are those of the stored values, sorted by ``order``."""
+    """Return the values at ``targets`` places; ``places`` has the places of stored values, sorted by ``order``."""
     values = np.zeros((len(targets), *array.values.shape[1:]), array.values.dtype)
     if len(places):
-        # Of a place that is stored twice the last value counts, as when the array is made dense.
+        # If a place is stored twice, the last value counts, as when the array is made dense.
         positions = np.searchsorted(places, targets, side="right") - 1
         known = (positions >= 0) & (places[positions] == targets)
         values[known] = array.values[order[positions[known]]]

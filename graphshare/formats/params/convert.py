@@ -49,7 +49,7 @@ class Conversion(ShortRepr, msgspec.Struct, frozen=True):
     """The result of a conversion; ``arrays`` counts those that were written.
 
     ``densified``, ``named_by_position``, ``tied`` (written as second names of others) and ``untied`` (such names written as
-    arrays of their own) hold keys as they are in ``target``, and so do ``cast`` (written with another dtype) and ``overflows``:
+    arrays of their own) hold the keys in ``target``, and so do ``cast`` (written with another dtype) and ``overflows``:
     how many finite numbers of an array became infinite in it. ``kept`` are the keys that would have been cast too, had ``keep``
     or its default not kept them. With ``lost_names`` the source has names, and files of the target's format have none.
     """
@@ -156,7 +156,7 @@ def write_parts(
     *,
     densify: bool = False,
 ) -> bool:
-    """Write the planned records of several files to ``out``, and return whether they were copied as they are.
+    """Write the planned records of several files to ``out``, and return whether they were copied unchanged.
 
     Raises InputError, OutputError.
     """
@@ -255,7 +255,7 @@ def choose_cast(file: ParameterFile, plan: Plan, dtype: str | None, keep: Sequen
 
 
 def cast_in_memory(file: ParameterFile, dtype: str) -> tuple[ParameterFile, Conversion]:
-    """Return ``file`` with floating-point arrays in ``dtype``, which are in memory, and the result of the conversion.
+    """Return ``file`` with floating-point arrays in ``dtype`` (in memory), and the result of the conversion.
 
     Raises:
         UsageError: arrays cannot be converted to ``dtype``.
@@ -313,7 +313,7 @@ def _tie_equal_arrays(file: ParameterFile, plan: Plan, format_: ParameterFormat)
 
 
 def _can_copy(source: ParameterFile, plan: Plan, format_: ParameterFormat, densify: bool) -> bool:
-    """Return whether records are copied as they are, header and all."""
+    """Return whether records are copied unchanged, header and all."""
     changed = any(record.origin is not None or (densify and record.storage != "default") for record, _ in plan)
     return format_.copies_records and source.format == format_.name and not changed
 
@@ -328,7 +328,7 @@ def _convert(parts: Parts, out: BinaryIO, format_: ParameterFormat, options: Wri
     plan = _cast_plan(stored, cast)
     options = msgspec.structs.replace(
         options,
-        # If several files have a text of one key, that of the first comes last and stays.
+        # If several files have a text of one key, the first file's text comes last and stays.
         metadata={key: value for source, _ in reversed(parts) for key, value in source.metadata.items()},
         ties={key: kept for _, plan in parts for key, kept in find_ties(plan).items()} if format_.has_ties else {},
     )
@@ -396,7 +396,7 @@ class Cast:
         return record.dtype in _CONVERTED and record.dtype != self.dtype
 
     def record(self, record: Record) -> Record:
-        """Return ``record`` as it is written."""
+        """Return ``record`` in the form to write."""
         return msgspec.structs.replace(record, dtype=self.dtype) if self.changes(record) else record
 
     def chunks(self, record: Record, key: str, chunks: Iterable[bytes | memoryview]) -> Iterable[bytes | memoryview]:

@@ -1,4 +1,4 @@
-"""Copy records between parameter files of one format as they are, header and all, and compare a copy with its plan."""
+"""Copy records between parameter files of one format unchanged, header and all, and compare a copy with its plan."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def copy_records(parts: Parts, out: BinaryIO, head: bytes = b"", tail: bytes = b
 
 
 def verify_records(index: ParameterFile, written: ByteSource, parts: Parts, *, verify_bytes: bool, named: bool = True) -> None:
-    """Compare the ``index`` of what :func:`copy_records` wrote with its plan; the records' bytes with ``verify_bytes``.
+    """Compare the ``index`` of a file by :func:`copy_records` with its plan; the records' bytes with ``verify_bytes``.
 
     Unless ``named`` the file has no names. Memory does not grow with the arrays. Raises SelfCheckError.
     """

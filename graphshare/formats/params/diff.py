@@ -44,9 +44,9 @@ class ParameterChange(msgspec.Struct, frozen=True):
 class ParameterDiff(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
     """Two parameter files. ``equal`` counts the parameters without a difference. True when anything differs.
 
-    ``near`` counts those of them that differ within the tolerance.
-    ``across`` counts those of unlike dtypes that were compared by value, by the dtype up to whose rounding they may differ.
-    ``missing`` are those whose values are in files that do not exist or are too short: they were not compared.
+    ``near`` counts the equal ones that differ within the tolerance. ``across`` counts parameters with unlike dtypes that were
+    compared by value, by the dtype up to whose rounding they may differ. ``missing`` are parameters whose values are in files
+    that do not exist or are too short: they were not compared.
     """
 
     left: str
@@ -70,7 +70,7 @@ class ParameterDiff(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
         return Table(("parameter", "old", "new", "what", "max abs"), rows)
 
     def _repr_html_(self) -> str:
-        """Return the changes as a table, which notebooks show."""
+        """Return the changes as an HTML table for notebooks."""
         title = f"parameters: {self.equal:,} equal, {len(self.changes):,} different"
         return format_html(title, facts=[("left", self.left), ("right", self.right)], tables=[self.make_table()])
 
@@ -87,7 +87,7 @@ def diff_parameters(
     across_dtypes: bool = False,
     skips_missing: bool = False,
 ) -> ParameterDiff:
-    """Compare the records of ``right`` with those of ``left``; ``names`` maps a name to its counterparts (by default itself).
+    """Compare the records of ``left`` and ``right``; ``names`` maps a name to its counterparts (by default itself).
 
     ``chosen`` limits it to these keys; pairs with one that is ``left_out`` are not compared. With ``skips_missing`` values that
     a missing file has are not compared, and listed; else they are refused (InputError). Records without names are paired

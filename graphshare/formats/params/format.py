@@ -33,7 +33,7 @@ Plan = Sequence[tuple[Record, str | None]]
 """The records to write, in order, each with its new key; None for a record without a name."""
 
 Parts = Sequence[tuple[ParameterFile, Plan]]
-"""The planned records of several files, which become one file."""
+"""The planned records of several files that become one file."""
 
 Chunks = Callable[[Record], Iterable[bytes | memoryview]]
 """Gives an array's bytes piece by piece; to a writer in dense C order, little endian."""
@@ -124,11 +124,11 @@ class ParameterFormat(ABC):
         """Return why the format cannot hold the dense array ``record`` under ``key``; None when it can."""
 
     def copy(self, parts: Parts, out: BinaryIO) -> None:
-        """Copy the planned records as they are, header and all. Only where ``copies_records``."""
+        """Copy the planned records unchanged, header and all. Only where ``copies_records``."""
         raise NotImplementedError
 
     def verify_copy(self, written: ByteSource, parts: Parts, *, verify_bytes: bool) -> ParameterFile:
-        """Compare what :meth:`copy` wrote with its plan and return its index; the data too with ``verify_bytes``.
+        """Compare the file that :meth:`copy` wrote with its plan and return its index; the data too with ``verify_bytes``.
 
         Raises SelfCheckError.
         """
@@ -138,7 +138,7 @@ class ParameterFormat(ABC):
 def read_index(path: str | os.PathLike[str], *, wanted: Wanted = "parameters") -> ParameterFile:
     """Return the index of the parameter file at ``path`` (``-`` for stdin): names, shapes, dtypes, places. No array is read.
 
-    That of a checkpoint folder lists the tensors of all its shards. ``wanted`` is the kind of file that messages ask for.
+    The index of a checkpoint folder lists the tensors of all its shards. ``wanted`` is the kind of file that messages ask for.
 
     Raises InputError when the file is not a parameter file, is cut short or contradicts itself.
     """
@@ -155,7 +155,7 @@ def read_index(path: str | os.PathLike[str], *, wanted: Wanted = "parameters") -
 
 
 def _unpack_model(source: ByteSource) -> ByteSource:
-    """Return the content of a model that gzip packed, and any other file as it is: arrays are read in place."""
+    """Return the content of a model that gzip packed, and any other file unchanged: arrays are read in place."""
     if source.read_at(0, min(len(GZIP), source.size)) != GZIP:
         return source
     start = HeldBytes(source.name, unpack_gzip_start(source.read_at(0, min(SAMPLE, source.size)), SAMPLE))
@@ -220,7 +220,7 @@ def choose_format(path: str) -> ParameterFormat:
 
 
 def _explain_cut(start: bytes) -> str:
-    """Return what is wrong with a file that ends inside the first bytes of a format; an empty text if none does."""
+    """Return the fault of a file that ends inside the first bytes of a format; an empty text if it does not."""
     if not start:
         return "is empty"
     for format_ in list_formats():

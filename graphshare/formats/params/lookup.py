@@ -97,7 +97,7 @@ def find_equal_arrays(file: ParameterFile, records: Sequence[Record]) -> Iterato
     """
     alike: dict[tuple[object, ...], dict[str, Record]] = {}
     for record in records:
-        # Arrays without elements are equal whatever they are for, and a tie would save nothing.
+        # Arrays without elements are all equal, even if they serve different purposes, and a tie would save nothing.
         if record.key is not None and record.shape is not None and record.tied_to is None and 0 not in record.shape:
             alike.setdefault((record.shape, record.element_type, record.storage), {})[record.key] = record
     candidates = [by_key for by_key in alike.values() if len(by_key) > 1]
@@ -114,7 +114,7 @@ def find_equal_arrays(file: ParameterFile, records: Sequence[Record]) -> Iterato
 
 
 def hash_array(reader: ArrayReader, record: Record) -> bytes:
-    """Return a cryptographic hash of the bytes of an array, which is read piece by piece."""
+    """Return a cryptographic hash of the bytes of an array; it is read piece by piece."""
     from hashlib import sha256  # start-up: it loads OpenSSL
 
     digest = sha256()

@@ -12,7 +12,7 @@ The file::
     ...     8      uint64  number of names: N, or 0 for a list without names
     ...     ...            per name: uint64 length in bytes, then the name (UTF-8 by custom, no terminator)
 
-What follows the last name is ignored. A record takes one of four forms, which may be mixed in one file::
+Bytes after the last name are ignored. A record takes one of four forms; a file may mix them::
 
     V0 (up to 0.10)       uint32 ndim (its first word IS the rank), ndim x uint32 dims, context, int32 type, data
     V1 0xF993FAC8 (0.11)  uint32 magic, shape, context, int32 type, data
@@ -41,8 +41,8 @@ Sparse V3 records do not exist: 1.9.1 neither writes nor reads them.
 
 Limits beyond the format, so that a small hostile file stays cheap: rank 255, names of 1 MiB, 1,048,576 records.
 
-A known record is copied whole, header and data, so that its form, its device word and everything else in its header stay as
-they are; only the count at the start and the names at the end are new. New dense arrays are written as V2 or V3.
+A known record is copied whole, header and data, so that its form, its device word and everything else in its header stay
+unchanged; only the count at the start and the names at the end are new. New dense arrays are written as V2 or V3.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _read_names(cursor: Cursor, count: int) -> list[str]:
 
 
 def _read_array(cursor: Cursor, number: int, bare: bool) -> _Array:
-    """Return the fields of a record behind its key, which the file has at its end."""
+    """Return the fields of a record behind its key; the file has the keys at its end."""
     cursor.record = number
     offset = cursor.position
     (word,) = cursor.unpack(_U32, "a record's first word")
@@ -318,7 +318,7 @@ class MxnetParams(ParameterFormat):
         copy_records(parts, out, _encode_header(len(plan), parts[0][0].reserved), _encode_names(names))
 
     def verify_copy(self, written: ByteSource, parts: Parts, *, verify_bytes: bool) -> ParameterFile:
-        """Read back what :meth:`copy` wrote, compare it with the plan and return its index.
+        """Read back the file that :meth:`copy` wrote, compare it with the plan and return its index.
 
         Headers, names and sizes are always compared; the records' bytes with ``verify_bytes`` (in flat memory). Raises
         SelfCheckError.
@@ -379,7 +379,7 @@ def encode_dense_header(shape: tuple[int, ...], dtype: str, *, np_shape: bool, l
         raise RefusedError(f"a {layout} record cannot hold a scalar", hint="write V3 records with `np_shape`")
     if len(shape) > MAX_RANK:
         raise RefusedError(f"has rank {len(shape)}; ranks go up to {MAX_RANK}")
-    # Device 1, number 0: cpu(0), which every build loads.
+    # Device 1, number 0: cpu(0). Every build loads it.
     end = (*shape, 1, 0, DTYPES[dtype].mxnet)
     if layout == "V0":
         return struct.pack(f"<I{len(shape)}Iiii", len(shape), *end)

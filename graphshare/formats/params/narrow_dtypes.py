@@ -46,7 +46,7 @@ def find_numpy_dtype(name: str) -> np.dtype[Any]:
     """Return the dtype of arrays for one of :data:`NARROW`. Raises UsageError where ml_dtypes is not installed."""
     if not is_installed():
         raise UsageError(Fault(f"arrays of {name} need ml_dtypes, which is not installed", hint=INSTALL))
-    import ml_dtypes  # optional, as onnx is, which needs it too
+    import ml_dtypes  # optional, like onnx; onnx needs it, too
     import numpy as np  # start-up: the process of onnxruntime is started before this one needs numpy
 
     dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _OWN[name][0]))
@@ -54,7 +54,7 @@ def find_numpy_dtype(name: str) -> np.dtype[Any]:
 
 
 def name_dtype(dtype: np.dtype[Any]) -> str:
-    """Return the name of a dtype in ONNX, which is also numpy's except for those that numpy does not have."""
+    """Return the name of a dtype in ONNX; numpy uses the same names for its own dtypes."""
     return _NAMES.get(str(dtype), str(dtype))
 
 
@@ -64,7 +64,7 @@ def is_narrow(dtype: np.dtype[Any]) -> bool:
 
 
 def has_bytes_of(array: Array, name: str) -> bool:
-    """Return whether an array is what numpy reads of a file with one of :data:`NARROW`: bytes without a dtype."""
+    """Return whether numpy read an array from a file with one of :data:`NARROW`: bytes without a dtype."""
     is_plain = array.dtype.kind == "V" and array.dtype.names is None and not is_narrow(array.dtype)
     return is_plain and name in _OWN and array.dtype.itemsize == (2 if _OWN[name][1] == 16 else 1)
 
@@ -90,7 +90,7 @@ def widen(array: Array) -> Array:
 
 
 def narrow(array: Array, dtype: np.dtype[Any]) -> Array:
-    """Return what :func:`widen` gave for ``dtype`` in that dtype again; other arrays unchanged."""
+    """Return the result of :func:`widen` for ``dtype`` in that dtype again; other arrays unchanged."""
     if not is_narrow(dtype) or str(array.dtype) != name_wide(name_dtype(dtype)):
         return array
     result = array.astype(dtype)
@@ -113,7 +113,7 @@ def to_raw(array: Array) -> Array:
 
 
 def from_raw(raw: Array, name: str) -> Array:
-    """Return the array of which :func:`to_raw` gave the bits; ``name`` is one of :data:`NARROW`."""
+    """Return the array from the bits that :func:`to_raw` gave; ``name`` is one of :data:`NARROW`."""
     dtype, bits = find_numpy_dtype(name), _OWN[name][1]
     flat = raw.reshape(-1)
     if bits < 8:

@@ -9,9 +9,9 @@ An array::
     ..  ..  the elements
 
 The index comes from the members' headers; nothing is ever unpickled and nothing extracted to disk, so a member may be called
-``/etc/passwd`` or ``../x``. Members are stored or deflated (what numpy writes); other methods and encryption are refused. A
-member's declared size must be what its header's shape and dtype need, and no more than its compressed bytes can hold, before
-any of its data is read. Archives are written uncompressed.
+``/etc/passwd`` or ``../x``. Members are stored or deflated (as numpy writes them); other methods and encryption are refused.
+Before any of its data is read, a member's declared size must equal the size that its header's shape and dtype need, and be no
+more than its compressed bytes can hold. Archives are written uncompressed.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ def _find_misplaced_members(members: list[zipfile.ZipInfo], size: int) -> Iterat
 
 
 def _key(member: zipfile.ZipInfo) -> str:
-    # Not filename, which ends at a NUL and has slashes in place of the separators of Windows.
+    # Not filename: it ends at a NUL and has slashes in place of the separators of Windows.
     return member.orig_filename.removesuffix(".npy")
 
 

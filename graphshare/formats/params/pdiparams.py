@@ -1,6 +1,6 @@
 """Read ``.pdiparams`` files of PaddlePaddle as an index by seeking, and write them as a stream.
 
-The format has no names: the records are those of a graph's parameters in the order of their names, by code points::
+The format has no names: the records are a graph's parameters in the order of their names, by code points::
 
     uint32 0 | uint64 levels | [uint64 bytes, data] for each level | uint32 0 | int32 size | description | data
 
@@ -99,7 +99,7 @@ FORMAT = Pdiparams()
 
 
 def order_by_name(plan: Plan) -> Plan:
-    """Return records in the order of a file: that of their names, by code points; those without names stay as they are."""
+    """Return records in the order of a file: by name, by code points; records without names keep their order."""
     return sorted(plan, key=lambda item: encode_key(item[1] or ""))
 
 

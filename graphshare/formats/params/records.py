@@ -99,7 +99,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     else the format. ``offset`` and ``size`` span the whole record with its header; ``data_offset`` is None where the data
     cannot be addressed in the file (a compressed member), ``data_size`` counts the data without the sparse parts.
     ``storage_shape`` is the shape of the stored values of a sparse array. ``tied_to`` names the record whose bytes this one
-    is a second name for. ``origin`` is None unless the bytes are elsewhere than in the file that lists the record. ``stated``
+    is a second name for. ``origin`` is None unless the bytes are outside of the file that lists the record. ``stated``
     is the dtype and shape that an ONNX file states of elements that are listed as the bytes that they take.
     """
 
@@ -152,10 +152,10 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
     """The index of one parameter file. ``size`` is in bytes; ``identity`` changes when the file does.
 
-    ``named`` is False for a list without names (and for an empty file, which does not show it). ``trailing`` counts bytes after
-    the last name, which MXNet ignores and a rewrite drops; ``reserved`` is the header's unused word, kept by a rewrite.
-    ``held`` are the bytes of a file that cannot be opened again: of a pipe, or unpacked by gzip. ``missing`` says why arrays
-    of a file that a model names are listed, and cannot be read: it does not exist, or it is too short.
+    ``named`` is False for a list without names (and for an empty file: it does not show it). ``trailing`` counts bytes after
+    the last name (MXNet ignores them and a rewrite drops them); ``reserved`` is the header's unused word, kept by a rewrite.
+    ``held`` are the bytes of a file that cannot be opened again: of a pipe, or unpacked by gzip. ``missing`` says why arrays of
+    a file that a model names are listed, and cannot be read: it does not exist, or it is too short.
     """
 
     path: str
@@ -212,12 +212,12 @@ def element_count(shape: tuple[int, ...]) -> int:
 
 
 def decode_key(raw: bytes) -> str:
-    """Return a name as text; bytes that are not UTF-8 become lone surrogates, which :func:`encode_key` turns back."""
+    """Return a name as text; bytes that are not UTF-8 become lone surrogates, and :func:`encode_key` turns them back."""
     return raw.decode("utf-8", "surrogateescape")
 
 
 def encode_key(key: str) -> bytes:
-    """Return the inverse of :func:`decode_key`. Surrogates of no byte (U+D800) are written as UTF-8 would, if it could."""
+    """Return the inverse of :func:`decode_key`. Other surrogates (U+D800) are encoded as if UTF-8 allowed them."""
     try:
         return key.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -242,8 +242,8 @@ def select_keys(
 ) -> set[str]:
     """Return the keys that any of ``patterns`` matches, with or without ``arg:`` or ``aux:``; without patterns all.
 
-    Those that one of ``leave_out`` matches are not among them. ``others`` are keys of another file, in which a pattern may find
-    its match instead. ``option`` gave the patterns.
+    Keys that a pattern in ``leave_out`` matches are left out. ``others`` are keys of another file where a pattern may find its
+    match instead. ``option`` gave the patterns.
 
     Raises:
         RefusedError: a pattern matches nothing; all such are listed.

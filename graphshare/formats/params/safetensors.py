@@ -145,7 +145,7 @@ def encode_header(entries: Mapping[str, Entry], metadata: Mapping[str, str]) -> 
 
 
 def find_misfit(header: Header, *, known_dtypes: bool = True) -> Iterator[Fault]:
-    """Yield what contradicts the header; without ``known_dtypes`` any dtype passes, with the bytes that it takes."""
+    """Yield contradictions to the header; without ``known_dtypes`` any dtype passes, with the bytes that it takes."""
     end = 0
     numbered = sorted(enumerate(header.entries.items()), key=lambda item: item[1][1].data_offsets)
     for number, (key, entry) in numbered:
@@ -172,7 +172,7 @@ def _describe_misfit(entry: Entry, end: int, known_dtypes: bool) -> Iterator[tup
 
 
 def _fits(count: int, dtype: str | None, size: int) -> bool:
-    """Return whether so many elements take ``size`` bytes; those of an unknown dtype may have a bit or more each."""
+    """Return whether so many elements take ``size`` bytes; elements of an unknown dtype may have a bit or more each."""
     return count <= 8 * size if dtype is None else count * ITEM_SIZES[dtype] == size
 
 
@@ -182,7 +182,7 @@ def name_dtype(text: str) -> str:
 
 
 def index_header(header: Header) -> ParameterFile:
-    """Return the index of a file with this header, in which nothing contradicts it."""
+    """Return the index of a file with this header. The header must be free of contradictions."""
     entries = header.entries
     records = {key: _record(key, entry, header.start) for key, entry in entries.items()}
     ties = {key: kept for key, kept in header.metadata.items() if key not in entries and kept in entries}

@@ -4,9 +4,9 @@
 
     {"metadata": {"total_size": 28000}, "weight_map": {"<tensor>": "<file in this folder>", ...}}
 
-Without an index the tensors are those of ``model.safetensors``, else of every file that ends so. Only headers are read.
+Without an index the tensors come from ``model.safetensors``, else from every file that ends so. Only headers are read.
 
-A name in an index is that of a file in this folder, never a path. A shard may be a link only within the folder, or, in a
+A name in an index names a file in this folder, never a path. A shard may be a link only within the folder, or, in a
 snapshot of a model hub's cache, into that cache's ``blobs``.
 """
 
@@ -38,8 +38,8 @@ _SOUND: tuple[Kind, ...] = ("unlisted",)  # no loader looks for such a tensor
 class ShardFolder(msgspec.Struct, frozen=True):
     """A checkpoint folder. ``shards`` are the readable headers by the names of their files, in order.
 
-    ``others`` are those of files that the index does not name, read only where it misses a tensor. ``index`` is the index as
-    JSON, None without one, ``weight_map`` its names of tensors and files, and ``config`` the configuration with its text.
+    ``others`` are the headers of files that the index does not name, read only where it misses a tensor. ``index`` is the index
+    as JSON, None without one, ``weight_map`` its names of tensors and files, and ``config`` the configuration with its text.
     ``unreadable`` are the faults of files that cannot be read.
     """
 
@@ -74,14 +74,14 @@ def is_shard_folder(path: str) -> bool:
 
 
 def read_shard_folder(path: str) -> ShardFolder:
-    """Return what is in a checkpoint folder; a file in it that cannot be read is among the faults of the result.
+    """Return the contents of a checkpoint folder; a file in it that cannot be read is among the faults of the result.
 
     Raises:
         InputError: the folder itself cannot be read.
     """
     names = _list_names(path)
     faults: list[Fault] = []
-    # The usual name comes before those of variants; loaders take a single file before both.
+    # The usual name comes before names of variants; loaders take a single file before both.
     indexes = sorted((name for name in names if name.endswith(INDEX_END)), key=lambda name: name != f"model{INDEX_END}")
     index_name = "" if _SINGLE in names else next(iter(indexes), "")
     index_path = join(path, index_name) if index_name else ""
@@ -163,7 +163,7 @@ def _is_empty(key: str, entry: Entry) -> bool:
 
 
 def find_faults(folder: ShardFolder) -> Iterator[tuple[Kind, Fault]]:
-    """Yield what is wrong with the files of a folder, each with its kind; a tensor outside of the index harms no loader."""
+    """Yield the faults of a folder's files, each with its kind; a tensor outside of the index harms no loader."""
     for fault in folder.unreadable:
         yield "unreadable", fault
     holders: dict[str, list[str]] = {}
@@ -226,7 +226,7 @@ def index_shards(path: str) -> ParameterFile:
 
 
 def require_sound(folder: ShardFolder, *, allow: Collection[Kind] = _SOUND) -> None:
-    """Raise InputError for a folder with faults other than those of the kinds ``allow``; the first ones are listed.
+    """Raise InputError for a folder with faults of kinds other than ``allow``; the first ones are listed.
 
     By default the tensors are then all where loaders look for them.
     """

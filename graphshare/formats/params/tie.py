@@ -1,7 +1,7 @@
 """Tie and untie the tensors of a checkpoint folder: shards, index and configuration with one copy of an array, or with two.
 
-Of every other tensor the bytes are copied as they are. Shards are streamed; all files are put in place together, in an order in
-which a folder between two of them loads: names leave the index before their bytes leave a shard, and come after them.
+The bytes of every other tensor are copied unchanged. Shards are streamed; all files are put in place together, in an order that
+keeps the folder loadable between two of them: names leave the index before their bytes leave a shard, and come after them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Retied(msgspec.Struct, frozen=True):
 class RetiePlan(msgspec.Struct, frozen=True):
     """The files of the new folder: the tensors of each shard, with their places in the old one, and texts; empty if not there.
 
-    ``changed`` are the files that differ from those of the folder.
+    ``changed`` are the files that differ from the folder's.
     """
 
     how: How
@@ -55,7 +55,7 @@ class RetiePlan(msgspec.Struct, frozen=True):
 
 
 def choose_tied(folder: ShardFolder, pairs: Sequence[TiedPair], keep: Sequence[str]) -> list[Retied]:
-    """Return the pairs with two equal copies; of each the name in ``keep`` stays, else that of the embedding.
+    """Return the pairs with two equal copies. Of the two names the one in ``keep`` stays, else the embedding's.
 
     Raises:
         RefusedError: there is no such pair, copies differ, or ``keep`` names another tensor; all are listed.
@@ -90,7 +90,7 @@ def choose_tied(folder: ShardFolder, pairs: Sequence[TiedPair], keep: Sequence[s
 
 
 def choose_untied(folder: ShardFolder, pairs: Sequence[TiedPair]) -> list[Retied]:
-    """Return the pairs of which one name is there. Raises RefusedError where there is none."""
+    """Return the pairs with only one name in the folder. Raises RefusedError where there is none."""
     arrays = []
     for pair in pairs:
         if pair.first is None and pair.second is not None:
@@ -104,7 +104,7 @@ def choose_untied(folder: ShardFolder, pairs: Sequence[TiedPair]) -> list[Retied
 
 
 def plan_retie(folder: ShardFolder, how: How, arrays: Sequence[Retied], statement: TieStatement) -> RetiePlan:
-    """Return the files of a folder in which ``arrays`` are tied, or no longer tied."""
+    """Return the files of a folder after ``arrays`` are tied, or no longer tied."""
     tensors = folder.list_tensors()
     shards = {name: dict(header.entries) for name, header in folder.shards.items()}
     metadata = {name: dict(header.metadata) for name, header in folder.shards.items()}
@@ -138,7 +138,7 @@ def plan_retie(folder: ShardFolder, how: How, arrays: Sequence[Retied], statemen
 
 
 def _state_ties(folder: ShardFolder, statement: TieStatement, tied: bool) -> str:
-    """Return the text of the configuration that says whether words are tied; all else stays as it is."""
+    """Return the text of the configuration that says whether words are tied; all else stays unchanged."""
     text, word = folder.config_text, str(tied).lower()
     if not statement.places:
         at = text.index("{") + 1

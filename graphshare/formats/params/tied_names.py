@@ -28,7 +28,7 @@ _PIECE = 1 << 20
 
 
 class TieStatement(msgspec.Struct, frozen=True):
-    """What a configuration says of ties: ``tied`` is None where it says nothing, or both; ``places`` are those that say it."""
+    """A configuration's statement about ties: ``tied`` is None where it says nothing, or both; ``places`` say where."""
 
     tied: bool | None
     places: tuple[tuple[str, ...], ...]
@@ -68,7 +68,7 @@ class TiedPair(msgspec.Struct, frozen=True):
 
 
 def read_statement(folder: ShardFolder) -> TieStatement:
-    """Return what the configuration says of ties, for the model or for its text model."""
+    """Return the configuration's statement about ties, for the model or for its text model."""
     stated: dict[tuple[str, ...], bool] = {}
     pending: list[tuple[tuple[str, ...], Mapping[str, object]]] = [((), folder.config)]
     for steps, config in pending:  # grows during the loop
@@ -101,7 +101,7 @@ def _read_table() -> dict[str, tuple[tuple[str, str], ...]]:
 
 
 def find_pairs(folder: ShardFolder) -> list[TiedPair]:
-    """Return the pairs of the folder's architecture of which a name is there.
+    """Return the pairs of the folder's architecture with a name in the folder.
 
     Without an architecture, or with an unknown one that puts out words, they are the first that fit of all language models.
     """
@@ -143,7 +143,7 @@ def _find(tensors: Mapping[str, object], name: str, least: int) -> str | None:
 
 
 def find_difference(left: tuple[Header, Entry], right: tuple[Header, Entry]) -> int | None:
-    """Return the first byte in which two tensors of one size differ; None when they are equal.
+    """Return the position of the first byte that differs between two tensors of one size; None when they are equal.
 
     Raises:
         InputError: a shard cannot be read, or has changed since its header was read.

@@ -302,7 +302,7 @@ def _find_direct(forward: Any, dtype: str) -> Callable[..., Array] | None:
 
 
 def activation_kernel(operator: str, forward: Any, epilogue: Epilogue | None = None) -> Kernel:
-    """Return the kernel of an activation that computes ``forward``; shape and dtype are those of the input."""
+    """Return the kernel of an activation that computes ``forward``; shape and dtype do not change."""
 
     def direct(attrs: Attrs, dtypes: Sequence[str]) -> Callable[..., Array] | None:
         return _find_direct(forward, dtypes[0])

@@ -1,4 +1,4 @@
-"""The softmax family and its gradients, which are computed from the outputs."""
+"""The softmax family and its gradients; these are computed from the outputs."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ KERNELS = (
 def _member(*, sign: int = 1, logarithm: bool = False) -> Vjp:
     def vjp(entry: TapeEntry, dy: Array) -> Array:
         x, y, axis = entry.inputs[0], entry.outputs[0], entry.attrs["axis"]
-        # The softmax of a single number is 1 whatever the number.
+        # The softmax of any single number is 1.
         if not y.ndim:
             return np.zeros_like(x)
         if logarithm:
@@ -155,7 +155,7 @@ def _member(*, sign: int = 1, logarithm: bool = False) -> Vjp:
 
 
 def softmax_activation_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient of a softmax over channels, which is MXNet's behaviour even where it was over the last axis."""
+    """Return the gradient of a softmax over channels: so does MXNet, even where the softmax was over the last axis."""
     y = entry.outputs[0]
     return np.asarray(y * (dy - (dy * y).sum(axis=min(1, y.ndim - 1), keepdims=True)))
 

@@ -27,7 +27,7 @@ def activate(x: Term, name: str) -> Term:
     """Return the function ``name``; for integers it is computed in float64 and truncated."""
     if name == "relu":
         return x.apply("Relu") if x.is_float else x.apply("Max", 0)
-    # From opset 18 on Softplus is a function of Exp, which overflows in float16.
+    # From opset 18 on Softplus is a function of Exp; Exp overflows in float16.
     if name == "softrelu" and x.dtype == "float16":
         return activate(x.cast("float32"), name).cast(x.dtype)
     wide = x if x.is_float else x.cast("float64")
@@ -141,7 +141,7 @@ def _divide(t: Translation, data: str, axis: int, dtype: str) -> str:
         return data
     if temperature < 0:
         t.refuse(f"its temperature is {temperature}")
-    # The quotient of the data could overflow; that of a distance, which is 0 or less, only becomes -inf.
+    # The quotient of the data could overflow; the quotient of a distance (0 or less) only becomes -inf.
     distance = t.emit("Sub", data, t.reduce("ReduceMax", data, [axis], keepdims=True))
     return t.emit("Div", distance, t.number(temperature, dtype))
 
@@ -158,7 +158,7 @@ _POSITIVE = "its temperature is positive"
 
 
 def translate_softmax_activation(t: Translation) -> str:
-    """Emit ``Softmax`` over the channels or the last axis; that of a single number is 1."""
+    """Emit ``Softmax`` over the channels or the last axis; the softmax of a single number is 1."""
     x = t.inputs[0]
     if not x.rank:
         return t.number(1, x.dtype)

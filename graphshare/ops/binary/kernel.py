@@ -47,7 +47,7 @@ def _compare(function: Any) -> Function:
 
 
 def _real(function: Any) -> Function:
-    """Return a numpy function of real numbers, which is computed in float32 for integers."""
+    """Return a numpy function of real numbers; for integers it is computed in float32."""
 
     def forward(context: Context, x: Array, y: Array) -> Array:
         if x.dtype.kind == "f":
@@ -148,10 +148,10 @@ SCALARS = {
 
 
 def _kernel(operator: str, word: str) -> Kernel:
-    """Return the kernel of an operator on two arrays, which only a broadcast takes in different shapes."""
+    """Return the kernel of an operator on two arrays; only a broadcast takes different shapes."""
     function = ARITHMETIC[word]
     shapes = broadcast_shapes if operator.startswith("broadcast_") else same_shapes
-    # The Add of an epilogue has the shape of the result, which a sum that may broadcast does not ensure.
+    # The Add of an epilogue has the shape of the result; a sum that may broadcast does not ensure that.
     epilogue = (lambda attrs: Add()) if word == "add" and shapes is same_shapes else None
 
     def forward(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
@@ -184,7 +184,7 @@ def direct_scalar_function(word: str, reverse: bool) -> Direct | None:
 
 
 def add_n(context: Context, attrs: Attrs, *arrays: Array) -> Array:
-    """Return the sum; up to four arrays are added from the last to the first, as in MXNet, which matters in float16."""
+    """Return the sum. Up to four arrays are added from the last to the first, as in MXNet; the order matters in float16."""
     if len(arrays) == 1:
         return arrays[0]
     if arrays[0].dtype == np.float16 and len(arrays) <= 4:
@@ -208,7 +208,7 @@ def result_type(attrs: Attrs, dtype: str) -> str:
 
 
 def scalar_forward(word: str, reverse: bool) -> Forward:
-    """Return the function ``word`` of :data:`ARITHMETIC` of an array and a number, which comes first with ``reverse``."""
+    """Return the function ``word`` of :data:`ARITHMETIC` of an array and a number; with ``reverse`` the number comes first."""
     function = ARITHMETIC[word]
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -230,7 +230,7 @@ def scalar_forward(word: str, reverse: bool) -> Forward:
 
 
 def infer_scalar_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer the dtype of the result from that of the array, or the other way round."""
+    """Infer the dtype of the result from the array's, or the other way round."""
     if inputs[0] is None:
         known = outputs[0]
         # With a fractional scalar integers become floats, so a float result does not determine the array's dtype.
@@ -239,7 +239,7 @@ def infer_scalar_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Ty
 
 
 def scalar_kernel(operator: str, word: str, reverse: bool) -> Kernel:
-    """Return the kernel of the function ``word`` of an array and a number, which comes first with ``reverse``."""
+    """Return the kernel of the function ``word`` of an array and a number; with ``reverse`` the number comes first."""
     direct = direct_scalar_function(word, reverse)
     return Kernel(operator, scalar_forward(word, reverse), same_shapes, infer_scalar_dtypes, direct=direct)
 
@@ -331,7 +331,7 @@ def binary_gradient(operator: str, word: str) -> Gradient:
 
 
 def scalar_gradient(operator: str, word: str, *, reverse: bool = False) -> Gradient:
-    """Return the gradient of an operator of an array and the attribute ``scalar``, which comes first with ``reverse``."""
+    """Return the gradient of an operator of an array and the attribute ``scalar``; with ``reverse`` the scalar comes first."""
     return Gradient(operator, _scalar_vjp(word, reverse=reverse), reads_outputs=True)
 
 

@@ -1,4 +1,4 @@
-"""Elementwise operators in ONNX on two or more arrays, or on an array and a number, which becomes a constant."""
+"""Elementwise operators in ONNX on two or more arrays, or on an array and a number; the number becomes a constant."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def divide(x: Term, y: Term) -> Term:
 
 
 def _safe_divisor(y: Term) -> Term:
-    """Return integers without 0 and -1, by which the least number cannot be divided; 1 stands for both."""
+    """Return integers without 0 and -1 (the least number cannot be divided by these); 1 replaces both."""
     unsafe = y.equals(0) if y.dtype == "uint8" else y.equals(0) | y.equals(-1)
     return unsafe.choose(1, y)
 
@@ -41,7 +41,7 @@ def mod(x: Term, y: Term) -> Term:
     if not x.is_float:
         return x.apply("Mod", _safe_divisor(y))
     rest = x.apply("Mod", y, fmod=1)
-    # fmod has the sign of x, MXNet's remainder that of y.
+    # fmod has the sign of x, MXNet's remainder the sign of y.
     other_side = ~rest.equals(0) & ((rest < 0) ^ (y < 0))
     return y.equals(0).choose(0.0, other_side.choose(rest + y, rest))
 
@@ -66,7 +66,7 @@ def hypot(x: Term, y: Term) -> Term:
 
 
 def _hypot_of_double(a: Term, b: Term) -> Term:
-    """Return the root of the sum of squares relative to the larger number, which cannot overflow."""
+    """Return the root of the sum of squares relative to the larger number: this cannot overflow."""
     large, small = a.apply("Max", b), a.apply("Min", b)
     ratio = small / large.equals(0).choose(1.0, large)
     return (a.is_infinite() | b.is_infinite()).choose(math.inf, large * (ratio * ratio + 1).apply("Sqrt"))
@@ -77,7 +77,7 @@ def _extremum(op_type: str) -> Function:
 
 
 def _comparable(x: Term) -> Term:
-    """Return the term for comparisons of order, which ONNX does not have for booleans."""
+    """Return the term for comparisons of order; ONNX has none for booleans."""
     return x.cast("int32") if x.dtype == "bool" else x
 
 
@@ -121,7 +121,7 @@ def read_scalar(t: Translation, dtype: str) -> int | float:
 
 
 def translate_scalar(t: Translation, name: str, reverse: bool = False) -> str:
-    """Emit the function ``name`` of :data:`FUNCTIONS` on an array and a number, which comes first with ``reverse``."""
+    """Emit the function ``name`` of :data:`FUNCTIONS` on an array and a number; with ``reverse`` the number comes first."""
     x = term(t)
     data = x.convert(result_type(t.attrs, x.dtype))
     value = read_scalar(t, data.dtype)
@@ -135,7 +135,7 @@ def translate_scalar(t: Translation, name: str, reverse: bool = False) -> str:
 
 
 def _by_number(x: Term, value: float, name: str) -> Term:
-    """Return a quotient, or a remainder, of which the divisor is known: a safe one needs no choice."""
+    """Return a quotient, or a remainder, by a known divisor: a safe one needs no choice."""
     # MXNet divides integers by 0 to 0; ONNX leaves that open, and the least integer by -1 as well.
     if name == "div":
         if x.is_float or value not in (0, -1):

@@ -65,7 +65,7 @@ def _tile_shape(attrs: Attrs, x: Dims) -> Dims:
 
 def repeat(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return each element ``repeats`` times along ``axis``, or of the flat array if it is None; for 0 shape (0)."""
-    # As in MXNet a repetition of 0 gives one empty axis, whatever the rank.
+    # As in MXNet a repetition of 0 gives one empty axis, for every rank.
     if not attrs["repeats"]:
         return np.empty((0,), x.dtype)
     result: Array = np.repeat(x, attrs["repeats"], axis=attrs["axis"])
@@ -101,7 +101,7 @@ def _check_broadcast(x: Dims, target: Dims) -> Dims:
 
 def _to_shape(attrs: Attrs, x: Dims) -> Dims:
     shape = attrs["shape"] or ()
-    # A size of 0 in the attribute keeps that of the array.
+    # A size of 0 in the attribute keeps the array's size.
     _check_broadcast(x, tuple(n or None for n in shape))
     return tuple(n or d for d, n in zip(x, shape, strict=True))
 

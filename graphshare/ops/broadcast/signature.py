@@ -42,7 +42,7 @@ def _broadcast_like(use: Use) -> Outcome:
 
 def _broadcast_to(use: Use) -> Outcome:
     shape, at = tuple(use.value("shape") or ()), use.first
-    # 0 keeps the size of the axis; a number would fix that of the batch.
+    # 0 keeps the size of the axis; a number would fix the batch size.
     if at.axis < len(shape) and shape[at.axis] == 0:
         return At(at.axis, len(shape))
     return "has an attribute for the size of the batch axis"
@@ -50,8 +50,8 @@ def _broadcast_to(use: Use) -> Outcome:
 
 def _tile(use: Use) -> Outcome:
     reps, at = tuple(use.value("reps") or ()), use.first
-    # Repeats are aligned at the last axis, so without a rank they may be those of any axis. For samples on axis 0 they are
-    # assumed not to be more than the axes.
+    # Repeats are aligned at the last axis, so without a rank they may belong to any axis. For samples on axis 0 this assumes no
+    # more repeats than axes.
     if at.rank is None and at.axis and set(reps) - {1}:
         return "repeats along axes whose position is not known"
     more = max(0, len(reps) - at.rank) if at.rank is not None else 0  # axes that it puts in front

@@ -52,7 +52,7 @@ def infer_concat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
 
 
 def _infer_parameter_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer as for Concat; two unknown sizes are equal, as those of the weights of an RNN in both directions."""
+    """Infer as for Concat; two unknown sizes are equal, as for the weights of a bidirectional RNN."""
     shapes, (output,) = infer_concat_shapes(attrs, inputs, outputs)
     if output is None or any(shape is None for shape in shapes):
         return shapes, [output]

@@ -1,6 +1,6 @@
 """The numpy interface's operators that stack arrays, split them by columns, pad them, and delete or insert elements.
 
-Deletions and insertions are along an axis: at one position, or at those of a slice or an array.
+Deletions and insertions are along an axis: at one position, or at the positions in a slice or an array.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _infer_stack_shapes(lift: Lift, axis: int | None) -> ShapeRule:
 
 
 def with_split_axis(attrs: Attrs, rank: int) -> Attrs:
-    """Return the attributes of hsplit as those of _split_v2."""
+    """Return the attributes of hsplit as attributes of _split_v2."""
     require(rank, "an array without axes cannot be split")
     return {**attrs, "axis": 0 if rank == 1 else 1}
 
@@ -171,7 +171,7 @@ def insert_scalar(context: Context, attrs: Attrs, x: Array, values: Array) -> Ar
 
 
 def insert(context: Context, attrs: Attrs, x: Array, values: Array, *places: Array) -> Array:
-    """Return the array with ``values`` before these positions, which an array may name."""
+    """Return the array with ``values`` before these positions; an array may name them."""
     require(not places or places[0].dtype == np.int64, "positions must be int64")
     at: Any = places[0] if places else positions(attrs)
     with refuse_invalid_call():
@@ -189,7 +189,7 @@ def _insert_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     size = shape[at]
     by_slice = attrs["int_ind"] is None and len(inputs) == 2 and size is not None
     count: Dim = _count(attrs, size or 0) if by_slice else 1
-    if count == 1:  # at one position the values decide; at several each has one, whatever the values are
+    if count == 1:  # at one position the values decide; at several each has one
         if values is None:
             return inputs, outputs
         count = 1 if len(values) < len(shape) else values[0]
@@ -256,7 +256,7 @@ KERNELS = with_limits(
 
 
 def pad_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the part of ``dy`` inside the padding, which must be constant; 0 for elements that were taken away."""
+    """Return the part of ``dy`` inside the padding (constant only); 0 for elements that were taken away."""
     if entry.attrs["mode"] != "constant":
         raise GradientError(f"MXNet has no gradient for padding of mode {entry.attrs['mode']}")
     (x,) = entry.inputs

@@ -19,7 +19,7 @@ SPLIT = "indices:shape=!; axis:int=1; squeeze_axis:bool=False; sections:int=0"
 
 
 def slice_outputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> OutputList:
-    """Return the outputs of SliceChannel, which are numbered even if there is only one."""
+    """Return the outputs of SliceChannel; they are numbered even if there is only one."""
     count = read_count(signature, attrs, "num_outputs")
     return OutputList(count, count, ())
 

@@ -95,7 +95,7 @@ def translate_pad(t: Translation) -> str:
 
 
 def _pad_with_constant(t: Translation, x: Value, widths: Sequence[tuple[int, int]]) -> str:
-    """Emit ``Slice`` for negative widths, which take elements away, then ``Pad``."""
+    """Emit ``Slice`` for negative widths (they take elements away), then ``Pad``."""
     kept = find_kept_part(widths, x.shape)
     cut = [axis for axis, pair in enumerate(widths) if min(pair) < 0]
     rest = t.slice(x, cut, [kept[axis].start for axis in cut], [kept[axis].stop for axis in cut])
@@ -150,7 +150,7 @@ def _emit_insertion(t: Translation, attrs: Attrs) -> str:
 
 
 def _places(at: int | slice, size: int) -> int | Array:
-    """Return one position, or those of a slice; a slice of one position is as that position, as in numpy."""
+    """Return one position, or the positions in a slice; a slice of one position counts as that position, as in numpy."""
     if isinstance(at, int):
         return at
     places = np.arange(size)[at]

@@ -128,10 +128,10 @@ def foreach_body_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodi
 
 
 def _check_states(bodies: Bodies, number: int, variables: Types, positions: Sequence[int], count: int) -> None:
-    """Refuse states, the variables at ``positions``, of which a step gives another dtype; ``count`` heads come before them."""
+    """Refuse states (variables at ``positions``) whose dtype a step changes; ``count`` heads come before the new states."""
     if None in variables:
         return
-    _, heads = bodies.types(number, variables, [])  # known heads would keep their dtypes, whatever the body computes
+    _, heads = bodies.types(number, variables, [])  # known heads would keep their dtypes, even if the body computes others
     for position, dtype in zip(positions, heads[count:], strict=False):
         if dtype not in (None, variables[position]):
             raise KernelError(f"a step turns a state of {variables[position]} into {dtype}")
@@ -166,7 +166,7 @@ def _infer_body(infer: Any, number: int, places: Sequence[int], values: Sequence
 
 
 def _split_heads(heads: Sequence[Any], count: int, states: int) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Return the heads of a step that are stacked, of which there are ``count``, and those that are the next states."""
+    """Return the ``count`` heads of a step that are stacked, and the heads that are the next states."""
     if len(heads) != count + states:
         raise KernelError(
             f"the body has {format_count(len(heads), 'head')}, expected {count + states}: num_out_data is {count}, and "
@@ -176,7 +176,7 @@ def _split_heads(heads: Sequence[Any], count: int, states: int) -> tuple[Sequenc
 
 
 def _unify_heads(results: list[Shape], heads: Shapes, count: int, length: Dim) -> None:
-    """Unify the outputs with the heads of a body, of which the first ``count`` are stacked."""
+    """Unify the outputs with the heads of a body; the first ``count`` are stacked."""
     for i, head in enumerate(heads[: len(results)]):
         if i >= count:
             results[i] = unify(results[i], head)
@@ -212,7 +212,7 @@ def while_body_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies
 
 
 def _infer_cond(attrs: Attrs, inputs: Sequence[Any], outputs: Sequence[Any], infer: Any, merge: Any) -> tuple[Any, Any]:
-    """Infer shapes or dtypes through the condition and both branches, whose heads have those of the outputs."""
+    """Infer shapes or dtypes through the condition and both branches; heads of branches are the same as outputs."""
     operands, results = list(inputs), list(outputs)
     for number, key in enumerate(("cond_input_locs", "then_input_locs", "else_input_locs")):
         arguments = [operands[i] for i in _inputs(attrs, key, operands)]

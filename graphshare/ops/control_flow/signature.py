@@ -54,7 +54,7 @@ def _read_body(text: str) -> tuple[Graph, ...]:
 
 
 def _find_body(attrs: Attributes, subgraphs: Sequence[Any]) -> Sequence[Any]:
-    """Return the body that a cached operator runs, as a sequence of one: from its attribute, else its subgraph."""
+    """Return the body of a cached operator, as a sequence of one: from its attribute, else its subgraph."""
     return _read_body(attrs["subgraph"]) if "subgraph" in attrs else subgraphs[:1]
 
 
@@ -75,7 +75,7 @@ def list_cached_outputs(signature: Signature, attrs: Attributes, subgraphs: Sequ
 
 
 def body_inputs(*bodies: str) -> InputRule:
-    """Return the rule for the inputs of control flow, of which ``num_args`` is the number.
+    """Return the rule for the inputs of control flow; ``num_args`` is their number.
 
     The names of the bodies come first, although the node has no entries for them.
     """

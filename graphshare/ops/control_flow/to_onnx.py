@@ -62,7 +62,7 @@ def translate_while(t: Translation) -> list[str]:
         return _condition(t, t.inline(0, [values[place] for place in t.attrs["cond_input_locs"]]))
 
     def step(inputs: Sequence[Value]) -> list[Value]:
-        # The first two inputs of a Loop's body are the iteration and the condition, which MXNet's body does not take.
+        # The first two inputs of a Loop's body are the iteration and the condition; MXNet's body does not take them.
         values, fed = list(t.inputs), [t.inputs[place] for place in places]
         for position, x in zip(positions, inputs[2:], strict=True):
             fed[position] = x

@@ -1,9 +1,9 @@
 """Cross-correlation of images (N, C, spatial axes) with filters, as matrix products.
 
 In general the cells under all taps are copied side by side for one product ("im2col"). Whole rows are copied, so the product
-has a few surplus columns in each, which are dropped when the result is copied. For few filters on many channels it is cheaper
-to multiply the image in place by each tap and add the results; a filter for each channel is in :mod:`depthwise`. All images
-are reshaped to three spatial axes.
+has a few surplus columns in each; they are dropped when the result is copied. For few filters on many channels it is cheaper to
+multiply the image in place by each tap and add the results; a filter for each channel is in :mod:`depthwise`. All images are
+reshaped to three spatial axes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FEW = 2
 """Number of channels per filter from which products by tap are cheaper than copied windows."""
 
 _SMALL = 256
-"""Largest number of cells of a result that is computed together with those of other images or planes."""
+"""Largest number of cells of a result that is computed together with other images or planes."""
 
 _WIDE = 1024
 """Number of columns with which a matrix product runs at full speed."""
@@ -188,7 +188,7 @@ def _copy_windows(
 ) -> Array:
     """Return the windows (groups, C of a group * taps, positions) of ``shape`` positions from plane and row ``begin``.
 
-    Each is copied as a whole, row by row of its taps, which are contiguous.
+    Each is copied as a whole, row by row of its contiguous taps.
     """
     channel_stride, *strides = padded.strides
     steps = [stride * step for stride, step in zip(strides, window.stride, strict=True)]
@@ -219,7 +219,7 @@ def _cells(phase: Array, plane: int, start: int, shape: tuple[int, int, int], pi
 def _by_shifted_sums(image: Array, weight: Array, grid: Grid, result: Array, empty: Empty) -> None:
     """Correlate an image with ``weight`` (filters, C, taps): one product of the image with all taps, then shifted sums.
 
-    Unlike :func:`_by_columns` this copies no windows, but adds results, which are small for few filters.
+    Unlike :func:`_by_columns` this copies no windows, but adds results; they are small for few filters.
     """
     phases = split_phases(image, grid, empty)
     filters, channels = weight.shape[:2]

@@ -1,8 +1,8 @@
 """Cross-correlation with one filter for each channel, as products with banded matrices.
 
 The cells of a row times a matrix with the row of a filter on its diagonals are the sums of that row of taps over a strip of
-positions. This is several times the necessary arithmetic, but at the speed of a matrix product, which is faster than one pass
-over the image for each tap.
+positions. This is several times the necessary arithmetic, but at the speed of a matrix product: faster than one pass over the
+image for each tap.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def depthwise(image: Array, weight: Array, grid: Grid, result: Array, epilogue: 
         epilogue.apply(number, result)
         return
     bands = _Bands(weight, grid, empty)
-    # Every row of taps passes over these channels, which should stay in the cache.
+    # Every row of taps passes over these channels; they should stay in the cache.
     step = min(channels, max(1, _PART // prod(bands.padded)))
     padded = empty((step, *bands.padded), image.dtype)
     padded.fill(0)

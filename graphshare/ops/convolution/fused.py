@@ -32,7 +32,7 @@ class Chain(msgspec.Struct, frozen=True):
 
 
 def run_chain(context: Context, attrs: Attrs, *inputs: Array) -> Array:
-    """Run ``attrs["chain"]`` on the inputs of the convolution, those of BatchNorm after its first, and the other branch."""
+    """Run ``attrs["chain"]`` on the inputs of the convolution, BatchNorm's inputs after its first, and the other branch."""
     chain: Chain = attrs["chain"]
     x, weight, *rest = inputs
     addend = rest.pop() if chain.adds else None
@@ -72,7 +72,7 @@ def _run_separately(
 
 
 def begin_chain(attrs: Attrs) -> tuple[Kernel, Attrs] | None:
-    """Return a convolution as a chain of one; None with channels last, which chains do not compute."""
+    """Return a convolution as a chain of one; None with channels last: chains do not compute that."""
     return None if is_channels_last(attrs["layout"]) else (CHAIN, {"chain": Chain(attrs)})
 
 

@@ -1,7 +1,7 @@
-"""Gradients of convolutions, as matrix products over copied windows; and transposed convolution, which is one of them.
+"""Gradients of convolutions, as matrix products over copied windows. Transposed convolution is one of them.
 
-The gradient of the data is the transposed convolution of the output gradient, that of a filter the product of the output
-gradient with the windows.
+The gradient of the data is the transposed convolution of the output gradient; the gradient of a filter is the product of the
+output gradient with the windows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SMALL = 512
 
 
 Of = Callable[[Array, Array, Array], Array]
-"""Computes one gradient from data, weight and the output's gradient, which have the channels first."""
+"""Computes one gradient from data, weight and the output's gradient, with channels first."""
 
 
 def layer_gradients(attrs: Attrs, entry: TapeEntry, dy: Array, of_data: Of, of_weight: Of) -> Gradients:
@@ -63,13 +63,13 @@ def convolution(entry: TapeEntry, dy: Array) -> Gradients:
 def data_gradient(dy: Array, weight: Array, shape: tuple[int, ...], window: Window, groups: int) -> Array:
     """Return the gradient of data of ``shape`` (N, C, spatial): the transposed convolution of ``dy``.
 
-    Without a stride it is a convolution with flipped filters, which is faster for large images.
+    Without a stride it is a convolution with flipped filters: faster for large images.
     """
     filters, share = weight.shape[:2]
     depthwise = share == 1 and filters == groups
     if groups == 1 and (max(window.stride) > 1 or prod(dy.shape[2:]) <= _SMALL):
         return _scatter_taps(dy, weight, shape, window)
-    # Padding wider than the window would become negative, which no convolution takes.
+    # Padding wider than the window would become negative; no convolution takes that.
     pad = tuple(e - 1 - p for e, p in zip(window.extent, window.pad, strict=True))
     if max(window.stride) == 1 and min(pad) >= 0 and (depthwise or share > 1 or groups == 1):
         split = weight.reshape(groups, filters // groups, share, *weight.shape[2:]).swapaxes(1, 2)
@@ -127,7 +127,8 @@ def transpose_convolve(x: Array, weight: Array, window: Window, extra: tuple[int
 def _transpose_depthwise(x: Array, weight: Array, window: Window, extra: tuple[int, ...]) -> Array:
     """Return the transposed convolution with one filter for each channel.
 
-    Output cells at distances of ``stride`` see the same taps: those of each phase are added up side by side, then interleaved.
+    Output cells at distances of ``stride`` see the same taps: the cells of each phase are added up side by side, then
+    interleaved.
     """
     kernel, stride, _, pad = window
     size, term = x.shape[2:], np.empty_like(x)

@@ -123,7 +123,7 @@ def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
 def scale_shares(attrs: Attrs, weight: Array, factor: Array) -> Array:
     """Return ``weight`` (C, num_filter / num_group, kernel) times one number of ``factor`` for each filter.
 
-    The rows of the weight are in groups; those of group g compute its share of the filters.
+    The rows of the weight are in groups; the rows of group g compute its share of the filters.
     """
     groups, last = attrs["num_group"], is_channels_last(attrs["layout"])
     channels_first = np.moveaxis(weight, -1, 1) if last else weight
@@ -136,7 +136,7 @@ def scale_shares(attrs: Attrs, weight: Array, factor: Array) -> Array:
 
 
 def deconvolution_gradients(attrs: Attrs, entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of a transposed convolution with attributes that may differ from those of the node."""
+    """Return the gradients of a transposed convolution with attributes that may differ from the node's."""
     groups = attrs["num_group"]
 
     def of_data(x: Array, weight: Array, dy: Array) -> Array:
@@ -188,7 +188,7 @@ def unify_group_channels(channels: Dim, share: Dim, groups: int) -> tuple[Dim, D
 
 
 def convolution_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
-    """Count the taps of one filter for each output: the weight without the filter axis, which is first in every layout."""
+    """Count the taps of one filter for each output: the weight without the filter axis (first in every layout)."""
     return prod(outputs[0]) * prod(inputs[1][1:])
 
 

@@ -1,4 +1,4 @@
-"""Convolutions in ONNX: ``Conv`` and ``ConvTranspose``, which have the channels first.
+"""Convolutions in ONNX: ``Conv`` and ``ConvTranspose``, with the channels first.
 
 Weights are (filters, channels / groups, ...), of transposed convolutions (channels, filters / groups, ...). ``im2col`` and
 ``col2im`` are gathers of the cells under each tap.
@@ -16,7 +16,7 @@ from graphshare.ops.windows import Window, is_channels_last, read_window
 
 
 def translate_convolution(t: Translation) -> str:
-    """Emit ``Conv``, between transposes where the channels come last; for float64, which onnxruntime lacks, a product."""
+    """Emit ``Conv``, between transposes where the channels come last; for float64 a product: onnxruntime lacks its ``Conv``."""
     rank, last = len(t.attrs["kernel"]), is_channels_last(t.attrs["layout"])
     t.require_floats()
     first = (0, rank + 1, *range(1, rank + 1))
@@ -108,7 +108,7 @@ def emit_deconvolution(t: Translation, attrs: Attrs) -> str:
 def _emit_deconvolution(t: Translation, data: str, weight: str, window: Window, extra: tuple[int, ...], groups: int) -> str:
     """Emit ``ConvTranspose`` with ``output_padding`` for the ``extra`` cells at the end.
 
-    Where they are as many as a stride, which PyTorch refuses, they take from the padding there first.
+    Where they are as many as a stride (PyTorch refuses that), they take from the padding there first.
     """
     taken = [0 if max(extra) < min(window.stride) else min(p, a) for p, a in zip(window.pad, extra, strict=True)]
     return t.emit(

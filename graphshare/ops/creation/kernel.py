@@ -50,7 +50,7 @@ Values = Callable[[Attrs, tuple[int, ...], Any], Array]
 
 
 def complete_shape(context: Context, attrs: Attrs, shape_of: ShapeOf) -> tuple[int, ...]:
-    """Return the inferred shape of the output; without inference that of the attributes.
+    """Return the inferred shape of the output; without inference the shape in the attributes.
 
     Raises:
         KernelError: dimensions are still unknown.
@@ -127,7 +127,7 @@ def _arange_shape(attrs: Attrs) -> Shape:
 
 
 def _npi_arange_shape(attrs: Attrs) -> Shape:
-    """Return the shape of a range, which may be empty under NumPy shapes."""
+    """Return the shape of a range; under NumPy shapes it may be empty."""
     require(attrs["repeat"] == 1, f"repeat is {attrs['repeat']}, expected 1")
     start, stop = (attrs["start"], attrs["stop"]) if attrs["stop"] is not None else (0.0, attrs["start"])
     if attrs.get(NP_SHAPE) and attrs["step"] and (stop - start) / attrs["step"] <= 0:

@@ -1,4 +1,4 @@
-"""Arrays created from attributes, or from the shape of another array, in ONNX: constants, which the kernels compute.
+"""Arrays created from attributes, or from the shape of another array, in ONNX: constants that the kernels compute.
 
 An array of one value is not stored as a whole, so that the file stays small.
 """

@@ -37,7 +37,7 @@ def _place_taps(attrs: Attrs, samples: int, offset: Array) -> tuple[Array, Array
 
 
 def regular_taps(attrs: Attrs, height: int, width: int) -> tuple[Array, Array]:
-    """Return the rows and the columns of the taps ``(kh, kw, h, w)`` that nothing has moved, which broadcast."""
+    """Return the rows and the columns of the unmoved taps; they broadcast to ``(kh, kw, h, w)``."""
     (kh, kw), stride, dilate, pad = window_pairs(attrs)
     rows = np.arange(kh).reshape(kh, 1, 1, 1) * dilate[0] + (np.arange(height) * stride[0] - pad[0]).reshape(height, 1)
     return rows, np.arange(kw).reshape(1, kw, 1, 1) * dilate[1] + np.arange(width) * stride[1] - pad[1]
@@ -49,7 +49,7 @@ def deformable_convolution(context: Context, attrs: Attrs, x: Array, offset: Arr
 
 
 def _convolve_deformed(attrs: Attrs, x: Array, offset: Array, mask: Array | None, weight: Array, *bias: Array) -> Array:
-    """Return :func:`deformable_convolution`; a mask ``(N, G*kh*kw, h, w)`` scales samples, which are 0 outside of the data."""
+    """Return :func:`deformable_convolution`; a mask ``(N, G*kh*kw, h, w)`` scales samples; they are 0 outside of the data."""
     places, rows, columns = _place_taps(attrs, len(x), offset)
     (n, shifts, kh, kw, _, h, w), channels, groups = places.shape, x.shape[1], attrs["num_group"]
     require_memory(n * channels * kh * kw * h * w * x.itemsize)

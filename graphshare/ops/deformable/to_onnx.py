@@ -16,7 +16,7 @@ from graphshare.ops.translation import Translation, Translator, Value, wide_dtyp
 
 
 def _convolve(t: Translation, mask: Value | None, weight: Value, *bias: Value) -> str:
-    """Emit the convolution of samples, which a mask scales; without one a tap beyond the last pixel gives that pixel."""
+    """Emit the convolution of samples, scaled by a mask; without one a tap beyond the last pixel gives that pixel."""
     x, offset = t.inputs[:2]
     t.require_floats()
     if 0 in x.shape:
@@ -154,7 +154,7 @@ def _shift(t: Translation, axis: int, dtype: str) -> str:
     chosen = 2 * (np.arange(count) // (count // classes)) + axis
     parts = np.arange(size) * part // size
     offsets = t.emit("Gather", t.cast(trans, dtype), t.integers(chosen.tolist()), axis=1)
-    # Rows, then columns of the offsets: each bin takes those of the part that it lies in.
+    # Rows, then columns of the offsets: each bin takes the offsets of the part that it lies in.
     for where in (2, 3):
         offsets = t.emit("Gather", offsets, t.integers(parts.tolist()), axis=where)
     return t.emit("Mul", offsets, t.number(t.attrs["trans_std"], dtype))

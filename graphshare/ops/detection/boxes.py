@@ -204,7 +204,7 @@ def box_nms(context: Context, attrs: Attrs, x: Array) -> Array:
 
     Candidates are the ``topk`` best rows with a score above ``valid_thresh`` that are not of the background class.
     """
-    # As in MXNet a topk of 0 returns the rows as they are.
+    # As in MXNet a topk of 0 returns the rows unchanged.
     if attrs["topk"] == 0:
         return x
     out: Array = np.full_like(x, -1)

@@ -1,8 +1,8 @@
 """Boxes in ONNX: overlaps, non-maximum suppression, decoding, matching.
 
-``NonMaxSuppression`` supports neither classes of boxes with one score each nor MXNet's pixels and limits. A ``Loop`` takes the
-best box that is left in each sample, as often as boxes remain. onnxruntime computes float16 in float32, where an overlap may be
-above a limit that it equals when rounded. Greedy matching of rows and columns is a ``Loop`` too.
+``NonMaxSuppression`` does not support classes of boxes with one score each, nor MXNet's pixels and limits. A ``Loop`` takes the
+best remaining box in each sample until no box remains. onnxruntime computes float16 in float32, where an overlap may be above a
+limit that it equals when rounded. Greedy matching of rows and columns is a ``Loop`` too.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def emit_survivors(t: Translation, candidates: RankedBoxes, rule: Suppression) -
 
     def build(inputs: Sequence[Value]) -> list[Value]:
         _, going, left, kept = inputs
-        # ArgMax takes no booleans, and of equal numbers the first, which is the best box.
+        # ArgMax takes no booleans. Of equal numbers it takes the first: the best box.
         best = t.emit("ArgMax", t.cast(left, "int32"), axis=1, keepdims=1)
         here = t.emit("And", t.emit("Equal", places or t.integers(range(count)), best), left)
         gone = t.emit("Or", here, _emit_hits(t, candidates, boxes, rule, best))
@@ -125,7 +125,7 @@ def emit_rows(t: Translation, rows: Value | str, places: str, shape: tuple[int, 
 
 
 def refuse_integers(t: Translation) -> None:
-    """Refuse a node whose inputs are integers, of which ONNX's quotients would be truncated."""
+    """Refuse a node whose inputs are integers: ONNX would truncate their quotients."""
     if not t.inputs[0].dtype.startswith("float"):
         t.refuse(f"it has inputs of {t.inputs[0].dtype}")
 

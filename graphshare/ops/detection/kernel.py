@@ -4,7 +4,7 @@ Anchors are corners in relative coordinates ``(1, N, 4)``; labels are rows (clas
 one. Class 0 of the predictions is the background.
 
 Proposals are the best boxes of a region proposal network, in pixels of the image, corners included. MXNet's sort of scores is
-unstable, so its order of boxes with equal scores (such as all boxes that are too small) may differ; here it is that of the
+unstable, so its order of boxes with equal scores (such as all boxes that are too small) may differ; here it is the order of the
 anchors.
 """
 
@@ -132,7 +132,7 @@ def _infer_detection_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
 def multi_box_target(context: Context, attrs: Attrs, anchors: Array, labels: Array, scores: Array) -> tuple[Array, ...]:
     """Return the targets of each anchor: offsets ``(B, 4N)``, a mask of the same shape, and classes ``(B, N)``.
 
-    Classes are those of the labels plus 1, 0 for background, ``ignore_label`` for ignored anchors.
+    Classes are the labels' classes plus 1, 0 for background, ``ignore_label`` for ignored anchors.
     """
     require(labels.ndim == 3 and labels.shape[2] >= 5, f"labels are {format_shape(labels.shape)}, expected (B, N, 5) or more")
     boxes, batch = anchors[0], len(labels)

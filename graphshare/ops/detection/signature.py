@@ -18,7 +18,7 @@ TARGET = (
 TARGETS = "loc_target loc_mask cls_target"
 PRIOR = "sizes:floats=[1]; ratios:floats=[1]; clip:bool=False; steps:floats=[-1,-1]; offsets:floats=[0.5,0.5]"
 
-# The names before MXNet 1.0, which 1.9.1 does not register.
+# The names before MXNet 1.0; 1.9.1 does not register them.
 _OLD: dict[str, Any] = {"registered": False, "checks_attributes": False}
 
 OPERATORS = (

@@ -64,7 +64,7 @@ def _emit_anchors(t: Translation, x: Value) -> str:
 
 
 def translate_multi_box_detection(t: Translation) -> str:
-    """Emit class, score and box of each anchor by falling score, and the suppression, which makes classes -1."""
+    """Emit class, score and box of each anchor by falling score, and the suppression: it makes classes -1."""
     refuse_integers(t)
     scores, offsets, anchors = t.inputs
     batch, _, count = scores.shape
@@ -234,7 +234,7 @@ def translate_proposals(t: Translation) -> str | list[str]:
     chosen = t.emit("GatherElements", first, t.emit("Mod", t.integers(range(count)), numbers), axis=1)
     wide = wide_dtype(dtype) if t.opset < 14 else dtype  # CumSum takes float16 from opset 14 on
     ones = t.emit("Expand", t.number(1, wide), t.integers((batch, count, 1)))
-    # Numbers 0, 1, 2... of as many images as the batch has, which the caller may choose.
+    # Numbers 0, 1, 2... of as many images as the batch has; the caller may choose the batch size.
     images = t.cast(t.emit("CumSum", ones, t.number(0, "int64"), exclusive=1), dtype, wide)
     rows = t.emit("Concat", images, emit_rows(t, boxes, chosen, (batch, count)), axis=-1)
     result = t.reshape(rows, (batch * count, 5))

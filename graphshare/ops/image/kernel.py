@@ -1,6 +1,6 @@
 """Images (H, W, C) or batches (N, H, W, C), their conversion to tensors (C, H, W), and normalization of tensors.
 
-Gradients are those of MXNet, which are not always the derivative.
+Gradients are MXNet's gradients and not always the derivative.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _check_channels(shape: Dims, axis: int) -> None:
 
 
 def _flip(axis: int) -> Forward:
-    """Return the kernel that reverses rows (0) or columns (1), also the middle one, which MXNet leaves uninitialised."""
+    """Return the kernel that reverses rows (0) or columns (1), also the middle one; MXNet leaves that uninitialised."""
     return lambda context, attrs, x: np.ascontiguousarray(np.flip(x, axis))
 
 

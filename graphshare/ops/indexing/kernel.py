@@ -64,7 +64,7 @@ def embedding_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types,
 
 
 def take(context: Context, attrs: Attrs, a: Array, indices: Array) -> Array:
-    """Return slices of ``a`` along ``axis``, which the axes of the indices replace."""
+    """Return slices of ``a`` along ``axis``; the axes of the indices replace that axis."""
     axis = normalize_axis(attrs["axis"], a.ndim)
     return np.take(a, limit_indices(indices, a.shape[axis], attrs["mode"]), axis)
 

@@ -126,7 +126,7 @@ _WHERE = ("float16", "float32", "float64", "int8", "int32", "int64", "uint8")
 def emit_indices(t: Translation, index: Value, size: int, mode: str = "clip") -> str:
     """Emit int64 indices ``0 <= i < size`` from numbers of any dtype, whose fractions are truncated.
 
-    With ``raise`` all that is out of range becomes ``size``, which ONNX refuses where it runs.
+    With ``raise`` all that is out of range becomes ``size``; ONNX refuses that at run time.
     """
     places = t.cast(index, "int64")
     count = t.number(size, "int64")

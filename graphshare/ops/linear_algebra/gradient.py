@@ -96,7 +96,7 @@ def syrk(entry: TapeEntry, dy: Array) -> Array:
 
 
 def _triangle_gradient(attrs: Attrs, gradient: Array) -> Array:
-    """Return the gradient of the triangle of A from that of op(A)."""
+    """Return the gradient of the triangle of A from the gradient of op(A)."""
     back = _transpose(gradient) if attrs["transpose"] else gradient
     return np.tril(back) if attrs["lower"] else np.triu(back)
 
@@ -124,14 +124,14 @@ def trsm(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def gelqf(entry: TapeEntry, dq: Array, dl: Array | None = None) -> Array:
-    """Return the gradient of the matrix from those of both factors."""
+    """Return the gradient of the matrix from the gradients of both factors."""
     q, factor = entry.outputs[:2]
     inner = -(dq @ _transpose(q)) if dl is None else _transpose(factor) @ dl - dq @ _transpose(q)
     return np.asarray(_transpose(_inverse(factor)) @ (dq + _mirror_lower(inner) @ q))
 
 
 def syevd(entry: TapeEntry, dvectors: Array, dvalues: Array | None = None) -> Array:
-    """Return the symmetric gradient of the matrix from those of eigenvectors (rows) and eigenvalues."""
+    """Return the symmetric gradient of the matrix from the gradients of eigenvectors (rows) and eigenvalues."""
     vectors, values = entry.outputs[:2]
     apart = values[..., :, None] - values[..., None, :]
     same = np.eye(values.shape[-1], dtype=bool)
@@ -177,7 +177,7 @@ def contraction(entry: TapeEntry, dy: Array) -> Gradients:
     count = len(rows)
     da = np.tensordot(gradient, to_compute_dtype(b), (range(count, gradient.ndim), columns))
     db = np.tensordot(to_compute_dtype(a), gradient, (rows, range(count)))
-    # The remaining axes of b stand for those of a that they were summed with, in the order of b.
+    # The remaining axes of b stand for the axes of a that they were summed with, in the order of b.
     order_a = rows + [first[second.index(i)] for i in sorted(second)]
     order_b = [second[first.index(i)] for i in sorted(first)] + columns
     return [
@@ -216,7 +216,7 @@ def einsum(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def _operand_gradient(dy: Array, result: str, others: Sequence[tuple[str, Array]], term: str, x: Array) -> Array:
-    """Return the gradient of one array, whose axes are those of ``term``."""
+    """Return the gradient of one array with the axes ``term``."""
     sizes = dict(zip(term, x.shape, strict=True))
     known = "".join(c for c in sizes if c in result or any(c in t for t, _ in others))
     text = ",".join([result, *(t for t, _ in others)]) + "->" + known
@@ -256,7 +256,7 @@ def tensorsolve(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def svd(entry: TapeEntry, dleft: Array, dvalues: Array | None = None, dright: Array | None = None) -> Array:
-    """Return the gradient from those of both factors and the values; differences of values are at least MXNet's minimum."""
+    """Return the gradient from gradients of both factors and the values; differences of values are at least MXNet's minimum."""
     left, values, right = entry.outputs
     least = 1e-30 if values.dtype == np.float32 else 1e-100
     scaled = np.zeros_like(right) if dright is None else dright / np.maximum(values, least)[..., None]

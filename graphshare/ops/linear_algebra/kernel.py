@@ -15,7 +15,7 @@ from graphshare.text.format import format_count, format_shape
 
 
 def det(context: Context, attrs: Attrs, a: Array) -> tuple[Array, ...]:
-    """Return the determinant, and zeros for the LU factors and pivots, which only MXNet's gradient needs."""
+    """Return the determinant, and zeros for the LU factors and pivots: only MXNet's gradient needs those."""
     return (_numbers(context, np.linalg.det(a), a), np.zeros_like(a), np.zeros(a.shape[:-1], np.int32))
 
 
@@ -75,7 +75,7 @@ def require_lapack(*arrays: Array) -> None:
 
 
 def check_finite(a: Array) -> Array:
-    """Return ``a``, which must be finite: LAPACK may search for singular values of an infinite matrix forever.
+    """Return ``a`` if it is finite: LAPACK may search for singular values of an infinite matrix forever.
 
     Raises:
         KernelError: some number is not finite.
@@ -157,7 +157,7 @@ def triangle_cells(attrs: Attrs, size: int) -> tuple[Array, Array]:
     """Return rows and columns of the packed triangle: a lower one row by row, an upper one column by column."""
     offset = attrs["offset"]
     rows, columns = np.tril_indices(size, -abs(offset))
-    # Beside the main diagonal the sign of the offset chooses the triangle, whatever ``lower`` is.
+    # Beside the main diagonal the sign of the offset chooses the triangle, and ``lower`` does not count.
     return (rows, columns) if (attrs["lower"] if offset == 0 else offset < 0) else (columns, rows)
 
 

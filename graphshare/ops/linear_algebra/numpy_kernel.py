@@ -39,7 +39,8 @@ def _forward(function: Callable[..., Any], types: TypeRule = same_dtypes) -> Cal
 def find_summed_axes(attrs: Attrs, a: int, b: int) -> tuple[Sequence[int], Sequence[int]]:
     """Return the axes of arrays with ``a`` and ``b`` axes that a product sums over.
 
-    They are those that the attributes name, the last ``axes`` of the first and the first of the second, or those of ``dot``.
+    They are the axes that the attributes name; or the last ``axes`` of the first array and the first of the second; or the axes
+    of ``dot``.
     """
     if "a_axes_summed" in attrs:
         return attrs["a_axes_summed"], attrs["b_axes_summed"]
@@ -177,7 +178,7 @@ def _real(values: Array) -> Array:
 
 
 def eig(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
-    """Return the eigenvalues of any matrix, which must be real, and the eigenvectors in columns, in LAPACK's order."""
+    """Return the eigenvalues of any matrix (they must be real), and the eigenvectors in columns, in LAPACK's order."""
     values, vectors = np.linalg.eig(a)
     dtype = a.dtype if a.dtype.kind == "f" else np.float64
     return _real(values).astype(dtype), np.asarray(vectors.real).astype(dtype)
@@ -253,7 +254,7 @@ def _solution_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types,
     """Return the dtypes of ``a``, ``b`` and the solution: float32 where both sides are, float64 for all other pairs.
 
     Raises:
-        KernelError: a side is float16, which LAPACK cannot take.
+        KernelError: a side is float16; LAPACK cannot take that.
     """
     require("float16" not in inputs, "LAPACK does not solve equations in float16")
     known = [dtype for dtype in inputs if dtype is not None]
@@ -269,7 +270,7 @@ def _tensorsolve_shape(attrs: Attrs, a: Dims, b: Dims) -> Shape:
     rows, columns = count_elements(tuple(order[: len(b)])), count_elements(tuple(order[len(b) :]))
     if rows is not None and columns is not None and rows != columns:
         raise KernelError(f"{format_shape(a)} has {rows} equations for {columns} unknowns, expected the same number")
-    # With as many axes as the right side, numpy takes all of them, which have one element, for those of the unknowns.
+    # With as many axes as the right side, all with one element, numpy takes all of them for axes of the unknowns.
     return tuple(order[len(b) :] if len(order) > len(b) else order)
 
 

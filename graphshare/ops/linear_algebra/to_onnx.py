@@ -62,7 +62,7 @@ def solve(t: Translation, a: Matrices, b: Matrices) -> Term:
 
 
 def pivots(t: Translation, a: Matrices) -> Term:
-    """Return the pivots of an elimination (rows, batch, 1), of which each exchange of rows turns the sign.
+    """Return the pivots of an elimination (rows, batch, 1). Each exchange of rows changes a sign.
 
     Their product is the determinant.
     """
@@ -100,7 +100,7 @@ def _scan(t: Translation, count: int, states: Sequence[Value], step: Callable[[S
 def _eliminate(t: Translation, state: Value, number: Value, *, stop_at_zero: bool) -> tuple[Value, Value]:
     """Return the rows with column ``number`` eliminated, and the pivot (batch, 1).
 
-    The row with the largest number becomes the pivot's. With ``stop_at_zero`` a column of zeros stays as it is.
+    The row with the largest number becomes the pivot's. With ``stop_at_zero`` a column of zeros stays unchanged.
     """
     batch, n, width = state.shape
     rows = Term(t, t.integers(range(n)), "int64")
@@ -222,7 +222,7 @@ def translate_potri(t: Translation) -> str:
 
 
 def translate_cholesky(t: Translation) -> str:
-    """Emit the Cholesky factor; the upper one is that of the transpose, transposed."""
+    """Emit the Cholesky factor; the upper one is the transposed factor of the transpose."""
     x = t.inputs[0]
     if t.attrs["lower"]:
         return _finish(t, cholesky(t, matrices(t, x)))
@@ -301,7 +301,7 @@ def translate_einsum(t: Translation) -> str:
     dtype = t.outputs[0].dtype
     if any(0 in x.shape for x in t.inputs):
         return t.constant(np.zeros(t.outputs[0].shape), dtype)
-    # ONNX has no sums of booleans; those of zeros and ones are not 0 where a product is true.
+    # ONNX has no sums of booleans; sums of zeros and ones are not 0 where a product is true.
     wide = "float32" if dtype == "bool" else dtype
     total = t.emit("Einsum", *(t.cast(x, wide) for x in t.inputs), equation=t.attrs["subscripts"])
     return t.cast(total, dtype, wide)

@@ -26,7 +26,7 @@ def ctc_loss(context: Context, attrs: Attrs, data: Array, label: Array, *lengths
 
 
 def read_labels(attrs: Attrs, data: Array, label: Array, *lengths: Array) -> tuple[Array, list[Array], int]:
-    """Return the number of steps and the label without padding of each sample, and the class of the blank.
+    """Return the number of steps and the unpadded label of each sample, and the class of the blank.
 
     Raises:
         KernelError: a label has a class out of range, or a length is not within its array.
@@ -66,7 +66,7 @@ def extend_label(word: Array, blank: int) -> tuple[Array, Array]:
 
 def _loss(logs: Array, word: Array, blank: int) -> float:
     """Return the loss of one sample by the forward recursion over the extended word; ``logs`` (T, C)."""
-    # Equal neighbours need a blank between them, which takes a step.
+    # Equal neighbours need a blank between them; it takes a step.
     repeats = int(np.sum(word[1:] == word[:-1]))
     if len(logs) < len(word) + repeats or not len(logs):
         return 0.0

@@ -297,7 +297,7 @@ def _class_gradient(attrs: Attrs, p: Array, label: Array) -> Array:
 def _regression_vjp(difference: Any) -> Any:
     def vjp(entry: TapeEntry, dy: Array) -> Array:
         x, label = entry.inputs
-        # MXNet divides by the outputs of one sample, and not by the number of samples.
+        # MXNet divides by the number of outputs of one sample, not by the number of samples.
         per_sample = max(1, label.size // max(1, label.shape[0]))
         scale = entry.attrs["grad_scale"] / per_sample
         result: Array = difference(entry.outputs[0], label.reshape(x.shape)) * x.dtype.type(scale)

@@ -1,4 +1,4 @@
-"""Losses in ONNX: their outputs at inference, which most compute without the label.
+"""Losses in ONNX: their outputs at inference. Most do not depend on the label.
 
 Connectionist temporal classification is the forward recursion of all samples at once as ``Scan`` over the steps, the log
 likelihood of marked events a ``Scan`` over the events of all sequences at once.
@@ -30,7 +30,7 @@ def translate_softmax_output(t: Translation) -> str:
 
 
 def translate_softmax_cross_entropy(t: Translation) -> str:
-    """Emit minus the sum of the logarithms of the labels' probabilities, which are at least 1e-8."""
+    """Emit minus the sum of the logarithms of the labels' probabilities (at least 1e-8 each)."""
     x, label = t.inputs
     wide = "float64" if x.dtype == "float64" else "float32"
     logs = t.emit("LogSoftmax", t.cast(x, wide), axis=1)

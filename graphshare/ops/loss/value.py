@@ -30,7 +30,7 @@ def measure_loss(op: str, attrs: Attrs, output: Array, label: Array | None) -> L
 
 
 def shape_classes(attrs: Attrs, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape (samples, classes, positions) in which SoftmaxOutput takes an input of ``shape``.
+    """Return the shape (samples, classes, positions) that SoftmaxOutput gives an input of ``shape``.
 
     Without a flag each sample is one softmax.
     """

@@ -43,7 +43,7 @@ def weigh_values(context: Context, attrs: Attrs, projected: Array, attention: Ar
     values = split_interleaved(attrs, projected, parts)[-1]
     length, heads = attention.shape[1], len(values)
     out = context.empty((length, heads, values.shape[-1]), np.result_type(attention, values))
-    # Written through a view in the order of the result, which spares a copy by a transposition.
+    # Written through a view in the order of the result: this spares a copy by a transposition.
     np.matmul(attention, values, out=out.swapaxes(0, 1))
     return out.reshape(length, -1, attrs["heads"] * values.shape[-1])
 
@@ -149,7 +149,7 @@ def scores_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def values_gradient(entry: TapeEntry, dy: Array, *, parts: int) -> Gradients:
-    """Return the gradients of the projections, in which values are the last of ``parts``, and of the attention."""
+    """Return the gradients of the projections (values are the last of their ``parts``) and of the attention."""
     (projected, attention), heads = entry.inputs, entry.attrs["heads"]
     values = split_interleaved(entry.attrs, projected, parts)[-1]
     gradient = dy.reshape(dy.shape[0], -1, values.shape[-1]).swapaxes(0, 1)

@@ -1,4 +1,4 @@
-"""Products of matrices in ONNX, those of attention by head among them; float16 is summed in float32, as in MXNet."""
+"""Products of matrices in ONNX, including attention by head; float16 is summed in float32, as in MXNet."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def translate_scores(t: Translation) -> str:
 
 
 def translate_values(t: Translation) -> str:
-    """Emit the attention applied to the values, which are the last part of the projections."""
+    """Emit the attention applied to the values, the last part of the projections."""
     projected, attention = map(t.widen, t.inputs)
     if 0 in projected.shape:
         return _zeros(t)
@@ -138,7 +138,7 @@ def split_interleaved(t: Translation, x: Value, count: int) -> list[str]:
 
 
 def _zeros(t: Translation) -> str:
-    """Return sums of nothing, which onnxruntime leaves out where it fuses a product with its scale."""
+    """Return sums of nothing; onnxruntime leaves these out where it fuses a product with its scale."""
     return t.constant(np.zeros(t.outputs[0].shape), t.outputs[0].dtype)
 
 

@@ -243,7 +243,7 @@ def batch_norm_relu_gradient(entry: TapeEntry, dy: Array, *rest: Array | None) -
 
 
 def overwrite_gamma(attrs: Attrs, inputs: Sequence[Array]) -> Mapping[int, Array]:
-    """Return 1 for a fixed gamma, which MXNet's forward pass writes into the parameter."""
+    """Return 1 for a fixed gamma: MXNet's forward pass writes it into the parameter."""
     return {1: np.ones_like(inputs[1])} if attrs["fix_gamma"] else {}
 
 

@@ -16,7 +16,7 @@ from graphshare.text.format import format_count, format_shape
 
 def _standardize(x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array, Array]:
     """Return (x - mean) / deviation over ``axes``, the mean and the deviation sqrt(variance + eps), their axes kept."""
-    x = np.ascontiguousarray(x)  # the order of the sums, and so the last bits, are those of the memory
+    x = np.ascontiguousarray(x)  # the order of the sums, and so the last bits, follow the memory layout
     mean = x.mean(axis=axes, keepdims=True)
     out = x - mean
     deviation = np.sqrt(np.square(out).mean(axis=axes, keepdims=True) + x.dtype.type(eps))
@@ -198,7 +198,7 @@ KERNELS = (
 
 
 def standardize_gradient(x: Array, dy: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array]:
-    """Return the gradient of ``x`` from that of (x - mean) / deviation over ``axes``, and the standardized values."""
+    """Return the gradient of ``x`` from the gradient of (x - mean) / deviation over ``axes``, and the standardized values."""
     centred = x - x.mean(axis=axes, keepdims=True)
     inverse = 1 / np.sqrt(np.square(centred).mean(axis=axes, keepdims=True) + x.dtype.type(eps))
     standard = centred * inverse
@@ -230,7 +230,7 @@ def layer_norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradie
 
 
 def group_norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients:
-    """Return the gradients of data, gamma and beta, which have one number for each group."""
+    """Return the gradients of data, gamma and beta; gamma and beta have one number for each group."""
     x, gamma, _beta = entry.inputs
     groups = entry.attrs["num_groups"]
     split, gradient = (to_compute_dtype(a).reshape(len(x), groups, -1) for a in (x, dy))
@@ -262,13 +262,13 @@ def l2_normalization_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def dropout_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
-    """Return ``dy`` times the mask of the forward pass, which is 0 for dropped elements."""
+    """Return ``dy`` times the mask of the forward pass (0 for dropped elements)."""
     # Where the forward pass dropped nothing it returned no mask.
     return np.asarray(dy * entry.outputs[1] if len(entry.outputs) > 1 else dy)
 
 
 def sparse_regularization_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy`` plus the penalty's ``penalty * (-t / m + (1 - t) / (1 - m))`` by the running mean of each unit."""
+    """Return ``dy`` plus the penalty's ``penalty * (-t / m + (1 - t) / (1 - m))`` with the running mean ``m`` of each unit."""
     x, moving_avg = entry.inputs
     attrs = entry.attrs
     if not entry.training:

@@ -1,7 +1,7 @@
 """Normalization in ONNX, and operators that are the identity at inference.
 
 ``BatchNormalization`` normalizes axis 1 by moving statistics. Where ONNX has no operator of the same meaning, means and
-variances within a sample are plain arithmetic, which exists in every opset and dtype and gives the statistics that MXNet has as
+variances within a sample are plain arithmetic: it exists in every opset and dtype, and gives the statistics that MXNet has as
 outputs.
 """
 
@@ -61,11 +61,11 @@ def translate_group_norm(t: Translation) -> list[str]:
 
 
 def translate_local_response_norm(t: Translation) -> str:
-    """Emit ``LRN`` over an odd number of channels, which an even ``nsize`` means too, or its arithmetic."""
+    """Emit ``LRN`` over an odd number of channels (an even ``nsize`` also means one), or its arithmetic."""
     x, size = t.inputs[0], max(1, t.attrs["nsize"] - (t.attrs["nsize"] + 1) % 2)
     if t.attrs["nsize"] == 0:
         t.refuse("its nsize is 0")
-    # ONNX divides alpha by its own size, which is odd, MXNet by nsize.
+    # ONNX divides alpha by its own, odd size, MXNet by nsize.
     alpha, beta, bias = t.attrs["alpha"] / t.attrs["nsize"], t.attrs["beta"], t.attrs["knorm"]
     # onnxruntime has no LRN of float64, and takes only a positive alpha and beta.
     if x.dtype != "float64" and alpha > 0 and beta > 0:  # what onnxruntime demands

@@ -33,7 +33,7 @@ INTEGER_FUNCTIONS: dict[str, Any] = {
 
 
 def _ldexp_scalar(x: Array, exponent: Array) -> Array:
-    """Return x times 2 to a power, which may have a fraction."""
+    """Return x times 2 to a power that may have a fraction."""
     return np.asarray(x * np.power(2.0, exponent))
 
 
@@ -70,7 +70,7 @@ def _real_scalar(function: Any, reverse: bool) -> Forward:
 
 
 def integer_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer one dtype for all arrays, which must not be floating point."""
+    """Infer one dtype for all arrays; it must not be floating point."""
     known, results = same_dtypes(attrs, inputs, outputs)
     if known[0] is not None and known[0].startswith("float"):
         raise KernelError(f"{known[0]} is not supported, expected integers")
@@ -319,7 +319,7 @@ def ldexp_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def copysign_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient of the number, negated where its sign changed; that of the other operand is zero."""
+    """Return the gradient of the number, negated where its sign changed; the gradient of the other operand is zero."""
     x, sign_source = entry.inputs
     return fit_to(np.where(has_sign_of(x, sign_source), dy, -dy), x)
 

@@ -69,7 +69,7 @@ def translate_scalar_comparison(t: Translation, name: str) -> str:
 
 
 def translate_division(t: Translation, reverse: bool) -> str:
-    """Emit the quotient of an array and a number, which comes first with ``reverse``."""
+    """Emit the quotient of an array and a number; with ``reverse`` the number comes first."""
     data = term(t).cast(t.outputs[0].dtype)
     number = data.number(float(np.dtype(data.dtype).type(t.attrs["scalar"])))
     return (number / data if reverse else data / number).name
@@ -96,8 +96,8 @@ def _loop_over_bits(x: Term, y: Term, op_type: str, width: int) -> Term:
 
     def step(states: Sequence[Term]) -> list[Term]:
         a, b, total, weight = states
-        # ONNX's Mod takes the divisor's sign, so these are bits of two's complement; the weight of the
-        # highest one overflows to that of the sign.
+        # ONNX's Mod takes the divisor's sign, so these are bits of two's complement; the weight of the highest one overflows to
+        # the weight of the sign.
         low, other = a.apply("Mod", 2), b.apply("Mod", 2)
         bit = low.is_true().apply(op_type, other.is_true()).cast("int64")
         return [(a - low) / 2, (b - other) / 2, total + bit * weight, weight * 2]
@@ -130,7 +130,7 @@ def least_common_multiple(x: Term, y: Term) -> Term:
     def step(states: Sequence[Term]) -> list[Term]:
         large, small = states
         is_done = small.equals(0)
-        # Elements that are done stay as they are while others go on; Mod by 0 is undefined.
+        # Elements that are done stay unchanged while others go on; Mod by 0 is undefined.
         rest = large.apply("Mod", is_done.choose(1, small))
         return [is_done.choose(large, small), rest]
 
@@ -147,10 +147,10 @@ INTEGER_FUNCTIONS: dict[str, Function] = {
 
 
 def arctan2(y: Term, x: Term) -> Term:
-    """Return the angle of the point (x, y), by the quadrants: ONNX has the arc tangent of quotients alone."""
+    """Return the angle of the point (x, y), by quadrants: ONNX has only the arc tangent of a quotient."""
     up, right = (z.widen() if z.is_float else z.cast("float64") for z in (y, x))
     height, width = up.apply("Abs"), right.apply("Abs")
-    # At the origin the angle is that of 0 / 1.
+    # At the origin the angle is the angle of 0 / 1.
     ratio = height / (height + width).equals(0).choose(1.0, width)
     both = height.is_infinite() & width.is_infinite()
     # The quotient of two infinities is NaN, and their angle 45 degrees.
@@ -161,7 +161,7 @@ def arctan2(y: Term, x: Term) -> Term:
 
 
 def _is_negative(x: Term) -> Term:
-    """Return where the sign is negative, that of -0 too."""
+    """Return where the sign is negative, including -0."""
     return (x < 0) | (1 / x < 0)
 
 
@@ -174,7 +174,7 @@ def copysign(x: Term, other: Term) -> Term:
 
 
 def ldexp(x: Term, exponent: Term) -> Term:
-    """Return ``x`` times 2 to a power, which may have a fraction, in float64."""
+    """Return ``x`` times 2 to a power that may have a fraction, in float64."""
     wide = x.cast("float64")
     return (wide * wide.number(2.0).apply("Pow", exponent.cast("float64"))).convert(x.dtype)
 
@@ -183,12 +183,12 @@ _REAL: dict[str, Function] = {"arctan2": arctan2, "copysign": copysign, "ldexp":
 
 
 def translate_real_scalar(t: Translation, name: str, reverse: bool = False) -> str:
-    """Emit a function of an array and a number, which comes first with ``reverse``."""
+    """Emit a function of an array and a number; with ``reverse`` the number comes first."""
     x = term(t)
     data = x.cast(result_type(t.attrs, x.dtype))
     number = data.number(read_scalar(t, data.dtype))
     if reverse:
-        # copysign of uint8 is its first operand, which needs the shape of the output.
+        # copysign of uint8 is its first operand, broadcast to the shape of the output.
         return _REAL[name](number.expand(t.outputs[0].shape) if name == "copysign" else number, data).name
     return _REAL[name](data, number).name
 

@@ -1,9 +1,9 @@
-"""Convolutions as oneDNN fuses them with the layers that follow, in floats or in 8-bit integers.
+"""Convolutions that oneDNN fuses with the layers behind them, in floats or in 8-bit integers.
 
-The operator's flags and the operators of its subgraph state what is fused. In floats the subgraph is run. In integers the
-operator quantizes its weights itself, by filter where its own range is calibrated; a BatchNorm is folded into them first.
-Rounding happens where oneDNN rounds: weights and bias to integers, the sum of products to float32 before it is scaled, the
-result to integers, half to even. Values beyond the limits of a dtype become the limit.
+The operator's flags and the operators of its subgraph state which operators are fused. In floats the subgraph is run. In
+integers the operator quantizes its weights itself, by filter where its own range is calibrated; a BatchNorm is folded into them
+first. Rounding happens where oneDNN rounds: weights and bias to integers, the sum of products to float32 before it is scaled,
+the result to integers, half to even. Values beyond the limits of a dtype become the limit.
 """
 
 from __future__ import annotations
@@ -89,12 +89,11 @@ def make_fused_kernel(
     *,
     shapes: ShapeRule | None = None,
 ) -> Kernel:
-    """Return the kernel of a fused layer, which is its subgraph in floats, or where it is quantized ``integers``.
+    """Return the kernel of a fused layer: its subgraph in floats, or ``integers`` where it is quantized.
 
-    ``count_arrays(attrs, inputs, bodies)`` is the number of inputs before the ends of ranges, which have one element.
-    ``types`` infers the dtypes of a quantized layer, which MXNet demands. ``shapes`` is a rule by the attributes of the layer,
-    with which the subgraph must agree. ``refuses(attrs, inner)`` says why the operators of the subgraph cannot be computed in
-    integers.
+    ``count_arrays(attrs, inputs, bodies)`` is the number of inputs before the ends of ranges (one element each). ``types``
+    infers the dtypes that MXNet demands of a quantized layer. ``shapes`` is a rule by the attributes of the layer; the subgraph
+    must agree with it. ``refuses(attrs, inner)`` says why the operators of the subgraph cannot be computed in integers.
     """
 
     def forward(context: Context, attrs: Attrs, *inputs: Array) -> Any:
@@ -129,7 +128,7 @@ class _Layer(NamedTuple):
 
     The sums are multiplied by ``scale``, one number for each filter, the added array by ``factor``. Between the activations
     ``before`` and ``after`` it is added. The result is clipped to ``limits``, None where it may be NaN, and written as integers
-    of dtype ``written``, which are then read as ``dtype``. ``low`` and ``high`` are the range of the result.
+    of dtype ``written``, then read as ``dtype``. ``low`` and ``high`` are the range of the result.
     """
 
     filters: Filters

@@ -71,7 +71,7 @@ def dense_integers(context: Context, attrs: Attrs, *inputs: Array) -> Array | tu
         sums += term.astype(np.float32)
     follow = [item for item in inner if item[0] in ACTIVATIONS] if attrs["with_eltwise"] else []
     if dtype == "int32":
-        # oneDNN reads the data's range as one of int8, and that of the weights as one of the data's dtype.
+        # oneDNN reads the data's range as a range of int8, and the weights' range as a range of the data's dtype.
         ends = product_range(find_magnitude(*rest[:2]), 127, find_magnitude(*rest[2:4]), 127 if x.dtype == np.int8 else 255)
         return round_to(_apply_activations(follow, sums), dtype), *ends
     if dtype == "float32" and not is_calibrated(attrs):

@@ -1,4 +1,4 @@
-"""Convolutions of 8-bit integers as sums of products in float32, which are exact up to 2**24.
+"""Convolutions of 8-bit integers as sums of products in float32, exact up to 2**24.
 
 The image is copied into its padding with channels last, as bytes; there a row of a window is contiguous. All windows are then
 copied at once, and become float32 in the same pass. With a filter for each channel the windows are not copied. Other groups
@@ -38,7 +38,7 @@ class Filters(NamedTuple):
 
     ``weights`` are (filters, taps, C), for products of which each of ``parts``, columns (taps, C), has sums that float32 holds
     exactly; or (taps, C) with a filter for each channel; otherwise they have the shape of the operator's input, and no parts.
-    ``window`` is that of the convolution.
+    ``window`` is the window of the convolution.
 
     ``units`` are their steps per 1.0, ``reach`` is the largest absolute weight before. ``bias`` is in steps of the products,
     ``shift`` is the amount by which 128 added to all data raises each filter's sums; None where that is exact, without effect.
@@ -127,7 +127,7 @@ def weight_units(weight: Array, bias: Array | None, data_unit: Any, *, by_filter
 
 
 def _units_by_group(units: Array, groups: int) -> Array:
-    """Return the steps that oneDNN uses for each filter's weights: filters of group g get those of filter g."""
+    """Return the steps that oneDNN uses for each filter's weights: filters of group g get the steps of filter g."""
     if groups == 1 or len(units) == 1:
         return units
     return np.asarray(np.repeat(units[:groups], len(units) // groups))
@@ -220,7 +220,7 @@ def _plan_layout(size: tuple[int, ...], window: Window) -> _Layout:
 def sum_products(x: Array, weights: Array, parts: Sequence[slice], window: Window, empty: Empty) -> Array:
     """Return the convolution of integers (N, C, spatial) with ``weights`` (filters, taps, C), as (filters, N, spatial).
 
-    The sums are float32, or float64 where they are those of several ``parts`` of the columns of the weights.
+    The sums are float32, or float64 if there are several ``parts`` of the columns of the weights.
     """
     count, channels = x.shape[:2]
     dtype = weights.dtype if len(parts) == 1 else np.dtype(np.float64)
@@ -259,7 +259,7 @@ def sum_by_channel(x: Array, weights: Array, window: Window, empty: Empty) -> Ar
     windows = _windows(_pad(x, layout, weights.dtype, empty), layout, window, slice(0, len(x)), slice(0, layout.counts[0]))
     rank = len(layout.kernel)
     axes, taps = range(2 * rank + 2), weights[layout.taps].reshape(*layout.kernel, -1)
-    # einsum adds over the view of the windows, which need not be copied.
+    # einsum adds over the view of the windows, without a copy.
     sums = np.einsum(windows, [*axes], taps, [*axes[rank + 1 :]], [*axes[: rank + 1], axes[-1]])
     return np.moveaxis(sums, -1, 0)
 

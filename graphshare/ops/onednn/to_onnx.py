@@ -67,7 +67,7 @@ def weight_units(weight: Term, rank: int, bias: Term | None, data_unit: Term, *,
 
 
 def quantize_weight(weight: Term, units: Term, shape: Sequence[int]) -> Term:
-    """Return the weights as int8; ``shape`` is that of the units along the weights' axes."""
+    """Return the weights as int8; ``shape`` is the shape of the units along the weights' axes."""
     return round_to(weight * units.reshape(shape), "int8")
 
 
@@ -234,7 +234,7 @@ def translate_dense(t: Translation) -> str | list[str]:
         return values.name if len(shape) == 2 else values.reshape(t.outputs[0].shape).name
 
     if dtype == "int32":
-        # oneDNN reads the data's range as one of int8, and that of the weights as one of the data's dtype.
+        # oneDNN reads the data's range as a range of int8, and the weights' range as a range of the data's dtype.
         ends = product_range(largest(*rest[:2]), 127, largest(*rest[2:4]), 127 if x.dtype == "int8" else 255)
         return [to_output(round_to(follow_up(sums), dtype)), *ends]
     if not is_calibrated(t.attrs):

@@ -61,7 +61,7 @@ def all_slots(signature: Signature, attrs: Attributes, num_inputs: int, subgraph
 
 
 def name_fused_inputs(group: Sequence[str], count: str, tail: int) -> InputRule:
-    """Return the input names of MXNet 1.9.1, which exchanges the number of the weight and the place in its group."""
+    """Return the input names of MXNet 1.9.1. It exchanges the number of the weight and the place in its group."""
 
     def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
         total, width = len(group) * read_count(signature, attrs, count) + tail, len(group) + tail
@@ -71,7 +71,7 @@ def name_fused_inputs(group: Sequence[str], count: str, tail: int) -> InputRule:
 
 
 def _multi(name: str, names: str, attributes: str, slots: tuple[int, ...] = (), *, tail: str = "") -> list[Signature]:
-    """Return an update of ``num_weights`` weights, each of which has the inputs ``names``."""
+    """Return an update of ``num_weights`` weights, each with the inputs ``names``."""
     group, count = names.split(), "num_weights"
     return _define(
         name,

@@ -1,7 +1,7 @@
 """Pooling over windows: one spatial axis after the other, one tap of the window at a time.
 
-The sum and the maximum of a window are those of its rows' sums and maxima, so each axis is reduced separately; the cells of a
-tap are a slice of the image. Taps that reach into the padding are cropped, so nothing is padded.
+The sum of a window is the sum of its rows' sums, and the same holds for the maximum, so each axis is reduced separately; the
+cells of a tap are a slice of the image. Taps that reach into the padding are cropped, so nothing is padded.
 
 A gradient goes to the cells of each window, one tap of the window at a time. The maximum of a window belongs to its first cell,
 in the order of the axes, that has this value.
@@ -43,7 +43,7 @@ _PART = 1 << 18
 
 
 def axes_and_window(attrs: Attrs, shape: tuple[int, ...]) -> tuple[range, Window]:
-    """Return the spatial axes of data of this shape and the window, which is all of them for ``global_pool``."""
+    """Return the spatial axes of data of this shape, and the window; with ``global_pool`` it spans them all."""
     first, rank = 1 if is_channels_last(attrs.get("layout")) else 2, len(shape) - 2
     axes = range(first, first + rank)
     if attrs["global_pool"]:
@@ -122,12 +122,12 @@ def pool(
 
 
 def _maximum(x: Array, axes: range, window: Window, counts: tuple[int, ...]) -> Array:
-    """Return the maximum of every window, which ignores NaN and is at least the smallest finite number."""
+    """Return the maximum of every window, ignoring NaN, and at least the smallest finite number."""
     if x.dtype.kind != "f":
         return _reduce_window(x, np.maximum, np.iinfo(x.dtype).min, axes, window, counts)
     low = -np.finfo(x.dtype).max
     result = _reduce_window(x, np.maximum, low, axes, window, counts)
-    # Only NaN, or a window without a number, needs fmax, which ignores NaN; min is NaN if any result is.
+    # Only NaN, or a window without a number, needs fmax: it ignores NaN. min is NaN if any result is.
     if result.size and not result.min() > low:
         result = np.fmax(_reduce_window(x, np.fmax, low, axes, window, counts), low)
     return result
@@ -138,7 +138,7 @@ def _reduce_window(x: Array, combine: Any, start: Any, axes: range, window: Wind
     for i, axis in enumerate(axes):
         size, count = x.shape[axis], counts[i]
         kernel, stride, pad = window.kernel[i], window.stride[i], window.pad[i]
-        # One window over the whole axis is one call, whatever the number of its taps.
+        # One window over the whole axis is one call for any number of taps.
         if count == 1 and pad == 0 and kernel >= size:
             x = combine.reduce(x, axis=axis, keepdims=True)
             continue
@@ -161,7 +161,7 @@ def _reduce_window(x: Array, combine: Any, start: Any, axes: range, window: Wind
 def _taps(size: int, kernel: int, stride: int, pad: int, count: int) -> Iterable[int]:
     """Return the taps of a window that lie inside the image at any of ``count`` positions, in order.
 
-    Of a window that is far larger than the image most lie in the padding.
+    If a window is far larger than the image, most of them lie in the padding.
     """
     if kernel <= count * size:
         return range(kernel)

@@ -1,4 +1,4 @@
-"""Pooling in ONNX: ``MaxPool`` and ``AveragePool``, which have the channels first and pad each end of an axis on its own.
+"""Pooling in ONNX: ``MaxPool`` and ``AveragePool``, with the channels first and padding at each end of an axis on its own.
 
 The conventions ``full`` and ``same`` are a padding at the end. Sums are means times the size of the window, and means that
 divide by other numbers than ONNX does are scaled by a constant.
@@ -82,7 +82,7 @@ def translate_pooling(t: Translation) -> str:
 
 
 def _require_elements(t: Translation) -> None:
-    """Refuse a pooling of padding alone, which onnxruntime does not run."""
+    """Refuse a pooling of padding alone: onnxruntime does not run it."""
     if 0 in t.inputs[0].shape:
         t.refuse("its data has no elements")
 
@@ -136,7 +136,7 @@ def _pool_cells(t: Translation, x: Value, kind: str, cells: _Cells) -> str:
     if kind == "sum":
         return t.emit("Mul", _average_all(t, x, cells), t.number(prod(cells.window.kernel), x.dtype))
     include = t.attrs.get("count_include_pad") is not False and any((*cells.begin, *cells.end))
-    # ONNX counts all padding; MXNet does not count what `full` adds beyond pad at the end.
+    # ONNX counts all padding; MXNet does not count the cells that `full` adds beyond pad at the end.
     if x.dtype != "float64" and cells.fits and (not include or cells.begin == cells.end):
         return _average(t, x, cells, include=include)
     return _average_by_weight(t, x, cells, include=include)
@@ -163,7 +163,7 @@ def _maximum(t: Translation, x: Value | str, dtype: str, cells: _Cells) -> str:
 
 
 def _average_all(t: Translation, x: Value, cells: _Cells) -> str:
-    """Return means over the whole windows, in which padding counts as zeros; of float64, which onnxruntime lacks, by sums."""
+    """Return means over the whole windows; padding counts as zeros. Float64 uses sums, because onnxruntime lacks it."""
     if x.dtype == "float64":
         window = cells.window
         padded, inner = _pad_all(t, x, cells, 0)

@@ -1,12 +1,12 @@
 """Layers of 8-bit integers with ranges, as oneDNN computes them. They have no gradients.
 
 Every quantized array has the two ends of its range as further arrays. The largest absolute value of the range is represented
-by 127.5 (int8) or 255.5 (uint8), but by 127 or 255 when 32-bit integers are narrowed; products are int32 sums whose range is
-that of 32 bits. Rounding is half to even.
+by 127.5 (int8) or 255.5 (uint8), but by 127 or 255 when 32-bit integers are narrowed; products are int32 sums with the range of
+32 bits. Rounding is half to even.
 
 Sums of products are exact int32 sums, modulo 2**32, on every processor; in :mod:`graphshare.ops.onednn` they are exact until
 they are rounded to float32. oneDNN's depend on the processor: only VNNI instructions add exactly; all others first add two
-products in int16, which clips the pair to -32768 and 32767. ``tests/oracle/int8_sums.py`` derives the largest difference.
+products in int16, and so clip the pair to -32768 and 32767. ``tests/oracle/int8_sums.py`` derives the largest difference.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def quantize_in_range(context: Context, attrs: Attrs, x: Array, low: Array, high
 
 
 def quantize_asymmetric(context: Context, attrs: Attrs, x: Array) -> Ranged:
-    """Return floats as uint8 over the calibrated range, else that of the data, with steps per 1.0 and the zero point."""
+    """Return floats as uint8 over the calibrated range, else the data's range, with steps per 1.0 and the zero point."""
     if x.dtype == np.uint8:
         return x, range_end(1), range_end(0)
     require(x.dtype == np.float32, f"{x.dtype} is not supported, expected float32 or uint8")
@@ -184,7 +184,7 @@ def _output_dtype(attrs: Attrs) -> str:
 
 
 def quantize(context: Context, attrs: Attrs, x: Array) -> Ranged:
-    """Return floats as integers; the range is the calibrated one, else that of the data. Bytes of integers are copied."""
+    """Return floats as integers; the range is the calibrated one, else the data's. Bytes of integers are copied."""
     dtype = _output_dtype(attrs)
     if x.dtype.kind != "f":
         low, high = calibration_range(attrs) or WHOLE_RANGES[str(x.dtype)]
@@ -205,7 +205,7 @@ def dequantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array
 
 
 def requantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
-    """Return 32-bit sums as 8-bit integers; the range is the calibrated one, else that of the data."""
+    """Return 32-bit sums as 8-bit integers; the range is the calibrated one, else the data's."""
     dtype, unit = _output_dtype(attrs), np.float32(find_magnitude(low, high) / LEVELS["int32"])
     ends = calibration_range(attrs) or (float(np.float32(x.min()) * unit), float(np.float32(x.max()) * unit))
     reach = max(abs(ends[0]), abs(ends[1]))
@@ -256,7 +256,7 @@ def concat_int8(context: Context, attrs: Attrs, *arrays: Array) -> Ranged:
 
 
 def _int32(sums: Array) -> Array:
-    """Return whole numbers in float64, which holds sums of products below 2**53 exactly, as int32 modulo 2**32."""
+    """Return whole numbers in float64 as int32 modulo 2**32. Sums of products below 2**53 are exact in float64."""
     return np.asarray(sums.astype(np.int64).astype(np.int32))
 
 
@@ -348,7 +348,7 @@ def _multiply_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types,
 
 
 def _to_int8(arrays: Callable[[Types], Types]) -> TypeRule:
-    """Return a rule for an int8 result of the arrays whose dtypes ``arrays`` returns for those of the inputs."""
+    """Return a rule for an int8 result of arrays; ``arrays`` returns their dtypes for the dtypes of the inputs."""
     return lambda attrs, inputs, outputs: (arrays(inputs), ["int8", *_ENDS])
 
 

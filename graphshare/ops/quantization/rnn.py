@@ -5,7 +5,7 @@ again. Cell states, biases and gates are float32. Rounding is half to even, and 
 limit. Each row of each gate has one number of steps per 1.0, the same in all layers and directions.
 
 MXNet 1.9.1 refuses to run it on processors with special instructions for such products (VNNI), unless oneDNN must not use
-them (``DNNL_MAX_CPU_ISA=AVX2``). This kernel computes what MXNet computes without them.
+them (``DNNL_MAX_CPU_ISA=AVX2``). This kernel computes the same as MXNet without them.
 """
 
 from __future__ import annotations
@@ -104,23 +104,23 @@ class Weights(NamedTuple):
         Without special instructions, processors add products in pairs in 16 bits and clip the sum.
         """
         x = x.astype(np.float64)
-        # The exact sums, from which the loop takes what clipping takes from the pairs that overflow.
+        # The exact sums. The loop subtracts the part that clipping cuts from pairs that overflow.
         sums: Array = x @ self.whole.T
         block = max(1, _BLOCK // max(1, len(x)))
         for first in range(0, len(self.rows), block):
             rows, pairs = (a[first : first + block] for a in (self.rows, self.pairs))
             both = x[:, 2 * pairs] * self.whole[rows, 2 * pairs] + x[:, 2 * pairs + 1] * self.whole[rows, 2 * pairs + 1]
             both -= np.clip(both, *PAIR_ENDS)
-            # nonzero lists pairs row by row, so those of a row are one run.
+            # nonzero lists pairs row by row, so the pairs of a row are one run.
             starts = np.flatnonzero(np.diff(rows, prepend=-1))
             sums[:, rows[starts]] -= np.add.reduceat(both, starts, axis=1)
         return sums
 
 
 def whole_weights(weight: Array, units: Array) -> Weights:
-    """Return the weights as integers; rows of zeros, which have no steps, stay zeros."""
+    """Return the weights as integers; rows of zeros have no steps and stay zeros."""
     whole = np.nan_to_num(np.clip(np.rint(weight * units[:, None]), -128, 127)).astype(np.float64)
-    # A last column without a neighbour is a single product, which fits: 255 * 128 < 2**15.
+    # A last column without a neighbour is a single product, and it fits: 255 * 128 < 2**15.
     even = whole.shape[1] // 2 * 2
     left, right = whole[:, :even:2], whole[:, 1:even:2]
     most, least = (255 * (end(left, 0) + end(right, 0)) for end in (np.maximum, np.minimum))
@@ -141,8 +141,8 @@ def row_units(attrs: Attrs, inputs: int, vector: Array) -> Array:
 def _weights_in_range(attrs: Attrs, inputs: int, vector: Array) -> Iterator[Array]:
     """Yield the numbers, by rows, among which MXNet searches the largest weight.
 
-    In the first layer these are its weights. In later layers MXNet reads as many numbers as the state has weights, from where
-    it computes each matrix to begin; of layers that run as one only the first counts.
+    In the first layer these are its weights. In later layers MXNet reads as many numbers as the state has weights, from the
+    computed start of each matrix; of layers that run as one only the first counts.
     """
     size, sides = attrs["state_size"], directions(attrs)
     rows, width = 4 * size, size * size * 4

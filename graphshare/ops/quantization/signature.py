@@ -85,7 +85,7 @@ OPERATORS = (
 
 
 def apply_calibrated_rule(use: Use) -> Outcome:
-    """Keep the batch axis of an operator that quantizes, unless its range is that of all samples."""
+    """Keep the batch axis of an operator that quantizes, unless its range covers all samples."""
     if use.first.axis and use.signature.name.startswith("_sg_"):
         return f"expects the samples on axis 0, but they are on axis {use.first.axis}"
     quantizes = not use.signature.name.startswith("_sg_") or use.value("quantized")

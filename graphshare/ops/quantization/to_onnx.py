@@ -50,7 +50,7 @@ def divide_or(dividend: float, divisor: Term, otherwise: float) -> Term:
 
 def round_to(x: Term, dtype: str, *, may_be_nan: bool = False) -> Term:
     """Return floats rounded half to even, within the limits of an integer dtype; NaN becomes the upper one, or 0 in uint8."""
-    if may_be_nan:  # QuantizeLinear leaves open what it makes of NaN
+    if may_be_nan:  # QuantizeLinear leaves its result for NaN open
         x = x.is_nan().choose(0.0 if dtype == "uint8" else float(ENDS[dtype][1]), x)
     if x.dtype == "float32" and dtype != "int32":  # a step of 1
         one, zero = x.number(1), x.number(0, dtype)
@@ -66,11 +66,11 @@ def product_range(data: Term, data_levels: float, weight: Term, weight_levels: f
 
 
 def convolve(t: Translation, attrs: Attrs, x: Term, weight: Term, shapes: Mapping[str, tuple[int, ...]]) -> Term:
-    """Return the convolution of integers in float32, which is exact for sums below 2**24, else nearly so.
+    """Return the convolution of integers in float32: exact for sums below 2**24, else nearly so.
 
-    ``shapes`` are those of ``x``, ``weight`` and ``out``. ``ConvInteger`` would not do: onnxruntime adds pairs of products in
-    16 bits on processors without VNNI, and clips them. A ``Round`` after it keeps onnxruntime from multiplying
-    later factors into the weights, which would not be integers then.
+    ``shapes`` are the shapes of ``x``, ``weight`` and ``out``. ``ConvInteger`` would not do: onnxruntime adds pairs of products
+    in 16 bits on processors without VNNI, and clips them. A ``Round`` after it keeps onnxruntime from multiplying later factors
+    into the weights, as they would not be integers then.
     """
     inputs = [Value(v.cast("float32").name, shapes[key], "float32") for key, v in (("x", x), ("weight", weight))]
     out = Value("", shapes["out"], "float32")
@@ -97,7 +97,7 @@ def translate_quantize_in_range(t: Translation) -> list[str]:
 
 
 def translate_quantize_asymmetric(t: Translation) -> list[str]:
-    """Emit ``QuantizeLinear`` over the calibrated range, else that of the data."""
+    """Emit ``QuantizeLinear`` over the calibrated range, else the data's range."""
     x = term(t)
     if x.dtype == "uint8":
         return [x.name, constant_end(t, 1), constant_end(t, 0)]
@@ -185,7 +185,7 @@ def translate_look_up(t: Translation) -> list[str]:
 
 
 def translate_quantize(t: Translation) -> list[str]:
-    """Emit a product with the steps per 1.0, and ``QuantizeLinear``; without calibration the range is that of the data."""
+    """Emit a product with the steps per 1.0, and ``QuantizeLinear``; without calibration the range is the data's."""
     x, dtype = term(t), t.outputs[0].dtype
     calibrated = calibration_range(t.attrs)
     if not x.is_float:
@@ -242,7 +242,7 @@ def _ranges(t: Translation) -> list[str]:
 
 
 def translate_pool(t: Translation) -> list[str]:
-    """Emit the pooling of float32, which holds the integers; means are rounded."""
+    """Emit the pooling of float32 numbers that hold the integers; means are rounded."""
     _require_bytes(t, 1)
     x, kind = t.inputs[0], t.attrs["pool_type"]
     if kind not in ("max", "avg"):
@@ -313,7 +313,7 @@ def translate_dense(t: Translation) -> list[str]:
 
 
 def _require_bytes(t: Translation, count: int) -> None:
-    """Refuse a node of which one of the first ``count`` inputs is not one of 8-bit integers."""
+    """Refuse a node if one of its first ``count`` inputs is not an array of 8-bit integers."""
     for x in t.inputs[:count]:
         if x.dtype not in QUANTIZED:
             t.refuse(f"{x.dtype} is not supported, expected {' or '.join(QUANTIZED)}")

@@ -3,9 +3,9 @@
 The distributions are MXNet's, the stream is not: no run gives the numbers that MXNet would draw. Without a generator in the
 context each run has a new one.
 
-Densities are at samples ``(..., n)``; parameters ``(...)`` apply to the samples of a row. Gradients are those of
-the samples and of the parameters. In MXNet samples of discrete distributions have none. Each slope is the
-derivative of the density's logarithm by one input; the density is a factor unless ``is_log`` is set.
+Densities are at samples ``(..., n)``; parameters ``(...)`` apply to the samples of a row. Gradients exist for the samples and
+for the parameters. In MXNet samples of discrete distributions have none. Each slope is the derivative of the density's
+logarithm by one input; the density is a factor unless ``is_log`` is set.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def _choose_dtype(attrs: Attrs, otherwise: str) -> str:
 
 
 def _draw_array(draw: Draw, context: Context, shape: Sequence[int], parameters: Sequence[Any], dtype: Any) -> Array:
-    """Return numbers of one distribution. Where each takes two draws, all of the first come before those of the second."""
+    """Return numbers of one distribution. Where each takes two draws, all first draws come before the second ones."""
     rng = _generator(context)
     # In blocks, the two draws would alternate block by block.
     if draw is _generalized_negative_binomial:
@@ -289,7 +289,7 @@ def sample_multinomial(context: Context, attrs: Attrs, x: Array) -> Array | tupl
     chosen = np.zeros((len(rows), count), np.intp)
     for places, row, numbers in zip(chosen, sums, drawn, strict=True):
         places[:] = np.searchsorted(row, numbers, side="right")
-    # Rounding can bring a drawn number up to the whole sum, which is beyond the last class.
+    # Rounding can bring a drawn number up to the whole sum, beyond the last class.
     chosen = chosen.clip(0, x.shape[-1] - 1)
     shape = (*x.shape[:-1], *inner) or (1,)
     result: Array = chosen.reshape(shape).astype(attrs["dtype"])

@@ -44,7 +44,7 @@ def translate_random(t: Translation, name: str) -> str:
     parameters = [float(t.attrs[key]) for key in how.keys]
     if not dtype.startswith("float"):
         t.refuse(f"its numbers are {dtype}")
-    # MXNet refuses what follows, and onnxruntime would end the whole process.
+    # MXNet refuses these, and onnxruntime would end the whole process.
     if name == "uniform" and parameters[0] > parameters[1]:
         t.refuse(f"its low is {parameters[0]}, above its high, {parameters[1]}")
     if name != "uniform" and parameters[-1] <= 0:
@@ -115,7 +115,7 @@ def _finish(t: Translation, logarithm: Term) -> str:
 
 
 def translate_density(t: Translation) -> str:
-    """Emit the density of samples, whose parameters are those of their row."""
+    """Emit the density of samples; their parameters are the parameters of their row."""
     rank = t.inputs[0].rank
     parameters = [Term(t, t.reshape(p, (*p.shape, *(1,) * (rank - p.rank))), p.dtype).cast("float64") for p in t.inputs[1:]]
     return _finish(t, DISTRIBUTIONS[t.op.removeprefix(_PREFIX)].density(_TERMS, term(t).cast("float64"), *parameters))

@@ -22,7 +22,7 @@ Reduce = Callable[[Array, tuple[int, ...], bool], Array]
 
 
 def read_axes(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
-    """Return the reduced axes: those of the attribute, all if there are none, with ``exclude`` all others."""
+    """Return the reduced axes: the attribute's axes, all if there are none, with ``exclude`` all others."""
     axes = attrs[key]
     if axes is None or axes == ():
         return tuple(range(rank))
@@ -31,7 +31,7 @@ def read_axes(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
 
 
 def read_np_axes(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
-    """Return the reduced axes in the numpy interface: those of the attribute, which may be empty; all for None."""
+    """Return the reduced axes in the numpy interface: the attribute's axes (possibly none); all for None."""
     axes = attrs[key]
     if axes is None:
         return tuple(range(rank))
@@ -308,7 +308,7 @@ def norm_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def moments_gradient(entry: TapeEntry, dmean: Array, dvariance: Array | None) -> Array:
-    """Return the gradient from those of the mean and of the variance, ``2 (x - mean) / n``."""
+    """Return the gradient from the gradients of the mean and of the variance, ``2 (x - mean) / n``."""
     x = entry.inputs[0]
     count = x.size // max(1, dmean.size)
     result: Array = _restore_axes(entry, dmean) / count

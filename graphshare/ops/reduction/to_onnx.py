@@ -1,6 +1,6 @@
 """Reductions in ONNX. A reduction over all axes has the shape ``(1,)``; in the numpy interface ``()``.
 
-float16 is added in float32; narrow integers in int32, of which they keep the low bits. A sum of booleans is whether one holds,
+float16 is added in float32; narrow integers in int32, keeping the low bits. A sum of booleans is whether one holds,
 a product whether all hold.
 """
 
@@ -20,7 +20,7 @@ from graphshare.ops.unification import normalize_axis
 
 
 class Over(msgspec.Struct, frozen=True):
-    """The reduced axes, which are kept as 1 or dropped, and the number of elements in each result."""
+    """The reduced axes (kept as 1 or dropped), and the number of elements in each result."""
 
     axes: Sequence[int]
     elements: int
@@ -54,7 +54,7 @@ def reduce_mean(x: Term, over: Over) -> Term:
     if x.is_float or x.dtype == "bool":
         return _accumulate("ReduceMean")(x, over)
     total = reduce_sum(x, over)
-    # The sum of nothing is 0 whatever it is divided by.
+    # The sum of nothing is 0 for every divisor.
     return (total.cast(_ACCUMULATORS.get(x.dtype, x.dtype)) / max(1, over.elements)).cast(x.dtype)
 
 
@@ -137,7 +137,7 @@ def translate_moments(t: Translation) -> list[str]:
 
 
 def translate_arg_extremum(t: Translation, op_type: str) -> str:
-    """Emit ``ArgMax`` or ``ArgMin`` along an axis, or of all elements, in the output's dtype."""
+    """Emit ``ArgMax`` or ``ArgMin`` along an axis, or over all elements, in the output's dtype."""
     x, out = t.inputs[0], t.outputs[0]
     axis = 1 if t.op == "argmax_channel" else t.attrs["axis"]
     # ONNX's ArgMax and ArgMin do not accept booleans.

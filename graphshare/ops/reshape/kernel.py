@@ -47,7 +47,7 @@ def _transpose_kernel(operator: str, order: Order) -> Kernel:
         axes = list(order(attrs, rank))
         known = dims_of_rank(x, rank)
         y = dims_of_rank(unify(tuple(known[axis] for axis in axes), y), rank)
-        # Where an axis is named twice, another one is not named, and its size is known from the input alone.
+        # Where an axis is named twice, a different axis is not named, and its size is known from the input alone.
         return [tuple(y[axes.index(axis)] if axis in axes else known[axis] for axis in range(rank))], [y]
 
     return Kernel(operator, forward, shapes, same_dtypes)
@@ -192,10 +192,10 @@ def _split(size: Dim, first: int, second: int) -> tuple[Dim, Dim]:
 
 
 def infer_shape(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> Dims:
-    """Return the result of the codes of Reshape for ``shape``, as far as it is known.
+    """Return the result of the codes of Reshape for ``shape``; it may be partly unknown.
 
-    A positive code is a size, 0 keeps the axis, -1 takes what is left, -2 keeps all further axes, -3 merges two axes, and
-    -4 splits one into the next two sizes. ``reverse`` reads both from the right.
+    A positive code is a size, 0 keeps the axis, -1 takes the remaining elements, -2 keeps all further axes, -3 merges two axes,
+    and -4 splits one into the next two sizes. ``reverse`` reads both from the right.
 
     Raises:
         KernelError: the codes ask for axes that are not there, or for sizes that do not fit.
@@ -243,7 +243,7 @@ def infer_shape(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> 
 
 
 def _by_target_shape(shape: Dims, attrs: Attrs) -> Dims:
-    """Return the deprecated ``target_shape``, in which 0 is inferred; ``keep_highest`` keeps axis 0."""
+    """Return the deprecated ``target_shape``; a 0 in it is inferred, and ``keep_highest`` keeps axis 0."""
     wanted: list[Dim] = list(attrs["target_shape"])
     kept = bool(attrs["keep_highest"] and wanted)
     if kept:

@@ -257,7 +257,7 @@ KERNELS = with_limits(
 
 
 def rot90_vjp(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy`` rotated by ``k`` once more, which is MXNet's behaviour; the derivative would rotate by ``-k``."""
+    """Return ``dy`` rotated by ``k`` once more, as in MXNet; the derivative would rotate by ``-k``."""
     with refuse_invalid_call():
         return np.rot90(dy, entry.attrs["k"], entry.attrs["axes"])
 

@@ -20,7 +20,7 @@ def _translate_transpose(order: Order) -> Translate:
 
 
 def translate_depth_to_space(t: Translation) -> str:
-    """Emit ``DepthToSpace``, or for integers, for which onnxruntime has no kernel, the transposition that it stands for."""
+    """Emit ``DepthToSpace``; for integers, the transposition that it stands for: onnxruntime has no kernel for them."""
     x, b = t.inputs[0], t.attrs["block_size"]
     if x.dtype.startswith("float"):
         return t.emit("DepthToSpace", x, blocksize=b, mode="DCR")
@@ -30,7 +30,7 @@ def translate_depth_to_space(t: Translation) -> str:
 
 
 def translate_space_to_depth(t: Translation) -> str:
-    """Emit ``SpaceToDepth``, or for integers, for which onnxruntime has no kernel, the transposition that it stands for."""
+    """Emit ``SpaceToDepth``; for integers, the transposition that it stands for: onnxruntime has no kernel for them."""
     x, b = t.inputs[0], t.attrs["block_size"]
     if x.dtype.startswith("float"):
         return t.emit("SpaceToDepth", x, blocksize=b)
@@ -100,7 +100,7 @@ def _roll_along(t: Translation, x: str, axis: int, shift: int, size: int) -> str
 
 
 def translate_tril(t: Translation) -> str:
-    """Emit ``Trilu``, or ``Where`` below opset 14; 8-bit integers, for which onnxruntime has no kernel, as int32."""
+    """Emit ``Trilu``, or ``Where`` below opset 14; 8-bit integers as int32, because onnxruntime has no kernel for them."""
     x = t.inputs[0]
     if t.opset < 14:
         rows, columns = t.outputs[0].shape[-2:]
@@ -150,7 +150,7 @@ def translate_diagonal(t: Translation) -> str:
 
 
 def translate_trace(t: Translation) -> str:
-    """Emit the sum of a diagonal; the small integers are added as int32, whose lower bits are those of their sum."""
+    """Emit the sum of a diagonal; small integers are added as int32: the lower bits are equal to the bits of their sum."""
     x = t.inputs[0]
     first, second = (normalize_axis(t.attrs[key], x.rank) for key in ("axis1", "axis2"))
     diagonal, rank = emit_diagonal(t, x, clamp_offset(t.attrs, x.shape), first, second)

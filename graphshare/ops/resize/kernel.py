@@ -1,4 +1,4 @@
-"""Images resized by means or by interpolation: a product along the height and one along the width; and the gradients."""
+"""Resizing of images by means or by interpolation: a product along the height and one along the width; and the gradients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphshare.text.format import format_count, format_shape
 def bilinear_attrs(attrs: Attrs) -> dict[str, object]:
     """Return the attributes of the Deconvolution that computes bilinear upsampling."""
     scale, filters = attrs["scale"], attrs["num_filter"]
-    # MXNet's own formulas; the weight is an input, which need not interpolate.
+    # MXNet's own formulas; the weight is an input and need not interpolate.
     kernel, pad = 2 * scale - scale % 2, -(-(scale - 1) // 2)
     return {
         "kernel": (kernel, kernel),
@@ -86,7 +86,7 @@ def upsampling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
 
 
 def adaptive_average(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return means over ``output_size`` bins (N, C, H, W), which overlap where they do not divide the image."""
+    """Return means over ``output_size`` bins (N, C, H, W); bins overlap where they do not divide the image."""
     height, width = bin_counts(attrs)
     return apply_separable(x, averaging_matrix(x.shape[2], height), averaging_matrix(x.shape[3], width))
 

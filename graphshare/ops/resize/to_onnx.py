@@ -30,7 +30,7 @@ def translate_upsampling(t: Translation) -> str:
 
 
 def _repeat(t: Translation, x: Value, factor: int) -> str:
-    """Return an image in which each pixel is ``factor`` high and wide."""
+    """Return an image with each pixel ``factor`` high and wide."""
     if factor == 1:
         return x.name
     # onnxruntime has Resize for these dtypes alone.

@@ -56,9 +56,9 @@ def _plain_backward(slope: Callable[[Array], Array]) -> Backward:
 
 
 def _weight_gradients(cell: Cell, into: Cell, trace: Trace, dgates: Array, dstate: Array) -> Array:
-    """Write the gradients of weights and biases, and return that of the inputs.
+    """Write the gradients of weights and biases, and return the gradient of the inputs.
 
-    ``dgates`` are those of the gates' input side, ``dstate`` those of their state side.
+    ``dgates`` are the gradients of the gates' input side, ``dstate`` of their state side.
     """
     flat, state = dgates.reshape(-1, dgates.shape[2]), dstate.reshape(-1, dstate.shape[2])
     into.w_input[...] = flat.T @ trace.x.reshape(len(flat), -1)
@@ -167,7 +167,7 @@ def rnn(entry: TapeEntry, dy: Array, *dstates: Array | None) -> Gradients:
             traces.append(forward(layers[number], np.ascontiguousarray(steps), state[number], c_state[number]))
         source = _concatenate_directions([k.out for k in traces[first:]])
     flat = np.zeros_like(vector)
-    # Views of the flat gradient, which the backward pass fills.
+    # Views of the flat gradient for the backward pass to fill.
     into = cells(attrs, x.shape[2], flat)
     dh, dc = _last_state_gradient(state, dstates, 0), _last_state_gradient(c_state, dstates, 1)
     gradient = dy

@@ -2,9 +2,9 @@
 
 The parameter vector holds, for every layer and then for every direction, the weights of the input ``(gates*H, in)``, of the
 state ``(gates*H, R)`` and, with a projection, of the projection ``(R, H)``; after all weights, in the same order, the two
-biases ``(gates*H,)``. ``H`` is ``state_size`` and ``R`` the size of the output: ``projection_size``, else ``H``. Gates are
-i, f, c, o of an LSTM and r, z, n of a GRU. MXNet's CPU kernels ignore ``lstm_state_clip_*`` and ``use_sequence_length``, and
-so does this one.
+biases ``(gates*H,)``. ``H`` is ``state_size`` and ``R`` the size of the output: ``projection_size``, else ``H``. Gates are i,
+f, c, o in an LSTM and r, z, n in a GRU. MXNet's CPU kernels ignore ``lstm_state_clip_*`` and ``use_sequence_length``, and so
+does this one.
 
 Padded sequences have time along one of the first two axes, samples along the other; lengths have no gradient.
 """
@@ -122,7 +122,7 @@ GRADIENTS = (
 
 
 _BLOCK = 1 << 28
-"""Number of multiply-adds in one product: a signal, such as that of a time limit, waits until it ends."""
+"""Number of multiply-adds in one product: a signal, such as a time limit's, waits until it ends."""
 GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 
 
@@ -281,7 +281,7 @@ def rnn(context: Context, attrs: Attrs, x: Array, parameters: Array, state: Arra
     last: list[Array] = []
     last_c: list[Array] = []
     layers = cells(attrs, x.shape[2], parameters)
-    # exp of a gate far below 0 overflows in the sigmoid, which then correctly gives 0.
+    # exp of a gate far below 0 overflows in the sigmoid; the result is then correctly 0.
     with np.errstate(over="ignore"):
         for first in range(0, len(layers), sides):
             source = _drop_out(context, attrs["p"], x) if first else x
@@ -338,7 +338,7 @@ def rnn_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, S
 
 
 def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer one dtype for all but sequence lengths, which have their own."""
+    """Infer one dtype for all but sequence lengths; those have their own."""
     count = len(inputs) - attrs["use_sequence_length"]
     known, results = same_dtypes(attrs, inputs[:count], outputs)
     return [*known, *inputs[count:]], results

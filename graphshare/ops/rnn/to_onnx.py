@@ -1,8 +1,8 @@
 """Sequences in ONNX: recurrent layers, and operators on padded sequences.
 
-Layers are ``RNN``, ``LSTM`` and ``GRU``, one node for each. An LSTM with a projection, which ONNX does not have, and layers in
-float64, for which onnxruntime has no kernel, are computed step by step: ``Scan`` with a cell of matrix products. Weights are
-parts of the flat parameter vector, constants where the vector can be read.
+Layers are ``RNN``, ``LSTM`` and ``GRU``, one node for each. An LSTM with a projection (ONNX has none) and layers in float64
+(onnxruntime has no kernel for it) are computed step by step: ``Scan`` with a cell of matrix products. Weights are parts of the
+flat parameter vector, constants where the vector can be read.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _layer(t: Translation, x: str, cells: Sequence[CellParts], states: Sequence[
     if mode == "rnn_relu":
         # The default is Tanh.
         attributes["activations"] = ["Relu"] * sides
-    # The empty one is sequence_lens, which MXNet's CPU kernels ignore.
+    # The empty one is sequence_lens: MXNet's CPU kernels ignore it.
     inputs = (x, w_input.name, w_state.name, bias.name, "", *states)
     return t.emit_several(_OPERATORS[mode], 1 + len(states), *inputs, hidden_size=hidden, **attributes)
 

@@ -63,7 +63,7 @@ def roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
 
 
 def _number_bins(bins: list[Span]) -> tuple[list[Span], list[int]]:
-    """Return the bins without repetitions, of which there are few where the bins are smaller than pixels, and each's number."""
+    """Return the bins without repetitions, and each bin's number; few remain where bins are smaller than pixels."""
     numbers = {span: i for i, span in enumerate(dict.fromkeys(bins))}
     return list(numbers), [numbers[span] for span in bins]
 

@@ -34,7 +34,7 @@ def translate_roi_pooling(t: Translation) -> str:
     # MXNet truncates the number of the sample.
     whole = t.cast(t.cast(number, "int64", dtype="float32"), "float32", dtype="int64")
     low, high = t.number(0, "float32"), t.number(x.shape[0] - 1, "float32")
-    # onnxruntime fails on a sample that is not in the batch, so another one is pooled, and replaced by 0 below.
+    # onnxruntime fails on a sample that is not in the batch, so a valid one is pooled, and replaced by 0 below.
     existing = t.emit("Min", t.emit("Max", whole, low), high)
     regions = t.emit("Concat", existing, corners, axis=1)
     out = t.emit("MaxRoiPool", t.cast(x, "float32"), regions, pooled_shape=t.attrs["pooled_size"], spatial_scale=scale)
@@ -82,7 +82,7 @@ def translate_roi_align(t: Translation) -> str:
 
 
 def _narrow_corners(t: Translation, corners: str) -> str:
-    """Return scaled float64 corners rounded like MXNet's, which computes them in float32."""
+    """Return scaled float64 corners rounded like MXNet's; MXNet computes them in float32."""
     shift = 0.5 if t.attrs["aligned"] else 0.0
     scaled = t.emit("Mul", t.cast(corners, "float32", dtype="float64"), t.number(t.attrs["spatial_scale"], "float32"))
     narrow = t.cast(t.emit("Sub", scaled, t.number(shift, "float32")), "float64", dtype="float32")
@@ -182,7 +182,7 @@ def translate_rotated(t: Translation) -> str:
 
 
 def _steps(t: Translation, column: str, bins: int, dtype: str) -> _Steps:
-    """Return the points of all bins along an axis, on which the size of the regions is ``column`` (R, 1)."""
+    """Return the points of all bins along an axis; ``column`` (R, 1) is the size of the regions there."""
     ratio, half = t.attrs["sampling_ratio"], t.number(0.5, dtype)
     extent = t.emit("Max", t.emit("Mul", column, t.number(t.attrs["spatial_scale"], dtype)), t.number(1, dtype))
     width = t.emit("Div", extent, t.number(bins, dtype))

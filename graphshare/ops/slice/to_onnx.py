@@ -12,7 +12,7 @@ from graphshare.ops.unification import normalize_axis
 
 
 def translate_slice(t: Translation) -> str:
-    """Emit ``Slice``, which counts from the end and clips as Python does, along the axes that are cut."""
+    """Emit ``Slice`` along the axes that are cut; it counts from the end and clips as Python does."""
     x = t.inputs[0]
     parts = slices(t.attrs, x.rank)
     cut = [axis for axis, part in enumerate(parts) if part != slice(None) and part != slice(None, None, 1)]

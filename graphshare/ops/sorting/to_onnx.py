@@ -1,4 +1,4 @@
-"""Sorting in ONNX: ``TopK``, which keeps equal values in the order of their positions, as the kernel does."""
+"""Sorting in ONNX: ``TopK`` keeps equal values in the order of their positions, as the kernel does."""
 
 from __future__ import annotations
 

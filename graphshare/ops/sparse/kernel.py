@@ -24,7 +24,7 @@ def _divide_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, T
 
 
 def cast_storage(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the array itself, which is always dense."""
+    """Return the array itself: it is always dense."""
     require(attrs["stype"] == "default", f"stype {attrs['stype']} is not supported: only dense arrays can be computed")
     return x
 
@@ -38,7 +38,7 @@ def retain(context: Context, attrs: Attrs, x: Array, indices: Array) -> Array:
 
 
 def find_rows(count: int, indices: Array) -> Array:
-    """Return those of ``indices`` that are one of ``count`` rows; the rest retain nothing."""
+    """Return the ``indices`` that name one of ``count`` rows; the rest retain nothing."""
     rows: Array = indices.reshape(-1).astype(np.int64)
     return rows[(rows >= 0) & (rows < count)]
 

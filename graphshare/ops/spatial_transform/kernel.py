@@ -1,6 +1,6 @@
 """Sampling of feature maps at any coordinates: grids, bilinear sampling, spatial transformers, correlation.
 
-Gradients are those of the sampled maps and of the coordinates.
+Gradients exist for the sampled maps and for the coordinates.
 """
 
 from __future__ import annotations
@@ -203,7 +203,6 @@ def bilinear_gradient(x: Array, rows: Array, columns: Array, dy: Array) -> tuple
 
 
 def _sample_gradient(x: Array, grid: Array, dy: Array) -> tuple[Array, Array]:
-    """Return the gradients of data and grid."""
     height, width = x.shape[2:]
     columns, rows = (grid[:, 0] + 1) * ((width - 1) / 2), (grid[:, 1] + 1) * ((height - 1) / 2)
     dx, dgrid = np.zeros_like(x), np.zeros_like(grid)

@@ -107,7 +107,7 @@ def _affine_grid(t: Translation, theta: Value, height: int, width: int) -> str:
 
 
 def _sample_grid(t: Translation, x: Value, grid: str, size: tuple[int, int], *, is_somewhere: bool) -> str:
-    """Return samples at a grid (N, 2, h * w) from -1 to 1, NaN at NaN; with ``is_somewhere`` the grid has no NaN."""
+    """Return samples at a grid (N, 2, h * w) from -1 to 1; NaN stays NaN; with ``is_somewhere`` the grid has no NaN."""
     count, channels, height, width = x.shape
     points = t.transpose(grid, (0, 2, 1))
     if x.dtype == "float32" and t.opset >= 16:

@@ -38,7 +38,7 @@ def _reduce_truth(function: Any) -> Any:
 
 
 def _deviation(*, root: bool) -> Any:
-    """Return the kernel for the variance with ``ddof``, or its root, and the mean, which is truncated for integers."""
+    """Return the kernel for the variance with ``ddof``, or its root, and the mean (truncated for integers)."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
         (dtype, *_) = _attribute_dtype(attrs, [str(x.dtype)], [None, None])[1]
@@ -104,7 +104,7 @@ def _average_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 
 def norm_axes(attrs: Attrs, rank: int) -> tuple[int, ...]:
-    """Return the axes of a norm: all for flag -2, else those of ``axis``, or the last two, or the only one."""
+    """Return the axes of a norm: all for flag -2, else the axes in ``axis``, or the last two, or the only one."""
     axis = attrs["axis"]
     named = tuple(normalize_axis(i, rank) for i in axis or ())
     require(len(set(named)) == len(named), f"axis is {axis}, which names an axis twice")
@@ -371,8 +371,8 @@ def _nuclear_gradient(x: Array, axes: tuple[int, ...], order: float, gradient: A
 def _spectral_gradient(x: Array, axes: tuple[int, ...], order: float, gradient: Array) -> Array:
     """Return the product of the vectors of the largest (or smallest) singular value, times ``dy`` squared.
 
-    The values are weighted in the order of the input's axes, and MXNet reads the weights in the order of its matrices, which
-    differs unless these are the last two axes.
+    The values are weighted in the order of the input's axes, and MXNet reads the weights in the order of its matrices; the
+    orders differ unless these are the last two axes.
     """
     left, values, right = np.linalg.svd(np.moveaxis(x, axes, (-2, -1)), full_matrices=False)
     column = np.moveaxis(values[..., None], (-2, -1), axes)

@@ -28,7 +28,7 @@ def translate_truth(t: Translation, op_type: str) -> str:
 
 
 def translate_deviation(t: Translation, root: bool) -> list[str]:
-    """Emit the variance with ``ddof``, or its root, and the mean, which is truncated for integers."""
+    """Emit the variance with ``ddof``, or its root, and the mean (truncated for integers)."""
     x, out = term(t), t.outputs[0]
     axes, keep = _axes(t), t.attrs["keepdims"]
     wide = x.cast("float64")

@@ -85,7 +85,7 @@ def _scale_by(factor: np.float32) -> Any:
 
 
 def _rounding(function: Function) -> Forward:
-    """Return the kernel of a rounding, which leaves integers unchanged."""
+    """Return the kernel of a rounding that leaves integers unchanged."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         with np.errstate(invalid="ignore"):
@@ -100,7 +100,6 @@ def _round_half_away(x: Array) -> Array:
 
 
 def _round_half_down(x: Array) -> Array:
-    """Round to the nearest integer, half down."""
     low, high = np.floor(x), np.ceil(x)
     return np.where(x - low <= high - x, low, high)
 
@@ -172,7 +171,7 @@ def unary_kernel(operator: str, name: str) -> Kernel:
     function = {**_REAL, **_OWN_DTYPE}.get(name)
     if not isinstance(function, np.ufunc):
         return Kernel(operator, FORWARD[name], same_shapes, same_dtypes)
-    # A direct result is in C order, as `forward` writes it, whatever the order of the input.
+    # A direct result is in C order, as `forward` writes it, even if the input is not.
     in_order = partial(function, order="C")
 
     def direct(attrs: Attrs, dtypes: Sequence[str]) -> Callable[..., Array] | None:
@@ -182,12 +181,12 @@ def unary_kernel(operator: str, name: str) -> Kernel:
 
 
 def clip(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Clip to ``a_min`` and ``a_max``, which are truncated for integers."""
+    """Clip to ``a_min`` and ``a_max`` (truncated for integers)."""
     low, high = np.float32(attrs["a_min"]), np.float32(attrs["a_max"])
     if x.dtype.kind == "f" and low <= high:
         return np.asarray(np.clip(x, x.dtype.type(low), x.dtype.type(high), out=result_buffer(context, x)))
     first, last = convert(np.asarray(low), x.dtype), convert(np.asarray(high), x.dtype)
-    # The upper bound comes first, which matters where it is the smaller one.
+    # The upper bound comes first: this matters where it is the smaller one.
     return np.where(x > high, last, np.where(x < low, first, x))
 
 

@@ -15,16 +15,16 @@ from graphshare.ops import conversion, special_functions
 from graphshare.ops.onnx_terms import Term
 
 _HUGE = 1e17
-"""From here on the arc tangent is that of infinity, and a logarithm that of the double without 1."""
+"""From here on the arc tangent equals its value at infinity, and adding 1 to a number does not change its logarithm."""
 
 
 def expm1(x: Term) -> Term:
-    """Return ``exp(x) - 1`` as ``tanh(x / 2) (exp(x) + 1)``, in which nothing cancels near 0."""
+    """Return ``exp(x) - 1`` as ``tanh(x / 2) (exp(x) + 1)``: nothing cancels there near 0."""
     return (x * 0.5).apply("Tanh") * (x.apply("Exp") + 1)
 
 
 def log1p(x: Term) -> Term:
-    """Return ``log(1 + x)``; near 0 corrected by what the rounding of ``1 + x`` lost."""
+    """Return ``log(1 + x)``; near 0 corrected by the digits that the rounding of ``1 + x`` lost."""
     total = x + 1
     logarithm = total.apply("Log")
     return (x.apply("Abs") < 0.5).choose(logarithm - (total - 1 - x) / total, logarithm)
@@ -46,7 +46,7 @@ def tan(x: Term) -> Term:
 
 
 def arctan(x: Term) -> Term:
-    """Return the arc tangent: that of float32, corrected by one step with its sine and cosine."""
+    """Return the arc tangent: computed in float32, then corrected by one step with its sine and cosine."""
     near = x.apply("Clip", -_HUGE, _HUGE)
     angle = near.cast("float32").apply("Atan").cast("float64")
     sine, cosine = angle.apply("Sin"), angle.apply("Cos")
@@ -68,7 +68,7 @@ def arcsinh(x: Term) -> Term:
     """Return the inverse of the hyperbolic sine."""
     size = x.apply("Abs")
     square = size * size
-    # log(x + sqrt(x^2 + 1)) as log1p, in which nothing cancels near 0.
+    # log(x + sqrt(x^2 + 1)) as log1p: nothing cancels there near 0.
     near = log1p(size + square / ((square + 1).apply("Sqrt") + 1))
     return (size < _HUGE).choose(near, size.apply("Log") + math.log(2)) * x.apply("Sign")
 
@@ -159,7 +159,7 @@ def _lanczos(x: Term) -> Term:
 def gammaln(x: Term) -> Term:
     """Return the logarithm of the absolute value of the gamma function."""
     if x.dtype == "bool":
-        return ~x  # infinity at 0, 0 at 1, which the series only comes near
+        return ~x  # infinity at 0, 0 at 1: the series only comes near
     return gammaln_of_double(x.cast("float64")).convert(x.dtype)
 
 
@@ -187,7 +187,7 @@ def _gamma_of_integers(x: Term) -> Term:
 
 
 def erf(x: Term) -> Term:
-    """Return the error function; of float64 as a formula, for which more engines have kernels. Integers reach 1 at 6."""
+    """Return the error function; of float64 as a formula, because more engines have kernels for it. Integers reach 1 at 6."""
     if not x.is_float:
         one = int(special_functions.ONE_IN_FLOAT64)
         ends = ((x >= one).cast("int32"), (x <= -one).cast("int32")) if x.dtype != "uint8" else ((x >= one).cast("int32"),)

@@ -51,7 +51,7 @@ def _without_double(op_type: str, formula: Function) -> Function:
 
 
 def _rounding(function: Function) -> Function:
-    """Return a rounding, which leaves integers unchanged."""
+    """Return a rounding that leaves integers unchanged."""
     return lambda x: function(x) if x.is_float else x
 
 
@@ -81,7 +81,7 @@ def absolute(x: Term) -> Term:
 
 
 def _parts_of_cube_root(x: Term) -> tuple[Term, Term]:
-    """Return the size and the sign of the cube root; those of a zero are 1 and an infinity of the zero's sign.
+    """Return the size and the sign of the cube root; for a zero 1, and an infinity of the zero's sign.
 
     A choice between terms need not keep the sign of a zero, so neither of them is one.
     """
@@ -113,7 +113,7 @@ def _whole_part(function: Function, inverse: Callable[[Term], Term]) -> Function
         wide = x.cast("float64")
         exact = function(wide)
         nearest = exact.apply("Round")
-        # log10(1000) is 2.9999999999999996, which must not be truncated to 2.
+        # log10(1000) is 2.9999999999999996 and must not be truncated to 2.
         off = (exact - nearest).apply("Abs") < 1e-9
         reached = (inverse(nearest) <= wide).choose(nearest, nearest - 1)
         return off.choose(reached, exact).convert(x.dtype)
@@ -217,7 +217,7 @@ def _fits(number: np.float32, dtype: str) -> bool:
 
 
 def translate_hard_sigmoid(t: Translation) -> str:
-    """Emit ``HardSigmoid``; float64 as the formula, for which more engines have kernels."""
+    """Emit ``HardSigmoid``; float64 as the formula, because more engines have kernels for it."""
     x = term(t)
     alpha, beta = float(np.float32(t.attrs["alpha"])), float(np.float32(t.attrs["beta"]))
     if x.dtype == "float64":

@@ -93,10 +93,10 @@ def _bias_names(weight: str) -> Iterator[str]:
 
 
 def _fold_graph(graph: Graph, groups: Sequence[Sequence[Pair]], variables: Mapping[Node, Node]) -> Rewrite:
-    """Return the graph in which each layer of ``groups`` stands in the place of its BatchNorm, with a bias.
+    """Return the graph with each layer of ``groups`` in the place of its BatchNorm, with a bias.
 
-    It has BatchNorm's name, because its output is BatchNorm's: heads and inner outputs keep their names and values. What was
-    BatchNorm's parameter alone is gone. ``variables`` are the new biases by weight.
+    It has BatchNorm's name, because its output is BatchNorm's: heads and inner outputs keep their names and values. Parameters
+    that only BatchNorm used are removed. ``variables`` are the new biases by weight.
     """
     format_ = find_format(graph)
     pairs = {pair.norm: pair for group in groups for pair in group}
@@ -134,7 +134,7 @@ def _find_unused(graph: Graph, norms: Collection[Node]) -> set[Node]:
 
 
 def _layer_in_place(pair: Pair, variables: Mapping[Node, Node], format_: ModelFormat) -> Node:
-    """Return the layer with BatchNorm's outputs and a bias; its inputs are still those of the source, but for a new bias."""
+    """Return the layer with BatchNorm's outputs and a bias; its inputs, except a new bias, are still nodes of the source."""
     layer, norm = format_.editing.take_outputs(pair.layer, pair.norm), pair.norm
     deps = tuple(dict.fromkeys((*layer.control_deps, *norm.control_deps)))
     if pair.bias is not None:
@@ -171,9 +171,10 @@ class Unfolded(msgspec.Struct, frozen=True):
 
 
 class FoldingProof(msgspec.Struct, frozen=True):
-    """How many ``outputs`` and folded ``layers`` were compared with those of the source, and how far they are apart at most.
+    """How many ``outputs`` and folded ``layers`` were compared with the source, and their largest differences.
 
-    ``max_abs`` is that of outputs, ``of_largest`` that of a layer relative to its largest number, None where none is finite.
+    ``max_abs`` is the largest difference of an output. ``of_largest`` is the largest difference of a layer, relative to its
+    largest number; None where no number is finite.
     """
 
     outputs: int

@@ -83,7 +83,7 @@ def plan_folding(graph: Graph) -> FoldPlan:
 
 
 def _list_inner_norms(node: Node, operator_set: int | None) -> Iterator[Node]:
-    """Yield what scales channels in the bodies that attributes of a node are."""
+    """Yield the operators that scale channels in the bodies of a node."""
     for each in (inner for graph in node.subgraphs if node.details.bodies for inner in graph.nodes):
         part = find_foldable(each, operator_set)
         if part is not None and part.scaling is not None:
@@ -167,7 +167,7 @@ def _unsuitable_variable(variables: list[Node], around: _Surroundings) -> str:
             return f"depends on {node.name!r}, a name that {around.names[node.name]} variables have"
         for user, position in around.list_consumers(node):
             kernel = find_node_kernel(user)
-            # Another BatchNorm may have the same statistics, which inference only reads.
+            # Another BatchNorm may have the same statistics: inference only reads them.
             if position in auxiliary_slots(user) and (kernel is None or kernel.scaling is None):
                 return f"depends on {node.name!r}, which {user.name!r} changes"
     return ""
@@ -233,13 +233,13 @@ def _parse_attributes(node: Node) -> dict[str, Any]:
 
 
 def _read_float(node: Node, name: str, default: str) -> float:
-    """Return an attribute of ONNX, which is a float32."""
+    """Return an ONNX attribute, rounded to float32."""
     number: float = struct.unpack("f", struct.pack("f", float(node.attrs.get(name, default))))[0]
     return number
 
 
 def _read_convolution(node: Node, operator_set: int) -> Foldable:
-    """Return Conv or ConvTranspose, which are MXNet's operators of another name."""
+    """Return Conv or ConvTranspose as MXNet's Convolution or Deconvolution."""
     kernel = find_kernel("Convolution" if node.op == "Conv" else "Deconvolution")
     groups = int(node.attrs.get("group", "1"))
     attrs = {"kernel": (), "layout": None, "num_group": groups, "no_bias": len(node.inputs) < _WITH_BIAS}
@@ -254,7 +254,7 @@ def _read_gemm(node: Node, operator_set: int) -> Foldable:
 
 
 def _read_batch_normalization(node: Node, operator_set: int) -> Foldable:
-    """Return BatchNormalization, which is MXNet's BatchNorm with gamma; its statements of a mode changed three times."""
+    """Return BatchNormalization as MXNet's BatchNorm with gamma. The attributes that state its mode changed three times."""
     is_old = operator_set < _FIRST_INFERENCE and int(node.attrs.get("is_test", "0")) != 1
     fault = ""
     if is_old or int(node.attrs.get("training_mode", "0")) or any(node.details.outputs[1:]):

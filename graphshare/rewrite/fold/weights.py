@@ -22,7 +22,7 @@ _SCRATCH = 16  # bytes for each number of a weight while it is folded: itself an
 
 
 def check_fold_memory(groups: Iterable[tuple[Pair, ...]], records: Mapping[str, Record]) -> None:
-    """Compare what folding the weights takes with the memory limit: each while it is folded, beside the results before it.
+    """Compare the memory for folding the weights with the limit: each while it is folded, beside the results before it.
 
     Raises:
         MemoryLimitError: the limit is below it; the first weight beyond it is named with its bytes.
@@ -62,7 +62,7 @@ def fold_pair(pair: Pair, params: Mapping[str, Array], records: Mapping[str, Rec
         record = records.get(name)
         if record is None or record.shape is None:
             raise KernelError(f"needs {name!r}, which the parameter file does not hold")
-        dtype = record.layout.partition(" ")[2] or record.dtype  # what no parameter file holds is listed as bytes
+        dtype = record.layout.partition(" ")[2] or record.dtype  # arrays of other dtypes are listed as bytes
         if dtype not in _FLOATS:
             raise KernelError(f"needs {name!r}, which is {dtype}")
     weight, *rest = (params[name] for name in names)

@@ -1,1 +1,1 @@
-"""Several graphs in one: what is connected and tied, the joining, and its proof."""
+"""Several graphs in one: connections and ties, the join, and its proof."""

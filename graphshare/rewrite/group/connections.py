@@ -23,11 +23,10 @@ def resolve_names(
 ) -> tuple[dict[Place, Output], list[Fault]]:
     """Return the output that takes the place of each connected variable, and every fault of ``pairs``.
 
-    Names are those of the result, with prefixes, and those of the graphs' own files. OUT is an output, or a node that has one
-    (of an ONNX model by its own name too);
-    operators come before variables, and names of the result before own names. IN is an input; every graph that has one of
-    that name is meant, but the graph that OUT is of only where no other has one, and by its own name only an input that no
-    pair names as in the result.
+    Names may be names in the result, with prefixes, or names in the graphs' own files. OUT names an output, or a node that has
+    one (in an ONNX model by the node's own name, too). Operators come before variables, and names in the result before names in
+    the files. IN names an input of every graph that has it. The graph of OUT itself counts only if no other graph has such an
+    input. A name in a file never means an input that a pair already names by its name in the result.
     """
     if not pairs:
         return {}, []
@@ -136,7 +135,7 @@ class _Names:
         return [] if name in self._variables else _find_one(name, (self._variables, self._own_variables))
 
     def _near(self, name: str, known: list[str]) -> str:
-        """Return a hint for an unknown name, of which only the first few are compared with known ones."""
+        """Return a hint for an unknown name. Only the first few unknown names are compared with known ones."""
         self._guesses -= 1
         return did_you_mean(name, known) if self._guesses >= 0 else ""
 
@@ -152,12 +151,12 @@ class _Names:
 
 
 def _find_one(name: str, namings: Iterable[Mapping[str, list[T]]]) -> list[T]:
-    """Return what ``NAME#1`` means in the first naming that has several things called ``NAME``; nothing for other names."""
+    """Return the item that ``NAME#1`` means in the first naming that has several ``NAME``; nothing for other names."""
     return [one for named in namings if (one := find_numbered(name, named)) is not None][:1]
 
 
 def _own_names(parts: Sequence[Member], names: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-    """Return what has a prefix by the names without it."""
+    """Return the places with a prefix by their names without it."""
     own: dict[str, list[Any]] = {}
     for name, places in names.items():
         for place in places:

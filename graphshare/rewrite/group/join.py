@@ -203,7 +203,7 @@ class _Work:
         self._mutations = _count_mutations(parts, ties)
 
     def add(self, number: int, nodes: Sequence[Node]) -> None:
-        """Add the images of nodes of one part; what they need from other parts has its images already."""
+        """Add the images of one part's nodes. Nodes of other parts that they need already have images."""
         images = self.images[number]
         if not isinstance(images, Kept):
             rebuild(nodes, partial(self._change, number), redirect=partial(self._redirect, number), images=images)
@@ -236,7 +236,7 @@ class _Work:
 
 
 def _count_mutations(parts: Sequence[Member], ties: Mapping[Place, Place]) -> dict[Place, int]:
-    """Return how often earlier parts mutate what a tied variable becomes: the highest versions of their entries to it."""
+    """Return how often earlier parts mutate the variable that a tied one becomes: the highest versions of its entries."""
     if not ties:
         return {}
     concerned = {*ties, *ties.values()}

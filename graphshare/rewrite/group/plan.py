@@ -53,7 +53,7 @@ def plan_group(
 
     ``connect`` has pairs of an output and the input that it feeds, named as in the result (with prefixes) or as in their files;
     the input is gone from the result, in every other member that has one of that name. ``share_inputs`` are patterns of inputs
-    and labels, by their own names, that all members use together. What else has one name in two members is a collision: an
+    and labels, by their own names, that all members use together. Any other name that two members share is a collision: an
     error; or the later member gets a prefix from its file's name; or parameters that are equal byte for byte become one node.
     ``as_input`` and ``as_parameter`` name variables as their own files do.
 
@@ -105,7 +105,7 @@ def plan_group(
 
 
 def list_renamed_functions(members: Sequence[Member], separated: Sequence[tuple[Graph, Mapping[str, str]]]) -> list[str]:
-    """Return a note on each function that got another name, because an earlier graph has another one of that name."""
+    """Return a note on each function that got a new name, because an earlier graph has a different one of that name."""
     return [
         f"{member.label}: function {old} is called {new} in the result, where {old} is another one"
         for member, (_, names) in zip(members, separated, strict=True)
@@ -114,7 +114,7 @@ def list_renamed_functions(members: Sequence[Member], separated: Sequence[tuple[
 
 
 def follow_member(branch: Branch, member: Member) -> Branch:
-    """Return the branch of a member's own graph, of which another one with the same nodes in order may have been joined."""
+    """Return the branch of a member's own graph; the joined graph may be a twin with the same nodes in order."""
     if branch.source is member.graph:
         return branch
     pairs = zip(member.graph.nodes, branch.source.nodes, strict=True)
@@ -185,7 +185,7 @@ def _compare_types(
 
 
 def _describe_difference(a: Node, b: Node) -> str:
-    """Describe what makes two variables different; empty when nothing does."""
+    """Describe the differences between two variables; empty when nothing does."""
     if a.inputs or b.inputs or a.control_deps or b.control_deps:
         return "what they depend on"
     keys = [key for key in {**a.attrs, **b.attrs} if a.attrs.get(key) != b.attrs.get(key)]
@@ -231,10 +231,10 @@ def _refuse_collisions(
 
 
 def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
-    """Compare the result with every part: nodes and edges, what stands for connected inputs, and the heads.
+    """Compare the result with every part: nodes and edges, the outputs that replace connected inputs, and the heads.
 
     Raises:
-        SelfCheckError: it is not what it should be.
+        SelfCheckError: the result is wrong.
     """
     branches = rewrite.branches
     for number, branch in enumerate(branches):
@@ -261,8 +261,8 @@ def _equal_parameters(
 ) -> tuple[dict[Place, Place], dict[str, str]]:
     """Return parameters and auxiliary states of later parts with the earlier one that each is equal to, and why others are not.
 
-    Names are those of the graphs' own files. Equal means the same kind, attributes, shape, type and bytes. The reasons are by
-    the name in the result. Arrays are compared piece by piece.
+    Names are names in the graphs' own files. Equal means the same kind, attributes, shape, dtype and bytes. The keys of the
+    reasons are names in the result. Arrays are compared piece by piece.
     """
     inputs = {node for part in parts for node in find_format(part.graph).types.list_replaceable(part.graph)}
     outputs = {head.node for part in parts if part.prefix for head in part.graph.heads}

@@ -53,9 +53,9 @@ class _Side(NamedTuple):
 def plan_switch(members: Sequence[Member], name: str) -> Switching:
     """Return one graph that computes the first of two where the input ``name`` is true, and else the second.
 
-    Inputs of one name are one input, outputs of one name one output; other outputs are paired by position, and have the names
-    of the first graph. Parameters of equal dtype, shape and bytes are one initializer, whatever their names; of others that
-    have one name the second gets a number.
+    Inputs of one name become one input, outputs of one name one output. Other outputs are paired by position and get the names
+    of the first graph. Parameters of equal dtype, shape and bytes become one initializer, even under different names. If
+    different parameters have one name, the second gets a number.
 
     Raises:
         RefusedError: the graphs do not fit together; all that is found is listed.
@@ -247,7 +247,7 @@ def _differ_in_sizes(left: StaticType, right: StaticType) -> bool:
 def _find_equal(left: _Side, right: _Side) -> dict[Node, Node]:
     """Return the parameters of the second graph that are equal to one of the first, with that one.
 
-    Each of several equal ones has a partner of its own, that of its name if there is one: they are not tied to each other.
+    If several are equal, each has its own partner, of the same name if possible: they are not tied to each other.
     Arrays of one shape, dtype and storage are compared by a cryptographic hash of their bytes.
     """
     first, second = _list_records(left), _list_records(right)
@@ -315,7 +315,7 @@ def _place_variables(left: _Side, right: _Side, shared: Mapping[Node, Node], nam
 
 
 def _enclose(graph: Graph, variables: Mapping[Node, Node]) -> tuple[Graph, list[Node]]:
-    """Return a graph as a body that captures its variables, and what it captures."""
+    """Return a graph as a body that captures its variables, and the captured variables."""
     used = dict.fromkeys(entry.node for node in graph.nodes for entry in node.inputs if entry.node in variables)
     captures: dict[Node, Node] = {}
     by_image: dict[Node, Node] = {}
@@ -332,10 +332,10 @@ def _enclose(graph: Graph, variables: Mapping[Node, Node]) -> tuple[Graph, list[
 
 
 def _check_result(switching: Switching, graphs: Sequence[Graph]) -> None:
-    """Compare each body with its graph, node by node, and what it captures with the variables.
+    """Compare each body with its graph, node by node, and its captured values with the variables.
 
     Raises:
-        SelfCheckError: it is not what it should be.
+        SelfCheckError: the result is wrong.
     """
     graph = switching.graph
     switch = find_format(graph).bodies.find_switch(graph.heads[0].node)

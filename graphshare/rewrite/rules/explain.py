@@ -1,4 +1,4 @@
-"""``rules explain`` and ``rules check``: which rule fired, step by step, and what is wrong with a table of rules."""
+"""``rules explain`` and ``rules check``: which rule fired, step by step, and every fault of a table of rules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ExplainedStep(msgspec.Struct, frozen=True):
 
 
 class Explanation(ShortRepr, msgspec.Struct, frozen=True):
-    """What becomes of a name. ``effect`` is ``kept``, ``renamed`` or ``tied``, or ``unknown`` without a graph."""
+    """The effect of rules on a name. ``effect`` is ``kept``, ``renamed`` or ``tied``, or ``unknown`` without a graph."""
 
     name: str
     kind: NameKind
@@ -40,7 +40,7 @@ class Explanation(ShortRepr, msgspec.Struct, frozen=True):
 
 
 class RulesReport(ShortRepr, msgspec.Struct, frozen=True):
-    """What ``rules check`` found; ``rules`` counts those that could be read."""
+    """The result of ``rules check``; ``rules`` counts those that could be read."""
 
     rules: int
     errors: list[Fault]
@@ -56,10 +56,10 @@ _KINDS: dict[NameKind, frozenset[Only]] = {
 
 
 def explain(name: Text, rules: Ruleset | StrPath, *, kind: NameKind = "parameter", model: Model | None = None) -> Explanation:
-    """Explain what ``rules`` (a file, or what :func:`load_rules` gives) make of ``name``, step by step.
+    """Explain step by step how ``rules`` (a file, or the result of :func:`load_rules`) change ``name``.
 
-    With ``model``, the name is that of one of its nodes or a key of its parameter file, which tells the kind, and the answer
-    says whether it is tied. Without, ``kind`` is ``parameter``, ``input`` or ``operator``.
+    With ``model``, ``name`` is one of its nodes or a key of its parameter file. The kind comes from the model, and the answer
+    says whether the name is tied. Without ``model``, ``kind`` is ``parameter``, ``input`` or ``operator``.
 
     Raises:
         InputError: the rules file cannot be read or has faults.
@@ -81,7 +81,7 @@ def explain(name: Text, rules: Ruleset | StrPath, *, kind: NameKind = "parameter
 
 
 def _follow(name: str, resolver: Resolver, kinds: frozenset[Only]) -> tuple[str, list[ExplainedStep]]:
-    """Return what a name becomes, and the steps to it."""
+    """Return the new name, and the steps to it."""
     # Sharing comes first, and naming sees the name that it left.
     steps = list(resolver.steps(name).steps) if "parameters" in kinds else []
     named = resolver.name_node(steps[-1].after if steps else name, kinds)

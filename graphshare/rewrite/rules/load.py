@@ -26,7 +26,7 @@ MAX_BYTES = 1 << 24
 MAX_DEPTH = 100
 _MOST_FAULTS = 100
 
-# What each kind of rule may hold beside its own key, and what it must.
+# The keys that each kind of rule may have beside its own, and the one that it must have.
 _MAY: dict[str, frozenset[str]] = {
     "alias": frozenset(("to", "reuse")),
     "scope": frozenset(("to", "reuse")),
@@ -158,7 +158,7 @@ class _Reader:
         return Ruleset(tuple(rules), self.separator, reuse)
 
     def rules(self, path: str, entries: Any, within: str, depth: int) -> Iterator[Rule]:
-        """Yield the rules of one list, those of the blocks in it in their places."""
+        """Yield the rules of one list, and the rules of its blocks in their places."""
         if type(entries) is not list:
             self.fault(f"{path}.rules", "is missing or not a list", 'rules are a list, as in "rules": [{"prefix": "sha-"}]')
             return

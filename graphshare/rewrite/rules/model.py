@@ -1,8 +1,8 @@
 """The rules of every sharing system as one model, from options or from a file.
 
-A rule is about names, never about nodes; :mod:`graphshare.rewrite.rules.resolve` makes new names of old ones, and
-:mod:`graphshare.rewrite.rules.plan` applies them to a graph. Rules come in order, a file's before those of options; where
-two match one name the later one wins.
+A rule is about names, never about nodes; :mod:`graphshare.rewrite.rules.resolve` turns old names into new ones, and
+:mod:`graphshare.rewrite.rules.plan` applies them to a graph. Rules are ordered: rules in a file come before rules given as
+options. Where two match one name, the later one wins.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ Only = Literal["variables", "ops", "inputs", "parameters"]
 """The kinds of nodes that a rule applies to. Parameters include auxiliary states, inputs include labels and states."""
 
 Boundary = Literal["inputs", "outputs"]
-"""The ends of a graph whose names a rename may leave as they are; inputs include labels and states."""
+"""The ends of a graph whose names a rename may leave unchanged; inputs include labels and states."""
 
 #: What makes a parameter another one. All other kinds give names.
 SHARING = frozenset(("alias", "scope"))
 
 
 class Rule(msgspec.Struct, frozen=True, eq=False):
-    """One rule. ``text`` is what it looks for, by kind:
+    """One rule. ``text`` is matched against names, by kind:
 
     - ``alias``: a pattern; parameters that it matches are the parameter ``to``, and lose their names.
-    - ``scope``: a scope whose parameters are those of the scope ``to``.
+    - ``scope``: a scope whose parameters become the parameters of the scope ``to``.
     - ``map``: a name that becomes ``to``; ``match``: a pattern whose names become ``to``.
     - ``strip``: a prefix that is taken away; ``prefix``: one that is put before.
     - ``variable_scope``: a scope put before every name; ``name_scope``: one put before all but parameters.
 
-    ``within`` is the scope that a block of rules begins at: the rule sees what follows it in a name, and puts it back.
+    ``within`` is the scope that a block of rules begins at: the rule sees the rest of a name behind it, and puts it back.
     ``place`` says where the rule was given; ``only`` limits it (empty: all); ``reuse`` is None where the plan's own holds.
     """
 
@@ -70,7 +70,7 @@ class Rule(msgspec.Struct, frozen=True, eq=False):
 
 
 class Ruleset(ShortRepr, msgspec.Struct, frozen=True, eq=False):
-    """Rules in order, with the separator of scopes and what holds where a rule does not say how to reuse."""
+    """Rules in order, with the separator of scopes and the reuse policy of rules that state none."""
 
     rules: tuple[Rule, ...] = ()
     separator: str = SEPARATOR
@@ -103,7 +103,7 @@ def rule_from_option(kind: Kind, option: str, text: str) -> Rule:
 
 
 def renames_of_arguments(texts: Iterable[str]) -> list[Rule]:
-    r"""Return the rules of arguments ``OLD=NEW``: OLD is one name as it is, and ``\=`` in it stands for ``=``.
+    r"""Return the rules of arguments ``OLD=NEW``: OLD is one literal name, and ``\=`` in it stands for ``=``.
 
     Raises:
         UsageError: one has no ``=`` or an empty side, or names have two new names; all are listed.
@@ -122,7 +122,7 @@ def renames_of_arguments(texts: Iterable[str]) -> list[Rule]:
 
 
 def matches_of_options(patterns: Iterable[str], targets: Iterable[str]) -> list[Rule]:
-    """Return the rules of ``--match`` and ``--to``, which come in pairs.
+    """Return the rules of ``--match`` and ``--to``, given in pairs.
 
     Raises:
         UsageError: there are more of one than of the other.

@@ -22,10 +22,10 @@ _SEPARATORS = "/_.-:"
 
 
 class Plan(msgspec.Struct, frozen=True, eq=False):
-    """``names`` are those of nodes that get another one, ``ties`` the variables that become another node, which stays.
+    """``names`` maps renamed nodes to new names, ``ties`` maps variables to the nodes that replace them.
 
-    ``why`` is the rule that decided about a node, ``notes`` are remarks for the user on the rules themselves. Of an operator
-    of an ONNX model rules that match no value may match its own name: then it is in ``stored``.
+    ``why`` is the rule that decided about a node, ``notes`` are remarks for the user on the rules themselves. Rules that match
+    no value of an ONNX operator may match its own name: then it is in ``stored``.
     """
 
     names: Mapping[Node, str]
@@ -38,10 +38,10 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
 def plan_names(
     graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], nodes: Collection[Node], kept: Collection[str] = ()
 ) -> Plan:
-    """Return new names for those of ``nodes`` that rules match. Parameters move with aliases and overrides.
+    """Return new names for the ``nodes`` that rules match. Parameters move with aliases and overrides.
 
-    Of a node with several stored names of outputs each is matched by itself; those in ``kept`` stay. Collisions are left to
-    the transform, which sees the whole graph.
+    If a node has several stored names of outputs, each is matched by itself. Names in ``kept`` stay. Collisions are left to the
+    transform: it sees the whole graph.
 
     Raises:
         RefusedError: rules form a cycle, or an option matches nothing.
@@ -82,7 +82,7 @@ def plan_names(
 
 
 def _list_names(node: Node) -> list[str]:
-    """Return the names of a node, and those of its other outputs, which have none where the node has none."""
+    """Return the names of a node and of its other outputs. If the node has no name, its outputs have none either."""
     return [*node_names(node), *filter(None, node.details.outputs[1:] if node.name else ())]
 
 
@@ -97,7 +97,7 @@ def _name_outputs(node: Node, name: str, resolver: Resolver, kept: Collection[st
 
 
 def _find_numbered_names(graph: Graph, ruleset: Ruleset) -> dict[Node, str]:
-    """Return the names ``NAME#1`` by which rules mean one of several nodes of one name."""
+    """Return the names ``NAME#1`` that rules use for one of several nodes of one name."""
     texts = [rule.text.removeprefix("=") for rule in ruleset.rules if rule.kind in ("map", "match") and "#" in rule.text]
     named = list_by_name(graph.nodes, graph.heads) if texts else {}
     return {node: text for text in texts if (node := find_numbered(text, named)) is not None}
@@ -106,14 +106,14 @@ def _find_numbered_names(graph: Graph, ruleset: Ruleset) -> dict[Node, str]:
 def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> Plan:
     """Return which parameters become which, and the names of those that stay; two of one new name are one node.
 
-    The one that has that name already stays, else the first in file order.
+    The node that has that name already stays, else the first in file order.
 
     Raises:
-        RefusedError: rules form a cycle, an option matches nothing, a reuse policy forbids what a rule does, or a
-            new name meets one that is not a parameter's; all such are listed.
+        RefusedError: rules form a cycle, an option matches nothing, a reuse policy forbids the effect of a rule, or a new name
+            is also the name of a node that is not a parameter; all are listed.
     """
     implied = {variable.name for variable in list_implied_variables(graph)}
-    # An alias may lead to an implied state, which _refuse_implied names, so its name counts as known.
+    # An alias may lead to an implied state: _refuse_implied names it, so its name counts as known.
     resolver = Resolver(ruleset, _parameters(roles) | implied)
     faults = [*_refuse_aliases(graph, ruleset, roles), *_refuse_implied(graph, resolver)]
     groups: dict[str, list[Node]] = {}
@@ -182,7 +182,7 @@ def _new_name(resolver: Resolver, name: str, kinds: frozenset[Only]) -> tuple[st
 def _refusals(
     new: str, movers: list[Node], staying: list[Node], why: Mapping[Node, Rule], reuse: Reuse, others: Collection[str]
 ) -> list[Fault]:
-    """Return what forbids that ``movers`` become the parameter ``new``, now the name of ``staying`` nodes."""
+    """Return the reason not to turn ``movers`` into the parameter ``new``, now the name of ``staying`` nodes."""
     faults = []
     if len(staying) > 1:
         hint = "first make them one (`doctor='tie'`) or rename them (`doctor='separate'`)"
@@ -280,7 +280,7 @@ def _note_idle_rules(
 
 
 def _suggest_separator(scope: str, separator: str, names: Iterable[str]) -> str:
-    """Return a hint on the separator of names that begin with ``scope``, if it is another one."""
+    """Return a hint on the separator of names that begin with ``scope``, if it differs."""
     begin = scope.rstrip(_SEPARATORS)
     rests = [name[len(begin) : len(begin) + 1] for name in names if begin and name.startswith(begin)]
     used = next((rest for rest in rests if rest and rest in _SEPARATORS and rest != separator), "")

@@ -2,7 +2,8 @@
 
 First sharing, for parameters: an alias, else a scope override, until no rule matches the name. Then naming: the last
 map or pattern that matches the name, the last prefix to strip, the last prefix to put, and the scopes, the first of them
-outermost. Every rule of a sort sees the name that the sort before left, never what a rule of its own sort made: so swaps work.
+outermost. Every kind of rule starts from the name that the kind before it left, never from the result of its own kind: so swaps
+work.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Resolver:
         return self._walk(name)
 
     def _walk(self, name: str) -> tuple[str, Rule | None]:
-        """Return what :meth:`resolve_parameter` does, step by step, with each step remembered."""
+        """Return the steps of :meth:`resolve_parameter`, with each step remembered."""
         state: _State = (name, False)
         path: dict[_State, _State] = {}
         while state not in self._ends:
@@ -254,7 +255,7 @@ def find_shadowed(ruleset: Ruleset) -> Iterator[tuple[Rule, Rule]]:
         if rule.kind in ("variable_scope", "name_scope"):
             continue  # they nest
         group = "given" if rule.kind in ("map", "match") else rule.kind
-        # Any prefix fits any name, so all of them compete; other rules only with those of their own text.
+        # Any prefix fits any name, so all prefixes compete; other rules compete only with rules of the same text.
         text = "" if rule.kind == "prefix" else rule.literal if rule.literal is not None else rule.text
         if rule.kind == "scope":
             text = join_scope(split_scope(rule.text, ruleset.separator), ruleset.separator)

@@ -1,9 +1,9 @@
 """Scope overrides: a parameter of one scope is a parameter of another, resolved as Caffe2's ParameterSharing does.
 
 A scope is a tuple of whole components (``"g/b/"`` is ``("g", "b")``, the root is ``()``), so ``fc`` never meets ``fc_auto_0``.
-The deepest component at which a rule holds decides; its target is resolved in turn, on its own; what follows it in the scope is
-put behind the result and not resolved again. Overrides come in blocks that begin at some scope: both sides of a rule lie under
-the block's scope, and the rule is in force for parameters under that scope only. Of two rules for one scope the later one wins.
+The deepest component with a rule decides; its target is resolved in turn, on its own; the rest of the scope is put behind the
+result and not resolved again. Overrides come in blocks that begin at some scope: both sides of a rule lie under the block's
+scope, and the rule is in force for parameters under that scope only. Of two rules for one scope the later one wins.
 
 Pure text: nothing here knows graphs, so a file's rules and a builder's context managers share it.
 """
@@ -25,7 +25,7 @@ _SHOWN = 12  # rules of a long cycle that a message lists
 
 
 class Override(msgspec.Struct, frozen=True, eq=False):
-    """One rule: parameters of the scope ``key`` are those of ``target``.
+    """One rule: parameters of the scope ``key`` are the parameters of ``target``.
 
     Both are absolute. ``within`` is the scope whose parameters it is in force for (``()``: all), ``place`` says where it was
     given, as a message shows it.
@@ -76,7 +76,7 @@ def make_overrides(
     separator: str = SEPARATOR,
     places: Sequence[str] = (),
 ) -> tuple[Override, ...]:
-    """Return the rules of one block: ``{"scope_b": "scope_a"}`` given in the scope ``current``, which both sides are put under.
+    """Return the rules of one block: ``{"scope_b": "scope_a"}`` given in the scope ``current``; both sides are relative to it.
 
     ``within`` limits them to parameters of that scope. ``places`` say where each pair was given.
 
@@ -106,7 +106,7 @@ def make_overrides(
 
 
 class _Place:
-    """A scope in the tree of keys: what follows it, the rules for it in order, and the blocks that begin at it."""
+    """A scope in the tree of keys: the next components, the rules for it in order, and the blocks that begin at it."""
 
     __slots__ = ("block", "next", "rules")
 
@@ -119,7 +119,7 @@ class _Place:
 class Overrides:
     """A table of overrides, later ones over earlier ones. Resolving a scope takes time in proportion to its length.
 
-    ``depth`` is how many components of a scope can matter: of all that begin with the same ones the rest is a tail.
+    ``depth`` is how many components of a scope can matter: the rest is a tail.
 
     Raises:
         RefusedError: when the table is made: rules lead back to themselves; each cycle is shown as a path.
@@ -130,7 +130,7 @@ class Overrides:
         self.separator = separator
         self._root = _Place()
         self._characters = 0
-        # What a rule's target resolves to and by which rule, for parameters of one innermost block; or why it cannot be.
+        # The scope that a rule's target resolves to and by which rule, for parameters of one innermost block; or the fault.
         self._resolved: dict[tuple[Override, Scope], tuple[Scope, Override | None]] = {}
         self._broken: dict[tuple[Override, Scope], Fault] = {}
         self._everywhere: set[Override] = set()  # rules whose targets resolve alike in every block; kept as of the block ()
@@ -162,7 +162,7 @@ class Overrides:
         return join_name(self.resolve_scope(scope), name, self.separator)
 
     def resolve_scope(self, scope: Sequence[str]) -> Scope:
-        """Return the scope whose parameters those of ``scope`` are.
+        """Return the scope whose parameters the scope ``scope`` uses.
 
         Raises:
             RefusedError: rules that are in force here lead back to themselves.
@@ -222,7 +222,7 @@ class Overrides:
         return block[: len(rule.within)] == rule.within
 
     def _resolve_target(self, rule: Override, block: Scope) -> tuple[Scope, Override | None]:
-        """Return the scope to which the target of ``rule`` resolves, and the first rule that decides it."""
+        """Return the scope that the target of ``rule`` resolves to, and the first rule that decides it."""
         known = self._look_up_resolved(rule, block)
         if known is not None:
             return known
