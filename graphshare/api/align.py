@@ -11,8 +11,7 @@ from graphshare.formats.model_format import find_format
 
 
 def align(sources: Sequence[Checkpoint]) -> list[tuple[Checkpoint, str]]:
-    """Convert ``sources`` to the newest ONNX operator set that one of them uses; return each with a description of its
-    change.
+    """Convert ``sources`` to the newest ONNX operator set among them; return each with a description of its change.
 
     Each converted model is compared with its original.
 

@@ -79,8 +79,7 @@ def name_for_blocks(graph: Graph, file: ParameterFile, plan: Plan, blocks: str) 
 
 
 def match_blocks(graph: Graph, blocks: ParameterFile, known: Mapping[str, Sizes]) -> dict[str, str]:
-    """Map each key of ``blocks`` to a parameter of ``graph``. ``known`` has shapes of the graph's parameters, if any
-    are known.
+    """Map each key of ``blocks`` to a parameter of ``graph``. ``known`` has known shapes of the graph's parameters.
 
     Raises:
         RefusedError: layers have no counterpart or several; all are listed by name.
@@ -111,9 +110,7 @@ def match_blocks(graph: Graph, blocks: ParameterFile, known: Mapping[str, Sizes]
 
 
 def _list_layers(nodes: Sequence[Node], graph: Graph, known: Mapping[str, Sizes], attributes: Collection[str]) -> list[_Layer]:
-    """Return the layers of the graph: variables whose names end in one of ``attributes``, grouped by the rest of the
-    name.
-    """
+    """Return the layers of the graph: variables whose names end in one of ``attributes``, by the rest of the name."""
     variables = [node for node in nodes if node.is_variable]
     shapes = infer(graph, {node: known[node.name] for node in variables if node.name in known}, None, default_type=None).shapes
     layers: dict[str, _Layer] = {}
@@ -177,9 +174,7 @@ class _Flow:
                 self._before[bit] |= behind[node] & ~bit
 
     def rate(self, pairs: Mapping[_Layer, _Layer]) -> int:
-        """Count pairs of numbered blocks that follow each other in the order of their numbers; -1 if a pair goes
-        backward.
-        """
+        """Count pairs of blocks that follow each other in the order of their numbers; -1 if a pair goes backward."""
         paths = [(block.name.split("."), self._bit[layer]) for block, layer in pairs.items()]
         score = 0
         for (one, m), (other, n) in combinations(paths, 2):

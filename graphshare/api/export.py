@@ -229,9 +229,7 @@ def _choose_tolerance(instance: Instance, tolerance: float | None) -> tuple[Expo
 
 
 def _cast(source: Checkpoint, dtype: str) -> tuple[Checkpoint, list[str]]:
-    """Return a model with its parameters in ``dtype``, and notes on parameters that keep their dtype or became
-    infinite.
-    """
+    """Cast the parameters to ``dtype``; return the model and notes on those that keep their dtype or became infinite."""
     if source.parameter_file is None:
         raise UsageError(Fault("`dtype` needs parameters", where=source.where, hint="name the parameter file with `params`"))
     file, done = cast_in_memory(source.parameter_file, dtype)
@@ -279,9 +277,7 @@ def _check_inputs(instance: Instance, stated: Mapping[str, str], keep_io: bool) 
 
 
 def _translate(request: Request, shapes: Mapping[str, Shape], named: NamedShapes, dynamic_batch: bool) -> list[Instance]:
-    """Return the translation at the requested sizes, with free sizes where requested, then instances at different
-    sizes.
-    """
+    """Return the translation at the given sizes, with free sizes where requested, then instances at other sizes."""
     instance = translate_instance(request, shapes)
     inputs = instance.input_shapes()
     own = {name: node.name for node, name in instance.translated.variables.items() if name in inputs}
@@ -310,8 +306,7 @@ def _refuse_random(instance: Instance) -> None:
 
 
 def place_model(out: str, source: Checkpoint) -> str:
-    """Return the path of the model: ``out``, with ``.onnx`` if it has no suffix, or the source's name in the directory
-    ``out``.
+    """Return the model's path: ``out``, with ``.onnx`` if it has no suffix, or the source's name in a directory.
 
     Raises:
         UsageError: ``out`` is stdout.

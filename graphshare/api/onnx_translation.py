@@ -147,8 +147,7 @@ def list_parameters(instance: Instance, source: ParameterFile | None) -> Paramet
 
 
 def translate_sizes(request: Request, instance: Instance, symbols: Sequence[Symbol]) -> list[Instance]:
-    """Return ``instance`` with a graph in which the caller chooses the sizes of ``symbols``, and instances at different
-    sizes.
+    """Return ``instance`` with a graph whose caller chooses the sizes of ``symbols``, and instances at other sizes.
 
     Raises:
         RefusedError: something depends on the sizes in a way that the model cannot compute; the nodes are named.

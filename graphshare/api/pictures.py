@@ -76,8 +76,7 @@ def _list_texts(difference: Difference) -> Iterator[str]:
 
 
 def draw_proof(report: Report, model: Model, other: Model, *, theme: Theme = "auto") -> Drawing:
-    """Draw both models of a :func:`compare` on one page, with regions within the tolerance and regions that differ in
-    colours.
+    """Draw both models of a :func:`compare` on one page; colours mark regions that differ, within the tolerance or not.
 
     ``report`` is the result of :func:`compare` for ``model`` and ``other``. Nodes without a colour are exact. ``theme``
     selects the colours; ``auto`` follows the reader's setting.

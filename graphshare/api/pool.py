@@ -188,9 +188,7 @@ def _report(
     orphans: int,
     before: int,
 ) -> Pooling:
-    """Return the result when all files are in place. No source is read, because pooled models may have replaced the
-    sources.
-    """
+    """Return the result once all files are in place. Sources are not read: pooled models may have replaced them."""
     models = [
         PooledModel(
             source.where,

@@ -45,9 +45,7 @@ def refuse_types(graph: Graph, types: Mapping[str, str]) -> None:
 
 
 def find_untyped(graph: Graph, entries: Sequence[Entry]) -> list[Entry]:
-    """Return the outputs of operators whose types the file does not state and ONNX does not infer; none for other
-    formats.
-    """
+    """Return the outputs of operators whose types the file does not state and ONNX does not infer, if it is ONNX."""
     return [*find_format(graph).types.list_untyped(graph, [entry for entry in entries if entry.node.op])]
 
 

@@ -27,8 +27,7 @@ from graphshare.text.urls import is_url, local_path
 
 
 class RetiedFolder(ShortRepr, msgspec.Struct, frozen=True):
-    """The result of ``tie_params``: ``arrays`` with the names that they lose or gain, and the written (or planned)
-    ``files``.
+    """The result of ``tie_params``: ``arrays`` with the names that they lose or gain, and the ``files`` to write.
 
     ``left`` are the other files of the folder; they are not copied.
     """
@@ -57,8 +56,7 @@ def tie_params(
     in_place: bool = False,
     dry_run: bool = False,
 ) -> RetiedFolder:
-    """Write a safetensors checkpoint folder with one copy of the arrays that its architecture ties, or two with
-    ``untie``.
+    """Write a safetensors checkpoint folder with one copy of the arrays that its architecture ties (``untie``: two).
 
     ``folder`` has shards, their index if there are several, and ``config.json``. The names of a pair are those that
     transformers ties for the architecture in ``config.json``. Two equal copies become one, under the name of the

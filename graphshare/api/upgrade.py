@@ -35,8 +35,7 @@ def upgrade(model: Model, *, keep_amp_cast: bool = False) -> Checkpoint:
 
 
 def downgrade(model: Model, version: Text) -> Checkpoint:
-    """Convert the graph for MXNet ``version``, from 0.9.5 (``"0.9.5"``) to 1.8; saved parameters get that version's
-    form too.
+    """Convert the graph for MXNet ``version``, from 0.9.5 (``"0.9.5"``) to 1.8, and saved parameters too.
 
     Operators that the version computes differently are rejected, or reported in a note if that depends on the inputs or
     the device. Between the measured versions (0.9.5, 0.10.0, 0.12.1, 1.2.1, 1.4.1, 1.6.0) the earlier one decides, and
@@ -64,8 +63,7 @@ def downgrade(model: Model, version: Text) -> Checkpoint:
 
 
 def format(model: Model, layout: str | None = None) -> Checkpoint:
-    """Give the graph's file another ``layout``: ``mxnet``, ``compact`` or ``indent:N``; None rewrites it in its own
-    layout.
+    """Change the ``layout`` of the graph's file: ``mxnet``, ``compact`` or ``indent:N``; None keeps the file's layout.
 
     Raises:
         UsageError: there is no such layout.

@@ -1,7 +1,7 @@
-"""Two graphs in one picture: common nodes stand once, and those of one graph beside them.
+"""Two graphs in one picture: common nodes appear once, and nodes of only one graph appear beside them.
 
-A node of the second graph is drawn with its inputs there. A node that only the first one has is drawn with its own, which lead
-from what its inputs became; lines that only the first graph has are lost ones.
+A node of the second graph is drawn with its inputs there. A node that only the first graph has is drawn with its
+inputs' counterparts in the second. Lines that only the first graph has are lost lines.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Key = tuple[Node, int]
 
 
 class Merged(msgspec.Struct, frozen=True, eq=False):
-    """Two graphs in one: ``graph``, and the nodes there that only the first or only the second has, by node of their own."""
+    """Two graphs in one: ``first`` maps nodes of the first graph alone to their copies, ``second`` lists the second's."""
 
     graph: AnnotatedGraph
     first: Images
@@ -29,11 +29,11 @@ class Merged(msgspec.Struct, frozen=True, eq=False):
 
 
 def merge(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[Images]) -> Merged:
-    """Return both graphs in one; each of ``branches`` has the counterparts of nodes of ``left``, all those of one copy."""
+    """Merge two graphs; each of ``branches`` maps nodes of ``left`` to their counterparts in one copy."""
     everywhere: dict[Node, Node] = {}
     for branch in branches:
         for a, b in branch.items():
-            # Of several copies the first stands for nodes that no branch pairs.
+            # Outside the branches, the first of several copies is the counterpart.
             everywhere.setdefault(a, b)
     needed = reachable(left.graph)
     alone: dict[Node, Node] = {}
@@ -50,12 +50,12 @@ def merge(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[Images
     members = set(needed)
     for branch in branches:
         for a, b in branch.items():
-            # Where both graphs have the operator, inputs of one of them alone are lost or added lines.
+            # If both graphs have the operator, an input that only one of them has is a lost or an added line.
             olds = {(entry.node, entry.index): entry for entry in (follow(e, branch) for e in a.inputs if a in members)}
             news = {(entry.node, entry.index) for entry in b.inputs}
             lost.update({(key, b): entry for key, entry in olds.items() if key not in news})
             added.update({(*key, b): None for key in news if key not in olds})
-    # An output that only the first graph has leads nowhere; the line keeps its operator in the picture.
+    # An output of a node that only the first graph has leads nowhere; this line keeps the node in the picture.
     lost.update({((alone[head.node], head.index), None): follow(head) for head in left.graph.heads if head.node in alone})
     reached = {b for branch in branches for b in branch.values()}
     added.update({(e.node, e.index, n): None for n in right.graph.nodes if n not in reached for e in n.inputs})
@@ -73,7 +73,7 @@ def merge(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[Images
 
 
 def _place_bodies(left: AnnotatedGraph, right: AnnotatedGraph, images: Images, alone: Images) -> dict[Node, OpenBody]:
-    """Return the body that each node which only the left graph has is in: that of its neighbours, or one of its owner."""
+    """Return a body for each node of the left graph alone: the counterpart of its body, or a new one for its owner."""
     twins = {left.bodies[a]: right.bodies[b] for a, b in images.items() if a in left.bodies and b in right.bodies}
     for body in left.bodies.values():
         if body not in twins:

@@ -14,7 +14,7 @@ class Paint(msgspec.Struct, frozen=True):
 
 
 class Palette(msgspec.Struct, frozen=True):
-    """One background and the colours drawn on it; the kind ``highlight`` is for renamed boxes, ``marks`` for comparisons."""
+    """A background and the colours drawn on it; the kind ``highlight`` is for renamed boxes, ``marks`` for comparisons."""
 
     background: str
     text: str
