@@ -1,4 +1,4 @@
-"""Naming policies: how each system names operators without a name, repeated names, and the parameters of an operator.
+"""Naming policies: how each system names unnamed operators, repeated names, and the parameters of an operator.
 
 A policy is plain data. The session keeps the names that are taken (:class:`graphshare.builder.var.Registry`); scopes prepend
 their paths to the names of a policy.
@@ -16,9 +16,9 @@ class Naming(msgspec.Struct, frozen=True):
     """The naming scheme of one system.
 
     ``first`` is the automatic name of a ``{kind}`` for number 0, ``later`` for higher numbers. ``counted`` is the unit
-    that has its own counter: every ``kind``, every ``path`` (a kind within its scope), or ``all`` share one. ``again`` names an
-    operator whose name is taken; without it a repeated name is refused. ``parameter`` names the parameter ``{formal}`` of the
-    operator ``{owner}``, ``temporary`` the inner results of a layer.
+    that has its own counter: every ``kind``, every ``path`` (a kind within its scope), or ``all`` share one. ``again``
+    names an operator whose name is taken; without it a repeated name is rejected. ``parameter`` names the parameter
+    ``{formal}`` of the operator ``{owner}``, ``temporary`` the inner results of a layer.
 
     ``kinds`` maps an operator's name in lower case to its kind, ``other_kind`` is the kind of all other operators; ``formals``
     renames formal inputs. With ``unique_scopes`` a reopened name scope gets a number too; with ``shares_by_name`` a repeated
@@ -49,7 +49,7 @@ class Naming(msgspec.Struct, frozen=True):
         return (self.later if number else self.first).format(kind=kind, n=number, before=number - 1)
 
     def number_repeated(self, name: str, number: int) -> str | None:
-        """Return the candidate ``number`` (from 1) for a name that is taken; None if a repeated name is refused."""
+        """Return the candidate ``number`` (from 1) for a name that is taken; None if repeated names are rejected."""
         return None if self.again is None else self.again.format(name=name, n=number, before=number - 1)
 
     def parameter_name(self, owner: str, formal: str, number: int = 0) -> str:
@@ -110,7 +110,7 @@ TENSORFLOW = Naming(
     kinds={
         **_ARITHMETIC,
         **_kinds(fc="fullyconnected", conv="convolution", batch_norm="bn batchnorm"),
-        # layers.constant applies _full; TensorFlow names its constants so.
+        # layers.constant applies _full; TensorFlow names constants like this.
         "_full": "Const",
         "activation": "activation",
         "softmax": "Softmax",

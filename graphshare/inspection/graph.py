@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 
 class VariableRole(msgspec.Struct, frozen=True):
-    """A variable with its kind and the reason; ``consumers`` counts the inputs it feeds. ``id`` is None if it is
-    implied.
-    """
+    """A variable, its kind and the reason; ``consumers`` counts the inputs it feeds. Implied ones have no ``id``."""
 
     id: int | None
     name: str
