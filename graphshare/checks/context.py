@@ -201,8 +201,7 @@ class CheckContext:
 
     @cached_property
     def prefixes(self) -> dict[str, set[str]]:
-        """Return the prefixes (``arg``, ``aux``) that a parameter file may use for each variable, even an implied one.
-        """
+        """Return the prefixes (``arg``, ``aux``) that a parameter file may use for each variable, even an implied one."""
         prefixes: dict[str, set[str]] = {}
         for node, role in self.roles.items():
             prefixes.setdefault(node.name, set()).add("aux" if role.kind is Kind.AUXILIARY else "arg")

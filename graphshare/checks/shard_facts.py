@@ -17,8 +17,7 @@ State = Literal["absent", "form", "values", "equal", "unreadable"]
 
 
 class Tie(NamedTuple):
-    """A pair, the configuration's statement on it, and a comparison of its tensors; ``at`` is the first different byte.
-    """
+    """A pair, the configuration's statement on it, and a comparison of its tensors; ``at`` is the first different byte."""
 
     pair: TiedPair
     statement: TieStatement
