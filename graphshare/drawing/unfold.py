@@ -80,7 +80,7 @@ class _Unfolder:
             image = replace(node, inputs=(*own, *results), control_deps=deps, subgraphs=() if inner else node.subgraphs)
             images[node] = image
             self.nodes.append(image)
-            # The bodies refer to the image, which exists only after them.
+            # The bodies refer to the image, but it exists only after them.
             for each_body in opened:
                 each_body.owner = image
             if body is not None:
