@@ -12,7 +12,7 @@ from graphshare.fleet.foreach import FleetOptions, FleetRun
 from graphshare.fleet.foreach import foreach as run_fleet
 
 _COMMANDS = "graphshare.cli.fleet"
-"""The module that runs commands, by name: workers import it by that name too, and nothing here depends on the command line."""
+"""The name of the module that runs commands. Workers import it by name, and nothing here depends on the command line."""
 
 
 def foreach(

@@ -99,7 +99,7 @@ MXNET = Naming(
     kinds=_kinds(fullyconnected="fc", convolution="conv", batchnorm="bn"),
     prefixes_given=True,
 )
-"""MXNet's: ``fullyconnected0``, ``fullyconnected0_weight``, a counter for each operator; a name given twice is refused."""
+"""MXNet's: ``fullyconnected0``, ``fullyconnected0_weight``, a counter for each operator; repeated names are rejected."""
 
 TENSORFLOW = Naming(
     first="{kind}",
@@ -143,7 +143,7 @@ PADDLE_PER_KIND = msgspec.structs.replace(
     temporary="{layer}.tmp_{n}",
     formals={"weight": "w", "bias": "b"},
 )
-"""Paddle's released one: a counter for each kind, ``fc_0.w_0``, ``fc_0.b_0``, ``fc_0.tmp_0``."""
+"""Paddle's released policy: a counter for each kind, ``fc_0.w_0``, ``fc_0.b_0``, ``fc_0.tmp_0``."""
 
 PADDLE_NUMBERED = Naming(
     first="{kind}-0",
@@ -155,7 +155,7 @@ PADDLE_NUMBERED = Naming(
     other_kind="op",
     formals={"weight": "W", "bias": "b"},
 )
-"""Paddle's second proposal: variables ``var-0``, operators ``op-0``, told apart by their scopes; ``fc0/W``."""
+"""Paddle's second proposal: variables ``var-0``, operators ``op-0``, distinguished by their scopes; ``fc0/W``."""
 
 CAFFE2 = Naming(
     first="{kind}",

@@ -31,7 +31,7 @@ class Reuse(Enum):
 
 AUTO_REUSE: Final = Reuse.AUTO
 ReuseLike = Reuse | bool | None
-"""None inherits, True requires that the parameter exists, ``AUTO_REUSE`` takes it if it does, False forbids."""
+"""None inherits, True requires that the parameter exists, ``AUTO_REUSE`` shares it if it does, False forbids sharing."""
 
 
 def resolve_reuse(reuse: ReuseLike, inherited: Reuse | None) -> Reuse | None:

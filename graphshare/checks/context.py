@@ -26,7 +26,7 @@ from graphshare.text.patterns import expand_patterns
 
 T = TypeVar("T")
 SHARDS = "safetensors"
-"""What rules on checkpoint folders look at, which have no graph."""
+"""The format named by rules on checkpoint folders; these have no graph."""
 PartialShape = tuple[int | None, ...]
 
 

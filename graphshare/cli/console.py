@@ -46,7 +46,7 @@ _OTHERS = """
 """
 OPTIONS = {keyword: f"--{keyword.replace('_', '-')}" for keyword in _KEYWORDS.split()}
 OPTIONS |= {phrase.strip(): option.strip() for phrase, _, option in (pair.rpartition(": ") for pair in _OTHERS.split(";"))}
-"""The option of each keyword of the library that messages name, and of some whole phrases."""
+"""The option for each keyword of the library that messages name, and for some whole phrases."""
 PATIENCE = 1.0  # seconds before a bar appears
 PAUSE = 0.1  # seconds between two drawings
 WIDTH = 24  # characters of the bar itself

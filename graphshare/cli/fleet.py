@@ -36,7 +36,7 @@ _KINDS: dict[str, frozenset[Kind]] = {
     **dict.fromkeys((f"params {name}" for name in "list show stats diff convert rename".split()), GRAPHS | {"checkpoints"}),
     **dict.fromkeys(("params tie", "params untie"), frozenset(("checkpoints",))),
 }
-"""The kinds of models that a command takes, where these are not graphs alone."""
+"""The kinds of models that a command takes, if not only graphs."""
 _AGGREGATED = ("check", "inspect", "diff", "params stats", "export", "verify", "compare")
 """The commands whose reports become one report."""
 _REFUSED = {

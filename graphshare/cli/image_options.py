@@ -88,4 +88,4 @@ def _parse_fraction(text: str) -> float:
 
 
 options = gather("images", _NAMES, _OPTIONS, parse_settings)
-"""Adds the options to a command, which gets ``images``, the settings; None where no option is given."""
+"""Adds the options to a command; it gets the settings as ``images``, or None if no option is given."""

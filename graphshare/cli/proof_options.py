@@ -62,7 +62,7 @@ inputs = options.gather(
     ),
     _make_inputs,
 )
-"""Adds the options of inputs, which a command gets as ``inputs``."""
+"""Adds the options of inputs; a command gets them as ``inputs``."""
 tolerance = options.gather(
     "tolerance",
     ("atol", "rtol"),
@@ -72,7 +72,7 @@ tolerance = options.gather(
     ),
     _make_tolerance,
 )
-"""Adds the options of the tolerance, which a command gets as ``tolerance``."""
+"""Adds the options of the tolerance; a command gets them as ``tolerance``."""
 
 
 def load_values(feeds: Sequence[str], images: ImageSettings | None) -> dict[str, Any]:

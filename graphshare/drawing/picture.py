@@ -28,7 +28,7 @@ MARKS = {
     "highlight": "renamed", "added": "added", "removed": "removed", "changed": "changed", "near": "within the tolerance",
     "apart": "differs", "unjudged": "not judged",
 }  # fmt: skip
-"""The marks of boxes with their texts in a legend."""
+"""The marks of boxes, with their texts in a legend."""
 _LINE = 34  # characters in a line of constants
 
 

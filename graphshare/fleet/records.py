@@ -16,7 +16,7 @@ from graphshare.text.urls import is_url, split_url
 _MOST_FINDINGS = 3  # findings that the reason of a result names
 
 Answer = Literal["done", "no", "failed", "killed"]
-"""It is done or holds, the answer is no, it could not be answered, or the worker process ended meanwhile."""
+"""The task is done or holds; the answer is no; it could not be answered; or the worker process ended."""
 
 
 # There may be a million of these, and the garbage collector need not visit them: gc=False.
@@ -76,7 +76,7 @@ class Captured(msgspec.Struct, frozen=True):
 
 
 Run = Callable[[Sequence[str]], Captured]
-"""Runs the words of a command in this process. A worker process gets it pickled, so it is a function of a module."""
+"""Runs the words of a command in this process. It is pickled for worker processes, so it is a module-level function."""
 
 
 class FileState(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -19,7 +19,7 @@ from graphshare.text.summary import ShortRepr
 from graphshare.text.urls import local_path, redact
 
 _HARMLESS: tuple[Kind, ...] = ("index", "twice", "empty", "unlisted")
-"""The faults of a folder whose tensors can be counted nevertheless."""
+"""Faults of a folder whose tensors can still be counted."""
 
 
 class StatedTie(msgspec.Struct, frozen=True):

@@ -18,13 +18,13 @@ from graphshare.ir.affine import AffineStep, Constant
 from graphshare.ops.kernel import Array
 
 LIMIT = 8.0
-"""Steps of a dtype between two numbers that folds can make of the same weights."""
+"""The most steps of a dtype between two numbers that folds can compute from the same weights."""
 WEIGHT_DTYPES = ("float16", "float32", "float64")
 """Dtypes of weights, the coarsest first."""
 _BLOCK = 1 << 17
-"""Elements of a kernel that are compared at once."""
+"""The elements of a kernel compared at once."""
 LARGEST = 1 << 24
-"""Elements of the scales and shifts of one value."""
+"""The most elements of the scales and shifts of one value."""
 
 
 class AffineValue(Struct, frozen=True, eq=False):

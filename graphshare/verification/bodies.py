@@ -29,7 +29,7 @@ _UNKNOWN = Fault("a value that a body is given is not known, or not an array")
 
 
 Owners = tuple[Node, Node, tuple[tuple[int, int], ...]]
-"""An operator of either side with bodies, and which of their outputs belong together."""
+"""An operator with bodies on each side, and the pairs of their outputs."""
 
 
 class BodyPair(msgspec.Struct, eq=False):

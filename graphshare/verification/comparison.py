@@ -50,11 +50,11 @@ class Tolerance(Options, frozen=True):
 
 
 Tolerate = Callable[[Any, Any], Tolerance]
-"""Returns the tolerance of a value and what is wanted of it."""
+"""Returns the tolerance for a value and the wanted value."""
 BY_ELEMENT = Tolerance(1e-8, 1e-5)
-"""The default tolerance, that of numpy's isclose."""
+"""The default tolerance, the same as numpy's isclose."""
 EXACT = Tolerance()
-"""The tolerance of branches of one model in one session: none."""
+"""The tolerance of branches of one model in one session: no difference."""
 
 
 def tolerate_other_program(chosen: Tolerance) -> Tolerance:
@@ -74,7 +74,7 @@ class DtypeTolerance(Tolerance, frozen=True, kw_only=True):
 
 
 def tolerate_dtype(dtype: str, chosen: Tolerance) -> DtypeTolerance:
-    """Return the tolerance of models whose least precise dtype is ``dtype``: the chosen one, else an export's."""
+    """Return the tolerance of models whose least precise dtype is ``dtype``: at least the chosen one and an export's."""
     of_largest = max(chosen.rtol, chosen.of_largest, _EXPORTED[dtype])
     return DtypeTolerance(chosen.atol, chosen.rtol, of_largest=of_largest, dtype=dtype)
 

@@ -35,25 +35,25 @@ _BY_ELEMENT = frozenset(
     relu rint round rsqrt sigmoid sign softsign sqrt square tanh trunc where
     """.split()
 )
-"""Operators each element of whose result follows from the elements at its place."""
+"""Elementwise operators: each element of the result follows from the operands' elements at its place."""
 _RANGES = {
     **dict.fromkeys(("HardSigmoid", "Sigmoid", "Softmax", "hard_sigmoid", "sigmoid", "softmax"), (0.0, 1.0)),
     **dict.fromkeys(("Cos", "Erf", "Sin", "Softsign", "Tanh", "cos", "erf", "sin", "softsign", "tanh"), (-1.0, 1.0)),
     **dict.fromkeys(("Abs", "Exp", "Relu", "Softplus", "Sqrt", "abs", "exp", "relu", "sqrt"), (0.0, float("inf"))),
 }
-"""The least and the largest number of operators that make no others: none beyond them reaches a region."""
+"""The least and the largest result of operators with a bounded range: no number beyond these reaches a region."""
 _DECADES = np.arange(-6, 6.01, 0.125)
-"""Powers of ten of the numbers that are tried: beyond them a square of a square is infinite in float32."""
+"""Powers of ten of the numbers to try: beyond them a square of a square is infinite in float32."""
 _COARSE = np.array([1e2, 1.0, 1e4, 1e1, 1e6, 1e-3])
 """Numbers of all magnitudes, for arrays of few elements."""
 _STEPS = np.arange(0.25, 4, 0.5)
-"""Numbers between the integers and halves that a Round or a Floor changes at."""
+"""Numbers between the integers and halves at which a Round or a Floor changes."""
 _LARGEST_HALF = 65504.0
 """The largest number of float16."""
 _ENOUGH, _MOST = 1 << 9, 1 << 16
-"""The least elements of an array that has room for all numbers, and the most that are compared."""
+"""The least elements of an array with room for all numbers, and the most elements that are compared."""
 _BENDS, _FEW, _RUNS = 12, 8, 64
-"""How many numbers of constants are combined, the most elements of such a constant, and how often small arrays are computed."""
+"""The most combined numbers of constants, the most elements of such a constant, and the most runs of small arrays."""
 
 
 class _Departure(Struct, frozen=True):

@@ -168,7 +168,7 @@ def refuse_options(faults: Sequence[Fault]) -> None:
 
 
 RoundComparisons = tuple[list[Values], list[EngineComparison]]
-"""The comparisons of both sides in each engine, and those of each other engine with the first."""
+"""The comparisons of both sides in each engine, and of each other engine with the first."""
 
 
 def compare_round(

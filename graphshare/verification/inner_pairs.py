@@ -12,13 +12,13 @@ from graphshare.ir.graph import Entry, Node
 from graphshare.ops.registry import visible_outputs
 
 _TELLING = 16
-"""Bytes of a parameter from which on equal ones are taken for one: 0, 1 and short shapes are in every model."""
+"""The least bytes of equal parameters that count as one: every model has 0, 1 and short shapes."""
 FLOATS = frozenset(PRECISIONS)
-"""Dtypes that one value may have in two models."""
+"""The dtypes that one value may have in two models."""
 Parts = tuple[str | None, Sequence[object] | None]
 """The dtype and the shape of a value, None where unknown."""
 FindContent = Callable[[Node], Hashable | None]
-"""Returns the content of a constant as terms have it: its dtype, its shape, and its bytes or their number and hash."""
+"""Returns the content of a constant in the form of terms: its dtype, its shape, and its bytes or their number and hash."""
 
 
 def can_be_one(first: Parts, second: Parts) -> bool:

@@ -29,11 +29,11 @@ from graphshare.verification.runners import Refused
 
 AT_THE_SIZES = "at the sizes of "
 _BATCH = 2
-"""The samples of the second set of inputs, where sizes are open."""
+"""The samples of the second set of inputs if sizes are open."""
 _MORE = 3
-"""How many sets are added at most so that inputs differ."""
+"""The most sets that are added to make inputs differ."""
 _SEEDS = 64
-"""How many seeds are tried for one of these sets."""
+"""The number of seeds that are tried for one of these sets."""
 _APART = 1000  # distance from the seeds of other sets
 _ALONE = 1_000_000  # distance from the seeds of common inputs
 NodePair = tuple[Node, Node]
@@ -229,7 +229,7 @@ class Drawer:
             self.notes[f"sizes are open, but a batch of {_BATCH} is not computed, so it was not compared: {reason}"] = None
 
     def _find_seed(self, feeds: Mapping[Node, Array], shapes: Mapping[Node, GivenShape], turn: int) -> int | None:
-        """Return a seed that separates inputs which are equal in all sets so far, or None if no inputs are."""
+        """Return an offset of the seed that separates inputs equal in all sets so far, or None if none helps."""
         alike = self._list_alike(self._drawn, feeds)
         if not alike:
             return None

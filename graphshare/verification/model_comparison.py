@@ -57,9 +57,9 @@ from graphshare.verification.report import (
 from graphshare.verification.runners import ComputationRunner, Refused, Round
 
 Rung = Literal["exact", "by weights", "on inputs"]
-"""What may be known of two models that are equal, strongest first."""
+"""How strongly two models are shown to be equal, strongest first."""
 _TOGETHER = 4
-"""Sets of inputs whose regions are judged in one walk: their values are in memory at once."""
+"""The sets of inputs whose regions are judged in one walk, with all values in memory."""
 
 
 class ModelComparison:

@@ -23,11 +23,11 @@ from graphshare.verification.parts import ModelValues, compute_part, is_array
 from graphshare.verification.region_plan import AnalyzedModel, Cone, Pair, Planner, RegionPlan, get_place
 
 _NEARER = 10.0
-"""How many times nearer than its namesake a value must be to be the one that a name has moved to."""
+"""How many times nearer than its namesake a value must be to count as the new place of a name."""
 _LIKE = 1e-3
-"""How far apart the largest numbers, and the means, of values may be that are compared, as a part of the largest."""
+"""The largest difference of two compared values' summaries, relative to the largest number."""
 _ROUNDED = 10.0
-"""How many times the tolerance of a region the values of two whole models may be apart."""
+"""The tolerance for values of two whole models, as a multiple of a region's."""
 
 
 def find_moved(

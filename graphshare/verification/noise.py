@@ -19,10 +19,10 @@ from graphshare.verification.comparison import EXACT, DtypeTolerance, Tolerance,
 from graphshare.verification.runners import Refused
 
 _BELOW_ONE = ("Sigmoid", "Softmax")
-"""Operators whose numbers are those of a sum that is near 1, also where all of them are almost 0."""
+"""Operators that compute fractions of 1, with errors relative to 1 even if all their results are almost 0."""
 _PASSING = ("Cast", "Identity")
 _SHARE = 2 * float(np.finfo(np.float32).eps)
-"""How far the numbers of two Sigmoids of one operand may be apart: kernels add a quotient to 0.5."""
+"""The largest difference of two Sigmoids of one operand: kernels add a quotient to 0.5."""
 _SHAKES = 3
 Key = TypeVar("Key")
 

@@ -26,7 +26,7 @@ Key = int | str
 Values = Mapping[Key, Array]
 Sizes = Mapping[Key, Sequence[object]]
 Draw = Callable[[Values, Sizes], Iterator[dict[Key, Array]]]
-"""Returns other values by the same keys; the second argument has the sizes that must stay, where the rank is known."""
+"""Yields different values by the same keys; the second argument has the sizes that must stay, if the rank is known."""
 _OPEN = frozenset(
     """Add AveragePool BatchNorm BatchNormalization Concat Constant Conv ConvTranspose Convolution Deconvolution DepthToSpace
     Div Einsum Expand Flatten FullyConnected Gather Gemm GlobalAveragePool Identity InstanceNormalization LayerNormalization
@@ -35,13 +35,13 @@ _OPEN = frozenset(
     transpose
     """.split()
 )
-"""Operators whose results differ where operands do, up to a factor of zero."""
+"""Operators whose results differ if operands do, except for a factor of zero."""
 MASKS = frozenset(
     """Abs Clip GlobalMaxPool Greater GreaterOrEqual LeakyRelu Less LessOrEqual Max MaxPool Min PRelu ReduceMax ReduceMin Relu
     ThresholdedRelu Where broadcast_maximum broadcast_minimum clip max min relu where
     """.split()
 )
-"""Operators that let through some numbers and hide others, and round neither."""
+"""Operators that pass some numbers and hide others, without rounding."""
 _MOVING = frozenset(
     """Cast Concat Constant ConstantOfShape DepthToSpace Expand Flatten Gather GatherElements GatherND Identity Reshape Shape
     Size Slice SliceChannel SpaceToDepth Split Squeeze Tile Transpose Unsqueeze _copy expand_dims slice_axis stack transpose
@@ -49,29 +49,31 @@ _MOVING = frozenset(
 )
 """Operators whose results are elements of their operands, or sizes of these."""
 _SIZING = {"Range": 0, "Resize": 1, "Upsample": 1}
-"""Operators that read sizes out of floats, and the first operand that is one."""
+"""Operators that read sizes from floats, and the first operand that they read so."""
 _MEASURING = ("Shape", "Size", "shape_array", "size_array")
 _DIGITS = {"bool": (0, 2), "float16": (1 << 10, 1 << 10), "float32": (1 << 20, 15 << 20), "float64": (1 << 20, 15 << 20)}
-"""By dtype the first of the integers that are digits of labels, beyond what constants most often are, and their number."""
+"""By dtype the first integer used as a digit of labels, beyond most constants, and the number of digits."""
 _LABELLED = 1 << 24
-"""Elements of all runs with labels."""
+"""The most elements in all runs with labels."""
 _GRID = frozenset(("DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"))
 _SCALES = (1.0, 8.0, 0.125, 1000.0)
 _FEW, _MORE = 4096, 32
-"""Of few numbers more sets are drawn, up to so many: few of them are near a threshold, where a small difference shows."""
+"""Fewer numbers get more sets, ``_MORE`` at most, ``_FEW`` numbers in all: only some near a threshold show a
+difference.
+"""
 HIDDEN = "different inputs give different values"
-"""What is said of sides that are equal on the inputs that were drawn alone."""
+"""The text for sides that are equal only on the drawn inputs."""
 _LARGE = 1000
 _NOISY = 100.0
-"""How many times the tolerance two sides may differ where either differs from itself as much."""
+"""The largest allowed multiple of the tolerance if a side differs from itself as much."""
 # Powers of ten on either side of 1, within the range of float32; out of float16's range they become 0 or infinite.
 _DECADES = 30.0
 _LENGTHENED = 4
-"""How many sizes are tried."""
+"""The most free sizes that are lengthened."""
 _MAGNITUDES = (-1, 5)
-"""Powers of ten of the numbers that are tried behind a mask, whose threshold may be far from the numbers that are drawn."""
+"""Powers of ten of numbers tried after a mask: its threshold may be far from the drawn numbers."""
 _SAMPLES, _NUMBERS = 1024, 1 << 14
-"""How many samples are tried at once, and of how many numbers."""
+"""The most samples tried at once, and the most numbers in them."""
 
 
 def is_on_grid(cone: Cone) -> bool:

@@ -24,7 +24,7 @@ Values = Mapping[Place, Array]
 Compute = Callable[[Values], list[Any]]
 """Computes some values of a model from others."""
 _ROOM = 1 << 26
-"""Bytes of values of one model on one set of inputs that are kept for other plans."""
+"""The most bytes of values of one model on one set of inputs to keep for other plans."""
 
 
 class Part(msgspec.Struct, eq=False):

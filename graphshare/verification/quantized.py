@@ -32,13 +32,13 @@ _OF_INTEGERS = frozenset(
     QuantizeLinear""".split()
 )
 _PLAIN = _OF_INTEGERS | {"Add", "Cast", "Clip", "Conv", "DequantizeLinear", "DynamicQuantizeLinear", "MatMul", "Mul", "Relu"}
-"""Operators that read a weight as it is: of others, such as a Transpose, unlike integers may be one weight."""
+"""Operators that read a weight directly: before others, such as a Transpose, different integers may be one weight."""
 _STEPPED = ("int8", "uint8")
 _INTEGERS = (*_STEPPED, "int32")
 _SHARE = 0.005
-"""How many of all numbers may be a step apart."""
+"""The largest fraction of numbers that may be one step apart."""
 _ROUNDED = 1 + 1e-5
-"""How much longer a step is between floats, which are rounded."""
+"""The length of a step between floats relative to the exact step: floats are rounded."""
 
 
 def rounds_apart(value: Any, wanted: Any, end: Sequence[Entry]) -> bool:

@@ -51,7 +51,7 @@ from graphshare.verification.regions import Departure
 from graphshare.verification.report import Reduction, Report
 
 _LARGEST = 256
-"""Operators of a side up to which its inner values are compared with those of the other."""
+"""The most operators of a side whose inner values are compared with the other side's."""
 _Inner = Mapping[Place, tuple[Entry, Any]]
 
 

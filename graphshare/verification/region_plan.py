@@ -43,7 +43,7 @@ _CANDIDATES = 16  # values after a value that may have its name on the other sid
 _INSIDE = 256  # values before it in its region that may
 
 Pair = tuple[Entry, Entry]
-"""A value of the left model, and that of the right one which is compared with it."""
+"""A value of the left model, and the value of the right one that is compared with it."""
 
 
 def get_place(entry: Entry) -> Place:

@@ -9,7 +9,7 @@ from graphshare.verification.region import Region, RegionReport, group_regions, 
 from graphshare.verification.report import OTHER_MODEL, SHOWS_MORE, Stage, Verdict, describe_difference
 
 _SHOWN = 8
-"""Operators of a region, or notes, that are listed."""
+"""The most operators of a region, or notes, to list."""
 
 
 def region_stage(rounds: Sequence[RegionReport]) -> Stage:

@@ -54,7 +54,7 @@ from graphshare.verification.weights import SHIFTING, Weigher, Weighing
 
 _Start = tuple[tuple[Node, ...], tuple[Node, ...], Mapping[Place, tuple[Place, str | None]]]
 _LARGE = 5
-"""A region of so many operators on both sides together may be one because names say nothing."""
+"""A region with so many operators on both sides together may be due to meaningless names."""
 _UNKNOWN = "no plan of regions holds for its values"
 
 

@@ -28,7 +28,7 @@ from graphshare.verification.region_walk import RegionWalk
 from graphshare.verification.weights import Weigher
 
 _JOINS = 4
-"""How many times regions are joined with their readers."""
+"""The most times that regions are joined with their readers."""
 
 
 class Departure(msgspec.Struct, frozen=True, eq=False):

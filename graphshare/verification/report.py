@@ -37,9 +37,9 @@ _FATES = {
 Verdict = Literal["holds", "fails", "unknown", "skipped"]
 Outcome = Literal["equal", "not equal", "not proved", "not judged"]
 _NOT_PROVED = {"regions", "changes", "exact", "samples"}
-"""Stages whose failure no output shows, and nothing else."""
+"""Stages that can fail although all outputs are equal."""
 SHOWS_MORE = ("layers",)
-"""Stages that only show more, and change no verdict."""
+"""Stages that only add information and do not affect the verdict."""
 
 
 class Stage(msgspec.Struct, frozen=True):

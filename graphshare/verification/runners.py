@@ -15,7 +15,7 @@ from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
 
 ABSENT = object()
-"""Stands in a record for a value that was not recorded."""
+"""Stands for a value that a record lacks."""
 
 
 class Refused(msgspec.Struct, frozen=True):

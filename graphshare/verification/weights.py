@@ -46,7 +46,7 @@ _SHOWING = frozenset(
     """Add AveragePool Clip Concat Elu Flatten GlobalAveragePool HardSigmoid HardSwish LeakyRelu MaxPool Mul PRelu Relu Selu
     Sigmoid Softplus Sub Sum Tanh ThresholdedRelu""".split()
 )
-"""Operators whose results differ for some inputs where those of one operand do."""
+"""Operators whose results differ for some inputs if the values of one operand do."""
 SHIFTING = frozenset(("Add", "Constant", "Div", "Identity", "Mul", "Sub"))
 """Operators that scale and shift numbers."""
 

@@ -24,7 +24,7 @@ from graphshare.verification.report import value_stage
 from graphshare.verification.runners import ComputationRunner
 
 _ROUNDING = {"float16": 2**-9, "float32": 2**-22, "float64": 2**-51}
-"""Two steps of a float at 1: the error of a Sigmoid, also where it is almost 0 everywhere."""
+"""Two steps of a float at 1: the error of a Sigmoid, even if it is almost 0 everywhere."""
 ModelContent = Callable[[], tuple[bytes | Iterable[bytes | memoryview], str]]
 """Returns the bytes of a model and the directory of its external data."""
 
