@@ -175,7 +175,7 @@ def _prove(source: Checkpoint, staged: StagedModel) -> str:
     from graphshare.verification.whole_model import compare_bits  # start-up: --help must not import numpy
 
     with locate_refusals(source):
-        return compare_bits(source, source, staged.target, staged.read)
+        return compare_bits(source, source, staged.target, staged.read).text
 
 
 def _report(

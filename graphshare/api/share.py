@@ -147,9 +147,10 @@ def _prove(source: Checkpoint, model: Checkpoint) -> Checkpoint:
     """Return the model, with a note if it could not be compared with its source. Raises DisprovedError if bits differ."""
     from graphshare.verification.whole_model import compare_bits  # start-up: --help must not import numpy
 
-    proof = compare_bits(source, model, source.where)
-    # compare_bits() returns a text that begins with `not` if nothing could be computed.
-    return replace(model, notes=(*model.notes, f"not proved by a run: {proof}")) if proof.startswith("not") else model
+    comparison = compare_bits(source, model, source.where)
+    if comparison.were_compared:
+        return model
+    return replace(model, notes=(*model.notes, f"not proved by a run: {comparison.text}"))
 
 
 def _note_repeated_names(source: Checkpoint, doctor: Repair | None) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -29,10 +29,15 @@ ModelContent = Callable[[], tuple[bytes | Iterable[bytes | memoryview], str]]
 """Returns the bytes of a model and the directory of its external data."""
 
 
-def compare_bits(model: Checkpoint, copy: Checkpoint, where: str, read: ModelContent | None = None) -> str:
-    """Compare a model's outputs with its copy's at ``where`` on drawn inputs; ``read`` may give the copy's bytes.
+class BitComparison(NamedTuple):
+    """The result of :func:`compare_bits`: whether the outputs ``were_compared`` and are equal, and ``text`` on that."""
 
-    Returns a description of the comparison, or the reason why nothing could be compared.
+    were_compared: bool
+    text: str
+
+
+def compare_bits(model: Checkpoint, copy: Checkpoint, where: str, read: ModelContent | None = None) -> BitComparison:
+    """Compare a model's outputs with its copy's at ``where`` on drawn inputs; ``read`` may give the copy's bytes.
 
     Raises:
         DisprovedError: an output has different bits in the copy, or the copy cannot be computed.
@@ -44,7 +49,7 @@ def compare_bits(model: Checkpoint, copy: Checkpoint, where: str, read: ModelCon
         drawn = source.draw()
         wanted = source.run(drawn.values).outputs if drawn.outputs is None else drawn.outputs
     except GraphshareError as error:
-        return f"not computed: {_explain_failure(error, model)}"
+        return BitComparison(False, f"not computed: {_explain_failure(error, model)}")
     hint = "nothing was written; please report it"
     try:
         encode = None if read is None else lambda graph: read()
@@ -57,10 +62,10 @@ def compare_bits(model: Checkpoint, copy: Checkpoint, where: str, read: ModelCon
     names = [output_name(head) for head in model.graph.heads]
     other = list_changed(names, values, wanted)
     if not other:
-        return f"{format_count(len(names), 'output')} equal bit for bit"
+        return BitComparison(True, f"{format_count(len(names), 'output')} equal bit for bit")
     # A model that draws numbers differs from itself within one session; a new session draws the same numbers again.
     if list_changed(names, source.run(drawn.values).outputs, wanted):
-        return "not compared: two runs of the model itself differ"
+        return BitComparison(False, "not compared: two runs of the model itself differ")
     _refuse_changed(model)
     raise DisprovedError(Fault(f"computes different bits from its source: {format_names(other)}", where=where, hint=hint))
 
