@@ -16,6 +16,7 @@ from typing import Any, TextIO
 import click
 import msgspec
 
+from graphshare.errors import Fault
 from graphshare.text.format import encode_json, escape_control, escape_json, format_bytes
 from graphshare.text.markup import quote_shell
 from graphshare.text.urls import redact
@@ -119,6 +120,28 @@ def say(message: str, *, style: str = "note") -> None:
         prefix = click.style(prefix, fg=color, bold=style == "error")
     with contextlib.suppress(OSError):  # stderr is closed; the exit code still counts
         click.echo(prefix + escape_message(redact(name_options(message))), err=True, color=True)
+
+
+_faults: list[Fault] | None = None
+
+
+def say_fault(fault: Fault) -> None:
+    """Print a fault on stderr as an error, without its hint, and add it to those that :func:`collect_faults` collects."""
+    if _faults is not None:
+        _faults.append(msgspec.structs.replace(fault, message=name_options(fault.message)))
+    say(str(fault), style="error")
+
+
+@contextlib.contextmanager
+def collect_faults() -> Iterator[list[Fault]]:
+    """Collect the faults that are printed inside the block; their messages name options of the command line."""
+    global _faults
+    outer, faults = _faults, list[Fault]()
+    _faults = faults
+    try:
+        yield faults
+    finally:
+        _faults = outer
 
 
 def put(lines: Iterable[str], *, keep: str = "") -> None:

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import click
 
 from graphshare.cli.command import AnswerFile
-from graphshare.cli.console import choose_color, choose_quiet
+from graphshare.cli.console import choose_color, choose_quiet, collect_faults
 from graphshare.cli.main import CONTEXT, Terminated, cli, run
 from graphshare.errors import Fault, UsageError
 from graphshare.files.staged_file import note_inherited_descriptors
@@ -193,13 +193,14 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 def run_captured(words: Sequence[str]) -> Captured:
-    """Run one command like ``graphshare WORDS``, and return its exit code, stdout and stderr; stdin is empty."""
+    """Run one command like ``graphshare WORDS``; return its exit code, stdout, stderr and faults. stdin is empty."""
     saved = sys.stdin, sys.stdout, sys.stderr
     streams = _FREE.pop() if _FREE else _Streams()
     gc.disable()  # as in the command itself
     try:
         sys.stdin, sys.stdout, sys.stderr = streams.nothing, streams.out, streams.err
-        code = run(list(words))
+        with collect_faults() as faults:
+            code = run(list(words))
     finally:
         sys.stdin, sys.stdout, sys.stderr = saved
         # Options of one command must not affect the next one in this process.
@@ -208,7 +209,7 @@ def run_captured(words: Sequence[str]) -> Captured:
         gc.enable()
     out, err = streams.take()
     _FREE.append(streams)
-    return Captured(code, out, err.decode())
+    return Captured(code, out, err.decode(), faults)
 
 
 class _Streams:

@@ -24,7 +24,7 @@ import click
 
 import graphshare
 from graphshare.cli.command import SuggestingGroup, add_examples, list_command_examples, make_color
-from graphshare.cli.console import NAME, Bar, choose_program, is_shown, say
+from graphshare.cli.console import NAME, Bar, choose_program, is_shown, say, say_fault
 from graphshare.errors import DisprovedError, Fault, GraphshareError, OutputError, UsageError
 from graphshare.files.staged_file import note_inherited_descriptors, output_listener
 from graphshare.progress import progress_listener
@@ -274,15 +274,15 @@ def _run(arguments: list[str], written: Mapping[str, bool], kept: list[object] |
         _silence_stdout()
     except OSError as error:
         _silence_stdout()
-        say(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""), style="error")
+        say_fault(Fault(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")))
     except (MemoryError, RecursionError) as error:
-        say(f"the input is too large for this machine ({type(error).__name__})", style="error")
+        say_fault(Fault(f"the input is too large for this machine ({type(error).__name__})"))
     except Exception as error:  # a bug: reported as one, with a hint to its traceback
         if debug:
             import traceback  # start-up: only this path needs it
 
             sys.stderr.write("Traceback (most recent call last):\n" + "".join(traceback.format_tb(error.__traceback__)))
-        say(f"this is a bug in graphshare: {type(error).__name__}: {error}", style="error")
+        say_fault(Fault(f"this is a bug in graphshare: {type(error).__name__}: {error}"))
         say(f"please report it with {_describe_report(arguments)}", style="hint")
     else:
         return result if isinstance(result, int) else 0
@@ -309,7 +309,7 @@ def _say_interrupted(error: BaseException, written: Mapping[str, bool]) -> None:
             lost = True
         cause = cause.__cause__ or cause.__context__
     rest = _describe_written(written) or ("" if lost else "nothing was changed")
-    say(f"interrupted; {rest}" if rest else "interrupted", style="error")
+    say_fault(Fault(f"interrupted; {rest}" if rest else "interrupted"))
 
 
 def _describe_written(written: Mapping[str, bool]) -> str:
@@ -337,7 +337,7 @@ def _main(arguments: list[str], kept: list[object] | None) -> object:
 def say_faults(error: GraphshareError) -> None:
     """Print every fault with its hint on stderr; a hint that repeats is printed once."""
     for i, fault in enumerate(error.faults):
-        say(str(fault), style="error")
+        say_fault(fault)
         following = error.faults[i + 1].hint if i + 1 < len(error.faults) else ""
         if fault.hint and fault.hint != following:
             say(fault.hint, style="hint")
@@ -347,7 +347,7 @@ def _say_usage(error: click.ClickException) -> None:
     if isinstance(error, click.UsageError) and type(error).__name__ == "NoArgsIsHelpError":  # no command
         click.echo(error.format_message(), err=True)
         return
-    say(error.format_message(), style="error")
+    say_fault(Fault(error.format_message()))
     context = getattr(error, "ctx", None)
     if context is not None:
         example = _example(context) if isinstance(error, click.MissingParameter) else ""

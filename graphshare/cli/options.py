@@ -16,7 +16,7 @@ from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.save import write_text
 from graphshare.cli.command import LIMITS, AnswerFile
-from graphshare.cli.console import collect_answer, say
+from graphshare.cli.console import collect_answer, say, say_fault
 from graphshare.errors import Fault, UsageError
 from graphshare.files.paths import UsedFile, collect_read_files
 from graphshare.formats.model_format import CopiedWeights
@@ -56,7 +56,7 @@ def _limit_time(context: click.Context, option: click.Parameter, seconds: float 
 
     def overrun() -> None:
         error = time_error(seconds)
-        say(str(error.faults[0]), style="error")
+        say_fault(error.faults[0])
         say(error.faults[0].hint, style="hint")
         # Native code holds the main thread, so no exception could reach it.
         os._exit(_FAILED)

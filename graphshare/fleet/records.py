@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from graphshare.errors import GraphshareError
+from graphshare.errors import Fault, GraphshareError
 from graphshare.files.byte_source import ListedFile
 from graphshare.reports.model import Level
 from graphshare.text.urls import is_url, split_url
@@ -68,11 +68,12 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Captured(msgspec.Struct, frozen=True):
-    """The result of a command: its exit code and its output."""
+    """The result of a command: its exit code, its output, and the ``faults`` among its messages."""
 
     code: int
     stdout: bytes
     stderr: str
+    faults: Sequence[Fault] = ()
 
 
 Run = Callable[[Sequence[str]], Captured]

@@ -12,6 +12,7 @@ from functools import partial
 from types import FrameType
 
 import msgspec
+from msgspec.structs import replace
 
 from graphshare.errors import Fault, GraphshareError, InputError
 from graphshare.files.atomic import find_place, refusing_links
@@ -22,7 +23,7 @@ from graphshare.files.paths import list_remote, split
 from graphshare.files.staged_file import overwriting
 from graphshare.fleet.records import Answer, Captured, FileState, Result, Run, Task, is_checkpoint
 from graphshare.resources import TimeUp, memory_limit, time_error, time_limit
-from graphshare.text.format import escape_surrogates, format_count, shorten
+from graphshare.text.format import escape_control, escape_surrogates, format_count, shorten
 from graphshare.text.urls import is_url, redact
 
 if sys.platform != "win32":
@@ -49,11 +50,11 @@ def work(run: Run, task: Task) -> Result:
                     os.makedirs(folder, exist_ok=True)
                 captured = run(task.words)
     except GraphshareError as error:  # a file that is gone, or a limit
-        captured = Captured(2, b"", "".join(f"error: {fault}\n" for fault in error.faults))
+        captured = Captured(2, b"", "", error.faults)
     except OSError as error:
-        captured = Captured(2, b"", f"error: {error.strerror or error}: {error.filename}\n")
+        captured = Captured(2, b"", "", [Fault(f"{error.strerror or error}: {error.filename}")])
     except Exception as error:  # of another function: the command line reports errors itself
-        captured = Captured(2, b"", f"error: this is a bug in graphshare: {type(error).__name__}: {error}\n")
+        captured = Captured(2, b"", "", [Fault(f"this is a bug in graphshare: {type(error).__name__}: {error}")])
     seconds = time.perf_counter() - started
     figures = {"cpu_seconds": round(time.process_time() - cpu, 6)}
     return _summarize(task, captured, graph, params, seconds, figures)
@@ -84,7 +85,7 @@ def _summarize(
         code=captured.code,
         seconds=round(seconds, 6),
         figures=figures,
-        error=_find_error(captured.stderr, task.model.graph) if answer != "done" else "",
+        error=_describe_faults(captured, task.model.graph) if answer != "done" else "",
         report=report if report is not None else msgspec.Raw(b"null"),
     )
 
@@ -126,13 +127,12 @@ def _find_figures(report: object) -> dict[str, float]:
     return figures
 
 
-def _find_error(stderr: str, source: str) -> str:
-    """Return the first errors that a command printed, or else all its output, without secrets of URLs."""
-    lines = [line.removeprefix("error: ") for line in stderr.splitlines() if line.startswith("error: ")]
-    first = [line.removeprefix(f"{source}: ") for line in lines[:_MOST_ERRORS]]
-    text = "; ".join(first) or " ".join(stderr.split())
-    if len(lines) > _MOST_ERRORS:
-        text += f"; and {format_count(len(lines) - _MOST_ERRORS, 'more error')}"
+def _describe_faults(captured: Captured, source: str) -> str:
+    """Describe the first faults of a command on ``source``, or else return all its messages, without secrets of URLs."""
+    first = [replace(fault, where="") if fault.where == source else fault for fault in captured.faults[:_MOST_ERRORS]]
+    text = "; ".join(escape_control(str(fault)) for fault in first) or " ".join(captured.stderr.split())
+    if len(captured.faults) > _MOST_ERRORS:
+        text += f"; and {format_count(len(captured.faults) - _MOST_ERRORS, 'more error')}"
     return clean_text(shorten(text, _LONGEST_ERROR))
 
 

@@ -10,7 +10,7 @@ import msgspec
 from graphshare.checkpoint.load import load
 from graphshare.cli import options, rule_options
 from graphshare.cli.command import SuggestingGroup
-from graphshare.cli.console import put, put_json, say
+from graphshare.cli.console import put, put_json, say, say_fault
 from graphshare.rewrite.rules.explain import NameKind, check_rules
 from graphshare.rewrite.rules.explain import explain as explain_name
 from graphshare.rewrite.rules.load import make_ruleset
@@ -95,7 +95,7 @@ def check(file: str, graph: str | None, params: str | None, strict: bool, format
         put_json(msgspec.to_builtins(result))
     else:
         for fault in result.errors:
-            say(str(fault), style="error")
+            say_fault(fault)
             if fault.hint:
                 say(fault.hint, style="hint")
         for warning in result.warnings:
