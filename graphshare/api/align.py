@@ -1,4 +1,4 @@
-"""``group(align=True)``: older ONNX models for the operator set of the newest, each proved to compute the same."""
+"""``group(align=True)``: convert older ONNX models to the operator set of the newest, and prove each conversion."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from graphshare.formats.model_format import find_format
 
 
 def align(sources: Sequence[Checkpoint]) -> list[tuple[Checkpoint, str]]:
-    """Return ``sources`` for the latest version of ONNX's own operators that one of them uses, and how each changed.
+    """Convert ``sources`` to the newest ONNX operator set among them; return each with a description of its change.
 
-    Each model that changes is compared with the original.
+    Each converted model is compared with its original.
 
     Raises:
-        UsageError: no model is older than another one.
-        RefusedError: ONNX's converter cannot convert a model, of which all operators that it skips are listed; or nothing shows
+        UsageError: all models already use the same version.
+        RefusedError: ONNX's converter cannot convert a model (all operators that it skips are listed), or nothing shows
             that the result is equal.
-        DisprovedError: a converted model computes something else.
+        DisprovedError: a converted model computes different outputs.
     """
     sets = [find_format(source.graph).operator_sets for source in sources]
     versions = [None if own is None else own.find_used_version(source.graph) for own, source in zip(sets, sources, strict=True)]
@@ -39,7 +39,7 @@ def _raise(source: Checkpoint, sets: OperatorSets, old: int | None, version: int
 
 
 def _prove(source: Checkpoint, result: Checkpoint) -> str:
-    """Return what is known of a converted model and its original. Raises as :func:`align`."""
+    """Compare a converted model with its original and describe the proof. Raises the same errors as :func:`align`."""
     from graphshare.verification.compare import compare  # start-up: --help must not import numpy
 
     report = compare(source, result, allow_unsupported=True)

@@ -1,8 +1,8 @@
-"""Names of Gluon's ``save_parameters`` (``features.0.weight``) and of the graph that the net exports, matched.
+"""Match names of Gluon's ``save_parameters`` (``features.0.weight``) with names in the graph that the net exports.
 
-Layers belong together that have the same attributes and shapes. Of several such layers the order decides, where the two orders
-of the graph agree: that of its operators and that of its numbers. Where they do not, as in the shortcut of a residual block,
-that one decides by which data goes through more blocks in the order of their numbers.
+Layers match if they have the same attributes and shapes. Several such layers are matched by their order. A graph has
+two orders, by operators and by the numbers in names. Where the two disagree, as in the shortcut of a residual block,
+the one is taken by which data passes through more blocks in the order of their numbers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"(\d+)")
 
 
 class _Layer(msgspec.Struct, frozen=True, eq=False):
-    """A layer: the full name and the shape, None where it is unknown, of each parameter by attribute."""
+    """A layer: the full name and the shape (None if unknown) of each parameter, by attribute."""
 
     name: str
     parameters: dict[str, tuple[str, Sizes | None]]
@@ -41,7 +41,7 @@ class _Layer(msgspec.Struct, frozen=True, eq=False):
         return tuple(sorted((attribute, shape) for attribute, (_, shape) in self.parameters.items()))
 
     def fits(self, kind: Kind) -> bool:
-        """Whether the shapes may be those of ``kind``, which are known."""
+        """Whether the shapes are compatible with the known shapes in ``kind``."""
         pairs = [(own, shape or ()) for (_, own), (_, shape) in zip(self.kind, kind, strict=False) if own is not None]
         sizes = [(a, b) for own, shape in pairs for a, b in zip((len(own), *own), (len(shape), *shape), strict=False)]
         return [name for name, _ in self.kind] == [name for name, _ in kind] and all(a in (None, b) for a, b in sizes)
@@ -51,7 +51,7 @@ class _Layer(msgspec.Struct, frozen=True, eq=False):
 
 
 def name_for_graph(graph: Graph, file: ParameterFile, plan: Plan) -> Plan:
-    """Return a plan with the names of the graph for those of blocks. Raises RefusedError as :func:`match_blocks`."""
+    """Return a plan that replaces names of blocks by names of the graph. Raises RefusedError as :func:`match_blocks`."""
     auxiliary = {node.name for node in auxiliary_variables(reachable(graph))}
     names = {record.key or "": split_key(record.key or "")[1] for record in file.records}
     if not {node.name for node in graph.variables()}.issuperset(names.values()):
@@ -61,11 +61,11 @@ def name_for_graph(graph: Graph, file: ParameterFile, plan: Plan) -> Plan:
 
 
 def name_for_blocks(graph: Graph, file: ParameterFile, plan: Plan, blocks: str) -> Plan:
-    """Return a plan with the names of the file ``blocks``, in its order, for those of the graph.
+    """Return a plan that replaces names of the graph by names of the file ``blocks``, in the file's order.
 
     Raises:
         InputError: ``blocks`` cannot be read.
-        RefusedError: as :func:`match_blocks`; the plan has other names than the graph's parameters.
+        RefusedError: as :func:`match_blocks`, or the names in the plan are not the graph's parameters.
     """
     records = {split_key(record.key or "")[1]: record for record, _ in plan}
     known = {name: record.shape for name, record in records.items() if record.shape is not None}
@@ -87,10 +87,10 @@ def _read_layers(blocks: ParameterFile) -> dict[str, _Layer]:
 
 
 def match_blocks(graph: Graph, blocks: ParameterFile, known: Mapping[str, Sizes]) -> dict[str, str]:
-    """Return the parameter of ``graph`` that each key of ``blocks`` is. ``known`` are shapes of the graph's parameters, if any.
+    """Map each key of ``blocks`` to a parameter of ``graph``. ``known`` has known shapes of the graph's parameters.
 
     Raises:
-        RefusedError: layers have no counterpart, or several; all are listed by name.
+        RefusedError: layers have no counterpart or several; all are listed by name.
     """
     if not blocks.named:
         raise RefusedError(Fault("has arrays without names", where=blocks.path))
@@ -115,7 +115,7 @@ def match_blocks(graph: Graph, blocks: ParameterFile, known: Mapping[str, Sizes]
 
 
 def _list_layers(nodes: Sequence[Node], graph: Graph, known: Mapping[str, Sizes], attributes: Collection[str]) -> list[_Layer]:
-    """Return the layers of the graph: the variables whose names end in one of the ``attributes``, by what is before it."""
+    """Return the layers of the graph: variables whose names end in one of ``attributes``, by the rest of the name."""
     variables = [node for node in nodes if node.is_variable]
     shapes = infer(graph, {node: known[node.name] for node in variables if node.name in known}, None, default_type=None).shapes
     layers: dict[str, _Layer] = {}
@@ -129,7 +129,7 @@ def _list_layers(nodes: Sequence[Node], graph: Graph, known: Mapping[str, Sizes]
 
 
 def _assign_kinds(left: Sequence[_Layer], right: Sequence[_Layer]) -> dict[_Layer, Kind]:
-    """Return the attributes and shapes of each layer of the graph, whose own shapes may be unknown in part.
+    """Return the attributes and shapes of each layer of the graph; some of the graph's own shapes may be unknown.
 
     Raises:
         RefusedError: a layer of either side is left over, or its shapes fit several kinds.
@@ -153,7 +153,7 @@ def _assign_kinds(left: Sequence[_Layer], right: Sequence[_Layer]) -> dict[_Laye
 
 
 def _sort_numbers(layers: Sequence[_Layer]) -> list[_Layer]:
-    """Return the layers with those that differ in numbers alone in the order of these numbers, in the same places."""
+    """Sort layers whose names differ only in numbers by these numbers; together they keep the same positions."""
     forms: dict[str, list[_Layer]] = {}
     for layer in layers:
         forms.setdefault(_NUMBER.sub("#", layer.name), []).append(layer)
@@ -163,7 +163,7 @@ def _sort_numbers(layers: Sequence[_Layer]) -> list[_Layer]:
 
 
 class _Flow:
-    """The layers of a graph that data goes through before others, as bits."""
+    """For each layer of a graph, the layers that data passes through before it, as bits."""
 
     def __init__(self, nodes: Sequence[Node], layers: Sequence[_Layer]) -> None:
         bits = {name: 1 << i for i, layer in enumerate(layers) for name, _ in layer.parameters.values()}
@@ -179,7 +179,7 @@ class _Flow:
                 self._before[bit] |= behind[node] & ~bit
 
     def rate(self, pairs: Mapping[_Layer, _Layer]) -> int:
-        """Return how many pairs of numbered blocks follow each other as their numbers do; -1 where one goes backward."""
+        """Count pairs of blocks that follow each other in the order of their numbers; -1 if a pair goes backward."""
         paths = [(block.name.split("."), self._bit[layer]) for block, layer in pairs.items()]
         score = 0
         for (one, m), (other, n) in combinations(paths, 2):

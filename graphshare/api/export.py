@@ -1,4 +1,4 @@
-"""``export``: a model as an ONNX model, proved in onnxruntime before it is put in place."""
+"""``export``: translate a model to ONNX and prove it in onnxruntime before its file is put in place."""
 
 from __future__ import annotations
 
@@ -53,11 +53,12 @@ from graphshare.version import __version__
 
 
 class ExportFacts(ShortRepr, msgspec.Struct, frozen=True):
-    """The result of ``export``: the files, the model's inputs and outputs by name, and how many nodes and bytes.
+    """The result of ``export``: the files, the model's inputs and outputs by name, and the numbers of nodes and bytes.
 
-    ``path`` is empty and ``bytes`` 0 for a model that was not written. ``renamed`` are inputs, parameters and outputs that
-    could not keep MXNet's names, each with ONNX's; ``dropped`` unused variables such as labels, ``embedded`` parameters that
-    could not stay in their file. ``proof`` is None where it was not wanted. ``notes`` list what was decided for the user.
+    ``path`` is empty and ``bytes`` 0 for a model that was not written. ``renamed`` maps inputs, parameters and outputs
+    that could not keep MXNet's names to their names in ONNX. ``dropped`` lists unused variables such as labels,
+    ``embedded`` parameters that could not stay in their file. ``proof`` is None if no proof was requested. ``notes``
+    list decisions made for the user.
     """
 
     path: str
@@ -96,38 +97,40 @@ def export(
     max_memory: Natural | str | None = None,
     time_limit: Seconds | None = None,
 ) -> Checkpoint:
-    """Return a model for inference as an ONNX model, and prove in onnxruntime that it computes the same.
+    """Translate a model for inference to ONNX, and prove in onnxruntime that it computes the same.
 
-    It is written to ``out``, if that is given; its ``report`` is an :class:`ExportFacts`. The data of its parameters stays
-    where it is until the model is saved.
+    The result is written to ``out`` if given; its ``report`` is an :class:`ExportFacts`. Parameter data stays where it
+    is until the model is saved.
 
-    ``shapes`` and ``feeds`` are by variable name as for :func:`run`; every shape must follow from them and the parameters.
-    ``upto`` are the outputs that are wanted instead of the graph's heads. ``opset`` is the version of ONNX's operator set, from
-    13 on. ``weights`` says where the parameters go: ``"embed"`` into the file, ``"external"`` into one file beside it, with
-    ``"params"`` they stay in their own file, which must lie in or below the directory of ``out``. ``fold`` works BatchNorm into
-    the weights first.
+    ``shapes`` and ``feeds`` are by variable name as for :func:`run`; every shape must follow from them and the
+    parameters. ``upto`` selects outputs instead of the graph's heads. ``opset`` is the version of ONNX's operator set,
+    13 or later. ``weights`` says where the parameters go: ``"embed"`` puts them into the file, ``"external"`` into one
+    file beside it, and ``"params"`` leaves them in their own file in or below the directory of ``out``. ``fold`` folds
+    BatchNorm into the weights first.
 
-    With ``dtype`` (``float16``, ``float32`` or ``float64``) the parameters get that dtype first, but for what BatchNorm takes
-    in float32 only, and the graph computes in it. With ``keep_io`` inputs and outputs that are float16 in the graph stay
-    float32 in the model, which casts them. ``input_dtypes`` are dtypes that inputs have in the model (``{"data0": "int64"}``
-    for tokens), which casts them to those of the graph where a node needs that.
+    With ``dtype`` (``float16``, ``float32`` or ``float64``) the parameters are cast to that dtype first and the graph
+    computes in it; parameters that BatchNorm accepts only in float32 are not cast. With ``keep_io``, inputs and outputs
+    that are float16 in the graph stay float32 in the model, and the model casts them. ``input_dtypes`` states dtypes of
+    the model's inputs (``{"data0": "int64"}`` for tokens); the model casts them to the graph's dtypes where a node
+    needs that.
 
     With ``dynamic_batch`` the caller of the model chooses the batch; names in ``shapes`` are sizes that the caller chooses
     (``{"data": ("n", 3, "h", "w")}``; ``"h:480"`` is translated at 480). Nodes without a translation are written in
     ``custom_domain`` if one is given.
 
-    With ``verify`` the model is checked and run before a file is in place: on ``feeds`` and inputs drawn with ``seed`` every
-    output must match graphshare's own executor, up to ``tolerance`` of the output's largest number (by default 1e-4, of
-    float16 1e-2, also where it is inside alone), and the branches of a siamese network must be equal bit for bit.
+    With ``verify`` the model is checked and run before a file is in place: on ``feeds`` and inputs drawn with ``seed``
+    every output must match graphshare's own executor, up to ``tolerance`` of the output's largest number (by default
+    1e-4, or 1e-2 if the model computes anything in float16), and the branches of a siamese network must be equal bit
+    for bit.
 
     Raises:
-        RefusedError: nodes have no translation, shapes do not follow, parameters are missing, nodes draw random numbers,
-            which cannot be proved; all of a kind are listed.
-        UsageError: the opset or a dtype is unknown; ``input_dtypes`` names no input, or a dtype that does not hold the
-            indices that it is for; ``keep_io`` keeps nothing; onnxruntime is wanted and not installed; ``weights`` have no file
-            to go beside.
-        DisprovedError: onnxruntime computes something else; nothing is written.
-        OutputError: the file could not be written; what it held before is still there.
+        RefusedError: nodes have no translation, shapes do not follow, parameters are missing, or nodes draw random
+            numbers and cannot be proved; all of a kind are listed.
+        UsageError: the opset or a dtype is unknown; ``input_dtypes`` names something that is not an input, or a dtype
+            too small for its indices; ``keep_io`` keeps nothing; onnxruntime is needed and not installed; ``weights``
+            have no file to go beside.
+        DisprovedError: onnxruntime computes different outputs; nothing is written.
+        OutputError: the file could not be written; its previous contents are still there.
     """
     source = as_checkpoint(model)
     require(source.graph, Operation.EXPORT, where=source.where)
@@ -138,7 +141,7 @@ def export(
         )
     check_opset(opset)
     if verify:
-        # Asked before the work, which may take minutes.
+        # Checked first, because the work may take minutes.
         require_onnx()
     if fold:
         # Folded in the dtype of the file, before a cast could round the statistics.
@@ -214,7 +217,7 @@ def export(
 
 
 def _choose_tolerance(instance: Instance, tolerance: float | None) -> tuple[ExportTolerance, list[str]]:
-    """Return the tolerance of the outputs, by default that of the least precise float inside, and a note where that decides."""
+    """Return the tolerance of the outputs, and a note if the least precise float inside the model decides it."""
     chosen, types = tolerate_export(tolerance).by_dtype, instance.static.inference.types
     coarsest = find_coarsest(dtype for dtypes in types.values() for dtype in dtypes)
     heads = [types[head.node][head.index] or "" for head in instance.static.part.heads]
@@ -239,7 +242,7 @@ def _cast(source: Checkpoint, dtype: str | None) -> tuple[Checkpoint, list[str]]
 
 
 def _check_dtypes(stated: Mapping[str, str]) -> dict[str, str]:
-    """Return dtypes by input. Raises UsageError with all that inputs cannot have."""
+    """Return dtypes by input. Raises UsageError with all dtypes that inputs cannot have."""
     known = ", ".join(sorted(TYPE_FLAGS.values()))
     faults = [
         Fault(f"`input_dtypes` has the dtype {dtype!r}, which no input can have", hint=f"the dtypes are {known}")
@@ -275,11 +278,11 @@ def _check_inputs(instance: Instance, stated: Mapping[str, str], keep_io: bool) 
 
 
 def _translate(request: Request, shapes: Mapping[str, Shape], named: NamedShapes, dynamic_batch: bool) -> list[Instance]:
-    """Return the translation at the sizes that are given, with free sizes where they are wanted, then one at other sizes."""
+    """Return the translation at the given sizes, with free sizes where requested, then instances at other sizes."""
     instance = translate_instance(request, shapes)
     inputs = instance.input_shapes()
     own = {name: node.name for node, name in instance.translated.variables.items() if name in inputs}
-    # Inputs of one name, which ONNX tells apart, have one shape; a label that is left out has none.
+    # Inputs of one name have one shape, although ONNX tells them apart; a label that is left out has none.
     free = {name: named[variable] for name, variable in own.items() if variable in named}
     symbols = choose_symbols(free, dynamic_batch, inputs, lambda: batch_symbol(instance))
     if named and not symbols:
@@ -304,11 +307,11 @@ def _refuse_random(instance: Instance) -> None:
 
 
 def place_model(out: str, source: Checkpoint) -> str:
-    """Return where the model goes: ``out``, with ``.onnx`` if it has no suffix; in a directory it gets the source's name.
+    """Return the model's path: ``out``, with ``.onnx`` if it has no suffix, or the source's name in a directory.
 
     Raises:
-        UsageError: it is stdout.
-        RefusedError: it is a file from which the model is made.
+        UsageError: ``out`` is stdout.
+        RefusedError: the path is a file from which the model is made.
     """
     if out == "-":
         raise UsageError(Fault("a model is proved from its file, so it cannot go to stdout", hint="name a file with `out`"))
@@ -331,7 +334,7 @@ def _name(source: Checkpoint) -> str:
 
 
 def _describe_source(source: Checkpoint) -> dict[str, str]:
-    """Return the metadata of a model: the source's file, its hash and the version that wrote it."""
+    """Return the metadata of a model: the source's file, its hash and the version of graphshare."""
     version = source.graph.version
     metadata = {"source": base_name(source.where)} if source.where else {}
     if source.data:
@@ -349,7 +352,7 @@ def _report(
     proof: ExportReport | None,
     staged: StagedOnnx | None = None,
 ) -> Checkpoint:
-    """Return the model with its report."""
+    """Return the model with its :class:`ExportFacts`."""
     translated = instance.translated
     notes = [*notes, *instance.static.notes]
     if translated.custom:

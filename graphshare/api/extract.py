@@ -24,16 +24,18 @@ def extract(
     """Cut out the minimal graph that computes ``targets``, with the parameters that it needs.
 
     A target is an output (``conv1_output``), a node (``conv1``: all its outputs) or a pattern (``conv*``). The outputs
-    ``cuts`` become inputs of those names, and what they need is left out. ``branch`` is a boolean input and its value: each If
-    on it gives way to the branch that is then computed, and without ``targets`` all outputs are wanted.
+    ``cuts`` become inputs of the same names, and the nodes that only they need are left out. ``branch`` is a boolean
+    input and its value: each If on this input is replaced by the branch that it then computes, and ``targets`` defaults
+    to all outputs.
 
-    A target or cut of an ONNX model needs a type. Where neither the file states it nor ONNX infers it, it is the one in
-    ``types`` (``{"gelu": "float32[n,3]"}``), else the dtype and the rank that onnxruntime computes for drawn inputs.
+    A target or cut of an ONNX model needs a type. If the file does not state it and ONNX does not infer it, it is taken
+    from ``types`` (``{"gelu": "float32[n,3]"}``), else the dtype and rank that onnxruntime computes for drawn inputs
+    are used.
 
     Raises:
-        UsageError: a type is malformed, or of a value whose type is known; all are listed.
-        RefusedError: a name is not in the graph, no target needs a cut, or the type of a target or cut is not known; all of a
-            kind are listed.
+        UsageError: a type is malformed, or given for a value whose type is known; all are listed.
+        RefusedError: a name is not in the graph, no target needs a cut, or the type of a target or cut is unknown; all
+            of a kind are listed.
     """
     source = as_checkpoint(model)
     with locate_refusals(source):

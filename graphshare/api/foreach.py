@@ -1,4 +1,4 @@
-"""``foreach``: a command of the command line, run for every model that matches."""
+"""``foreach``: run a command of the command line for every model that matches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphshare.fleet.foreach import FleetOptions, FleetRun
 from graphshare.fleet.foreach import foreach as run_fleet
 
 _COMMANDS = "graphshare.cli.fleet"
-"""The module that runs commands, by name: workers import it by that name too, and nothing here depends on the command line."""
+"""The name of the module that runs commands. Workers import it by name, and nothing here depends on the command line."""
 
 
 def foreach(
@@ -32,18 +32,19 @@ def foreach(
 ) -> FleetRun:
     """Run a command for every model that matches, and return the run, an iterator over the results.
 
-    ``patterns`` are globs, stems, folders or paths; a checkpoint folder is one model, where a command takes it. ``command``
-    are the words of a command; ``{}`` stands for the model, ``{stem}`` for its path without ``-symbol.json``, ``{name}`` for
-    the last part of that. Outputs go to ``out``, each below it where the model is below the fixed part of its pattern. Up to
-    ``jobs`` worker processes run at a time, or with ``scheduler`` the workers of a Dask cluster, which see the same files under
-    the same paths if ``shared_filesystem``. ``manifest`` is a file of JSON lines: unchanged models that are finished in it are
-    not run again, unless ``force`` says so; with ``retry`` only those that have failed are. ``time_limit`` (seconds) and
-    ``max_memory`` (bytes, or a text such as ``2G``) hold for each model. ``exclude`` are globs of what is left out of folders.
+    ``patterns`` are globs, stems, folders or paths; a checkpoint folder is one model, where a command takes it.
+    ``command`` are the words of a command; ``{}`` stands for the model, ``{stem}`` for its path without
+    ``-symbol.json``, ``{name}`` for the last part of that path. Outputs go to ``out``, at the same relative path as the
+    model below the fixed part of its pattern. Up to ``jobs`` worker processes run at a time, or with ``scheduler`` the
+    workers of a Dask cluster; ``shared_filesystem`` states that they see the same files under the same paths.
+    ``manifest`` is a file of JSON lines: unchanged models that it lists as finished are not run again, unless ``force``
+    is set; with ``retry`` only failed models are run. ``time_limit`` (seconds) and ``max_memory`` (bytes, or a text
+    such as ``2G``) apply to each model. ``exclude`` are globs of files to skip in folders.
 
     Raises:
         InputError: a pattern matches no model, or the manifest cannot be read.
         RefusedError: two models would be written to one place, or one in place of an input.
-        UsageError: the command or the options cannot be right.
+        UsageError: the command or the options are invalid.
     """
     names = [patterns] if isinstance(patterns, str | os.PathLike) else patterns
     settings = FleetOptions(

@@ -45,24 +45,27 @@ def group(
 ) -> Checkpoint:
     """Join ``models`` in one, with the heads of all of them.
 
-    ``prefixes`` has one for each model, ``""`` for none. ``connect`` has pairs of an output and the input that it feeds; that
-    input is gone from the result. ``share_inputs`` are patterns of inputs and labels that all models use together. What becomes
-    of a name that two models have is ``on_collision``: ``error`` refuses it; ``prefix`` gives the later model the name of its
-    file as a prefix; ``tie-if-equal`` makes parameters of one name and equal value one node. An MXNet model beside an ONNX
-    model is exported first, for which ``shapes`` are those of its inputs; values then have the names of its outputs. With
-    ``align`` ONNX's converter brings models up to the newest operator set, and each is compared with its original.
+    ``prefixes`` has one entry for each model, ``""`` for none. ``connect`` has pairs of an output and the input that it
+    feeds; the result no longer has that input. ``share_inputs`` are patterns of inputs and labels that all models
+    share. ``on_collision`` decides about a name that two models have: ``error`` rejects it; ``prefix`` prefixes the
+    later model with the name of its file; ``tie-if-equal`` makes parameters of one name and equal value one node. An
+    MXNet model beside an ONNX model is exported first, with ``shapes`` for its inputs; values then have the names of
+    its outputs. With ``align`` ONNX's converter brings models up to the newest operator set, and each is compared with
+    its original.
 
-    With ``switch`` two ONNX models become the bodies of one If instead: the result computes the first model where its boolean
-    input of that name is true, and else the second. Inputs of one name, with one default or none, are one input; outputs of one
-    name are one output, others are paired by position. Parameters of equal bytes are one initializer whatever their names; of
-    others that have one name the one of the second model gets a number. :func:`extract` takes one of the models out again.
+    With ``switch`` two ONNX models become the bodies of one If instead: the result computes the first model if its
+    boolean input of that name is true, else the second. Inputs with the same name and the same default, or none, become
+    one input; outputs of one name become one output, others are paired by position. Parameters of equal bytes become
+    one initializer even under different names; if parameters of one name differ, the second model's gets a number.
+    :func:`extract` takes one of the models out again.
 
-    Outputs of ONNX models and values that feed an input need a type. Where neither the file states it nor ONNX infers it, it is
-    the one in ``types`` (``{"gelu": "float32[n,3]"}``), else the dtype and the rank that onnxruntime computes for drawn inputs.
+    Outputs of ONNX models and values that feed an input need a type. If the file does not state it and ONNX does not
+    infer it, it is taken from ``types`` (``{"gelu": "float32[n,3]"}``), else the dtype and rank that onnxruntime
+    computes for drawn inputs are used.
 
     Raises:
-        UsageError: there are fewer than two models, or more or fewer prefixes than models; ``align`` has nothing to do; a type
-            is malformed, or of a value whose type is known.
+        UsageError: there are fewer than two models, or more or fewer prefixes than models; ``align`` has nothing to do;
+            a type is malformed, or given for a value whose type is known.
         RefusedError: models do not fit together, names match nothing or too much, an input is fed twice, or names collide; all
             are listed.
         DisprovedError: a model with another operator set does not compute the same.
@@ -106,14 +109,14 @@ def group(
 
 
 def _switch(sources: Sequence[Checkpoint], members: Sequence[Member], name: str) -> Checkpoint:
-    """Return models as the bodies of an If, with their notes."""
+    """Make two models the bodies of an If; keep their notes."""
     switching = plan_switch(members, name)
     notes = [note for source in sources for note in notes_on(source.parameter_file, source.graph)]
     return follow_group(sources, switching, report=switching, notes=[*notes, *switching.notes])
 
 
 def find_count_faults(count: int, options: Mapping[str, Sequence[str]]) -> list[Fault]:
-    """Return faults in the number of graphs, and in that of options which have one value for each graph."""
+    """Return faults in the number of graphs, and in the number of values of options that take one value for each graph."""
     faults = []
     if count < 2:
         faults.append(
@@ -132,11 +135,11 @@ def find_count_faults(count: int, options: Mapping[str, Sequence[str]]) -> list[
 
 
 def _as_one_format(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Sequence[str]) -> Sequence[Checkpoint]:
-    """Return the models, those of MXNet exported where there are ONNX models beside them.
+    """Return the models; export MXNet models if there are ONNX models beside them.
 
     Raises:
-        RefusedError: a parameter file belongs to another model, or an export fails (:func:`_export_members`).
-        UsageError: there are ``shapes``, and no model is exported.
+        RefusedError: a parameter file belongs to a different model, or an export fails (:func:`_export_members`).
+        UsageError: ``shapes`` are given, and no model is exported.
     """
     if len({_is_exportable(source) for source in sources}) > 1:
         sources = _export_members(sources, shapes, as_input)
@@ -150,10 +153,10 @@ def _as_one_format(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Sequ
 def _state_types(
     sources: Sequence[Checkpoint], prefixes: Sequence[str], connected: Sequence[str], types: Mapping[str, str]
 ) -> Sequence[Checkpoint]:
-    """Return the models, which state the types of their outputs and of ``connected`` values where nothing else tells them.
+    """State the types of outputs and of ``connected`` values that neither the models nor ONNX's inference give.
 
     Raises:
-        UsageError: a type is malformed, or of a value that has one already; all are listed.
+        UsageError: a type is malformed, or given for a value that already has one; all are listed.
     """
     refuse_types(sources[0].graph, types)
     names: list[tuple[str, Entry]] = []
@@ -171,7 +174,7 @@ def _state_types(
 
 
 def _find_named(graph: Graph, name: str, prefix: str) -> Sequence[Entry]:
-    """Return the outputs that ``name`` may mean, as in the result or as in the graph's own file; none of another graph."""
+    """Return this graph's outputs that ``name`` may mean, with or without the prefix that they get in the result."""
     nodes, entries = topological(graph), list[Entry]()
     for own in dict.fromkeys((name, name.removeprefix(prefix))):
         with suppress(RefusedError):
@@ -184,10 +187,10 @@ def _is_exportable(source: Checkpoint) -> bool:
 
 
 def _export_members(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Sequence[str]) -> list[Checkpoint]:
-    """Return the models, those of MXNet exported for the operator set of the first ONNX model.
+    """Return the models; export MXNet models for the operator set of the first ONNX model.
 
     Raises:
-        RefusedError: a model cannot be exported; shapes do not follow from ``shapes``.
+        RefusedError: a model cannot be exported, or its shapes do not follow from ``shapes``.
         UsageError: the operator set version is not supported.
     """
     from graphshare.api.export import export  # start-up: most groups are of one format
@@ -215,7 +218,7 @@ def _export_members(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Seq
 
 
 def _describe_forgotten_inputs(report: Grouping) -> list[str]:
-    """Return a note on each input that is not connected, although one of its name is."""
+    """Return a note on each input that is not connected although another input of the same name is."""
     parts = report.parts
     return [
         f"{parts[i].label}: input {parts[i].name(node)!r} is not connected, but {other.name!r} of {parts[j].label} is"
@@ -224,7 +227,7 @@ def _describe_forgotten_inputs(report: Grouping) -> list[str]:
 
 
 def _without_file(sources: Sequence[Checkpoint], report: Grouping) -> list[str]:
-    """Return a note on each graph that has parameters and no parameter file, where another one has a file."""
+    """Return a note on each graph that has parameters and no parameter file, if another graph has a file."""
     if all(source.parameter_file is None for source in sources):
         return []
     notes = []

@@ -35,9 +35,10 @@ _BATCH = 2  # never 1, which broadcasting and squeezing treat in their own way
 
 
 class Request(msgspec.Struct, frozen=True, eq=False):
-    """The model to translate: up to some outputs, its parameters as ``reader`` reads them, and dtypes of inputs.
+    """The model to translate: its selected outputs, the ``reader`` of its parameters, and dtypes of inputs.
 
-    ``translate`` is :func:`graphshare.export_onnx.translate.translate_graph` with all that holds for every instance.
+    ``translate`` is :func:`graphshare.export_onnx.translate.translate_graph` with the arguments that all instances
+    share.
     """
 
     source: Checkpoint
@@ -49,7 +50,7 @@ class Request(msgspec.Struct, frozen=True, eq=False):
 
 
 class Instance(msgspec.Struct, frozen=True, eq=False):
-    """A translation for fixed shapes. ``records`` are those of its initializers, by name."""
+    """A translation for fixed shapes. ``records`` maps its initializers to their records, by name."""
 
     static: StaticPart
     translated: Translated
@@ -61,7 +62,7 @@ class Instance(msgspec.Struct, frozen=True, eq=False):
         return {name: tuple(int(size or 0) for size in stated.parts[1] or ()) for name, stated in types.items()}
 
     def shapes(self, symbols: Sequence[Symbol], sizes: Mapping[str, int]) -> dict[str, Shape]:
-        """Return the shapes of the inputs in which symbols have these sizes, by the names of their variables."""
+        """Return the shapes of the inputs when symbols have these sizes, by variable name."""
         shapes = {name: list(shape) for name, shape in self.input_shapes().items()}
         for symbol in symbols:
             for name, axis in symbol.places:
@@ -74,7 +75,8 @@ def translate_instance(request: Request, shapes: Mapping[str, Shape]) -> Instanc
     """Translate a model for fixed shapes of its inputs.
 
     Raises:
-        RefusedError: shapes do not follow, parameters are missing, or nodes have no translation; all of a kind are listed.
+        RefusedError: shapes cannot be inferred, parameters are missing, or nodes have no translation; all of a kind are
+            listed.
     """
     source = request.source
     static = infer_part(
@@ -93,7 +95,7 @@ def translate_instance(request: Request, shapes: Mapping[str, Shape]) -> Instanc
 
 
 def _find_records(variables: Sequence[Node], roles: Mapping[Node, Role], file: ParameterFile | None) -> dict[Node, Record]:
-    """Return the variables that the parameter file holds, with their records."""
+    """Map each variable that the parameter file contains to its record."""
     if file is None:
         return {}
     by_name = RecordsByName(file)
@@ -106,7 +108,7 @@ def _find_records(variables: Sequence[Node], roles: Mapping[Node, Role], file: P
 
 
 def _list_weights(records: Mapping[Node, Record], reader: ArrayReader | None) -> tuple[dict[Node, Value], dict[Node, Tensor]]:
-    """Return parameters as values that can be read, and as initializers whose data is in their records."""
+    """Return parameters as readable values, and as initializers whose data stays in their records."""
     values: dict[Node, Value] = {}
     tensors: dict[Node, Tensor] = {}
     for node, record in records.items():
@@ -126,7 +128,7 @@ def _read_later(reader: ArrayReader | None, record: Record) -> Callable[[], Arra
 
 
 def list_parameters(instance: Instance, source: ParameterFile | None) -> ParameterFile | None:
-    """Return the initializers of a translation as an index of parameters: their bytes stay in ``source`` or in memory."""
+    """Return the initializers of a translation as a parameter index; their bytes stay in ``source`` or in memory."""
     records: list[Record] = []
     constants = dict(list_constants(instance.translated.graph))
     for node in instance.translated.graph.variables():
@@ -145,7 +147,7 @@ def list_parameters(instance: Instance, source: ParameterFile | None) -> Paramet
 
 
 def translate_sizes(request: Request, instance: Instance, symbols: Sequence[Symbol]) -> list[Instance]:
-    """Return ``instance`` with a graph in which the caller chooses the sizes of ``symbols``, and instances at other sizes.
+    """Return ``instance`` with a graph whose caller chooses the sizes of ``symbols``, and instances at other sizes.
 
     Raises:
         RefusedError: something depends on the sizes in a way that the model cannot compute; the nodes are named.
@@ -171,8 +173,9 @@ def translate_sizes(request: Request, instance: Instance, symbols: Sequence[Symb
     variants = [Variant(other.translated.graph, chosen) for other, chosen in zip(others, sizes, strict=True)]
     graph = generalize(variants, symbols, others[0].translated.owners)
     translated = replace(instance.translated, graph=graph)
-    # A batch takes any size; of other sizes each that was tried is proved, and a small one if the graph takes it: what is
-    # bounded by a number, such as the best 400 of all anchors, is the same number at all sizes that are large.
+    # A batch may have any size. For other free sizes, each size that was tried is proved, and a small one too if the
+    # graph accepts it: a value bounded by a number, such as the best 400 of all anchors, is the same at all large
+    # sizes.
     if not any(symbol.axis for symbol in symbols):
         return [replace(instance, translated=translated), others[0]]
     with suppress(RefusedError):
@@ -181,7 +184,7 @@ def translate_sizes(request: Request, instance: Instance, symbols: Sequence[Symb
 
 
 def batch_symbol(instance: Instance) -> Symbol:
-    """Return the batch: the first axis of every input, of states of an RNN the second.
+    """Return the batch: the first axis of every input, or the second axis for states of an RNN.
 
     Raises:
         RefusedError: operators mix the samples of a batch; all are listed.

@@ -1,4 +1,4 @@
-"""``convert`` and ``diff_params``: parameter files, which the stems of checkpoints name too."""
+"""``convert`` and ``diff_params``: operations on parameter files, named by path or by the stem of a checkpoint."""
 
 from __future__ import annotations
 
@@ -43,26 +43,28 @@ def convert(
 ) -> Conversion:
     """Convert the parameter file ``source`` (format by content) to ``target`` (format ``to``, or by its suffix).
 
-    ``source`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several. In a directory the
-    target gets the source's name. With ``in_place`` it may be the source itself.
+    ``source`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several. In a
+    directory the target gets the source's name. With ``in_place`` the target may be the source itself.
 
-    ``.params`` from another format is what ``mx.nd.save`` writes: V3 records when ``np_shape``, else V2; a scalar needs V3.
-    Within ``.params`` records are copied as they are, sparse ones too, unless ``densify`` makes those dense; the other formats
-    have no sparse form, so that they need ``densify``. ``select`` limits the conversion to what these patterns match, and
-    ``leave_out`` leaves out what these match. With
-    ``tie`` equal arrays become one where the format has ties, under the first of their names. With ``dtype`` (``float16``,
-    ``float32`` or ``float64``) floating-point arrays get that dtype; integers, booleans and what the patterns ``keep`` match
-    keep theirs. Without ``keep`` float16 leaves out the statistics, gamma and beta of BatchNorm, which MXNet takes in float32
-    only; an empty ``keep`` keeps nothing. Streams one array at a time.
+    ``.params`` from another format has the records that ``mx.nd.save`` writes: V3 with ``np_shape``, else V2; a scalar
+    needs V3. From ``.params`` to ``.params`` records are copied unchanged, including sparse ones unless ``densify``
+    makes them dense; the other formats have no sparse form and need ``densify``. ``select`` limits the conversion to
+    names that these patterns match, and ``leave_out`` excludes names that its patterns match. With ``tie`` equal arrays
+    become one where the format has ties, under the first of their names. With ``dtype`` (``float16``, ``float32`` or
+    ``float64``) floating-point arrays are cast to that dtype; integers, booleans and arrays matched by the patterns
+    ``keep`` keep their dtype. Without ``keep``, float16 leaves out the statistics, gamma and beta of BatchNorm, because
+    MXNet accepts them only in float32; an empty ``keep`` keeps nothing. Arrays are streamed one at a time.
 
-    With ``graph`` the names of Gluon's ``save_parameters`` (``features.0.weight``) become those of the graph that the net
-    exported, with ``arg:`` and ``aux:``; with a file ``blocks`` of ``save_parameters`` too, the graph's names become its names.
+    With ``graph`` the names of Gluon's ``save_parameters`` (``features.0.weight``) become the names in the graph that
+    the net exported, with ``arg:`` and ``aux:``. With a file ``blocks`` of ``save_parameters`` too, the graph's names
+    become names of that file.
 
     Raises:
         InputError: the source cannot be read.
         UsageError: a stem has several parameter files; ``blocks`` is given without ``graph``.
-        RefusedError: records that the target cannot hold; blocks whose place in the graph cannot be told; all are named.
-        OutputError: the target cannot be written; it is then as it was.
+        RefusedError: the target cannot hold some records, or the place of some blocks in the graph is ambiguous; all
+            are named.
+        OutputError: the target cannot be written; it is left unchanged.
     """
     path, target = local_path(find_params(source, epoch=epoch)), local_path(os.fspath(target))
     if to not in (None, *PARAMETER_FORMATS):
@@ -101,13 +103,13 @@ def diff_params(
     rtol: NotNegative = 0.0,
     across_dtypes: bool = False,
 ) -> ParameterDiff:
-    """Return the differences between two parameter files, or those of two stems.
+    """Compare two parameter files, given by path or stem, and return their differences.
 
-    Names of the second file begin with ``extra_prefix``, names of the first do not. ``epoch`` chooses the file of a stem that
-    has several, on both sides. ``select`` limits the comparison to what these patterns match in one of the files, ``leave_out``
-    to what these match in neither. With ``across_dtypes`` floating-point arrays of unlike dtypes are compared by value, and are
-    equal up to the rounding of the less precise one: ``across`` of the result counts them. Without it unlike dtypes are a
-    difference.
+    Names of the second file begin with ``extra_prefix``, names of the first do not. ``epoch`` chooses the file of a
+    stem that has several, on both sides. ``select`` limits the comparison to names that these patterns match in one of
+    the files, ``leave_out`` to names that its patterns match in neither. With ``across_dtypes`` floating-point arrays
+    of different dtypes are compared by value, and count as equal up to the rounding of the less precise dtype;
+    ``across`` of the result counts them. Otherwise different dtypes are a difference.
 
     Raises:
         InputError: a file cannot be read.
@@ -119,7 +121,7 @@ def diff_params(
     keys, keys_there = ([record.key for record in file.records if record.key is not None] for file in (one, other))
 
     def match(patterns: Names, option: str) -> set[str]:
-        """Return what patterns match in the two files; one of them is enough."""
+        """Return the names that patterns match in either file."""
         there = [*keys, *keys_there]
         return {k for file in (one, other) for k in select_keys(file, as_names(patterns), option=option, others=there)}
 

@@ -1,4 +1,4 @@
-"""Pictures of two models: ``draw_difference`` of what ``diff`` found, ``draw_proof`` of what ``compare`` found."""
+"""Pictures of two models: ``draw_difference`` shows a result of ``diff``, ``draw_proof`` a result of ``compare``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from graphshare.verification.region import Region
 from graphshare.verification.report import Report
 
 _LISTED = 500  # nodes of a kind in the panel
-_GRAVE = ("near", "unjudged", "apart")  # of several runs the gravest is shown
+_GRAVE = ("near", "unjudged", "apart")  # the worst of several runs is shown
 
 
 def draw_difference(
@@ -36,15 +36,14 @@ def draw_difference(
     renames: bool = True,
     theme: Theme = "auto",
 ) -> Drawing:
-    """Draw both models of a :func:`diff` in one page: what was added, removed, renamed and changed in colours.
+    """Draw both models of a :func:`diff` on one page, with added, removed, renamed and changed nodes in colours.
 
-    ``difference`` is the result of :func:`diff` for ``left`` and ``right``; ``prefixes``, ``map`` and ``renames`` are its
-    arguments.
-    ``theme`` is the colours; with ``auto`` the reader's.
+    ``difference`` is the result of :func:`diff` for ``left`` and ``right``; ``prefixes``, ``map`` and ``renames`` are
+    its arguments. ``theme`` selects the colours; ``auto`` follows the reader's setting.
 
     Raises:
         UsageError: ``map`` and ``prefixes`` are both given.
-        InputError: a model or the map cannot be read, or the map is of other graphs.
+        InputError: a model or the map cannot be read, or the map belongs to different graphs.
         RefusedError: no node has the prefix.
     """
     a, b = as_checkpoint(left), as_checkpoint(right)
@@ -61,7 +60,7 @@ def draw_difference(
             text = parameter.detail or f"{parameter.how} differ" if parameter.how != "renamed" else "renamed"
             notes.setdefault(node, []).append(f"parameter: {text}")
     renamed = {nodes[each.new.id]: f"was {each.old.name}" for each in changes.renamed if difference.graph.renamed}
-    labels = {node: text for node, text in renamed.items() if node not in second.bodies}  # no difference in a body
+    labels = {node: text for node, text in renamed.items() if node not in second.bodies}  # a diff has no differences in bodies
     # Later marks win: a node that was renamed and changed is shown as changed.
     marks = {**dict.fromkeys(labels, "highlight"), **dict.fromkeys(notes, "changed"), **marks}
     graph = replace(merged.graph, marks=marks, notes=notes, labels=labels)
@@ -70,17 +69,17 @@ def draw_difference(
 
 
 def _list_texts(difference: Difference) -> Iterator[str]:
-    """Yield common changes, and those that no node shows."""
+    """Yield common changes, and changes that no node shows."""
     yield from (summary.text for summary in difference.summary if summary.count > 1)
     yield from (f"{tie.how}: {format_tie(tie)}" for tie in difference.graph.ties)
     yield from (format_change(change) for change in (*difference.graph.outputs, *difference.graph.attributes))
 
 
 def draw_proof(report: Report, model: Model, other: Model, *, theme: Theme = "auto") -> Drawing:
-    """Draw both models of a :func:`compare` in one page: regions within the tolerance, and those that differ, in colours.
+    """Draw both models of a :func:`compare` on one page; colours mark regions that differ, within the tolerance or not.
 
-    ``report`` is what :func:`compare` returned for ``model`` and ``other``. What has no colour is exact. ``theme`` is the
-    colours; with ``auto`` the reader's.
+    ``report`` is the result of :func:`compare` for ``model`` and ``other``. Nodes without a colour are exact. ``theme``
+    selects the colours; ``auto`` follows the reader's setting.
 
     Raises:
         InputError: a model cannot be read.
@@ -93,7 +92,7 @@ def draw_proof(report: Report, model: Model, other: Model, *, theme: Theme = "au
     names = (place, {node.name: node for node in second.graph.nodes})
     marks: dict[Node, str] = {}
     rounds = (region for branch in report.branches for each in branch.regions for region in each.regions)
-    # Sorted by gravity: of equal ends the last one, which is the gravest, is kept.
+    # Sorted from mild to grave, so that the gravest region of equal ends is kept.
     worst = {region.ends: region for region in sorted(rounds, key=lambda region: _GRAVE.index(_mark_region(region)))}
     regions: list[tuple[str, Node | None]] = []
     for region in worst.values():
@@ -155,7 +154,7 @@ def _annotate(model: Checkpoint) -> AnnotatedGraph:
 
 
 def _open_branches(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[PairedBranch]) -> list[PairedBranch]:
-    """Return the branches of the unfolded graphs: nodes in bodies are paired as well."""
+    """Return the branches of the unfolded graphs, in which nodes in bodies are paired as well."""
     outer = {*left.images.values(), *right.images.values()}
     opened: list[PairedBranch] = []
     for branch in branches:
@@ -169,7 +168,7 @@ def _open_branches(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequen
 
 
 def _list_marked(graph: AnnotatedGraph) -> Iterator[Section]:
-    """Yield a section for each mark, with the operators and variables that have it and what changed of them."""
+    """Yield a section for each mark: the operators and variables with this mark, and their changes."""
     for mark, word in MARKS.items():
         nodes = [node for node in graph.graph.nodes if graph.marks.get(node) == mark]
         lines: list[tuple[str, Node | None]] = [(_describe_node(node, graph), node) for node in nodes[:_LISTED]]

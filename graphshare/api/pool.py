@@ -28,11 +28,12 @@ DATA = "weights.data"
 
 
 class PooledModel(ShortRepr, msgspec.Struct, frozen=True):
-    """A model that was pooled, or got its weights back.
+    """A model that was pooled, or whose weights were moved back into its file.
 
-    ``source`` is the file it was read from, ``out`` the new one, ``before`` and ``after`` count the bytes of these two.
-    ``arrays`` are in the pool, with ``weights`` bytes; ``kept`` bytes of arrays are in the model although they are large enough
-    for a pool. ``proof`` describes what onnxruntime computed; it is empty without a proof.
+    ``source`` is the file it was read from, ``out`` the new one; ``before`` and ``after`` count their bytes. ``arrays``
+    counts arrays in the pool and ``weights`` their bytes; ``kept`` counts bytes of arrays that stay in the model
+    although they are large enough for a pool. ``proof`` describes the comparison in onnxruntime; it is empty without a
+    proof.
     """
 
     source: str
@@ -48,9 +49,10 @@ class PooledModel(ShortRepr, msgspec.Struct, frozen=True):
 class Pooling(ShortRepr, msgspec.Struct, frozen=True):
     """The result of :func:`graphshare.pool`.
 
-    ``data`` is the file of the weights, empty where the models have their own; ``size`` counts its bytes, ``orphans`` those
-    that no model in its folder points into. ``weights`` are the bytes of the arrays that models have in it, ``distinct`` those
-    of these arrays once. ``before`` counts the bytes of all files that were read, ``after`` the models and ``distinct``.
+    ``data`` is the file of the weights, empty if each model contains its own; ``size`` counts its bytes, ``orphans``
+    the bytes that no model in its folder points to. ``weights`` sums the bytes of all models' arrays in it;
+    ``distinct`` counts shared arrays once. ``before`` counts the bytes of all files that were read, ``after`` the
+    models and ``distinct``.
     """
 
     models: tuple[PooledModel, ...]
@@ -75,24 +77,26 @@ def pool(
     in_place: bool = False,
     verify: bool = True,
 ) -> Pooling:
-    """Write ONNX models into the folder ``out``, where they share one file of weights; arrays of equal bytes are there once.
+    """Write ONNX models into the folder ``out``, where they share one file of weights; equal arrays are stored once.
 
-    The folder is made if it is not there. Every array of at least 1,024 bytes goes into the file, whether it is an initializer
-    or a Constant, in a body or not. ``data`` is the file's name in the folder. A file that is there keeps its bytes, so that
-    models from before still find theirs, and grows if a model in the folder points into it; a parameter file
-    (``.safetensors``, ``.params``) does not grow, and arrays that it lacks stay in the models. With ``embed`` the models get
-    their weights back into their own files. ``in_place`` allows models to be replaced by their pooled selves.
+    The folder is created if it does not exist. Every array of at least 1,024 bytes goes into the file, whether it is an
+    initializer or a Constant, in a body or not. ``data`` is the file's name in the folder. An existing file keeps its
+    bytes, so that earlier models still find their weights, and grows if a model in the folder points into it; a
+    parameter file (``.safetensors``, ``.params``) does not grow, and arrays that it lacks stay in the models. With
+    ``embed`` the weights move back into the models' own files. ``in_place`` allows pooled models to replace their
+    sources.
 
     Every array is read back and compared with its source, byte by byte. With ``verify`` onnxruntime computes each model before
     and after, on drawn inputs, and all outputs must be equal bit for bit. All files are put in place together, or none.
 
     Raises:
-        UsageError: there is no model; ``out`` is not a folder; ``data`` is not the name of a file in it, or that of a model.
+        UsageError: there is no model; ``out`` is not a folder; ``data`` is not the name of a file in it, or names a
+            model.
         RefusedError: a model is not an ONNX model; two would have one name; an output is an input, a link in ``out``, or a file
             of weights that another program has written.
-        InputError: a file cannot be read; weights in a pool are not those that a model was pooled with.
-        DisprovedError: onnxruntime computes something else.
-        OutputError: a file could not be written; all files are as they were.
+        InputError: a file cannot be read; weights in a pool are not the ones that a model was pooled with.
+        DisprovedError: onnxruntime computes different outputs.
+        OutputError: a file could not be written; all files are left unchanged.
     """
     sources = [as_checkpoint(model) for model in models]
     folder = local_path(os.fspath(out))
@@ -118,7 +122,7 @@ def pool(
 
 
 def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
-    """Return the paths of the new models. Raises UsageError or RefusedError with all models that have none."""
+    """Return the paths of the new models. Raises UsageError or RefusedError listing all models without a valid path."""
     if not sources:
         raise UsageError(Fault("there is no model to pool", hint="as in `gs.pool(['a.onnx', 'b.onnx'], out=DIR)`"))
     if is_url(folder):
@@ -147,13 +151,13 @@ def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
 
 
 def _place_data(data: str, targets: Sequence[str]) -> str:
-    """Return the name of the file of weights. Raises UsageError for one that is not in the folder of the models."""
+    """Return the name of the file of weights. Raises UsageError if it is not in the folder of the models."""
     if data != base_name(data) or data in (os.curdir, os.pardir, "-") or "\\" in data or "\0" in data:
         message = f"`data` is the name of a file in the folder of the models, not {data!r}"
         raise UsageError(Fault(message, hint=f"name the weights as in {DATA}"))
-    name = data.lower()  # there are systems where letter case does not tell files apart
+    name = data.lower()  # some systems ignore letter case in file names
     is_model = name.endswith(list_model_endings()) or name in [base_name(target).lower() for target in targets]
-    # A command on the folder would take the file for a model, or remove it as what a killed run has left.
+    # A command on the folder would take the file for a model, or remove it as a remnant of a killed run.
     if is_model or name.startswith(TEMPORARY_START):
         what = "a model" if is_model else "a temporary file"
         raise UsageError(Fault(f"`data={data!r}` is the name of {what}", hint=f"name the weights otherwise, as in {DATA}"))
@@ -171,7 +175,7 @@ def _prove(source: Checkpoint, staged: StagedModel) -> str:
     from graphshare.verification.whole_model import compare_bits  # start-up: --help must not import numpy
 
     with locate_refusals(source):
-        return compare_bits(source, source, staged.target, staged.read)
+        return compare_bits(source, source, staged.target, staged.read).text
 
 
 def _report(
@@ -184,7 +188,7 @@ def _report(
     orphans: int,
     before: int,
 ) -> Pooling:
-    """Return the result when all files are in place. No source is read: it may be gone, or replaced by its pooled self."""
+    """Return the result once all files are in place. Sources are not read: pooled models may have replaced them."""
     models = [
         PooledModel(
             source.where,

@@ -1,4 +1,4 @@
-"""``rename_params``: the names of a parameter file without its graph."""
+"""``rename_params``: rename the arrays of a parameter file without its graph."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from graphshare.text.urls import local_path
 
 
 class RenamedKeys(msgspec.Struct, frozen=True):
-    """The result of ``rename_params``: old and new names of ``renamed``, and ``arrays`` the number of all."""
+    """The result of ``rename_params``: ``renamed`` has old and new names, ``arrays`` the number of all arrays."""
 
     target: str
     arrays: int
@@ -54,18 +54,19 @@ def rename_params(
 ) -> RenamedKeys:
     """Write a parameter file under other names, without its graph.
 
-    ``source`` is a file, ``-`` for stdin, a checkpoint folder, or the stem of a checkpoint, with its ``epoch`` if it has
-    several. ``target`` chooses the format by its suffix; None writes nothing, and with ``in_place`` it may be the source.
-    The names are given as to :func:`rename` by ``prefix`` and ``strip_prefix``, by ``names`` or the file ``map`` (``inverse``
-    the other way round), or by ``rules`` and ``match``; they are those behind ``arg:`` and ``aux:``, which stay. ``select``
-    limits them to what these patterns match, ``leave_out`` to what these do not match; other arrays keep their names. Arrays
-    are streamed.
+    ``source`` is a file, ``-`` for stdin, a checkpoint folder, or the stem of a checkpoint, with its ``epoch`` if it
+    has several. ``target`` chooses the format by its suffix; None writes nothing, and with ``in_place`` it may be the
+    source. The names are given as for :func:`rename`: by ``prefix`` and ``strip_prefix``, by ``names`` or the file
+    ``map`` (reversed with ``inverse``), or by ``rules`` and ``match``. They apply to the part after ``arg:`` or
+    ``aux:``; these prefixes stay. Only names that match the patterns ``select`` and none of ``leave_out`` change.
+    Arrays are streamed.
 
     Raises:
         InputError: the source, the map or the rules cannot be read.
-        UsageError: no way of giving names, or two that exclude each other; a stem has several parameter files.
+        UsageError: names are given in no way, or in two ways that exclude each other; a stem has several parameter
+            files.
         RefusedError: no name would change, or two arrays would get one name; all are listed.
-        OutputError: the target cannot be written; it is then as it was.
+        OutputError: the target cannot be written; it is left unchanged.
     """
     from graphshare.rewrite.rename import rename  # start-up: the other functions need no rewrite
 
@@ -75,7 +76,7 @@ def rename_params(
     file = read_index(path)
     chosen = select_keys(file, as_names(select), leave_out=as_names(leave_out))
     variables = {split_key(r.key)[1]: None for r in file.records if r.key is not None and r.key in chosen}
-    # The names as a graph of nothing but parameters
+    # The names as a graph that contains only parameters.
     graph = Graph(tuple(Node("", name) for name in variables), ())
     model = Checkpoint(graph, file, where=path)
     renamed = rename(model, rules, prefix=prefix, strip_prefix=strip_prefix, names=names, map=map, inverse=inverse, match=match)
@@ -88,6 +89,6 @@ def rename_params(
         with OutputTransaction() as stage:
             stage_params(parts, stage, target, to=format_.name, np_shape=np_shape)
             stage.commit()
-    unrelated = notes_on(file, graph)  # what is not chosen
+    unrelated = notes_on(file, graph)  # notes on names that are not selected
     notes = tuple(note for note in renamed.notes if note not in unrelated)
     return RenamedKeys(target, len(pairs), {old: new for old, new in pairs if old and new and old != new}, notes)

@@ -1,4 +1,4 @@
-"""``reshape``: sizes of an ONNX model's inputs become the caller's choice, or numbers."""
+"""``reshape``: free or fix sizes of an ONNX model's inputs."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ Sizes = Mapping[str, tuple[int | str | None, ...] | None]
 
 
 class Reshaping(ShortRepr, msgspec.Struct, frozen=True):
-    """The result of ``reshape``: the shapes of ``inputs`` and ``outputs`` by name, and the operators that it ``changed``.
+    """The result of ``reshape``: the shapes of ``inputs`` and ``outputs`` by name, and the ``changed`` operators.
 
-    A size is a number, the name of a free size, or None where it follows from others; a shape is None where its rank does.
-    ``proof`` is None where none was wanted, and ``folded`` counts operators that constants stand for.
+    A size is a number, the name of a free size, or None if it follows from others; a shape is None if its rank does.
+    ``proof`` is None if no proof was requested, and ``folded`` counts operators that constants replace.
     """
 
     inputs: Sizes
@@ -69,25 +69,26 @@ def reshape(
     max_memory: int | str | None = None,
     time_limit: Seconds | None = None,
 ) -> Checkpoint:
-    """Leave sizes of an ONNX model's inputs to its caller, or fix them, and find out what is known of the result.
+    """Free sizes of an ONNX model's inputs for the caller to choose, or fix them, and verify the result.
 
-    In ``shapes`` a name frees a size and a number fixes it (``{"data": ("n", 3, "h", "w")}``; ``"32*h"`` is a multiple of
-    32); None leaves it. ``dynamic_batch`` frees the batch of all inputs, ``fix_batch`` fixes it. The targets of reshapes,
-    initial states, constants that are joined and the like follow; ``report`` of the result is a :class:`Reshaping`. With
-    ``fold`` constants stand for operators whose values fixed sizes decide, up to 64 KiB each.
+    In ``shapes`` a name frees a size and a number fixes it (``{"data": ("n", 3, "h", "w")}``; ``"32*h"`` is a multiple
+    of 32); None leaves it. ``dynamic_batch`` frees the batch of all inputs, ``fix_batch`` fixes it. The targets of
+    reshapes, initial states, constants that are joined and the like are adapted; ``report`` of the result is a
+    :class:`Reshaping`. With ``fold`` constants of up to 64 KiB replace operators whose values fixed sizes determine.
 
-    With ``verify`` both models run in onnxruntime. At the sizes of the file, and at fixed sizes, outputs are equal bit for
-    bit. Each sample of a batch has the values that the original gives for it, up to ``tolerance`` of the output's largest
-    number (by default 1e-4, of float16 1e-2, of float64 1e-9), and bit for bit the same when other samples change. At other
-    sizes the model is computed; each model of ``witness``, the same network exported at other sizes, is compared with it.
-    Constants that may come from a size that the file fixes are listed in the notes. Inputs are drawn with ``seed``, those of
-    ``feeds`` and ``sets`` from these values where sizes differ; ``rounds`` above 1 adds as many sets.
+    With ``verify`` both models run in onnxruntime. At the sizes of the file, and at fixed sizes, outputs are equal bit
+    for bit. Each sample of a batch must match the original's values for it, up to ``tolerance`` of the output's largest
+    number (by default 1e-4, for float16 1e-2, for float64 1e-9), and stay equal bit for bit when other samples change.
+    At other sizes the model is only computed; each model of ``witness``, the same network exported at such sizes, is
+    compared with it. Constants that may come from a size that the file fixes are listed in the notes. Inputs are drawn
+    with ``seed``; where sizes differ, inputs in ``feeds`` and ``sets`` are drawn from the given values. ``rounds``
+    above 1 adds as many sets.
 
     Raises:
-        UsageError: no size would change, a name is not that of an input, or a size gets two numbers; onnxruntime is wanted
+        UsageError: no size would change, a name is not an input's, or a size gets two numbers; onnxruntime is needed
             and not installed.
-        RefusedError: the format has no sizes of its own; operators mix samples or take a fixed size; all are listed.
-        DisprovedError: onnxruntime computes something else, or nothing.
+        RefusedError: the format states no sizes; operators mix samples or need a fixed size; all are listed.
+        DisprovedError: onnxruntime computes different outputs, or none.
     """
     source = as_checkpoint(model)
     require(source.graph, Operation.RESHAPE, where=source.where)
@@ -131,9 +132,9 @@ def reshape(
 def _choose_sizes(
     source: Checkpoint, shapes: NamedShapes, dynamic_batch: bool, fix_batch: int | None
 ) -> tuple[list[Symbol], dict[tuple[str, int], int]]:
-    """Return the sizes that become free, and the numbers that others get, by (input, axis).
+    """Return the sizes that become free, and the numbers for sizes that become fixed, by (input, axis).
 
-    A fixed size that gets another number is both: it is freed first, by a name of its own.
+    A fixed size that gets a different number is in both: it is freed first under a name of its own.
     """
     inputs = list_inputs(source.graph)
     axes = find_batch_axes(source.graph, inputs)
@@ -159,7 +160,7 @@ def _choose_sizes(
 def _change_sizes(
     source: Checkpoint, symbols: Sequence[Symbol], numbers: Mapping[tuple[str, int], int]
 ) -> tuple[tuple[Checkpoint, Checkpoint, Checkpoint], FreedGraph | None]:
-    """Return the model after each step, and the rewrite that frees: open sizes fixed, others freed, and these fixed.
+    """Return the model after each step (open sizes fixed, others freed, those fixed), and the rewrite that frees sizes.
 
     Open sizes come first, because some number must be assumed for those that stay open.
     """
@@ -179,7 +180,7 @@ def _fix(model: Checkpoint, numbers: Mapping[tuple[str, int], int]) -> Checkpoin
 
 
 def _fold(model: Checkpoint) -> tuple[Checkpoint, int]:
-    """Return a model in which constants stand for operators of known value, and for how many."""
+    """Replace operators of known value by constants; return the model and the number of replaced operators."""
     entries = find_constants(model.graph)
     values = _evaluate(model, entries) if entries else {}
     if not values:

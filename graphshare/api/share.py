@@ -1,4 +1,4 @@
-"""``share``: tie parameters inside one graph, undo ties, and find parameters that could be shared."""
+"""``share`` and ``detect``: tie parameters inside one graph, undo ties, and find parameters that could be shared."""
 
 from __future__ import annotations
 
@@ -49,27 +49,30 @@ def share(
     as_parameter: Names = (),
     types: Mapping[str, str] = MappingProxyType({}),
 ) -> Checkpoint:
-    """Tie parameters inside one graph: those that have one name after all rules become one node, with one record.
+    """Tie parameters inside one graph: parameters with one name after all rules become one node with one record.
 
-    Operators and outputs keep their names, and so do inputs with a default, unless ``as_parameter`` names them. ``rules`` are a
-    file or what :func:`load_rules` gives; ``overrides`` (scope to scope) and ``aliases`` (parameter or pattern to parameter)
-    come after them. ``separator`` separates the parts of scopes (``/``). ``reuse`` says whether the target of a tie exists:
-    ``auto`` ties where it does and renames where not, ``require`` and ``forbid`` refuse the other case. Instead of rules,
-    ``equal`` ties all that have equal bytes, whatever their names are; ``untie`` names patterns of parameters that each of
-    their operators gets a copy of, and ``doctor`` fixes variables of one name, which MXNet's Module refuses: ``tie`` makes them
-    one, ``separate`` gives them names of their own. ``transposed`` ties, in an ONNX model, tables that Gathers read to
-    parameters that are their transposes, as the embedding and the last layer of a language model are: the Gather takes columns,
-    and a Transpose of its output follows. A rule may tie parameters of an ONNX model that have equal bytes and other shapes:
-    the one becomes a Reshape of the other. In both cases onnxruntime computes the same bits before and after; where it cannot,
-    a note says why. The index of a table needs a rank. Where neither the file states its type nor ONNX infers it, it is the one
-    in ``types`` (``{"ids": "int64[n,s]"}``), else the one that onnxruntime computes for drawn inputs.
+    Operators and outputs keep their names, and so do inputs with a default, unless ``as_parameter`` names them.
+    ``rules`` are a file or the result of :func:`load_rules`; ``overrides`` (scope to scope) and ``aliases`` (parameter
+    or pattern to parameter) apply after them. ``separator`` separates the parts of scopes (``/``). ``reuse`` says
+    whether the target of a tie must exist: ``auto`` ties if it does and renames otherwise, ``require`` rejects a
+    missing target, and ``forbid`` an existing one. Instead of rules, ``equal`` ties all parameters with equal bytes,
+    regardless of their names; ``untie`` has patterns of parameters, and each operator that reads one gets its own copy;
+    ``doctor`` fixes variables of one name, because MXNet's Module rejects them: ``tie`` makes them one, ``separate``
+    gives each its own name. ``transposed`` ties, in an ONNX model, tables that Gathers read to parameters that are
+    their transposes, such as the embedding and the last layer of a language model: the Gather takes columns, and a
+    Transpose of its output follows. A rule may tie parameters of an ONNX model that have equal bytes and different
+    shapes: one becomes a Reshape of the other. In both cases onnxruntime must compute the same bits before and after;
+    if it cannot run, a note says why. The index of a table needs a rank. If the file does not state its type and ONNX
+    does not infer it, it is taken from ``types`` (``{"ids": "int64[n,s]"}``), else onnxruntime computes it for drawn
+    inputs.
 
     Raises:
         InputError: the rules file cannot be read or has faults; all are listed.
-        UsageError: there are no rules, or rules and another purpose; a type is malformed, or of a value whose type is known.
+        UsageError: there are no rules, or rules together with another mode; a type is malformed, or given for a value
+            whose type is known.
         RefusedError: nothing would change, the rules do not fit the graph, or parameters of different kinds, shapes or dtypes
             would be one; all are listed.
-        DisprovedError: onnxruntime computes something else.
+        DisprovedError: onnxruntime computes different bits.
     """
     has_rules = rules is not None or bool(aliases or overrides)
     purposes = sum((has_rules, bool(as_names(untie)), doctor is not None, transposed, equal))
@@ -115,14 +118,14 @@ def share(
 
 
 def refuse_unused(options: Mapping[str, object], where: str) -> None:
-    """Refuse the options that were given, and have no effect ``where`` they are. Raises UsageError; all are listed."""
+    """Reject given options that have no effect ``where`` they are used. Raises UsageError; all are listed."""
     faults = [Fault(f"{option} has no effect {where}", hint="leave it out") for option, value in options.items() if value]
     if faults:
         raise UsageError(faults)
 
 
 def _tie_transposed(source: Checkpoint, types: Mapping[str, str]) -> Checkpoint:
-    """Return a model whose tables are tied to their transposes. Raises RefusedError where there is none; DisprovedError."""
+    """Tie tables to their transposes. Raises RefusedError if there are none, and DisprovedError."""
     # start-up: few models are ONNX models
     from graphshare.onnx_ops.transposed import find_tables, list_gathers, tie_transposed
 
@@ -145,12 +148,13 @@ def _tie_transposed(source: Checkpoint, types: Mapping[str, str]) -> Checkpoint:
 
 
 def _prove(source: Checkpoint, model: Checkpoint) -> Checkpoint:
-    """Return a model, with a note where it could not be compared with its source. Raises DisprovedError for other bits."""
+    """Return the model, with a note if it could not be compared with its source. Raises DisprovedError if bits differ."""
     from graphshare.verification.whole_model import compare_bits  # start-up: --help must not import numpy
 
-    proof = compare_bits(source, model, source.where)
-    # compare_bits() gives a text that begins with `not` if nothing could be computed.
-    return replace(model, notes=(*model.notes, f"not proved by a run: {proof}")) if proof.startswith("not") else model
+    comparison = compare_bits(source, model, source.where)
+    if comparison.were_compared:
+        return model
+    return replace(model, notes=(*model.notes, f"not proved by a run: {comparison.text}"))
 
 
 def _note_repeated_names(source: Checkpoint, doctor: Repair | None) -> list[str]:

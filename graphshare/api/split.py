@@ -1,4 +1,4 @@
-"""``split``: divide a model into parts that compute it one after the other, proved by joining them again."""
+"""``split``: divide a model into parts that run in sequence, and prove it by joining them again."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from graphshare.text.summary import ShortRepr
 class Splitting(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     """The parts of a model in the order in which they run, and the values that cross between them.
 
-    ``inputs`` are inputs of the model that several parts read, ``unused`` those that none reads. ``outputs`` cross and are
-    outputs of the model as well: a join leaves them out, as it does with every output that feeds an input.
+    ``inputs`` are inputs of the model that several parts read, ``unused`` inputs that no part reads. ``outputs`` cross
+    and are also outputs of the model; a join omits them, like every output that feeds an input.
     """
 
     parts: tuple[Checkpoint, ...]
@@ -41,20 +41,22 @@ class Splitting(ShortRepr, msgspec.Struct, frozen=True, eq=False):
 
 
 def split(model: Model, *, at: Names = (), into: Natural | None = None, types: Mapping[str, str] | None = None) -> Splitting:
-    """Divide a model into parts that compute it one after the other.
+    """Divide a model into parts that compute it in sequence.
 
-    Each name of ``at`` is a value (as for :func:`extract`) that ends a part, from the inputs on; the last part has the rest.
-    Or ``into`` is a number of parts, whose weights are about equal. Values that later parts read are outputs of the part that
-    computes them and inputs of those, under their names; a part may read one of any part before it. Bodies and functions stay
-    whole, and each part has the weights that it reads. The parts are joined in memory and compared with the model. A value that
-    crosses needs a type: where neither the file states it nor ONNX infers it, it is the one in ``types``
-    (``{"gelu": "float32[n,3]"}``), else the dtype and the rank that onnxruntime computes for drawn inputs.
+    Each name in ``at`` is a value (as for :func:`extract`) that ends a part, starting from the inputs; the last part
+    has the rest. Alternatively, ``into`` is a number of parts with about equal weights. Values that later parts read
+    are outputs of the part that computes them and inputs of the later parts, under the same names; a part may read
+    values of any earlier part. Bodies and functions stay whole, and each part has the weights that it reads. The parts
+    are joined in memory and compared with the model. A value that crosses needs a type: if the file does not state it
+    and ONNX does not infer it, it is taken from ``types`` (``{"gelu": "float32[n,3]"}``), else the dtype and rank that
+    onnxruntime computes for drawn inputs are used.
 
     Raises:
-        UsageError: neither or both of ``at`` and ``into`` are given; a type is malformed, or of a value whose type is known.
-        RefusedError: a name is not in the graph, a part would have no operator, or the type of a value that crosses is not
-            known; all are listed.
-        SelfCheckError: the parts are not the model.
+        UsageError: neither or both of ``at`` and ``into`` are given; a type is malformed, or given for a value whose
+            type is known.
+        RefusedError: a name is not in the graph, a part would have no operator, or the type of a value that crosses is
+            unknown; all are listed.
+        SelfCheckError: the joined parts differ from the model.
     """
     names = as_names(at)
     if bool(names) == (into is not None):
@@ -82,7 +84,7 @@ def split(model: Model, *, at: Names = (), into: Natural | None = None, types: M
 
 
 def _measure_weights(source: Checkpoint) -> Callable[[Node], int]:
-    """Return the function that measures a variable, or a constant among the operators, in bytes; 0 where none are known."""
+    """Return a function that gives the bytes of a variable or a Constant operator, or 0 if they are unknown."""
     records = None if source.parameter_file is None else RecordsByName(source.parameter_file)
     entries = [Entry(node) for node in source.graph.nodes if node.op and not node.inputs]
     types = find_format(source.graph).types.find_types(source.graph, entries) if entries else {}
@@ -100,7 +102,7 @@ def _measure_weights(source: Checkpoint) -> Callable[[Node], int]:
 
 
 def _state_crossing(source: Checkpoint, places: Mapping[Node, int], types: Mapping[str, str]) -> Checkpoint:
-    """Return the model, which states the types of the values that cross between parts where nothing else tells them."""
+    """State the types of values that cross between parts, where neither the file nor ONNX's inference gives them."""
     refuse_types(source.graph, types)
     read = [(entry, place) for node, place in places.items() for entry in node.inputs if entry.node.op]
     crossing = {(e.node, e.index): e for e, place in read if places.get(e.node, place) != place}
@@ -115,7 +117,7 @@ def _is_weight(part: Checkpoint, node: Node) -> bool:
 
 
 def _prove(source: Checkpoint, splitting: Splitting) -> None:
-    """Raise SelfCheckError unless the parts, joined again, are the model, node by node."""
+    """Raise SelfCheckError unless the joined parts equal the model, node by node."""
     names = {each.name: each.name for each in splitting.crossings}
     joined = group(
         splitting.parts, connect=names, share_inputs=[f"={name}" for name in splitting.inputs], on_collision="tie-if-equal"

@@ -1,4 +1,4 @@
-"""Types of inner values that become inputs or outputs: stated by the user, else as onnxruntime computes them."""
+"""Types of inner values that become inputs or outputs: stated by the user, or computed by onnxruntime."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ Types = dict[Place, tuple[str, Sequence[int | str | None]]]
 
 
 def state_types(source: Checkpoint, graph: Graph, names: Sequence[str], types: Mapping[str, str]) -> Rewrite | None:
-    """Return the rewrite that states types of the values ``names`` which have none; None where all have one.
+    """Return the rewrite that states types of the values ``names`` without one, or None if all have a type.
 
     Raises:
-        UsageError: a type is malformed, or of a value that has one already; all are listed.
+        UsageError: a type is malformed, or given for a value that already has one; all are listed.
     """
     refuse_types(graph, types)
     try:
         untyped = find_untyped(graph, resolve_targets(names, topological(graph), option="`targets`"))
-    except GraphshareError:  # the caller refuses these names in its own words
+    except GraphshareError:  # the caller rejects these names with its own message
         return None
     stated = parse_types(types, [(output_name(entry), entry) for entry in untyped], "a target or cut")
     return state_untyped(source, graph, untyped, stated)
 
 
 def refuse_types(graph: Graph, types: Mapping[str, str]) -> None:
-    """Refuse types for a graph of a format that states none. Raises RefusedError."""
+    """Reject types for a graph whose format states none. Raises RefusedError."""
     if types:
         require(graph, Operation.STATED_TYPES, what="`types`")
 
 
 def find_untyped(graph: Graph, entries: Sequence[Entry]) -> list[Entry]:
-    """Return the outputs of operators whose types neither the file states nor ONNX infers; none of another format."""
+    """Return the outputs of operators whose types the file does not state and ONNX does not infer, if it is ONNX."""
     return [*find_format(graph).types.list_untyped(graph, [entry for entry in entries if entry.node.op])]
 
 
 def state_untyped(source: Checkpoint, graph: Graph, untyped: Sequence[Entry], stated: Types) -> Rewrite | None:
-    """Return the rewrite that states types of the values ``untyped``: those in ``stated``, else those that onnxruntime has."""
+    """Return the rewrite that states types of the values ``untyped``, taken from ``stated`` or else from onnxruntime."""
     places = {(entry.node, entry.index): entry for entry in untyped}
     kinds = {place: stated[place] for place in places if place in stated}
     measured = [entry for place, entry in places.items() if place not in kinds]
@@ -77,10 +77,10 @@ def state_untyped(source: Checkpoint, graph: Graph, untyped: Sequence[Entry], st
 
 
 def parse_types(types: Mapping[str, str], untyped: Sequence[tuple[str, Entry]], what: str) -> Types:
-    """Return the types of the values ``untyped``, by name; ``what`` they are in words.
+    """Return the types of the values ``untyped``, by name; ``what`` describes these values in messages.
 
     Raises:
-        UsageError: a type is malformed, or of another value; all are listed.
+        UsageError: a type is malformed, or given for a different value; all are listed.
     """
     stated: Types = {}
     faults = []

@@ -1,4 +1,4 @@
-"""``tie_params``: one copy of the arrays that a checkpoint folder ties, or two."""
+"""``tie_params``: keep one copy of the arrays that a checkpoint folder ties, or restore the second."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from graphshare.text.urls import is_url, local_path
 
 
 class RetiedFolder(ShortRepr, msgspec.Struct, frozen=True):
-    """The result of ``tie_params``: ``arrays`` with the names that they lose or get, and the ``files``, or those to be written.
+    """The result of ``tie_params``: ``arrays`` with the names that they lose or gain, and the ``files`` to write.
 
-    ``left`` are the other files of the folder, which are not copied.
+    ``left`` are the other files of the folder; they are not copied.
     """
 
     source: str
@@ -40,7 +40,7 @@ class RetiedFolder(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes that the folder loses or gets."""
+        """Bytes that the folder loses or gains."""
         return sum(array.size for array in self.arrays)
 
     def _summary(self) -> str:
@@ -56,19 +56,19 @@ def tie_params(
     in_place: bool = False,
     dry_run: bool = False,
 ) -> RetiedFolder:
-    """Write a checkpoint folder of safetensors with one copy of the arrays that its architecture ties; with ``untie`` with two.
+    """Write a safetensors checkpoint folder with one copy of the arrays that its architecture ties (``untie``: two).
 
     ``folder`` has shards, their index if there are several, and ``config.json``. The names of a pair are those that
-    transformers ties for the architecture in ``config.json``. Two equal copies become one, under the name of the embedding
-    unless ``keep`` has the other one; shards, index and configuration agree. Every other tensor keeps its bytes. ``out`` is a
-    new folder, or one of no other files than an earlier run wrote; ``in_place`` writes the shards that change in ``folder``
-    itself. ``dry_run`` writes nothing.
+    transformers ties for the architecture in ``config.json``. Two equal copies become one, under the name of the
+    embedding unless ``keep`` has the other name; shards, index and configuration are updated consistently. Every other
+    tensor keeps its bytes. ``out`` is a new folder, or one that only contains files of an earlier run; ``in_place``
+    writes the shards that change in ``folder`` itself. ``dry_run`` writes nothing.
 
     Raises:
         InputError: a file cannot be read, or index and shards contradict each other.
         UsageError: neither or both of ``out`` and ``in_place`` are given.
         RefusedError: there is nothing to tie, copies differ, ``out`` has other files, or is in a model hub's cache.
-        OutputError: a file cannot be written; then all are as they were.
+        OutputError: a file cannot be written; all files are left unchanged.
     """
     path, target = local_path(os.fspath(folder)), local_path(os.fspath(out)) if out is not None else ""
     if not dry_run and bool(target) == in_place:
@@ -95,7 +95,7 @@ def tie_params(
 
 
 def _refuse_target(path: str, target: str) -> None:
-    """Refuse a target at a URL, or in a hub's cache. Raises RefusedError."""
+    """Reject a target at a URL or in a hub's cache. Raises RefusedError."""
     if is_url(path) or is_url(target):
         raise RefusedError(Fault("is a URL; tied folders are written on this machine", where=target, hint="copy it first"))
     if is_snapshot(target if is_folder(target) else os.path.dirname(os.path.abspath(target))):
@@ -104,7 +104,7 @@ def _refuse_target(path: str, target: str) -> None:
 
 
 def _refuse_others(path: str, target: str, names: Collection[str]) -> None:
-    """Refuse a folder that is the source, or that has more than the files to be written. Raises RefusedError."""
+    """Reject a folder that is the source, or contains more than the files to be written. Raises RefusedError."""
     if is_folder(target):
         others = [n for n in list_names(target) if n not in names and not n.startswith(TEMPORARY_START)]
         if os.path.samefile(path, target):

@@ -1,4 +1,4 @@
-"""``upgrade`` and ``format``: the same graph as MXNet 1.9.1 writes it, or in another layout."""
+"""``upgrade``, ``downgrade`` and ``format``: the same graph for another version of MXNet, or in another layout."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _RULE = RuleInfo("format-layout", "format-layout", Level.ERROR, "The file is not
 
 
 def upgrade(model: Model, *, keep_amp_cast: bool = False) -> Checkpoint:
-    """Make the graph what MXNet 1.9.1 would write after loading its file.
+    """Convert the graph to the form that MXNet 1.9.1 writes after loading its file.
 
-    Implied auxiliary states become nodes under the names that their parameters already have. ``amp_cast`` and
-    ``amp_multicast``, which Symbol.save removes, stay with ``keep_amp_cast``.
+    Implied auxiliary states become nodes under the names that their parameters already have. Symbol.save removes
+    ``amp_cast`` and ``amp_multicast``; ``keep_amp_cast`` keeps them.
 
     Raises:
-        RefusedError: MXNet would refuse the file, or an operator is not known well enough; every such node is listed.
+        RefusedError: MXNet would reject the file, or an operator is not known well enough; every such node is listed.
     """
     source = as_checkpoint(model)
     require(source.graph, Operation.UPGRADE, where=source.where)
@@ -35,13 +35,14 @@ def upgrade(model: Model, *, keep_amp_cast: bool = False) -> Checkpoint:
 
 
 def downgrade(model: Model, version: Text) -> Checkpoint:
-    """Make the graph what MXNet ``version`` reads, from 0.9.5 (``"0.9.5"``) to 1.8; saved parameters have its form too.
+    """Convert the graph for MXNet ``version``, from 0.9.5 (``"0.9.5"``) to 1.8, and saved parameters too.
 
-    What the version computes otherwise is refused, or a note where that depends on the inputs or the device. Between the
-    versions that were measured (0.9.5, 0.10.0, 0.12.1, 1.2.1, 1.4.1, 1.6.0) the one before decides, and a note says so.
+    Operators that the version computes differently are rejected, or reported in a note if that depends on the inputs or
+    the device. Between the measured versions (0.9.5, 0.10.0, 0.12.1, 1.2.1, 1.4.1, 1.6.0) the earlier one decides, and
+    a note says so.
 
     Raises:
-        UsageError: the version is not one of these.
+        UsageError: the version is not in this range.
         RefusedError: as :func:`upgrade`; the version lacks operators, attributes or dtypes; all are listed.
     """
     source = as_checkpoint(model)
@@ -51,7 +52,7 @@ def downgrade(model: Model, version: Text) -> Checkpoint:
         check_belongs(source.parameter_file, source.graph)
         rewrite = old.downgrade(source.graph)
         records = () if source.parameter_file is None else source.parameter_file.records
-        # Its operator Cast tells which dtypes a version has.
+        # The operator Cast of a version lists its dtypes.
         lacking = [record for record in records if record.dtype and not old.has(f"Cast.dtype={record.dtype}")]
         if lacking:
             raise RefusedError([Fault(f"MXNet {version} lacks {each.dtype}, the type of {each.key!r}") for each in lacking])
@@ -62,7 +63,7 @@ def downgrade(model: Model, version: Text) -> Checkpoint:
 
 
 def format(model: Model, layout: str | None = None) -> Checkpoint:
-    """Give the graph's file another ``layout``: ``mxnet``, ``compact`` or ``indent:N``; None writes its own layout anew.
+    """Change the ``layout`` of the graph's file: ``mxnet``, ``compact`` or ``indent:N``; None keeps the file's layout.
 
     Raises:
         UsageError: there is no such layout.
@@ -75,7 +76,7 @@ def format(model: Model, layout: str | None = None) -> Checkpoint:
 
 
 def layout_report(where: str, layout: str, *, changes: bool) -> FindingsReport:
-    """Return the result of ``format --check``, for the report formats."""
+    """Return the result of ``format --check`` as findings for the report formats."""
     again = quote_shell("graphshare", "format", *(("--layout", layout) if layout else ()), where, "-o", where)
     message = f"is not laid out as {layout}" if layout else "does not follow the rules of its own layout"
     finding = Finding(

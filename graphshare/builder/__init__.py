@@ -1,4 +1,4 @@
-"""Authoring of a graph in Python, without MXNet, under the scopes and sharing rules of several frameworks.
+"""Author a graph in Python, without MXNet, under the scopes and sharing rules of several frameworks.
 
     from graphshare.builder import Session, operators as op, placeholder, variable_scope, AUTO_REUSE
 
@@ -8,7 +8,7 @@
             scores = op.FullyConnected(data, num_hidden=10)
         session.run(scores, {"data": images})
 
-The result is a graph like one that was read from a file.
+The result is a graph just like one read from a file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Application of one operator: check its inputs and attributes, create the missing parameters, add the node.
+"""Apply one operator: check its inputs and attributes, create the missing parameters, add the node.
 
-Everything is checked before the session changes, so a refused application creates nothing.
+Everything is checked before the session changes, so a rejected application creates nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Missing(msgspec.Struct, frozen=True, eq=False):
 class _Application(msgspec.Struct, frozen=True, eq=False):
     """An operator with its checked attributes and the inputs that were passed, by position.
 
-    ``operator`` is the name by which it was applied, ``mutated`` the positions of the inputs that it writes into.
+    ``operator`` is the name by which it was applied, ``mutated`` has the positions of the inputs that it writes into.
     """
 
     scope: Scope
@@ -55,8 +55,8 @@ def apply(operator: str, *inputs: Var, name: str | None = None, reuse: ReuseLike
     ``name`` is the operator's own name, relative to the name scope; ``reuse`` applies to the parameters created for it.
 
     Raises:
-        RefusedError: an unknown operator, attributes or inputs that do not fit it, shapes that contradict each other, a name
-            that is taken; all faults of one kind are listed, and nothing is created.
+        RefusedError: the operator is unknown, attributes or inputs do not fit it, shapes contradict each other, or a
+            name is taken; all faults of one kind are listed, and nothing is created.
     """
     scope = current_scope()
     check_reuse(operator, name, reuse)
@@ -80,7 +80,7 @@ def apply(operator: str, *inputs: Var, name: str | None = None, reuse: ReuseLike
 
 
 def check_reuse(kind: str, name: str | None, reuse: ReuseLike) -> None:
-    """Refuse ``reuse=True`` without a name.
+    """Reject ``reuse=True`` without a name.
 
     Raises:
         RefusedError: there is no name by which to find the parameters.
@@ -108,7 +108,7 @@ def _find_signature(operator: str) -> Signature:
     if signature is None or not signature.registered:
         hint = did_you_mean(operator, list(list_known_names()))
         raise RefusedError(Fault(f"{operator!r} is not an operator of MXNet 1.9.1", hint=hint))
-    # Signatures count the bodies of control flow alone; these operators have subgraphs, too.
+    # Signatures count only the bodies of control flow; these operators have subgraphs, too.
     if signature.num_subgraphs or signature.name.startswith(("_sg_", "_CachedOp")):
         raise RefusedError(Fault(f"{operator!r} contains subgraphs, which the builder does not support"))
     return signature
@@ -173,14 +173,14 @@ def _check_sessions(scope: Scope, operator: str, inputs: Iterable[Var]) -> None:
 
 
 def _check_distinct(operator: str, names: Sequence[str]) -> None:
-    """Refuse a user's naming policy that gives two parameters of one operator the same name."""
+    """Reject a user's naming policy that gives two parameters of one operator the same name."""
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise RefusedError([Fault(f"{operator}: the naming policy gives the name {name!r} twice") for name in repeated])
 
 
 def _list_missing(application: _Application) -> list[_Missing]:
-    """Return the inputs that become variables; an input that takes another operator's output must be passed."""
+    """Return the inputs that become variables. Raises RefusedError for an input that must be passed as an output."""
     missing, faults = [], []
     creates = application.signature.registers_inputs
     for position, formal in enumerate(application.formals):
@@ -201,7 +201,7 @@ def _list_missing(application: _Application) -> list[_Missing]:
 
 
 def _choose_names(scope: Scope, operator: str, name: str | None, has_parameters: bool) -> tuple[str, str]:
-    """Return the base of the parameters' names, relative to the variable scope, and the operator's path, which may be taken."""
+    """Return the base of the parameters' names, relative to the variable scope, and the operator's path (maybe taken)."""
     naming = scope.naming
     if name is None:
         return draw_automatic_names(scope, naming.kind(operator), has_parameters)
@@ -212,13 +212,13 @@ def _choose_names(scope: Scope, operator: str, name: str | None, has_parameters:
 def draw_automatic_names(scope: Scope, kind: str, has_parameters: bool) -> tuple[str, str]:
     """Return an automatic name relative to the variable scope, and one with the path of the name scope.
 
-    They are the same if numbers count per kind. If every scope has its own counters, the two scopes count independently.
+    The two names are equal if numbers count per kind. If every scope has its own counters, they count independently.
     """
     naming = scope.naming
     if naming.counted != "path":
         while True:
             own = scope.prefix + naming.automatic(kind, scope.counters.draw(naming, kind, ""))
-            # A number whose name the user has taken is skipped, unless the policy can number the name itself.
+            # A number is skipped if the user has taken its name, unless the policy can number the name itself.
             if naming.again is not None or not scope.registry.is_taken(scope.names + own):
                 return own, scope.names + own
     owner = scope.prefix + kind
@@ -277,7 +277,7 @@ class _InferredOperator(msgspec.Struct, frozen=True):
 def _infer_operator(
     operator: str, name: str, attrs: Mapping[str, str], inputs: Mapping[int, Var], count: int
 ) -> _InferredOperator:
-    """Infer shapes and dtypes of an operator with ``count`` inputs, of which ``inputs`` exist already.
+    """Infer shapes and dtypes of an operator with ``count`` inputs; ``inputs`` are those that exist already.
 
     Raises:
         RefusedError: the inputs do not fit each other; the message names the operator and their shapes.
@@ -287,7 +287,7 @@ def _infer_operator(
     nodes = []
     for position in range(count):
         var = inputs.get(position)
-        # A value that is passed twice has one stub, so that its shape is inferred from both places.
+        # A value passed twice has one stub, so that its shape is inferred from both places.
         if var is not None and var.entry in stubs:
             nodes.append(stubs[var.entry])
             continue
@@ -302,7 +302,7 @@ def _infer_operator(
             dtypes[stub] = var.dtype
     node = Node(operator, name, attrs, tuple(map(Entry, nodes)))
     order = [*dict.fromkeys(nodes), node]
-    # A dtype that nothing determines yet stays open: a later operator, or the run, decides.
+    # A dtype that nothing determines yet stays open until a later operator, or the run, decides.
     inference = infer(Graph(tuple(order), (Entry(node),)), shapes, dtypes, nodes=order, default_type=None)
     return _InferredOperator(
         [inference.shapes[stub][0] for stub in nodes],

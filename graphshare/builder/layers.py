@@ -1,4 +1,4 @@
-"""Layers and models: several operators under one name, with parameters of their own named by the session's policy."""
+"""Layers and models: several operators under one name, with parameters named by the session's policy."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from graphshare.ops.unification import count_elements
 class Layer:
     """The names of a layer under construction: a layer without a ``name`` is named after its ``kind``.
 
-    Parameters belong to the name, so two layers of one name share all of them if the reuse policy allows it. Operators are
-    named after it too, and a taken name is numbered or refused by the naming policy: outputs are never shared.
+    Parameters belong to the name, so two layers of one name share all of them if the reuse policy allows it. Operators
+    are named after it too, and the naming policy numbers or rejects a taken name: outputs are never shared.
 
     Raises:
         RefusedError: ``reuse=True`` without a name by which to find the parameters.
@@ -71,12 +71,12 @@ def fully_connected(
     weight_initializer: str | None = None,
     bias_initializer: str | None = None,
 ) -> Var:
-    """Return ``x`` times a weight, plus a bias, through ``activation`` (``sigmoid``, ``relu`` ...); one operator for each.
+    """Return ``x`` times a weight, plus a bias, through ``activation`` (``sigmoid``, ``relu`` ...), one operator each.
 
-    The last operator has the layer's name, those before it are temporaries.
+    The last operator has the layer's name; the operators before it are temporaries.
 
     Raises:
-        RefusedError: a size of ``x`` after the first axis is not known, or as :class:`Layer` and the operators.
+        RefusedError: a size of ``x`` after the first axis is unknown, or :class:`Layer` or an operator raises it.
     """
     layer = Layer("fc", name, reuse=reuse)
     units = None if x.shape is None else count_elements(x.shape[1:])
@@ -103,8 +103,8 @@ def constant(value: float, shape: Sequence[int] = (1,), *, dtype: str = "float32
 class Model(msgspec.Struct, frozen=True, eq=False):
     """The result of a model function: its ``output``, and the scope in which it was created.
 
-    Parameters are found by the variable scope, so clones that share them list the same ones; outputs are found by the name
-    scope, which is the clone's own.
+    Parameters are found by the variable scope, so clones that share them list the same ones. Outputs are found by the
+    name scope, and each clone has its own.
     """
 
     output: Var
@@ -118,7 +118,7 @@ class Model(msgspec.Struct, frozen=True, eq=False):
     def get_weights(self) -> list[Var]:
         """Return its parameters and auxiliary states, in the order of creation."""
         parameters = self.scope.registry.parameters()
-        # The path ends in a slash, so a scope whose name only begins alike does not match.
+        # The path ends in a slash, so a scope with a longer name does not match.
         return [variable.var for name, variable in parameters.items() if name.startswith(self.scope.variables)]
 
     def get_outputs(self) -> list[Var]:
@@ -131,7 +131,7 @@ class Model(msgspec.Struct, frozen=True, eq=False):
         ]
 
     def get_middles(self, pattern: str = "*/out") -> list[Var]:
-        """Return those outputs whose operators match a glob: by default the ones called ``out``, a block's last operator."""
+        """Return the outputs whose operators match a glob: by default those called ``out``, a block's last operator."""
         return [output for output in self.get_outputs() if fnmatchcase(output.node.name, pattern)]
 
 

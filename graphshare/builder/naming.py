@@ -1,4 +1,4 @@
-"""Naming policies: how each system names operators without a name, repeated names, and the parameters of an operator.
+"""Naming policies: how each system names unnamed operators, repeated names, and the parameters of an operator.
 
 A policy is plain data. The session keeps the names that are taken (:class:`graphshare.builder.var.Registry`); scopes prepend
 their paths to the names of a policy.
@@ -16,9 +16,9 @@ class Naming(msgspec.Struct, frozen=True):
     """The naming scheme of one system.
 
     ``first`` is the automatic name of a ``{kind}`` for number 0, ``later`` for higher numbers. ``counted`` is the unit
-    that has its own counter: every ``kind``, every ``path`` (a kind within its scope), or ``all`` share one. ``again`` names an
-    operator whose name is taken; without it a repeated name is refused. ``parameter`` names the parameter ``{formal}`` of the
-    operator ``{owner}``, ``temporary`` the inner results of a layer.
+    that has its own counter: every ``kind``, every ``path`` (a kind within its scope), or ``all`` share one. ``again``
+    names an operator whose name is taken; without it a repeated name is rejected. ``parameter`` names the parameter
+    ``{formal}`` of the operator ``{owner}``, ``temporary`` the inner results of a layer.
 
     ``kinds`` maps an operator's name in lower case to its kind, ``other_kind`` is the kind of all other operators; ``formals``
     renames formal inputs. With ``unique_scopes`` a reopened name scope gets a number too; with ``shares_by_name`` a repeated
@@ -49,7 +49,7 @@ class Naming(msgspec.Struct, frozen=True):
         return (self.later if number else self.first).format(kind=kind, n=number, before=number - 1)
 
     def number_repeated(self, name: str, number: int) -> str | None:
-        """Return the candidate ``number`` (from 1) for a name that is taken; None if a repeated name is refused."""
+        """Return the candidate ``number`` (from 1) for a name that is taken; None if repeated names are rejected."""
         return None if self.again is None else self.again.format(name=name, n=number, before=number - 1)
 
     def parameter_name(self, owner: str, formal: str, number: int = 0) -> str:
@@ -99,7 +99,7 @@ MXNET = Naming(
     kinds=_kinds(fullyconnected="fc", convolution="conv", batchnorm="bn"),
     prefixes_given=True,
 )
-"""MXNet's: ``fullyconnected0``, ``fullyconnected0_weight``, a counter for each operator; a name given twice is refused."""
+"""MXNet's: ``fullyconnected0``, ``fullyconnected0_weight``, a counter for each operator; repeated names are rejected."""
 
 TENSORFLOW = Naming(
     first="{kind}",
@@ -110,7 +110,7 @@ TENSORFLOW = Naming(
     kinds={
         **_ARITHMETIC,
         **_kinds(fc="fullyconnected", conv="convolution", batch_norm="bn batchnorm"),
-        # layers.constant applies _full; TensorFlow names its constants so.
+        # layers.constant applies _full; TensorFlow names constants like this.
         "_full": "Const",
         "activation": "activation",
         "softmax": "Softmax",
@@ -143,7 +143,7 @@ PADDLE_PER_KIND = msgspec.structs.replace(
     temporary="{layer}.tmp_{n}",
     formals={"weight": "w", "bias": "b"},
 )
-"""Paddle's released one: a counter for each kind, ``fc_0.w_0``, ``fc_0.b_0``, ``fc_0.tmp_0``."""
+"""Paddle's released policy: a counter for each kind, ``fc_0.w_0``, ``fc_0.b_0``, ``fc_0.tmp_0``."""
 
 PADDLE_NUMBERED = Naming(
     first="{kind}-0",
@@ -155,7 +155,7 @@ PADDLE_NUMBERED = Naming(
     other_kind="op",
     formals={"weight": "W", "bias": "b"},
 )
-"""Paddle's second proposal: variables ``var-0``, operators ``op-0``, told apart by their scopes; ``fc0/W``."""
+"""Paddle's second proposal: variables ``var-0``, operators ``op-0``, distinguished by their scopes; ``fc0/W``."""
 
 CAFFE2 = Naming(
     first="{kind}",

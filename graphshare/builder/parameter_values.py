@@ -1,4 +1,4 @@
-"""The values of a session's parameters: the shapes and dtypes of the runs that use them, and their updates in training.
+"""The values of a session's parameters, shapes and dtypes inferred for runs, and updates in training.
 
 Runs and training compute the minimal subgraph of their targets.
 """
@@ -23,14 +23,14 @@ from graphshare.ir.walk import post_order
 from graphshare.ops.inference import Inference, infer
 from graphshare.ops.kernel import Array
 
-CACHE_SIZE = 64  # plans, and inferences, of runs
+CACHE_SIZE = 64  # cached plans, and cached inferences, of runs
 
 _RunKey = tuple[ExecutionPlan, tuple[tuple[Node, tuple[int, ...], str], ...]]
 MXNET_VERSION = ("int", 10901)
 
 
 class ParameterValues:
-    """Values by variable, read-only; a variable that was never set nor needed has none."""
+    """Values by variable, read-only; a variable that was never set or needed has none."""
 
     def __init__(self, registry: Registry, seed: int) -> None:
         self._registry, self._seed = registry, seed
@@ -43,10 +43,10 @@ class ParameterValues:
         self._arrays[node] = value
 
     def get(self, var: Var) -> Array:
-        """Return the value of a parameter; the initial one if it has none and its shape is known.
+        """Return the value of a parameter, or its initial value if it has none and its shape is known.
 
         Raises:
-            RefusedError: the shape is not known.
+            RefusedError: the shape is unknown.
         """
         if var.node not in self._arrays:
             self._initialise([var.node], self._infer_alone(var))
@@ -56,7 +56,7 @@ class ParameterValues:
         """Return ``array`` in the parameter's dtype, without a copy if possible.
 
         Raises:
-            RefusedError: it has another shape, or a dtype that does not convert.
+            RefusedError: ``array`` has a different shape, or a dtype that does not convert.
         """
         inference = self._infer_alone(var)
         check_shapes({var.node: array.shape}, inference)
@@ -68,7 +68,7 @@ class ParameterValues:
         """Return the values of all variables of ``plan``: fed ones in their dtypes, set ones, and initial ones for the rest.
 
         Raises:
-            RefusedError: shapes do not fit or are not known.
+            RefusedError: shapes do not fit or are unknown.
         """
         key = (plan, tuple((node, array.shape, str(array.dtype)) for node, array in fed.items()))
         if key not in self._inferences:
@@ -76,7 +76,7 @@ class ParameterValues:
                 self._inferences.clear()
             self._inferences[key] = self._infer_run(plan, targets, fed)
             arrays = {**fed, **{node: self._arrays[node] for node in plan.variables if node in self._arrays}}
-            # What a run takes follows from its shapes, so one check for each key is enough.
+            # The memory of a run follows from its shapes, so one check for each key is enough.
             check_memory(self._inferences[key].nodes, [var.entry for var in targets], self._inferences[key], arrays)
         inference = self._inferences[key]
         values = {node: convert_feed(node.name, array, inference.types[node][0]) for node, array in fed.items()}
@@ -87,7 +87,7 @@ class ParameterValues:
         """Set initial values for the parameters among ``nodes`` that have none.
 
         Raises:
-            RefusedError: shapes are not known; all are listed.
+            RefusedError: shapes are unknown; all are listed.
         """
         missing = [node for node in nodes if node not in self._arrays]
         faults = unknown_shapes(inference, missing)
@@ -105,7 +105,7 @@ class ParameterValues:
         graph = extract_graph(targets)
         known = self._collect_shapes(node for node in plan.variables if node not in fed)
         dtypes = self._collect_dtypes(plan.variables)
-        # Without the fed shapes, inference gives those that would have fit, for the message.
+        # Without the fed shapes, inference gives the shapes that would have fit, for the message.
         without_feed = infer(graph, known, dtypes, nodes=graph.nodes, default_type="float32")
         check_shapes({node: array.shape for node, array in fed.items()}, without_feed)
         return infer(graph, {**known, **{node: array.shape for node, array in fed.items()}}, dtypes, nodes=graph.nodes)
@@ -123,9 +123,10 @@ class ParameterValues:
 
 
 class TrainingState:
-    """The training state of one session. ``gradients`` are those of the last pass that reached parameters.
+    """The training state of one session. ``gradients`` come from the last pass that reached parameters.
 
-    Momentum belongs to a parameter, whichever targets train it. The random numbers that nodes draw change with each update.
+    Momentum belongs to a parameter, regardless of the targets that train it. Nodes draw new random numbers after each
+    update.
     """
 
     def __init__(self, registry: Registry, values: ParameterValues, seed: int) -> None:
@@ -144,7 +145,7 @@ class TrainingState:
         wrt: Sequence[Var] | None,
         head_gradients: Mapping[Var, Array],
     ) -> Backpropagation:
-        """Run ``plan``, that of ``targets``, forward and backward, with a gradient for each variable of ``wrt``.
+        """Run the ``plan`` of ``targets`` forward and backward, with a gradient for each variable of ``wrt``.
 
         Raises:
             RefusedError: ``targets`` do not need a variable of ``wrt``, an operator has no gradient, or shapes do not fit.
@@ -167,12 +168,12 @@ class TrainingState:
             inputs = [node for node in graph.variables() if variables[node.name].kind is Kind.INPUT]
             self.gradients = {var: result.gradients[var.node] for var in parameters}
             self._rescale = batch_rescale(first_data(inputs, values, assign_roles(graph)), values)
-            # A state that was fed is that of the caller, and is not written back.
+            # A fed state belongs to the caller and is not written back.
             self._states = {node: value for node, value in result.states.items() if node not in fed}
         return result
 
     def _resolve_wrt(self, plan: ExecutionPlan, fed: Mapping[Node, Array], wrt: Sequence[Var] | None) -> list[Node]:
-        """Return the variables of ``wrt``; without it the parameters that are not fed, in the order of creation."""
+        """Return the variables of ``wrt``, by default the parameters that are not fed, in the order of creation."""
         if wrt is None:
             parameters = [v.var.node for v in self._registry.variables.values() if v.kind is Kind.PARAMETER]
             needed = [node for node in parameters if node in plan.variables and node not in fed]
@@ -192,10 +193,11 @@ class TrainingState:
         return [var.node for var in wrt]
 
     def update(self, gradients: Mapping[Var, Array] | None, settings: Sgd, rescale: float | None) -> None:
-        """Apply ``gradients``, or those of the last pass together with its auxiliary states, which are applied once.
+        """Apply ``gradients``, or the last pass's gradients together with its auxiliary states (once).
 
         Raises:
-            RefusedError: there are none, or they are not those of parameters or do not fit; nothing has changed then.
+            RefusedError: there are no gradients, some do not belong to parameters, or do not fit; then nothing has
+                changed.
         """
         applied = self.gradients if gradients is None else self._convert(gradients)
         if not applied:

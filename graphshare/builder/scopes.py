@@ -1,11 +1,11 @@
 """Name scopes, variable scopes, sharing blocks and naming policies.
 
-All are context managers that nest and restore the outer state when they exit, on an exception too. The state is one frozen
-record in a context variable, so threads (and tasks) do not see each other's scopes.
+All are context managers; they nest, and restore the outer state when they exit, even after an exception. The state is
+one frozen record in a context variable, so threads (and tasks) do not see each other's scopes.
 
-Operators and inputs are named by the name scope. Parameters are named by the variable scope alone, after the scope overrides of
-:func:`parameter_sharing` have resolved it. A variable scope is a name scope too. Caffe2's ``NameScope``, which names parameters
-and operators, is therefore :func:`variable_scope`.
+Operators and inputs are named by the name scope. Parameters are named by the variable scope alone, after the scope
+overrides of :func:`parameter_sharing` have resolved it. A variable scope is a name scope too. Caffe2's ``NameScope``
+names parameters and operators, so it corresponds to :func:`variable_scope`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NO_OVERRIDES = Overrides()
 
 
 class Scope(msgspec.Struct, frozen=True, eq=False):
-    """The state at one place. ``names`` and ``variables`` are paths that are empty or end in a slash.
+    """The state at one place. ``names`` and ``variables`` are paths, empty or ending in a slash.
 
     ``outer`` is the state before the session was entered.
     """
@@ -58,7 +58,7 @@ class Scope(msgspec.Struct, frozen=True, eq=False):
 
 
 _CURRENT: ContextVar[Scope | None] = ContextVar("graphshare_scope", default=None)
-# Filled later, because the session, which has the default scope, imports this module.
+# Filled later: the session has the default scope, and imports this module.
 _default_scopes: list[Callable[[], Scope]] = []
 
 
@@ -68,13 +68,13 @@ def current_scope() -> Scope:
 
 
 def register_default_scope(default_scope: Callable[[], Scope]) -> None:
-    """Register the function that returns the root scope of the default session, which is defined above this module."""
+    """Register the function that returns the default session's root scope; the layer above this module defines it."""
     _default_scopes[:] = [default_scope]
 
 
 def enter(scope: Scope) -> None:
     """Make ``scope`` the current scope until :func:`leave`."""
-    # The outer scope is kept in the record: a token in the session would be shared by threads.
+    # The outer scope is kept in the record, because threads would share a token in the session.
     _CURRENT.set(msgspec.structs.replace(scope, outer=_CURRENT.get()))
 
 
@@ -106,7 +106,7 @@ def check_scope_name(name: str) -> str:
     """Return ``name`` without its final slash.
 
     Raises:
-        RefusedError: it is empty, or has an empty component or a NUL character.
+        RefusedError: ``name`` is empty, or has an empty component or a NUL character.
     """
     stripped = name.removesuffix(SEPARATOR)
     if "" in stripped.split(SEPARATOR) or "\0" in stripped:
@@ -119,8 +119,8 @@ def check_scope_name(name: str) -> str:
 def name_scope(name: str, *, absolute: bool = False) -> Iterator[Scope]:
     """Name the operators and inputs inside ``name/...``; parameters keep their names.
 
-    Under a policy with ``unique_scopes`` (TensorFlow's) a scope that is opened again is ``name_1``. With ``absolute``, ``name``
-    is the whole path, and an empty name is the root, regardless of the outer scopes.
+    Under a policy with ``unique_scopes`` (TensorFlow's) a scope that is opened again is called ``name_1``. With
+    ``absolute``, ``name`` is the whole path, and an empty name is the root, regardless of the outer scopes.
     """
     scope = current_scope()
     names = "" if absolute and not name else _open_path(scope, check_scope_name(name), absolute=absolute)
@@ -142,12 +142,12 @@ def variable_scope(
 ) -> Iterator[Scope]:
     """Name the parameters, operators and inputs inside ``name/...`` and set defaults for the variables inside.
 
-    Without a name only settings change. With ``absolute``, ``name`` is the whole path of the parameters inside, and an empty
-    name is the root, regardless of the outer scopes; the :class:`Scope` of an earlier block has the same effect. Operators
-    still go by the name scope.
+    Without a name only settings change. With ``absolute``, ``name`` is the whole path of the parameters inside, and an
+    empty name is the root, regardless of the outer scopes; the :class:`Scope` of an earlier block has the same effect.
+    Operators still follow the name scope.
 
-    ``reuse``: None inherits; True requires that every parameter exists already, ``AUTO_REUSE`` takes those that exist. An inner
-    scope undoes neither.
+    ``reuse``: None inherits; True requires that every parameter exists already; ``AUTO_REUSE`` shares parameters that
+    exist. An inner scope undoes neither.
     """
     scope = current_scope()
     settings = Settings(initializer, regularizer, dtype, trainable)
@@ -176,8 +176,8 @@ def variable_scope(
 def unique_names(naming: Naming | None = None, *, prefix: str = "") -> Iterator[Scope]:
     """Restart the counters of automatic names inside, under ``naming`` if it is given.
 
-    ``prefix`` is prepended to automatic names, and under MXNet's policy also to names that the user gave to operators. Layers
-    in two such blocks get equal names and so equal parameters, which are shared if the reuse policy allows it; operators never
+    ``prefix`` is prepended to automatic names, and under MXNet's policy also to names that the user gave to operators.
+    Layers in two such blocks get equal names. They share parameters if the reuse policy allows it; operators never
     share a name.
     """
     scope = current_scope()
@@ -191,14 +191,15 @@ def unique_names(naming: Naming | None = None, *, prefix: str = "") -> Iterator[
 @check_arguments
 @contextmanager
 def parameter_sharing(overrides: Mapping[str, str]) -> Iterator[Scope]:
-    """Map the parameters of each left scope to those of its right scope, as Caffe2's ``ParameterSharing`` does.
+    """Map the parameters of each left scope to parameters of its right scope, like Caffe2's ``ParameterSharing``.
 
     Both are below the current variable scope. Overrides are resolved recursively, the deepest scope first, and the rest of the
     path is kept; blocks nest, and of two rules for one scope the inner one applies. Operators are not affected. A parameter
     that an override leads to is shared without any ``reuse``.
 
     Raises:
-        RefusedError: a rule that would apply to its own result, or a cycle, shown as a path; the block is not entered.
+        RefusedError: a rule would apply to its own result, or rules form a cycle (shown as a path); the block is not
+            entered.
     """
     scope = current_scope()
     rules = make_overrides(overrides, current=split_scope(scope.variables))

@@ -1,6 +1,7 @@
 """``Session``: an authored graph, the values of its parameters, and runs and training of any part of it.
 
-One session contains one growing graph. There is always a default session; ``with session:`` makes another one the current one.
+One session contains one growing graph. There is always a default session; ``with session:`` makes ``session`` the
+current one.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Session:
         """Return the variable or output of this name (``fc1_output``; ``fc1`` is the operator's first output).
 
         Raises:
-            RefusedError: nothing has that name.
+            RefusedError: no variable or output has that name.
         """
         node = self.registry.names.get(name)
         if node is not None:
@@ -99,10 +100,10 @@ class Session:
 
     @check_arguments
     def value(self, parameter: _Target) -> Array:
-        """Return the value of a parameter, read-only; its initial value if it was never set nor run and its shape is known.
+        """Return a parameter's value, read-only: the initial value if it was never set or run and its shape is known.
 
         Raises:
-            RefusedError: it is not a parameter, or its shape is not known yet.
+            RefusedError: it is not a parameter, or its shape is still unknown.
         """
         return self._values.get(self._resolve_parameter(parameter))
 
@@ -111,10 +112,10 @@ class Session:
         """Set the value of a parameter to a copy of an array, or of anything that numpy converts to one.
 
         Raises:
-            RefusedError: it is not a parameter, or the value has another shape or a dtype that does not convert.
+            RefusedError: it is not a parameter, or the value has a different shape or a dtype that does not convert.
         """
         var = self._resolve_parameter(parameter)
-        # The stored array becomes read-only, which must not happen to the caller's.
+        # The stored array becomes read-only; the caller's must not.
         array = self._values.convert(var, as_array(value)).copy()
         self._values.set(var.node, array)
         self.registry.refine(var, array.shape, None)
@@ -128,12 +129,13 @@ class Session:
 
     @check_arguments
     def run(self, targets: _Target | Sequence[_Target], feed: Feed | None = None) -> Array | list[Array]:
-        """Compute the values of ``targets`` in inference mode; only what they need is computed and must be fed.
+        """Compute the values of ``targets`` in inference mode; only nodes that they need are computed and must be fed.
 
-        ``feed`` gives values of inputs, and of parameters for this run alone. Parameters without a value get their initial one.
+        ``feed`` has values of inputs, and of parameters for this run only. Parameters without a value get their initial
+        one.
 
         Raises:
-            RefusedError: an input is not fed, something is fed that does not exist, shapes do not fit, or an operator cannot be
+            RefusedError: an input is not fed, a fed name does not exist, shapes do not fit, or an operator cannot be
                 run here; all faults of one kind are listed.
         """
         resolved = self._resolve(targets)
@@ -159,26 +161,29 @@ class Session:
     ) -> dict[Var, Array]:
         """Return the gradients of the sum of ``targets`` with respect to the parameters or inputs ``wrt``, read-only.
 
-        Without ``wrt``: with respect to all parameters that the targets need and that are not fed. Targets that are not losses
-        start from ``head_gradients``, or from ones; losses have gradients of their own. A variable that no gradient reaches
-        gets zeros. The forward pass runs in training mode; parameters and auxiliary states do not change until :meth:`update`.
+        By default ``wrt`` has all parameters that the targets need and that are not fed. Targets that are not losses
+        start from ``head_gradients``, or from ones; losses define their own gradients. A variable that no gradient
+        reaches gets zeros. The forward pass runs in training mode; parameters and auxiliary states do not change until
+        :meth:`update`.
 
         Raises:
-            RefusedError: an operator has no gradient, ``wrt`` asks for what the targets do not need, or what ``run`` refuses.
+            RefusedError: an operator has no gradient, the targets do not need a variable in ``wrt``, or as for
+                :meth:`run`.
         """
         result = self._backpropagate(targets, feed, wrt, head_gradients)
         return {self.registry.outputs[node][0]: gradient for node, gradient in result.gradients.items()}
 
     @check_arguments
     def update(self, gradients: Feed | None = None, settings: Sgd | None = None, *, rescale: float | None = None) -> None:
-        """Make one step of gradient descent like MXNet's Module, for the parameters that have ``gradients`` and no others.
+        """Make one step of gradient descent like MXNet's Module, only for the parameters that have ``gradients``.
 
         Without ``gradients`` it applies ``param_to_grad``, and auxiliary states take their values after the last pass.
-        ``rescale`` multiplies the gradients; without it those of the last pass are divided by the batch size of its first data
-        input, and those of the argument are not rescaled. For any other update use :meth:`set_value`.
+        ``rescale`` multiplies the gradients; by default the last pass's gradients are divided by the batch size of its
+        first data input, and ``gradients`` are not rescaled. For any other update use :meth:`set_value`.
 
         Raises:
-            RefusedError: there are no gradients, or some are not those of parameters, or of another shape; nothing has changed.
+            RefusedError: there are no gradients, some do not belong to parameters, or have a different shape; nothing
+                has changed.
         """
         arrays = None
         if gradients is not None:
@@ -221,7 +226,7 @@ class Session:
         Returns the values of ``targets`` in the forward pass, before the update.
 
         Raises:
-            RefusedError: as those two; nothing has changed then.
+            RefusedError: as for these two; then nothing has changed.
         """
         result = self._backpropagate(targets, feed, None, head_gradients)
         self._trainer.update(None, settings or Sgd(), rescale)
@@ -260,7 +265,7 @@ class Session:
         return self._plans[key]
 
     def _resolve_feed(self, plan: ExecutionPlan, feed: Feed) -> dict[Node, Array]:
-        """Return the fed values of the variables that ``plan`` needs; more may be fed."""
+        """Return the fed values of the variables that ``plan`` needs; ``feed`` may have more."""
         variables = self.registry.variables
         arrays = {self._resolve(key)[0]: as_array(value) for key, value in feed.items()}
         faults = [Fault(f"{var.name!r} is not a variable, so it cannot be fed") for var in arrays if not var.node.is_variable]
@@ -284,9 +289,9 @@ _default: list[Session] = []
 
 
 def default_session() -> Session:
-    """Return the session of everything that is authored outside ``with session:``; there is one per process."""
+    """Return the session for everything authored outside ``with session:``; there is one per process."""
     if not _default:
-        _default.append(Session())  # without a lock, which a fork might find locked: of two threads' the first one is taken
+        _default.append(Session())  # no lock: a fork might find it locked. The first of two threads' sessions is taken
     return _default[0]
 
 
@@ -310,11 +315,11 @@ register_default_scope(lambda: default_session().root)
 def save(session: Session, targets: _Target | Sequence[_Target], stem: str, *, epoch: int = 0) -> tuple[str, str]:
     """Write the minimal graph of ``targets`` to ``STEM-symbol.json`` and its parameters to ``STEM-0000.params``.
 
-    The files are those that MXNet 1.9.1 writes. Returns the two paths. Parameters without a value get their initial one.
+    MXNet 1.9.1 would write the same files. Returns the two paths. Parameters without a value get their initial one.
 
     Raises:
-        UsageError: ``stem`` is a directory: the graph has no name to go there under.
-        RefusedError: a parameter's shape is not known, or the file format has no place for its dtype.
+        UsageError: ``stem`` is a directory, and the graph has no name for a file in it.
+        RefusedError: a parameter's shape is unknown, or the file format cannot store its dtype.
         OutputError: a file could not be written; the earlier files are unchanged.
         SelfCheckError: the written graph does not read back equal.
     """
@@ -336,7 +341,7 @@ def save(session: Session, targets: _Target | Sequence[_Target], stem: str, *, e
             arrays[join_key(kinds[variable.kind], node.name)] = session.value(variable.var)
     paths = extend(stem, "-symbol.json"), extend(stem, f"-{epoch:04d}.params")
     with OutputTransaction() as stage:
-        # At a URL the graph appears last, so that its parameters are there when it is found.
+        # At a URL the graph appears last, so that its parameters exist when it is found.
         stage.open(paths[0], last=True).write(text)
         write_arrays(arrays, stage.open(paths[1]), find_format("params"))
         stage.commit()

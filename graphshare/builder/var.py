@@ -1,6 +1,6 @@
 """``Var``, the typed input and output of every operator, ``Registry``, the state of the graph, and the settings of variables.
 
-Nodes are frozen, so a graph grows by new nodes alone; nothing here ever changes one.
+Nodes are frozen, so a graph only grows by new nodes; nothing here ever changes a node.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Reuse(Enum):
 
 AUTO_REUSE: Final = Reuse.AUTO
 ReuseLike = Reuse | bool | None
-"""None inherits, True requires that the parameter exists, ``AUTO_REUSE`` takes it if it does, False forbids."""
+"""None inherits, True requires that the parameter exists, ``AUTO_REUSE`` shares it if it does, False forbids sharing."""
 
 
 def resolve_reuse(reuse: ReuseLike, inherited: Reuse | None) -> Reuse | None:
@@ -45,7 +45,7 @@ def resolve_reuse(reuse: ReuseLike, inherited: Reuse | None) -> Reuse | None:
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """Properties of a parameter; None is unset, and is then inherited from the next outer scope.
+    """Properties of a parameter. A property that is None is inherited from the next outer scope.
 
     ``initializer`` is the text of MXNet's ``__init__`` (:mod:`graphshare.builder.initializers`), ``regularizer`` the multiplier
     of weight decay (``__wd_mult__``), ``dtype`` a numpy name; ``trainable=False`` is a learning rate multiplier of 0.
@@ -88,7 +88,7 @@ class Owner(Protocol):
 
 
 class Var(msgspec.Struct, frozen=True, eq=False):
-    """A value in the graph: a variable, or an output of an operator. Compared by identity: there is one Var for each value.
+    """A value in the graph: a variable, or an output of an operator. Each value has one Var, compared by identity.
 
     ``+ - * /`` and ``-x`` apply MXNet's operators, elementwise if the shapes are known to be equal, else broadcasting.
     """
@@ -115,7 +115,7 @@ class Var(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def shape(self) -> Shape:
-        """Return the shape as far as it is known: None for an unknown size, or for all of it if the rank is unknown."""
+        """Return the known part of the shape: None for an unknown size, or for the whole shape if the rank is unknown."""
         return self.session.registry.shapes[self.node][self.entry.index]
 
     @property
@@ -156,7 +156,7 @@ class Var(msgspec.Struct, frozen=True, eq=False):
 
 
 def _apply_arithmetic(operation: str, left: Var, right: Var | Number) -> Var:
-    """Apply one of ``add, sub, mul, div`` (``rsub``, ``rdiv``: the number is the first operand)."""
+    """Apply one of ``add, sub, mul, div``, or ``rsub, rdiv`` with the number as the first operand."""
     if not isinstance(right, Var):
         return left.session.apply(_SCALAR[operation], left, scalar=right)[0]
     same_shape = is_known(left.shape) and left.shape == right.shape
@@ -208,12 +208,12 @@ class Registry:
                 hint = "give it another name, or choose a naming policy that numbers repeated names"
                 raise RefusedError(Fault(f"{name!r} already exists, disallowed", hint=hint))
             if candidate not in self._reserved:
-                # The candidate is not taken before `reserve`, so the next search begins with it again.
+                # The candidate stays free until `reserve`, so the next search begins with it again.
                 self._reserved[name] = number - 1
                 return candidate
 
     def count_mutation(self, var: Var) -> int:
-        """Return the version that an operator which writes into ``var`` reads; MXNet counts such operators from 1.
+        """Return the version of ``var`` that an operator writing into it reads; MXNet counts such operators from 1.
 
         The variable becomes an auxiliary state.
         """
@@ -222,7 +222,7 @@ class Registry:
         return self.mutations[var.node]
 
     def add(self, node: Node, shapes: list[Shape], dtypes: list[str | None], outputs: tuple[Var, ...]) -> None:
-        """Add a new node with its outputs, and their shapes and dtypes as far as they are known."""
+        """Add a new node with its outputs and their known shapes and dtypes."""
         self.names[node.name] = node
         self.shapes[node] = shapes
         self.dtypes[node] = dtypes
@@ -236,11 +236,11 @@ class Registry:
         return var
 
     def refine(self, var: Var, shape: Shape, dtype: str | None) -> None:
-        """Unify the known shape and dtype of ``var`` with ones that fit it."""
+        """Unify the known shape and dtype of ``var`` with compatible ones."""
         index = var.entry.index
         self.shapes[var.node][index] = unify(self.shapes[var.node][index], shape)
         self.dtypes[var.node][index] = self.dtypes[var.node][index] or dtype
 
     def parameters(self) -> Mapping[str, Variable]:
-        """Return the variables that training or a file fills, auxiliary states included, in the order of creation."""
+        """Return the variables that training or a file fills, including auxiliary states, in the order of creation."""
         return {name: v for name, v in self.variables.items() if v.kind in (Kind.PARAMETER, Kind.AUXILIARY)}

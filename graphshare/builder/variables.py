@@ -56,12 +56,13 @@ def plan_parameter(
 ) -> ParameterPlan:
     """Resolve and check the parameter ``local`` in ``scope`` without creating it.
 
-    ``own`` are the settings of this parameter alone; unset ones are inherited from the scope, except for an auxiliary state.
-    ``formal`` is the operator's name for it (``weight``, ``bias``; empty for a variable of its own): a scope's initializer
-    applies to weights and to variables of their own. An ``__init__`` in ``attrs`` comes from the operator and takes precedence.
+    ``own`` are the settings of this parameter alone; unset ones are inherited from the scope, except for an auxiliary
+    state. ``formal`` is the operator's name for it (``weight``, ``bias``; empty for a standalone variable): a scope's
+    initializer applies to weights and to standalone variables. An ``__init__`` in ``attrs`` comes from the operator and
+    takes precedence.
 
     Raises:
-        RefusedError: it exists and must not, or does not and must; or it is shared with another shape or other settings.
+        RefusedError: it exists and must not, or does not and must; or it is shared with a different shape or settings.
     """
     path = local if absolute else scope.variables + local
     name = path if absolute else scope.parameter_name(path)
@@ -93,10 +94,10 @@ def _check_new(scope: Scope, name: str, policy: Reuse) -> None:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that no file can hold.
+    """Reject a name that no file can contain.
 
     Raises:
-        RefusedError: it is empty or contains a NUL character.
+        RefusedError: ``name`` is empty or contains a NUL character.
     """
     if not name or name.endswith(SEPARATOR) or "\0" in name:
         raise RefusedError(Fault(f"{name!r} is not a valid name for a variable"))
@@ -152,7 +153,7 @@ def _format_settings(settings: Settings) -> dict[str, str]:
 
 
 def dtype_flag(dtype: str) -> str:
-    """Return MXNet's number of a dtype.
+    """Return MXNet's number for a dtype.
 
     Raises:
         RefusedError: MXNet has no number for it.
@@ -163,10 +164,10 @@ def dtype_flag(dtype: str) -> str:
 
 
 def parse_shape(shape: Sequence[int | None] | None) -> Shape:
-    """Return ``shape`` with None for unknown sizes, which may also be given as 0.
+    """Return ``shape`` with None for unknown sizes; they may also be given as 0.
 
     Raises:
-        RefusedError: it is not a shape, or is that of a scalar, which symbol files without np-shape cannot express.
+        RefusedError: it is not a shape, or a scalar's: symbol files without np-shape cannot express that.
     """
     if shape is None:
         return None
@@ -224,7 +225,7 @@ def variable(
     Without a name it gets an automatic one. Unset settings are inherited from the scopes.
 
     Raises:
-        RefusedError: it exists and must not, or does not and must; it is shared with another shape or other settings.
+        RefusedError: it exists and must not, or does not and must; it is shared with a different shape or settings.
     """
     scope = current_scope()
     if name is None:

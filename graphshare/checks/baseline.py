@@ -1,6 +1,6 @@
 """Baselines: known findings, so that a run reports only new ones.
 
-A finding is identified by code, file, node and message, and counted; its line may change.
+A finding is identified by code, file, node and message, so its line may change; equal findings are counted.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def read_baseline(path: str) -> Counter[Key]:
 
 def drop_known(findings: Iterable[Finding], known: Counter[Key], path: str) -> tuple[list[Finding], int]:
     """Return the findings that the baseline at ``path`` does not contain, and the number of those it contains."""
-    # Counted, because a second finding like a known one is new.
+    # Counted, because a second finding equal to a known one is new.
     remaining = Counter(known)
     fresh = []
     count = 0
@@ -71,7 +71,7 @@ def drop_known(findings: Iterable[Finding], known: Counter[Key], path: str) -> t
 
 
 def _key(finding: Finding, path: str) -> Key:
-    # Relative to the baseline, which then holds in any checkout of a repository.
+    # Relative to the baseline, so that it is valid in any checkout of a repository.
     file = relative_path(finding.where, split(path)[0])
     node = None if finding.node is None else escape_surrogates(finding.node)
     return finding.code, escape_surrogates(file), node, escape_surrogates(finding.message)

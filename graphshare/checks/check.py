@@ -27,16 +27,16 @@ from graphshare.progress import task
 from graphshare.reports.model import Finding, FindingsReport
 from graphshare.text.urls import redact
 
-_CHUNK = 16  # files that a process gets at once
-# A file that belongs to no graph may hold data: only what is wrong with any file is a fault there.
+_CHUNK = 16  # files sent to a process at once
+# A file that belongs to no graph may contain other data, so only faults of any parameter file are reported.
 _WITHOUT_GRAPH = frozenset(("GS401", "GS409", "GS410", "GS412"))
 Checkable = Checkpoint | StrPath
 
 
 class TargetResult(msgspec.Struct, frozen=True):
-    """The findings of one target, and how many the file suppresses; ``faults`` where the graph file could not be read.
+    """The findings of one target, and how many the file suppresses; ``faults`` if the graph file could not be read.
 
-    ``unchecked`` is why no rule looked at it.
+    ``unchecked`` is the reason why no rule looked at it.
     """
 
     target: Target
@@ -61,7 +61,7 @@ def check_target(target: Target, options: CheckOptions) -> TargetResult:
 
 
 def check_model(model: Checkpoint, options: CheckOptions) -> TargetResult:
-    """Run the rules on a model in memory: its graph as it would be written, and its parameters."""
+    """Run the rules on a model in memory: its graph in the form that would be written, and its parameters."""
     format_ = find_format(model.graph)
     if unchecked := _explain_unchecked(format_):
         return TargetResult(Target(model.where), unchecked=unchecked)
@@ -76,7 +76,7 @@ def check_model(model: Checkpoint, options: CheckOptions) -> TargetResult:
 
 
 def _explain_unchecked(format_: ModelFormat) -> str:
-    """Return that no rule looks at models of a format; an empty text where some do."""
+    """Return a text saying that no rule looks at models of a format, empty if some do."""
     return "" if any(rule.format == format_.name for rule in RULES.values()) else f"no rule looks at {format_.plural}"
 
 
@@ -84,8 +84,8 @@ def check_targets(targets: Sequence[Target], options: CheckOptions, *, jobs: int
     """Run the rules on all targets, ``jobs`` at a time; the results are in the order of ``targets``.
 
     Raises:
-        InputError: graph files that cannot be read; all are listed.
-        UsageError: a code of no rule.
+        InputError: graph files cannot be read; all are listed.
+        UsageError: a code belongs to no rule.
     """
     select_codes(options.select, options.ignore)
     if len(targets) == 1:  # reading shows its own progress
@@ -129,7 +129,7 @@ def _fix_files(targets: Sequence[Target], options: CheckOptions, stage: OutputTr
     for fix in fixes:
         changed.setdefault(fix.target.folder, []).extend(fix.list_paths())
     for folder, paths in changed.items():
-        if folder:  # what an argument names may be a link
+        if folder:  # the path of an argument may be a link
             refuse_links(folder, paths)
     for fix in fixes:
         with refusing_links(fix.target.folder):
@@ -138,7 +138,7 @@ def _fix_files(targets: Sequence[Target], options: CheckOptions, stage: OutputTr
 
 
 def _merge_findings(results: Sequence[TargetResult]) -> list[Finding]:
-    """Return the findings, those of a graph with several parameter files once; what one of them adds to it names that file."""
+    """Return the findings; a graph checked with several parameter files reports each of its findings once."""
     findings: list[Finding] = []
     known: dict[str, tuple[Finding, ...]] = {}
     for result in results:
@@ -164,17 +164,17 @@ def check_files(
 ) -> FindingsReport:
     """Run the rules on all targets, ``jobs`` at a time, and on models in memory, and return the report.
 
-    With ``fix``, fixable findings are fixed in place first, in all files or none. With a ``stage`` the fixed files are put back
-    unless the caller commits it. Findings that the file ``baseline`` contains are only counted.
+    With ``fix``, fixable findings are fixed in place first, in all files or none. With a ``stage`` the original files
+    are restored unless the caller commits it. Findings in the file ``baseline`` are only counted.
 
     Raises:
-        InputError: graph files that cannot be read, or a baseline that is not one; all faults are listed.
-        UsageError: a code of no rule; standard input with ``fix``.
+        InputError: graph files cannot be read, or the baseline is not valid; all faults are listed.
+        UsageError: a code belongs to no rule, or standard input is given with ``fix``.
         OutputError: a fix cannot be written; all files are unchanged.
-        RefusedError: a fix would change a file behind a link that no argument names.
+        RefusedError: a fix would change the target of a link that no argument names.
     """
     if fix and stage is None:
-        # The fixed files are checked before the commit: an error puts them back.
+        # The fixed files are checked before the commit, so that an error restores the originals.
         with OutputTransaction() as stage:
             report = check_files(targets, options, models=models, jobs=jobs, fix=fix, baseline=baseline, stage=stage)
             stage.commit()
@@ -223,17 +223,18 @@ def check(
     baseline: StrPath | None = None,
     jobs: Positive = 1,
 ) -> FindingsReport:
-    """Check models, or the files that paths, stems, folders and globs name, and report every finding with its place.
+    """Check models, or files named by paths, stems, folders and globs, and report every finding with its place.
 
-    ``select`` and ``ignore`` are codes of rules, their beginnings (``GS4``) or names. The configuration is ``config``, else the
-    nearest graphshare.toml or pyproject.toml unless ``isolated``. ``epoch`` and ``params`` are those of one model, as for
-    :func:`load`. ``exclude`` are globs of what is left out of folders. ``fix`` first fixes in place what is safe to fix.
-    Findings in the file ``baseline`` are not reported. ``jobs`` files are checked at a time. ``report.findings`` is empty, and
-    ``report.exit_code()`` 0, where nothing is wrong; ``report.unchecked`` has the files that no rule looks at, and why.
+    ``select`` and ``ignore`` are codes of rules, their beginnings (``GS4``) or names. The configuration is ``config``,
+    else the nearest graphshare.toml or pyproject.toml unless ``isolated``. ``epoch`` and ``params`` apply to a single
+    model, as for :func:`load`. ``exclude`` are globs of files to skip in folders. ``fix`` first fixes, in place, all
+    findings that are safe to fix. Findings in the file ``baseline`` are not reported. ``jobs`` files are checked at a
+    time. If nothing is wrong, ``report.findings`` is empty and ``report.exit_code()`` is 0; ``report.unchecked`` has
+    the files that no rule looks at, with reasons.
 
     Raises:
-        InputError: files that cannot be read; all are listed.
-        UsageError: there is no such rule; ``params`` or ``epoch`` with several graphs.
+        InputError: files cannot be read; all are listed.
+        UsageError: there is no such rule, or ``params`` or ``epoch`` are given with several graphs.
     """
     items = [models] if isinstance(models, Checkpoint | str | os.PathLike) else list(models)
     if not items:
@@ -253,6 +254,6 @@ def check(
 def check_options(
     *, config: str | None, isolated: bool, select: Names = (), ignore: Names = (), shapes: Shapes | None = None
 ) -> CheckOptions:
-    """Return the options shared by all files that are checked. Raises InputError for a configuration that cannot be read."""
+    """Return the options shared by all checked files. Raises InputError if the configuration cannot be read."""
     configuration = CheckConfig() if isolated else read_config(config) if config else find_config()
     return CheckOptions(as_names(select), as_names(ignore), configuration, as_shapes(shapes))

@@ -47,7 +47,8 @@ class CheckConfig(msgspec.Struct, frozen=True):
 class CheckOptions(msgspec.Struct, frozen=True):
     """The options for all files.
 
-    ``select`` and ``ignore`` are those of the command line: ``select`` replaces the configuration's, ``ignore`` adds to it.
+    ``select`` and ``ignore`` come from the command line: ``select`` replaces the configuration's, ``ignore`` adds to
+    it.
     """
 
     select: tuple[str, ...] = ()
@@ -56,20 +57,20 @@ class CheckOptions(msgspec.Struct, frozen=True):
     shapes: Mapping[str, tuple[int | None, ...]] = {}
 
     def codes_for(self, path: str) -> frozenset[str]:
-        """Return the codes of the rules to run on a file. Raises UsageError for codes of no rule."""
+        """Return the codes of the rules to run on a file. Raises UsageError for codes that belong to no rule."""
         ignored = (*self.ignore, *self.config.ignore, *self.config.list_ignored_codes(path))
         return select_codes(self.select or self.config.select, ignored)
 
 
 def find_config(start: str = ".") -> CheckConfig:
-    """Read the nearest configuration at ``start`` or above; an empty one if there is none. Raises as :func:`read_config`."""
+    """Read the nearest configuration at ``start`` or above, or return an empty one. Raises as :func:`read_config`."""
     folder = os.path.abspath(start)
     while True:
         own = os.path.join(folder, _OWN_FILE)
         if os.path.isfile(own):
             return read_config(own)
         shared = os.path.join(folder, _SHARED_FILE)
-        # A pyproject.toml without our table is not parsed: Python before 3.11 has no reader, and it is not ours to check.
+        # A pyproject.toml without our table is not parsed: Python before 3.11 has no reader, and checking it is not our task.
         if os.path.isfile(shared) and b"[tool.graphshare" in _read_bytes(shared):
             return read_config(shared)
         above = os.path.dirname(folder)

@@ -1,4 +1,4 @@
-"""The context of a check: one graph file with its parameter file, and the facts that rules use, each computed at first use."""
+"""The context of a check: one graph file with its parameter file, and facts for rules, computed at first use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from graphshare.text.patterns import expand_patterns
 
 T = TypeVar("T")
 SHARDS = "safetensors"
-"""What rules on checkpoint folders look at, which have no graph."""
+"""The format named by rules on checkpoint folders; these have no graph."""
 PartialShape = tuple[int | None, ...]
 
 
@@ -46,22 +46,22 @@ class NamedRecord:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Return the shape; None for a record that was never filled."""
+        """Return the shape, or None if the record was never filled."""
         return self.record.shape
 
     @property
     def dtype(self) -> str | None:
-        """Return the dtype's name; None for a record that was never filled."""
+        """Return the dtype's name, or None if the record was never filled."""
         return self.record.dtype
 
 
 class CheckContext:
     """The files that are checked.
 
-    ``where`` is the path of the graph file and ``data`` its bytes; ``format`` and ``reading`` follow from these unless they
-    are known. ``params_path`` names a parameter file or is empty, ``params`` is its index where that is known;
-    ``given_shapes`` are the user's shapes by variable name.
-    Of a checkpoint folder ``shards`` are all that there is. Unless ``has_graph`` is true, ``graph`` is an empty one.
+    ``where`` is the path of the graph file and ``data`` its bytes; ``format`` and ``reading`` follow from these unless
+    given. ``params_path`` names a parameter file or is empty, ``params`` is its index if known; ``given_shapes`` are
+    the user's shapes by variable name. A checkpoint folder has only ``shards``. Unless ``has_graph`` is true, ``graph``
+    is empty.
     """
 
     def __init__(
@@ -92,12 +92,12 @@ class CheckContext:
 
     @property
     def subject(self) -> str:
-        """Return the format that rules name to look at these files."""
+        """Return the format that a rule must name in order to run on these files."""
         return SHARDS if self._shards is not None else self.format.name
 
     @property
     def shards(self) -> ShardFolder:
-        """Return the checkpoint folder; rules on folders alone ask for it."""
+        """Return the checkpoint folder; only rules on folders may use it."""
         assert self._shards is not None
         return self._shards
 
@@ -112,7 +112,7 @@ class CheckContext:
 
     @cached_property
     def lines(self) -> list[str]:
-        """Return the lines of the text; none where it cannot be decoded."""
+        """Return the lines of the text, or none if it cannot be decoded."""
         text = self.reading.text
         return [] if text is None else [line.removesuffix("\r") for line in text.split("\n")]
 
@@ -123,7 +123,7 @@ class CheckContext:
 
     @cached_property
     def documents(self) -> list[tuple[Steps, dict[str, Any]]]:
-        """Return the graph objects of the JSON, subgraphs too; none where it does not match the schema."""
+        """Return the graph objects of the JSON, including subgraphs; none if it does not match the schema."""
         reading = self.reading
         if reading.value is None or reading.schema_faults or reading.json_faults:
             return []
@@ -135,7 +135,7 @@ class CheckContext:
 
     @cached_property
     def graphs(self) -> list[tuple[Steps, Graph]]:
-        """Return the graph and its subgraphs, with their places; none where there is no graph."""
+        """Return the graph and its subgraphs, with their places; none if there is no graph."""
         if not self.has_graph:
             return []
         graphs: list[tuple[Steps, Graph]] = [((), self.graph)]
@@ -155,7 +155,7 @@ class CheckContext:
         return ((steps, node) for steps, node in self.nodes() if not node.is_variable)
 
     def later_outputs(self) -> Iterator[tuple[Steps, Node | None, Entry]]:
-        """Yield the inputs and heads that take another output than the first: place, consumer, entry."""
+        """Yield the inputs and heads that take an output other than the first: place, consumer, entry."""
         for steps, graph in self.graphs:
             for i, node in enumerate(graph.nodes):
                 for k, entry in enumerate(node.inputs):
@@ -170,7 +170,7 @@ class CheckContext:
         return node_ids(self.graph)
 
     def node_steps(self, node: Node | None) -> Steps:
-        """Return the place of a node of the outermost graph; the document's for None and for nodes that are not in the file."""
+        """Return the place of a node of the outermost graph, or of the document for None and for nodes not in the file."""
         return ("nodes", self.ids[node]) if node is not None and node in self.ids else ()
 
     @cached_property
@@ -201,7 +201,7 @@ class CheckContext:
 
     @cached_property
     def prefixes(self) -> dict[str, set[str]]:
-        """Return the prefixes (``arg``, ``aux``) that a parameter file may use for each variable name, implied ones too."""
+        """Return the prefixes (``arg``, ``aux``) that a parameter file may use for each variable, even an implied one."""
         prefixes: dict[str, set[str]] = {}
         for node, role in self.roles.items():
             prefixes.setdefault(node.name, set()).add("aux" if role.kind is Kind.AUXILIARY else "arg")
@@ -219,7 +219,7 @@ class CheckContext:
     def expected_parameters(self) -> dict[str, Node | None]:
         """Return the parameters that a parameter file should contain, each with its node (None for an implied variable)."""
         needed = set(self.reachable)
-        # An initializer alone does not make a parameter of an operator's data input: inputs may have one too.
+        # An initializer alone does not make an operator's data input a parameter: inputs may have one, too.
         names: dict[str, Node | None] = {
             n.name: n for n, role in self.roles.items() if role.is_parameter and n in needed and "__init__" not in role.why
         }
@@ -241,12 +241,12 @@ class CheckContext:
 
     @property
     def params(self) -> ParameterFile | None:
-        """Return the index of the parameter file; None without one and for one that cannot be read."""
+        """Return the index of the parameter file; None if there is none or it cannot be read."""
         return self._index[0]
 
     @property
     def params_faults(self) -> tuple[Fault, ...]:
-        """Return the fault that keeps the parameter file from being read; None if it can be read."""
+        """Return the faults that keep the parameter file from being read, none if it can be read."""
         return self._index[1]
 
     @cached_property
@@ -264,7 +264,7 @@ class CheckContext:
         return records
 
     def find_record(self, name: str, prefixes: Collection[str] = ()) -> NamedRecord | None:
-        """Return the record of a variable, preferably under one of ``prefixes``; of several the last, as in MXNet."""
+        """Return the last record of a variable (as in MXNet), preferably under one of ``prefixes``."""
         records = self.records_by_name.get(name, ())
         return next((record for record in reversed(records) if record.prefix in prefixes), records[-1] if records else None)
 
@@ -305,13 +305,13 @@ class CheckContext:
 
     @cached_property
     def given_shapes(self) -> dict[str, PartialShape]:
-        """Return the user's shapes by name; those of patterns hold for the variables that they match."""
+        """Return the user's shapes by name; the shape for a pattern applies to all variables that it matches."""
         names = dict.fromkeys(variable.name for variable in self.name_lists.variables) if self._given_shapes else {}
         return expand_patterns(self._given_shapes, names)
 
     @cached_property
     def consumers(self) -> dict[Node, list[tuple[Node, int]]]:
-        """Return for each node that the heads need its consumers with the input positions."""
+        """Map each node that the heads need to its consumers and their input positions."""
         return consumers(self.reachable)
 
     @cached_property
@@ -321,7 +321,7 @@ class CheckContext:
 
     def facts(self, node: Node) -> OperatorFacts:
         """Return the facts that the signature of an operator node states about it."""
-        # Nodes with equal attributes share one map, and the graph keeps the maps alive, so identity stands for content.
+        # Nodes with equal attributes share one map, and the graph keeps the maps alive, so identity implies equal content.
         key = (node.op, id(node.attrs))
         facts = self._facts.get(key) if not node.subgraphs else read_facts(node)
         if facts is None:
@@ -329,12 +329,12 @@ class CheckContext:
         return facts
 
     def list_named_inputs(self, node: Node) -> list[tuple[str, Entry]]:
-        """Return the inputs of a node with their formal names; none of a variable, and of an operator without such names."""
+        """Return the inputs of a node with their formal names; none for a variable or an operator without formal names."""
         formals = () if node.is_variable else self.facts(node).formals or ()
         return list(zip(formals, node.inputs, strict=False))
 
     def once(self, find: Callable[[CheckContext], T]) -> T:
-        """Return what ``find`` finds in this context, where several rules ask for it; it is called once."""
+        """Return the result of ``find`` for this context; it is called once, even if several rules need it."""
         if find not in self._findings:
             self._findings[find] = find(self)
         result: T = self._findings[find]
@@ -344,8 +344,9 @@ class CheckContext:
 class OperatorFacts(NamedTuple):
     """The facts that a signature states about one node.
 
-    ``faults`` are the attributes that MXNet refuses; ``formals`` (inputs) and ``outputs`` are None where only code outside the
-    file knows them. ``named``: MXNet registers the names of the inputs, and so adds the missing ones of an old file.
+    ``faults`` are the attributes that MXNet rejects; ``formals`` (inputs) and ``outputs`` are None if only code outside
+    the file knows them. ``named`` says that MXNet registers the names of the inputs, and so adds missing inputs to an
+    old file.
     """
 
     known: bool
@@ -361,7 +362,7 @@ _UNKNOWN = OperatorFacts(False, False, (), None, False, (), None)
 
 
 def read_facts(node: Node) -> OperatorFacts:
-    """Return the facts that the signature of an operator node states; equal operators with equal attributes are read once."""
+    """Return the facts that a node's signature states; they are cached by operator and attributes."""
     items = tuple(node.attrs.items())
     return _read_facts(node.op, items, node.subgraphs) if node.subgraphs else _read_facts_once(node.op, items)
 

@@ -1,4 +1,4 @@
-"""The JSON of a symbol file as far as it can be read: the document, duplicate keys, and the faults of the failed stage.
+"""The readable part of a symbol file's JSON: the document, duplicate keys, and the faults of the failed stage.
 
 A file that is not a graph is checked in stages: it must be JSON, match the schema, refer only to nodes that exist, and have no
 cycle. Each stage lists all its faults, and a stage with faults is the last one.
@@ -26,12 +26,12 @@ BOM = b"\xef\xbb\xbf"
 
 
 class Reading(msgspec.Struct, eq=False):
-    """What could be read of a file, and the faults of each stage.
+    """The readable part of a file, and the faults of each stage.
 
-    ``graph`` is None where a stage has faults, except for a wrong ``arg_nodes``, which is corrected here. ``value`` is the JSON
-    value; ``duplicate_keys`` are the places of keys that occur twice in one object; ``has_raw_controls`` is whether strings
-    hold raw control characters. ``missing_arguments`` are the ids in ``arg_nodes`` without a node, ``operator_arguments``
-    those of operators.
+    ``graph`` is None if a stage has faults, except that a wrong ``arg_nodes`` is corrected here. ``value`` is the JSON
+    value; ``duplicate_keys`` are the places of keys that occur twice in one object; ``has_raw_controls`` says whether
+    strings contain raw control characters. ``missing_arguments`` are the ids in ``arg_nodes`` without a node,
+    ``operator_arguments`` the ids of operators.
     """
 
     text: str | None = None
@@ -59,7 +59,7 @@ def read_file(format_: ModelFormat, file: ModelFile) -> Reading:
 
 
 def read_document(data: bytes, *, where: str = "") -> Reading:
-    """Read as much of a symbol file as possible, after a byte order mark if it has one; ``where`` is its path."""
+    """Read as much of a symbol file as possible, after an optional byte order mark; ``where`` is its path."""
     body = data.removeprefix(BOM)
     reading = Reading()
     error = InputError("is not JSON")
@@ -80,7 +80,7 @@ def read_document(data: bytes, *, where: str = "") -> Reading:
 
 
 def _classify_faults(reading: Reading, error: InputError, body: bytes) -> None:
-    """Sort the faults of a document that is JSON and not a graph into their stages."""
+    """Assign the faults of a JSON document that is not a graph to their stages."""
     fault = refuse_json(reading.value) if isinstance(reading.value, dict) else None
     if fault is not None:
         reading.schema_faults = [msgspec.structs.replace(fault, hint=error.faults[0].hint)]
@@ -131,7 +131,7 @@ def _relocate(steps: Steps, fault: Fault) -> Fault:
 
 
 def _correct_arguments(reading: Reading, body: bytes) -> None:
-    """Read the graph with correct ``arg_nodes``: they follow from the nodes."""
+    """Read the graph with correct ``arg_nodes``, derived from the nodes."""
     for _, document in walk_documents(reading.value):
         document["arg_nodes"] = [i for i, node in enumerate(document["nodes"]) if node["op"] == VARIABLE_OP]
     try:
@@ -139,7 +139,7 @@ def _correct_arguments(reading: Reading, body: bytes) -> None:
     except InputError as error:
         reading.json_faults = list(error.faults)
         return
-    # json.dumps() wrote another layout than the file has, which a fix would otherwise adopt.
+    # Restore the file's layout: json.dumps() wrote a different one, and a fix would adopt it.
     reading.graph = restyle(graph, **msgspec.structs.asdict(recognize_style(body)))
 
 
@@ -155,11 +155,11 @@ def walk_documents(value: Any) -> Iterator[tuple[Steps, dict[str, Any]]]:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """A JSON object with all its pairs, also those of a repeated key."""
+    """A JSON object with all its pairs, including pairs of repeated keys."""
 
 
 def _load(text: str) -> tuple[Any, list[Steps], bool]:
-    """Return the value with the last of repeated keys, the places of repeated keys, and whether strings hold raw controls.
+    """Return the value (the last of repeated keys wins), the places of repeated keys, and whether raw controls occur.
 
     Raises:
         ValueError: the text is not JSON, apart from those characters.
@@ -176,7 +176,7 @@ def _load(text: str) -> tuple[Any, list[Steps], bool]:
     try:
         value = json.loads(text, object_pairs_hook=hook, parse_constant=_refuse_constant)
     except json.JSONDecodeError:
-        # Strict reading stops at raw control characters in strings, which are a finding (GS009) and not the end.
+        # Strict reading would stop at raw control characters in strings, but they are only a finding (GS009).
         value = json.loads(text, strict=False, object_pairs_hook=hook, parse_constant=_refuse_constant)
         has_raw_controls = True
     return value, _find_duplicate_keys(text) if has_duplicates else [], has_raw_controls

@@ -1,4 +1,4 @@
-"""All rules by code, and a run of them on one context, which gives each violation its place in the file."""
+"""All rules by code, and a run of rules on one context, with the place of each violation in the file."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from graphshare.ir.graph import Node
 from graphshare.reports.model import Finding, Level, Steps, format_path
 from graphshare.text.names import did_you_mean
 
-_EXCERPT = 100  # characters of a line that an excerpt has at most
+_EXCERPT = 100  # most characters of an excerpt of a line
 
 
 RULES: Mapping[str, CheckRule] = MappingProxyType({code: import_module(module).find for code, module in rule_modules().items()})
 
 
 def select_codes(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> frozenset[str]:
-    """Return the codes that ``select`` names (all, if it is empty) and ``ignore`` does not.
+    """Return the codes named by ``select`` (all if it is empty) and not by ``ignore``.
 
     A text is a code, the beginning of one (``GS2``), a rule's name, or ``ALL``.
 
     Raises:
-        UsageError: texts that match no rule; all are listed.
+        UsageError: texts match no rule; all are listed.
     """
     faults: list[Fault] = []
     selected = _match_codes(select, faults) or set(RULES)
@@ -54,10 +54,10 @@ def _match_codes(texts: Iterable[str], faults: list[Fault]) -> set[str]:
 
 
 def run_rules(context: CheckContext, codes: Collection[str] = tuple(RULES)) -> tuple[list[Finding], int]:
-    """Return the findings of the rules ``codes``, ordered by place, and how many more the file itself suppresses."""
+    """Return the findings of the rules ``codes``, ordered by place, and the number that the file suppresses."""
     rules = [rule for code, rule in RULES.items() if code in codes and rule.format == context.subject]
     violations = [(rule, violation) for rule in rules if rule.runs_after_errors for violation in _find(context, rule)]
-    # ONNX's checker would only repeat what another rule has explained, with its place.
+    # ONNX's checker would only repeat a fault that another rule has explained and located.
     if not any((violation.level or rule.level) is Level.ERROR for rule, violation in violations):
         violations += [(rule, violation) for rule in rules if not rule.runs_after_errors for violation in _find(context, rule)]
     reported = [(rule, violation) for rule, violation in violations if not _is_suppressed(context, rule, violation)]
@@ -68,14 +68,14 @@ def run_rules(context: CheckContext, codes: Collection[str] = tuple(RULES)) -> t
 
 
 def _find(context: CheckContext, rule: CheckRule) -> Iterator[Violation]:
-    """Yield the violations of a rule, those without a place with that of their node."""
+    """Yield the violations of a rule; a violation without a place gets its node's."""
     for violation in rule.find(context):
         yield violation if violation.steps else replace(violation, steps=context.node_steps(violation.node))
 
 
 def _is_suppressed(context: CheckContext, rule: CheckRule, violation: Violation) -> bool:
     """Whether the node of the violation, or the one that contains its place, suppresses the rule."""
-    # A suppression that names no rule must not hide that it does so.
+    # A suppression that names no rule must not hide the finding about itself.
     if rule.code == "GS010" or not context.has_graph:
         return False
     nodes: list[Node] = [violation.node] if violation.node is not None else []
@@ -88,7 +88,7 @@ def _is_suppressed(context: CheckContext, rule: CheckRule, violation: Violation)
 
 
 def _find_offsets(context: CheckContext, violations: Iterable[Violation]) -> dict[Steps, int]:
-    """Return the offset in the text of each place in the document; none where the text cannot be followed."""
+    """Return the offset in the text of each place in the document, or none if the text cannot be parsed."""
     text = context.reading.text
     steps = {violation.steps for violation in violations if violation.record is None and violation.at == (0, 0)}
     if text is None or context.reading.value is None or not steps:
@@ -112,7 +112,7 @@ def _make_finding(context: CheckContext, rule: CheckRule, violation: Violation, 
         path=record if record is not None else format_path(violation.steps) if violation.steps else "",
         node=violation.node_name,
         line=line,
-        # Editors count the byte order mark of the first line, which reading removed.
+        # Editors count the byte order mark in the first line, but reading removed it.
         column=column + (1 if line == 1 and rule.code != "GS003" and context.data.startswith(BOM) else 0),
         hint=violation.hint,
         fixable=bool(rule.fix),

@@ -1,4 +1,4 @@
-"""``check --fix``: rewrites that leave the graph as MXNet reads it, written in place or shown as a diff.
+"""``check --fix``: rewrites that do not change the graph for MXNet, written in place or shown as a diff.
 
 Outputs, their order and everything they need stay unchanged; the new bytes are read back and compared before they are written.
 """
@@ -38,7 +38,7 @@ GRAPH_FIXES = _FIXED_BY_WRITING | {"GS003", "GS103", "GS104", "GS108", "GS109"}
 
 
 class Fix(msgspec.Struct, frozen=True, eq=False):
-    """New contents for the files of a target, None for a file that stays; ``before`` are the graph file's present bytes."""
+    """New contents for the files of a target, None if unchanged; ``before`` are the graph file's current bytes."""
 
     target: Target
     before: bytes
@@ -55,7 +55,7 @@ class Fix(msgspec.Struct, frozen=True, eq=False):
 
 
 def plan_fixes(targets: Sequence[Target], options: CheckOptions) -> list[Fix]:
-    """Return the fixes of those targets that have fixable findings.
+    """Return the fixes of all targets with fixable findings.
 
     Raises:
         InputError: a graph file cannot be read.
@@ -80,7 +80,7 @@ def _plan_fix(target: Target, options: CheckOptions) -> Fix | None:
 
 
 def drop_repeated(fixes: Sequence[Fix]) -> list[Fix]:
-    """Return the fixes without a file that an earlier one changes alike: graphs may share a parameter file, or be links."""
+    """Drop files that an earlier fix changes in the same way: graphs may share a parameter file, or be links."""
     changes: set[tuple[str, object]] = set()
     rest = []
     for fix in fixes:
@@ -96,7 +96,7 @@ def drop_repeated(fixes: Sequence[Fix]) -> list[Fix]:
 
 
 def stage_fix(fix: Fix, stage: OutputTransaction) -> None:
-    """Stage the files of a fix and bring them to the disk: there may be thousands. Raises OutputError."""
+    """Stage the files of a fix and flush them to disk, because there may be thousands. Raises OutputError."""
     if fix.graph is not None:
         stage.open(fix.target.graph).write(fix.graph)
     if fix.records is not None:
@@ -130,21 +130,21 @@ def _split_lines(data: bytes) -> list[str]:
 
 
 def fix_graph(context: CheckContext, codes: Collection[str]) -> bytes | None:
-    """Return the graph file without the findings of ``codes``; None where nothing is fixable.
+    """Return the graph file without the findings of ``codes``, or None if nothing is fixable.
 
     Raises:
-        SelfCheckError: the new file would be another graph.
+        SelfCheckError: the new file would contain a different graph.
     """
     fixes = GRAPH_FIXES.intersection(codes)
     if not fixes or not context.has_graph:
         return None
-    # Three bytes go, and the rest of the file stays as it was written.
+    # Three bytes are removed, and the rest of the file stays unchanged.
     if fixes == {"GS003"}:
         return context.data.removeprefix(BOM)
     try:
         data = b"".join(write_symbol(_rewrite_graph(context, fixes)))
     except RefusedError:
-        return None  # a NUL, which no file for MXNet can contain
+        return None  # a NUL; no file for MXNet can contain one
     if context.data.startswith(BOM) and "GS003" not in fixes:
         data = BOM + data
     _check_fixed_graph(context, data)
@@ -152,14 +152,14 @@ def fix_graph(context: CheckContext, codes: Collection[str]) -> bytes | None:
 
 
 def fix_records(context: CheckContext, codes: Collection[str]) -> list[tuple[Record, str | None]] | None:
-    """Return the records of the parameter file with their right keys; None where no key changes."""
+    """Return the records of the parameter file with their right keys, or None if no key changes."""
     if context.params is None:
         return None
     misfiled = context.misfiled_records if "GS404" in codes else []
     bare = context.bare_records if "GS405" in codes else []
     keys = {record.number: key for record, key in (*misfiled, *bare)}
     taken = {record.key for record in context.params.records}
-    # A record with the right key is there already: which of the two is meant, only the user knows.
+    # A record with the right key exists already, and only the user knows which of the two is right.
     if not keys or taken.intersection(keys.values()) or len(set(keys.values())) < len(keys):
         return None
     return [(record, keys.get(i, record.key)) for i, record in enumerate(context.params.records)]
@@ -179,7 +179,7 @@ def _rewrite_graph(context: CheckContext, fixes: Collection[str]) -> Graph:
 
 
 def _regularize(source: MxnetSource, key: str) -> MxnetSource:
-    """Return the source with a list ``key`` that follows from the nodes."""
+    """Return the source with the list ``key`` computed from the nodes."""
     rest = {name: value for name, value in source.irregular.items() if name != key}
     return msgspec.structs.replace(source, irregular=freeze(rest))
 
@@ -188,7 +188,7 @@ def _recount_outputs(graph: Graph) -> Graph:
     """Return the graph with new output counts, or without ``node_row_ptr`` where an operator's count is unknown."""
     source = _regularize(get_source(graph), "node_row_ptr")
     counts = [total_outputs(node) for node in graph.nodes]
-    # Where a count is unknown the list is left out rather than guessed; MXNet does not need it.
+    # If a count is unknown, the list is left out rather than guessed; MXNet does not need it.
     if None in counts:
         keys = tuple(key for key in source.keys if key != "node_row_ptr")
         return msgspec.structs.replace(graph, source=msgspec.structs.replace(source, keys=keys))

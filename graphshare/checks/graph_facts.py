@@ -1,4 +1,4 @@
-"""Facts of a graph that several rules use: faults of operators, shared parameters, repeated names, suppressed codes.
+"""Facts about a graph for several rules: faults of operators, shared parameters, repeated names, suppressed codes.
 
 The node attribute ``__graphshare_ignore__`` lists codes, or ``*`` for all of them. MXNet accepts any key that begins and ends
 with two underscores, so a file that passes through MXNet keeps its suppressions.
@@ -19,10 +19,10 @@ from graphshare.ops.signature import AttributeFault
 from graphshare.reports.model import Steps
 from graphshare.rewrite.upgrade import WRITES_VERSION, list_refused_keys
 
-#: Keys that MXNet sets aside before it parses the attributes of a file older than itself.
+#: Keys that MXNet sets aside before it parses the attributes of a file from an older version.
 HIDDEN = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
 T = TypeVar("T")
-#: The formal name inside a parameter's name, where more text follows it.
+#: The formal name inside a parameter's name, followed by more text.
 INNER_FORMAL = re.compile(r"(?:^|_)(weight|bias|gamma|beta|moving_mean|moving_var|running_mean|running_var)(?=[^a-z])")
 KEY = "__graphshare_ignore__"
 _CODE = re.compile(r"[^\s,;]+")
@@ -58,14 +58,14 @@ def find_refused_hidden_keys(context: CheckContext) -> Iterator[tuple[Steps, Nod
 
 
 def find_reshapes_without_shape(context: CheckContext) -> Iterator[tuple[Steps, Node]]:
-    """Yield each Reshape that has neither of the attributes that state its shape; neither alone is required."""
+    """Yield each Reshape without a shape: either of two attributes can state it, so neither alone is required."""
     for steps, node in context.operators():
         if canonical(node.op) == "Reshape" and not ("shape" in node.attrs or "target_shape" in node.attrs):
             yield steps, node
 
 
 def find_wrong_input_counts(context: CheckContext) -> Iterator[tuple[Steps, Node, tuple[str, ...]]]:
-    """Yield each operator that has fewer or more inputs than its attributes ask for, with the inputs that it should have."""
+    """Yield each operator with fewer or more inputs than its attributes require, and the inputs that it should have."""
     adds_inputs = implies_variables(context.graph)
     for steps, node in context.operators():
         facts, signature = context.facts(node), find_signature(node)
@@ -74,7 +74,7 @@ def find_wrong_input_counts(context: CheckContext) -> Iterator[tuple[Steps, Node
         if any(fault.kind != "unknown" for fault in facts.faults):
             continue
         if signature.name == "add_n" and node.inputs:
-            continue  # MXNet adds what is there, whatever num_args says
+            continue  # MXNet sums the actual inputs and ignores num_args
         formals = facts.formals[signature.num_subgraphs :]  # control flow counts its subgraphs among the formal inputs
         missing = len(formals) - len(node.inputs)
         if missing < 0 or (missing > 0 and not (adds_inputs and facts.named and len(steps) == 2)):
@@ -90,7 +90,7 @@ def find_missing_outputs(context: CheckContext) -> Iterator[tuple[Steps, Node | 
 
 
 def _count_outputs(context: CheckContext, node: Node) -> int | None:
-    """Return the number of outputs, hidden ones included; for an unknown operator the file's own count, as builds differ."""
+    """Return the number of outputs including hidden ones; builds differ, so an unknown operator has the file's count."""
     if node.is_variable:
         return 1
     outputs = context.facts(node).outputs
@@ -98,7 +98,7 @@ def _count_outputs(context: CheckContext, node: Node) -> int | None:
 
 
 def _attribute_steps(steps: Steps, node: Node, key: str) -> Steps:
-    """Return the place of an attribute, under whichever of the three keys the file uses; the node's if it has none."""
+    """Return the place of an attribute under any of the three keys that files use, or the node's if it is absent."""
     if key not in node.attrs:
         return steps
     keys = node.form.keys if node.form is not None else ()
@@ -117,7 +117,7 @@ def _has_hidden_keys(graph: Graph) -> bool:
 
 
 class SharingPair(NamedTuple):
-    """Two operators of one kind, the formal inputs at which they share a variable, and those at which each has its own."""
+    """Two operators of one kind, the formal inputs at which they share a variable, and the inputs at which they do not."""
 
     first: Node
     second: Node
@@ -126,7 +126,7 @@ class SharingPair(NamedTuple):
 
 
 def find_sharing_pairs(context: CheckContext, formals: Collection[str]) -> Iterator[SharingPair]:
-    """Yield each operator with the first of its kind that has the same variable at the same one of ``formals``."""
+    """Yield each operator with the first operator of its kind that has the same variable at one of ``formals``."""
     if not context.shared_parameters:
         return
     owner: dict[tuple[str, str, Node], Node] = {}
@@ -161,7 +161,7 @@ def find_repeats(named: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T, T]]:
 
 
 def read_suppressed_codes(node: Node) -> tuple[str, ...]:
-    """Return the codes that a node suppresses; ``*`` stands for all."""
+    """Return the codes that a node suppresses; ``*`` means all."""
     text = node.attrs.get(KEY)
     return tuple(_CODE.findall(text)) if text is not None else ()
 

@@ -1,4 +1,4 @@
-"""Facts of ONNX models that several rules use. Imported where a model is checked: symbol files need no other format."""
+"""Facts about ONNX models for several rules. Imported only for such models: symbol files need no other format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_constant(node: Node) -> bool:
 
 
 def list_stated_types(node: Node, inferred: Mapping[tuple[Node, int], StaticType]) -> Iterator[tuple[str, str, StaticType]]:
-    """Yield where a file states a type, or ONNX infers it, the name of the value and the type, for each output of ``node``."""
+    """Yield stated and inferred types of the outputs of ``node``: the place, the value's name, and the type."""
     stored = find_stored(node.details)
     for index, name in enumerate(list_output_names(node)):
         messages = {"value_info": stored.values.infos.get(index), "the graph's outputs": stored.values.results.get(index)}
@@ -40,7 +40,7 @@ def list_stated_types(node: Node, inferred: Mapping[tuple[Node, int], StaticType
 
 
 def list_incomplete(graph: Graph) -> Iterator[tuple[str, Node, str]]:
-    """Yield the inputs and outputs of which the file states no dtype or no rank, with the node and what is missing."""
+    """Yield the inputs and outputs whose dtype or rank the file does not state, with the node and the missing part."""
     ends = [("input", node, find_stored(node.details).input) for node in graph.variables()]
     ends += [("output", head.node, find_stored(head.node.details).values.results.get(head.index)) for head in graph.heads]
     for what, node, message in ends:
@@ -51,14 +51,14 @@ def list_incomplete(graph: Graph) -> Iterator[tuple[str, Node, str]]:
 
 
 def infer_independently(graph: Graph) -> Mapping[tuple[Node, int], StaticType]:
-    """Return the types that ONNX infers of values of operators of which the file states one, without what it states."""
+    """Infer, without using the file's statements, the types of operators' values whose type the file states."""
     values = [(node, find_stored(node.details).values) for node in graph.nodes if node.op]
     entries = [Entry(node, index) for node, stated in values for index in {**stated.infos, **stated.results}]
     return find_types(graph, entries, independent=True) if entries else {}
 
 
 def list_stale(graph: Graph) -> Iterator[tuple[str, NamedMessage]]:
-    """Yield the value_info and the annotations, in bodies too, of values that do not exist, each with the name of its list."""
+    """Yield value_info and annotations of values that do not exist, bodies included, each with the name of its list."""
     graphs = list(iter_graphs(graph))
     if any(get_source(each).orphans for each in graphs):
         known = {name for each in graphs for node in each.nodes for name in list_output_names(node) if name}
@@ -68,7 +68,7 @@ def list_stale(graph: Graph) -> Iterator[tuple[str, NamedMessage]]:
 
 
 def list_repeated(graph: Graph) -> Iterator[tuple[Steps, str]]:
-    """Yield the messages, in bodies too, that another one on their value follows, and metadata before other of its key.
+    """Yield messages that a later message on the same value repeats, and metadata with a repeated key, bodies included.
 
     Each has its place and its name.
     """
@@ -83,9 +83,9 @@ def list_repeated(graph: Graph) -> Iterator[tuple[Steps, str]]:
 
 
 def list_shadows(graph: Graph) -> Iterator[tuple[Steps, Node, str, bool]]:
-    """Yield the values of bodies that have the names of values around them: place, node, name, whether loaders refuse it.
+    """Yield values of bodies that have the name of an outer value: place, node, name, and whether loaders reject it.
 
-    They refuse the outputs of operators, unless the other value comes after the operator that has the body.
+    Loaders reject the outputs of operators, unless the outer value comes after the operator that has the body.
     """
     pending: list[tuple[Steps, GraphNames]] = [((), GraphNames(graph))]
     for steps, names in pending:

@@ -1,4 +1,4 @@
-"""Facts of Paddle's programs that several rules use. Imported where one is checked: symbol files need no other format."""
+"""Facts about Paddle's programs for several rules. Imported only for these: symbol files need no other format."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _BLOCK: Steps = ("program", "regions", 0, "blocks", 0, "ops")
 
 
 def find_place(graph: Graph, node: Node) -> Steps:
-    """Return the place of an operator of the program in its file; that of all operators for one in a body."""
+    """Return the place of an operator in the program's file; for an operator in a body the place of all operators."""
     # Every operator of the program is a node, in the order of the file.
     return (*_BLOCK, graph.nodes.index(node)) if node in graph.nodes else _BLOCK
 
 
 def list_uses(graph: Graph) -> Iterator[tuple[Node, Node, int]]:
-    """Yield the parameters that operators read, in bodies too, each with the operator and the place of the input."""
+    """Yield the parameters that operators read, bodies included, each with the operator and the input's position."""
     scopes: list[tuple[Graph, Mapping[Node, Node]]] = [(graph, {})]
     for scope, captured in scopes:  # grows during the loop
         for node in scope.nodes:

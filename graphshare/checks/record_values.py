@@ -12,7 +12,7 @@ from graphshare.formats.params.arrays import ArrayReader
 if TYPE_CHECKING:
     import numpy as np
 
-_CHUNK = 1 << 20  # elements that are tested at once
+_CHUNK = 1 << 20  # elements tested at once
 _MIN_VARIANCE = -1e-3  # eps makes up for values between this and 0
 
 
@@ -52,7 +52,7 @@ def find_unreadable(context: CheckContext) -> Iterator[tuple[str, str]]:
 
 
 def _read_floats(context: CheckContext, records: Iterable[NamedRecord]) -> Iterator[tuple[NamedRecord, np.ndarray]]:
-    """Yield each record of a floating dtype with its array; those that cannot be decoded are skipped (GS410 reports them)."""
+    """Yield each record of a floating dtype with its array; skip undecodable records (GS410 reports them)."""
     if context.params is None:
         return
     with ArrayReader(context.params) as reader:

@@ -1,4 +1,4 @@
-"""Check rules: a level, a reason, two examples, and a function that finds violations; the file has its code and its name.
+"""Check rules: a level, a reason, two examples, and a function that finds violations. The file name is code and name.
 
 The examples are the rule's tests and its documentation: it must report the first and must not report the second. They have a
 short notation: symbol files with one node per line, ONNX models field by field.
@@ -20,11 +20,11 @@ from graphshare.reports.model import RuleInfo, Steps, parse_path
 
 
 class Violation(msgspec.Struct, frozen=True, eq=False):
-    """A place that breaks a rule: ``steps`` in the JSON document or, where ``record`` is set, a record of the parameter file.
+    """A place that breaks a rule: ``steps`` in the JSON document, or a ``record`` of the parameter file.
 
-    Without ``steps`` it is where the document has ``node``, and the document as a whole where it has not. ``record`` is
-    the record's name in messages; an empty text is the file as a whole. ``at`` is a line and a column for places that the steps
-    cannot express. ``level`` is that of a violation that is milder than its rule. ``file`` is the file of a folder.
+    Without ``steps`` it is the place of ``node``, or the document as a whole. ``record`` is the record's name in
+    messages; an empty text means the whole file. ``at`` is a line and a column for places that steps cannot express.
+    ``level`` is set if the violation is milder than its rule. ``file`` is the file in a folder.
     """
 
     message: str
@@ -44,7 +44,7 @@ class Violation(msgspec.Struct, frozen=True, eq=False):
 
     @staticmethod
     def of_fault(fault: Fault) -> Violation:
-        """Return the violation that a reader has found."""
+        """Return a reader's fault as a violation."""
         return Violation(fault.message, parse_path(fault.path) or (), hint=fault.hint, name=fault.node)
 
 
@@ -53,7 +53,7 @@ FindViolations = Callable[[CheckContext], Violations]
 
 
 class ExampleRecord(msgspec.Struct, frozen=True):
-    """An array in an example's parameter file, filled with ``value``; one whose ``shape`` is None was never filled."""
+    """An array in an example's parameter file, filled with ``value``; with ``shape`` None it was never filled."""
 
     key: str
     shape: tuple[int, ...] | None = (2,)
@@ -64,8 +64,8 @@ class ExampleRecord(msgspec.Struct, frozen=True):
 class Example(msgspec.Struct, frozen=True):
     """A symbol file, and the records of its parameter file if the rule needs one.
 
-    ``named``: the records have names; ``damaged``: the parameter file is cut in half; ``shapes`` are those of ``--shape``.
-    ``files`` are those of a checkpoint folder, by name.
+    ``named``: the records have names; ``damaged``: the parameter file is cut in half; ``shapes`` are given by
+    ``--shape``. ``files`` has the files of a checkpoint folder, by name.
     """
 
     graph: str | bytes
@@ -77,10 +77,10 @@ class Example(msgspec.Struct, frozen=True):
 
 
 class CheckRule(msgspec.Struct, frozen=True, kw_only=True):
-    """One check. ``why`` is what goes wrong otherwise, ``fix`` what ``--fix`` does (empty: nothing).
+    """One check. ``why`` describes the damage of a violation, ``fix`` the effect of ``--fix`` (empty: none).
 
-    ``format`` is that of the graphs it looks at. Without ``runs_after_errors`` it only looks at those in which no other rule
-    finds an error.
+    ``format`` is the format of the graphs that it checks. Without ``runs_after_errors`` it skips graphs in which
+    another rule finds an error.
     """
 
     code: str
@@ -113,9 +113,9 @@ def check_rule(
     format: str = "mxnet",
     runs_after_errors: bool = True,
 ) -> Callable[[FindViolations], CheckRule]:
-    """Make a rule of the function that finds its violations. Its module's name has its code and its name.
+    """Make a rule from the function that finds its violations. The module's name has the rule's code and name.
 
-    A text or bytes are an example without parameters.
+    An example given as text or bytes has no parameters.
     """
 
     def make(find: FindViolations) -> CheckRule:
@@ -174,19 +174,19 @@ DENSE_RECORDS = (ExampleRecord("arg:fc_weight", (2, 3)), ExampleRecord("arg:fc_b
 
 
 def dense() -> str:
-    """Return ``data`` into a FullyConnected ``fc`` with two units."""
+    """Return a graph of ``data`` into a FullyConnected ``fc`` with two units."""
     names = ("data", "fc_weight", "fc_bias")
     return symbol(*map(variable, names), operator("FullyConnected", "fc", 0, 1, 2, num_hidden="2"))
 
 
 def batch_norm(*, mean: str = "bn_moving_mean", var: str = "bn_moving_var") -> str:
-    """Return ``data`` into a BatchNorm ``bn``."""
+    """Return a graph of ``data`` into a BatchNorm ``bn``."""
     names = ("data", "bn_gamma", "bn_beta", mean, var)
     return symbol(*map(variable, names), operator("BatchNorm", "bn", 0, 1, 2, 3, 4, eps="0.001"))
 
 
 def field(number: int, content: int | str | bytes) -> bytes:
-    """Return a field; an integer, or a content of at most 16,383 bytes."""
+    """Return a field with an integer or at most 16,383 bytes."""
     if isinstance(content, int):
         return _number(number << 3) + _number(content)
     data = content.encode() if isinstance(content, str) else content
@@ -205,12 +205,12 @@ def apply(op: str, inputs: str, outputs: str, *attributes: bytes, name: str = ""
 
 
 def branch(name: str, *parts: bytes) -> bytes:
-    """Return an attribute that is a body, of one value ``name`` that the body gives."""
+    """Return an attribute that is a body; its only value ``name`` is its output."""
     return field(5, field(1, name) + field(6, b"".join([*parts, field(2, name), field(12, field(1, name))])) + field(20, 5))
 
 
 def function(name: str) -> bytes:
-    """Return a function in the domain ``own``, which gives its input ``a``."""
+    """Return a function in the domain ``own`` that returns its input ``a``."""
     return field(25, field(1, name) + field(4, "a") + field(5, "a") + field(10, "own"))
 
 
@@ -222,26 +222,26 @@ def value(number: int, name: str, *shape: int, dtype: int = 1) -> bytes:
 
 def initializer(name: str, *, location: str = "", size: int = 2) -> bytes:
     """Return an initializer of ``size`` float32 numbers, in the file ``location`` if one is given."""
-    # The last byte differs: arrays of one repeated number are no repeats to GS612.
+    # The last byte differs, because GS612 ignores arrays of one repeated number.
     data = field(13, field(1, "location") + field(2, location)) + field(14, 1) if location else b""
     return field(5, field(1, size) + field(2, 1) + field(8, name) + (data or field(9, bytes(4 * size - 1) + b"?")))
 
 
 def model(*parts: bytes, opset: int = 17, more: bytes = b"") -> bytes:
-    """Return a model of IR version 8 from the fields of its graph, and ``more`` of its own; without an operator set if 0."""
+    """Return a model of IR version 8 from fields of its graph and ``more`` of its own; ``opset`` 0 imports none."""
     graph = field(7, b"".join([*parts, field(2, "graph")]))
     return field(1, 8) + graph + (field(8, field(2, opset)) if opset else b"") + more
 
 
 def relu(*parts: bytes, opset: int = 17, more: bytes = b"") -> bytes:
-    """Return a model of one Relu from ``x`` to ``y``, with more fields of its graph, and ``more`` of the model."""
+    """Return a model of one Relu from ``x`` to ``y``, with further fields of its graph, and ``more`` of the model."""
     return model(apply("Relu", "x", "y"), *parts, value(11, "x", 2), value(12, "y", 2), opset=opset, more=more)
 
 
 def checkpoint(shards: Mapping[str, str], *, index: Mapping[str, str] | None = None, **config: object) -> Example:
-    """Return a checkpoint folder: ``shards`` have names of tensors separated by blanks, of 2 bytes each unless one states more.
+    """Return a checkpoint folder: ``shards`` have names of tensors separated by blanks, by default of 2 bytes each.
 
-    ``name:4`` has 4 bytes, ``name:0`` none, and ``name!`` other values.
+    ``name:4`` has 4 bytes, ``name:0`` none, and ``name!`` different values.
     """
     files: dict[str, bytes] = {"config.json": json.dumps(config).encode()} if config else {}
     if index is not None:
@@ -271,7 +271,7 @@ def program(*operators: NodeObject, version: int = 4) -> bytes:
 
 
 def step(tag: str, inputs: str, number: int, **attributes: Any) -> NodeObject:
-    """Return an operator of Paddle that gives value ``number``; the numbers of its inputs are separated by blanks."""
+    """Return an operator of Paddle with the result ``number``; the numbers of its inputs are separated by blanks."""
     kinds = {bool: "0.a_bool", int: "0.a_i32", str: "0.a_str"}
     listed = [{"AT": {"#": kinds[type(value)], "D": value}, "N": name} for name, value in attributes.items()]
     return {"#": tag, "A": listed, "I": [{"%": int(text)} for text in inputs.split()], "O": [_result(number)], "OA": []}

@@ -1,4 +1,4 @@
-"""Shapes and dtypes of a checked graph: inferred from the graph alone and with the parameter file, or a contradiction."""
+"""Infer shapes and dtypes of a checked graph, alone and with the parameter file, or find a contradiction."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from graphshare.rewrite.upgrade import upgrade
 if TYPE_CHECKING:
     from graphshare.ops.inference import Inference
 
-_STABLE_SINCE = 905  # loading a file of this version or later changes no input and no attribute that shapes depend on
+_STABLE_SINCE = 905  # loading files of this or a later version changes no input or attribute that affects shapes
 
 
 def find_shapes(context: CheckContext) -> Shapes | None:
-    """Return the shapes of a graph of which some are known, where every operator has the attributes and inputs it needs."""
+    """Return the shapes of a graph if some are known and every operator has the attributes and inputs that it needs."""
     if not context.has_graph or not (context.params is not None or context.given_shapes or _declares_shapes(context)):
         return None
     faults = (
@@ -34,7 +34,7 @@ def find_shapes(context: CheckContext) -> Shapes | None:
         find_reshapes_without_shape(context),
         find_wrong_input_counts(context),
     )
-    # One fault is enough: the rules of these faults report all of them, and inference would only repeat one.
+    # One fault is enough: other rules report all of these faults, and inference would only repeat one.
     return None if any(True for each in faults for _ in each) else Shapes(context)
 
 
@@ -45,14 +45,14 @@ def _declares_shapes(context: CheckContext) -> bool:
 
 
 class Shapes:
-    """The inferred shapes and dtypes of a graph, each inferred when it is asked for."""
+    """The inferred shapes and dtypes of a graph, inferred on demand."""
 
     def __init__(self, context: CheckContext) -> None:
         self._context = context
 
     @cached_property
     def graph(self) -> Graph | None:
-        """Return the graph as MXNet loads it, implied variables as nodes; None where MXNet refuses the file."""
+        """Return the graph as MXNet loads it, with implied variables as nodes; None if MXNet rejects the file."""
         graph = self._context.graph
         is_old = graph.version is None or graph.version < _STABLE_SINCE
         try:
@@ -68,7 +68,7 @@ class Shapes:
 
     @cached_property
     def records(self) -> dict[Node, NamedRecord]:
-        """Return the record of each variable that has one with a shape."""
+        """Return the record of each variable whose record has a shape."""
         auxiliary = auxiliary_variables(self._nodes)
         records = {}
         for node in self._nodes:
@@ -87,7 +87,7 @@ class Shapes:
         return {**stored, **self._select_given_shapes()}
 
     def fit(self, graph: Graph) -> bool:
-        """Whether the shapes fit another graph of the same variables."""
+        """Whether the shapes also fit a different graph with the same variables."""
         return not isinstance(self._infer(self._collect_shapes(), None, graph), Fault)
 
     def _infer(
@@ -95,7 +95,7 @@ class Shapes:
     ) -> Inference | Fault | None:
         if self.graph is None:
             return None
-        from graphshare.ops.inference import infer  # start-up: inference needs numpy, most files do not
+        from graphshare.ops.inference import infer  # start-up: inference needs numpy, and most files do not
 
         try:
             held = self.records.keys() - self._select_given_shapes().keys()
@@ -106,22 +106,22 @@ class Shapes:
 
     @cached_property
     def alone(self) -> Inference | Fault | None:
-        """Return what is inferred without the parameter file; a Fault where shapes contradict each other, None for nothing."""
+        """Infer shapes without the parameter file: a Fault if they contradict each other, None if none follow."""
         return self._infer(self._select_given_shapes(), None)
 
     @cached_property
     def with_shapes(self) -> Inference | Fault | None:
-        """Return what is inferred with the shapes of the parameter file; otherwise as :attr:`alone`."""
+        """Infer shapes like :attr:`alone`, but with the shapes of the parameter file."""
         return self._infer(self._collect_shapes(), None)
 
     @cached_property
     def with_dtypes(self) -> Inference | Fault | None:
-        """Return what is inferred with the shapes and dtypes of the parameter file; otherwise as :attr:`alone`."""
+        """Infer shapes like :attr:`alone`, but with the shapes and dtypes of the parameter file."""
         dtypes = {node: record.dtype for node, record in self.records.items() if record.dtype is not None}
-        # Inference has no bfloat16; float32 holds the same numbers.
+        # Inference has no bfloat16; float32 can represent the same numbers.
         dtypes = {node: "float32" if dtype == "bfloat16" else dtype for node, dtype in dtypes.items()}
         return self._infer(self._collect_shapes(), dtypes)
 
     def find_operator(self, name: str | None) -> Node | None:
-        """Return the operator of the file that has the name ``name``; None if there is none."""
+        """Return the operator named ``name`` in the file, or None."""
         return next((node for node in self._context.graph.nodes if node.name == name and not node.is_variable), None)

@@ -1,4 +1,4 @@
-"""The facts about a checkpoint folder that rules look at: faults of its files, and the pairs that its architecture ties."""
+"""Facts about a checkpoint folder for rules: faults of its files, and the pairs that its architecture ties."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ State = Literal["absent", "form", "values", "equal", "unreadable"]
 
 
 class Tie(NamedTuple):
-    """A pair with what the configuration says of it, and how its two tensors compare; ``at`` is the first byte that differs."""
+    """A pair, the configuration's statement on it, and a comparison of its tensors; ``at`` is the first different byte."""
 
     pair: TiedPair
     statement: TieStatement
@@ -37,12 +37,12 @@ def _find_faults(context: CheckContext) -> list[tuple[Kind, Fault]]:
 
 
 def list_ties(context: CheckContext, tied: bool | None, *states: State) -> list[Tie]:
-    """Return the pairs in one of ``states`` of which the configuration says that they are ``tied``, or None: nothing."""
+    """Return the pairs in one of ``states`` for which the configuration states ``tied``; None stands for no statement."""
     return [tie for tie in context.once(_find_ties) if tie.statement.tied is tied and tie.state in states]
 
 
 def _find_ties(context: CheckContext) -> list[Tie]:
-    from graphshare.formats.params.tied_names import find_pairs, read_statement  # start-up: few checks are of folders
+    from graphshare.formats.params.tied_names import find_pairs, read_statement  # start-up: few checks are on folders
 
     statement = read_statement(context.shards)
     return [_compare(pair, statement) for pair in find_pairs(context.shards)]
@@ -53,19 +53,19 @@ def _compare(pair: TiedPair, statement: TieStatement) -> Tie:
         return Tie(pair, statement, "absent")
     if pair.stored == "unlike":
         return Tie(pair, statement, "form")
-    if statement.tied is False:  # two arrays, which may start equal
+    if statement.tied is False:  # two arrays that may start equal
         return Tie(pair, statement, "values")
     from graphshare.formats.params.tied_names import find_difference  # start-up: as above
 
     try:
         at = find_difference(pair.first, pair.second)
-    except InputError:  # a shard is too short, which another rule reports
+    except InputError:  # a shard is too short: another rule reports it
         return Tie(pair, statement, "unreadable")
     return Tie(pair, statement, "equal") if at is None else Tie(pair, statement, "values", at)
 
 
 def report_tie(context: CheckContext, tie: Tie, message: str, *, hint: str = "") -> Violation:
-    """Return the violation at the first tensor of a pair that is there."""
+    """Return the violation at the first tensor of a pair that exists."""
     name, tensor = (tie.pair.name, tie.pair.first) if tie.pair.first is not None else (tie.pair.kept, tie.pair.second)
     file = tensor[0].path if tensor is not None else context.shards.config_path
     return Violation(message, record=format_record(name, None), hint=hint, file=file)

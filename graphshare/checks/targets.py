@@ -30,10 +30,10 @@ from graphshare.text.urls import is_url, local_path
 
 
 class Target(msgspec.Struct, frozen=True):
-    """A graph file and its parameter file, an empty text if it has none. ``option`` is what named the parameter file.
+    """A graph file and its parameter file (empty if it has none). ``option`` names the option that gave the latter.
 
-    ``folder`` is the one in which both were found, empty where an argument names them or their stem. A parameter file that
-    belongs to no graph is a target too, without a graph.
+    ``folder`` is the folder in which both were found, empty if an argument names them or their stem. A parameter file
+    that belongs to no graph is a target too, without a graph.
     """
 
     graph: str
@@ -45,12 +45,13 @@ class Target(msgspec.Struct, frozen=True):
 def find_targets(arguments: Iterable[str], *, params: str | None, epoch: int | None, sieve: Sieve) -> list[Target]:
     """Return the files to check, each once, in order.
 
-    A stem includes its parameter file, and a parameter file its graph; a folder means every model below it with each of its
-    parameter files, the newest first, and the parameter files of no model; a glob its matches.
+    A stem includes its parameter file, and a parameter file its graph. A folder means every model below it with each of
+    its parameter files, newest first, and parameter files without a model; a glob means its matches.
 
     Raises:
-        InputError: arguments that name no file; all are listed.
-        UsageError: ``params`` or ``epoch`` with several graphs; a stem with several parameter files and no ``epoch``.
+        InputError: arguments name no file; all are listed.
+        UsageError: ``params`` or ``epoch`` are given with several graphs, or a stem with several parameter files
+            without ``epoch``.
     """
     targets: dict[tuple[str, str], Target] = {}
     faults: list[Fault] = []
@@ -68,7 +69,7 @@ def find_targets(arguments: Iterable[str], *, params: str | None, epoch: int | N
     if faults:
         raise InputError(faults)
     sieve.refuse_unused()
-    # A graph that one argument names alone and another with its parameters is checked once, with them.
+    # A graph that one argument names alone and another with its parameters is checked once, with the parameters.
     paired = {graph for graph, beside in targets if beside}
     alone = [target for (graph, beside), target in targets.items() if beside or graph not in paired]
     if len(alone) > 1 and (params is not None or epoch is not None):
@@ -82,7 +83,7 @@ def _normalize(path: str) -> str:
 
 
 def _find_graph(params: str, known: dict[str, dict[str, str]]) -> str:
-    """Return the graph that a parameter file belongs to by its name, if any; each folder is listed once."""
+    """Return the graph to which a parameter file belongs by its name, if any; each folder is listed once."""
     folder = split(params)[0]
     if folder not in known:
         models = group_models(folder, dict.fromkeys(list_names(folder)))
@@ -118,15 +119,15 @@ def _find_targets(argument: str, params: str | None, epoch: int | None, sieve: S
 
 
 def _find_named_format(path: str) -> ModelFormat | None:
-    """Return the format that the name of a file promises; None for a name that any model may have."""
+    """Return the format implied by the name of a file; None for a name that any model may have."""
     name = base_name(path)
     return next((load_format(key) for key, names in FORMAT_NAMES.items() if name.endswith(names.model_endings)), None)
 
 
 def read_context(target: Target, options: CheckOptions) -> CheckContext:
-    """Read the files of a target. Raises InputError where the graph file cannot be read."""
+    """Read the files of a target. Raises InputError if the graph file cannot be read."""
     if not target.graph:
-        # The rules on parameter files (GS4) are those of MXNet's format.
+        # The rules on parameter files (GS4) belong to MXNet's format.
         alone = load_format(DEFAULT_FORMAT)
         if is_shard_folder(target.params):
             shards = read_shard_folder(target.params)
@@ -148,7 +149,7 @@ def read_context(target: Target, options: CheckOptions) -> CheckContext:
             data = format_.read_text(file) if format_.is_text else b""
             reading = None if format_.is_text else read_file(format_, file)
         except InputError as error:
-            if file is opened:  # else it could be read, and what gzip packed is damaged
+            if file is opened:  # otherwise gzip could be read, and its contents are damaged
                 raise
             reading = Reading(json_faults=list(error.faults))
     return CheckContext(path, data, params_path=params, given_shapes=options.shapes, format_=format_, reading=reading)

@@ -1,1 +1,1 @@
-"""The command line: parse, call one workflow, report."""
+"""The command line: parse options, call one function of the API, report."""

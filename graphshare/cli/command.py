@@ -1,9 +1,9 @@
 """The classes of commands and of their groups, and the parts of a command's help.
 
-The sections are by what an option does for the user: what is read, what is done, what is written, how images are prepared,
-how parameters are trained, and last what is rarely needed. An option that no section names is one of what the command does.
-Each command also takes ``--quiet``. Its examples are the end of its ``--help``, of its page and of the manual; a test runs each
-of them. They use ``lenet``, a checkpoint, and ``siam``, what the first example of ``duplicate`` makes of it.
+Options are in sections by purpose: reading, the command's own work, writing, preparing images, training, and rarely
+needed options. An option that no section names belongs to the command's own work. Each command also takes ``--quiet``.
+The examples of a command end its ``--help``, its page and the manual; a test runs each of them. They use ``lenet``, a
+checkpoint, and ``siam``, the result of the first example of ``duplicate``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ READS, DOES, WRITES, RARE = "What it reads", "What it does", "What it writes", "
 IMAGES, TRAINING = "How it prepares images", "How it trains"
 _TITLES = (READS, DOES, WRITES, IMAGES, TRAINING, RARE)
 LIMITS = "graphshare.limits"  # the key of a context manager that ends the limits of memory and time with the command
-_HELP_ALL = "graphshare.help_all"  # the key of whether rare options are wanted, too
+_HELP_ALL = "graphshare.help_all"  # the key of whether rare options are shown, too
 _OUTPUTS = frozenset({"out", "params_out", "map_out", "target"})  # names of parameters for places of results
 _KEPT_IN_LIST = {"store": "append", "store_const": "append_const"}
 _RANGE = r"  \[(?:x|\d+)[<>]=?[^\]]*\]$"
@@ -72,21 +72,21 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
     }
 )
-# What an option of the same name does elsewhere is something else.
+# Options that do something different in these commands than elsewhere.
 _EXCEPTIONS = {("draw", "--to"): WRITES, ("convert", "--to"): WRITES, ("check", "--strict"): DOES, ("format", "--layout"): DOES,
                ("foreach", "--jobs"): DOES, ("foreach", "--force"): DOES,
                **{("reshape", f"--{name}"): RARE for name in "inputs rounds seed external-data no-copy".split()}}  # fmt: skip
 
 
 class _OneValue(click.Command):
-    """A command that refuses two values of an option that takes one, of which click keeps the last without a word."""
+    """A command that rejects two values of an option that takes one; click would silently keep the last."""
 
     def make_parser(self, ctx: click.Context) -> Any:
-        parser: Any = super().make_parser(ctx)  # of a class that click keeps to itself
+        parser: Any = super().make_parser(ctx)  # of a private class of click
         names: dict[str, None] = {}
         for option in (*parser._long_opt.values(), *parser._short_opt.values()):
             if option.action in _KEPT_IN_LIST:
-                # Every value is kept, so that parse_args() below sees whether there are several.
+                # Every value is kept, so that parse_args() below can see whether there are several.
                 names[option.dest], option.action = None, _KEPT_IN_LIST[option.action]
         match_long, parse = parser._match_long_opt, parser.parse_args
 
@@ -109,10 +109,10 @@ class _OneValue(click.Command):
 
 
 def _find_other_values(name: str, order: Sequence[click.Parameter], values: Sequence[Any]) -> Iterator[Fault]:
-    """Yield a fault where the options of one name, among those that stand in ``order``, have several ``values``."""
+    """Yield a fault if options of one name in ``order`` have different ``values``."""
     flags = [max(option.opts, key=len) for option in order if option.name == name]
     flag, value = flags[0], values[0]
-    # The same value twice harms nothing.
+    # The same value twice does no harm.
     other = next((i for i, each in enumerate(values) if each != value), 0)
     if flags[other] != flag:
         yield Fault(f"{flag} and {flags[other]} cannot be combined", hint="leave one of them out")
@@ -121,9 +121,9 @@ def _find_other_values(name: str, order: Sequence[click.Parameter], values: Sequ
 
 
 class AnswerFile(click.Option):
-    """An option that names the file of a command's answer, and not of what it made.
+    """An option that names the file of a command's answer, as opposed to a file that the command makes.
 
-    The answer has the format of the file's suffix, if the command has that format and ``--format`` chooses none.
+    The file's suffix chooses the format of the answer, if the command has that format and ``--format`` is not given.
     """
 
 
@@ -131,12 +131,12 @@ class Command(_OneValue):
     """A command with its options in sections."""
 
     def get_help_option_names(self, ctx: click.Context) -> list[str]:
-        """Return them in their order, which click before 8.4 leaves to chance."""
+        """Return the names in a fixed order; click before 8.4 leaves it to chance."""
         names = super().get_help_option_names(ctx)
         return [name for name in ctx.help_option_names if name in names]
 
     def __init__(self, name: str | None, *, brief: int | None = None, **settings: Any) -> None:
-        """Make a command whose ``--help`` has the first ``brief`` paragraphs and usual options; ``--help-all`` has all."""
+        """Make a command whose ``--help`` has ``brief`` paragraphs and the common options; ``--help-all`` has all."""
         super().__init__(name, **settings)
         self._brief = brief
         if brief is not None:
@@ -193,7 +193,7 @@ def _make_help_all() -> click.Option:
 
 
 def _choose_format(command: click.Command, ctx: click.Context) -> dict[str, str]:
-    """Return ``format_`` as the suffix of an answer's file names it, if the command has that format and no option chose one."""
+    """Return ``format_`` by the suffix of the answer's file, if the command has that format and no option chose one."""
     options = {option.name: option for option in command.params}
     suffix = os.path.splitext(ctx.params.get("out") or "")[1].removeprefix(".").lower()
     format_ = options.get("format_")
@@ -203,14 +203,14 @@ def _choose_format(command: click.Command, ctx: click.Context) -> dict[str, str]
 
 
 def _localize(value: Any) -> Any:
-    """Return the value of an option or argument with ``file://`` URLs as the paths that they name."""
+    """Return the value of an option or argument, with ``file://`` URLs replaced by paths."""
     if isinstance(value, tuple):
         return tuple(map(_localize, value))
     return local_path(value) if isinstance(value, str) else value
 
 
 def list_sections(command: click.Command, ctx: click.Context) -> dict[str, list[click.Option]]:
-    """Return the options of a command by section, in the order of the help; sections without options are left out."""
+    """Return the options of a command by section, in the order of the help; empty sections are left out."""
     options = [option for option in command.get_params(ctx) if isinstance(option, click.Option) and not option.hidden]
     sections: dict[str, list[click.Option]] = {title: [] for title in _TITLES}
     for option in options:
@@ -222,7 +222,7 @@ def list_sections(command: click.Command, ctx: click.Context) -> dict[str, list[
 
 
 def describe_option(option: click.Option, ctx: click.Context) -> tuple[str, str]:
-    """Return an option as its help names it, and its text without the bounds of a number, which only an error needs."""
+    """Return an option as its help names it, and its text without bounds of numbers: only errors need these."""
     names, text = option.get_help_record(ctx) or ("", "")
     sentence, extra, more = re.sub(_RANGE, "", text).partition("  [")
     return names, f"{sentence}{' Repeatable.' if option.multiple else ''}{extra}{more}"
@@ -248,7 +248,7 @@ def _make_overwrite() -> click.Option:
 
 
 def make_color() -> click.Option:
-    """Return the option ``--color``, which stands before a command or after it."""
+    """Return the option ``--color``; it may come before or after a command."""
     return click.Option(
         ["--color", "when_to_color"],
         type=click.Choice(["auto", "always", "never"]),
@@ -269,14 +269,14 @@ def _make_quiet() -> click.Option:
 
 
 class SuggestingGroup(_OneValue, click.Group):
-    """A group that answers a misspelt command with the one that is nearest."""
+    """A group that answers a misspelt command with the nearest name."""
 
     command_class = Command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         known = self.list_commands(ctx)
         if args and args[0] not in known and not ctx.resilient_parsing:
-            # `graphshare help run` is how other programs do it.
+            # Other programs accept `graphshare help run`.
             option = {"help": "--help", "version": "--version"}.get(args[0])
             asked = " ".join([ctx.command_path, *args[1:2], option]) if option == "--help" else f"{ctx.command_path} {option}"
             near = f"did you mean `{asked}`?" if option else did_you_mean(args[0], known)
@@ -288,14 +288,14 @@ class SuggestingGroup(_OneValue, click.Group):
 
 
 def list_command_examples(path: str) -> list[tuple[str, str]]:
-    """Return the purpose and the command line of each example of a command (``params list``)."""
+    """Return the purpose and the command line of each example of the command at ``path`` (``params list``)."""
     name = path.partition(" ")[0]
     examples: dict[str, list[tuple[str, str]]] = import_module(f"graphshare.cli.commands.{name}").EXAMPLES
     return examples.get(path, [])
 
 
 def add_examples(command: click.Command, path: str) -> None:
-    """Give a command, and those inside it, its examples as the end of its help."""
+    """Append the examples of a command, and of commands inside it, to its help."""
     examples = list_command_examples(path)
     if examples and not command.epilog:
         lines = [f"  # {what}\n  {line}" for what, line in examples]

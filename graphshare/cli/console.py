@@ -1,6 +1,6 @@
 """Messages on stderr, data on stdout; tables of text with aligned columns.
 
-A progress bar appears on stderr once a command works for more than a second, on a terminal only.
+A progress bar appears on stderr once a command has run for more than a second, only on a terminal.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, TextIO
 import click
 import msgspec
 
+from graphshare.errors import Fault
 from graphshare.text.format import encode_json, escape_control, escape_json, format_bytes
 from graphshare.text.markup import quote_shell
 from graphshare.text.urls import redact
@@ -63,9 +64,10 @@ _program = NAME
 
 
 def choose_program(words: Sequence[str], arguments: Sequence[str]) -> None:
-    """Set how messages name the program, by the ``words`` of its process and the ``arguments`` among them.
+    """Set how messages name the program: ``words`` are all words of its process, ``arguments`` the last ones.
 
-    ``python3 -m graphshare`` is named as it was called, because there may be no ``graphshare`` to call; a script by its name.
+    A call by ``python3 -m graphshare`` keeps this form, because there may be no script ``graphshare``; a script is
+    named by its name.
     """
     global _program
     called = words[: len(words) - len(arguments)]
@@ -73,14 +75,14 @@ def choose_program(words: Sequence[str], arguments: Sequence[str]) -> None:
 
 
 def name_program() -> str:
-    """Return the words that call the program, as a shell takes them."""
+    """Return the words that call the program, quoted for a shell."""
     return _program
 
 
 def name_options(text: str) -> str:
-    """Return a message of the library in words of the command line: for ```mode='tie'``` it has ``--mode tie``.
+    """Translate a message of the library to the command line: ```mode='tie'``` becomes ``--mode tie``.
 
-    The program has the name by which it was called.
+    The message names the program as it was called.
     """
     return re.sub("`([^`]+)`", lambda match: _name_phrase(match[1]) or match[0], text) if "`" in text else text
 
@@ -125,7 +127,7 @@ def _name_option(phrase: str) -> str:
 
 
 def _quote_value(value: str) -> str:
-    """Return a name, which is quoted as Python quotes it, as a shell word; sizes and words such as FILE stay."""
+    """Return a name in Python's quotation marks as a shell word; sizes and words such as FILE stay unchanged."""
     return quote_shell(value.strip(_QUOTES).replace(r"\\", "\\")) if value.startswith(tuple(_QUOTES)) else value
 
 
@@ -140,19 +142,41 @@ def say(message: str, *, style: str = "note") -> None:
     color = _COLORS[style]
     if prefix and color and is_colored(sys.stderr):
         prefix = click.style(prefix, fg=color, bold=style == "error")
-    with contextlib.suppress(OSError):  # stderr is closed: the exit code remains
+    with contextlib.suppress(OSError):  # stderr is closed; the exit code still counts
         click.echo(prefix + escape_message(redact(name_options(message))), err=True, color=True)
 
 
+_faults: list[Fault] | None = None
+
+
+def say_fault(fault: Fault) -> None:
+    """Print a fault on stderr as an error, without its hint, and add it to those that :func:`collect_faults` collects."""
+    if _faults is not None:
+        _faults.append(msgspec.structs.replace(fault, message=name_options(fault.message)))
+    say(str(fault), style="error")
+
+
+@contextlib.contextmanager
+def collect_faults() -> Iterator[list[Fault]]:
+    """Collect the faults that are printed inside the block; their messages name options of the command line."""
+    global _faults
+    outer, faults = _faults, list[Fault]()
+    _faults = faults
+    try:
+        yield faults
+    finally:
+        _faults = outer
+
+
 def put(lines: Iterable[str], *, keep: str = "") -> None:
-    """Print lines on stdout, with control characters other than ``keep`` escaped: a name may hold a line break."""
+    """Print lines on stdout with control characters except ``keep`` escaped, because a name may contain a line break."""
     # Encoded here, because a locale that lacks a character of a name would end the command with an error.
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     put_bytes("".join(f"{escape_control(line, keep=keep)}\n" for line in lines).encode(encoding, "backslashreplace"))
 
 
 def put_text(text: str) -> None:
-    """Print a report on stdout as it is; on a terminal, where it could move the cursor, with control characters escaped."""
+    """Print a report on stdout; on a terminal escape control characters, because they could move the cursor."""
     if is_terminal():
         text = escape_control(text, keep="\n")
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
@@ -170,12 +194,12 @@ _STYLES: dict[str, dict[str, Any]] = {
 
 
 def put_colored(lines: Iterable[Line]) -> None:
-    """Print lines as :func:`put` does; on a terminal in colour."""
+    """Print lines like :func:`put`, but in colour on a terminal."""
     put_parts([line] for line in lines)
 
 
 def put_parts(lines: Iterable[Sequence[Line]]) -> None:
-    """Print lines of several parts, each in its colour, as :func:`put_colored` does."""
+    """Print lines of several parts, each in its colour, like :func:`put_colored`."""
     if sys.stdout is None or not is_colored(sys.stdout):
         put("".join(text for _, text in line) for line in lines)
         return
@@ -189,13 +213,13 @@ def _style(style: str, text: str) -> str:
 
 
 def put_json(value: object, *, lines: bool = False) -> None:
-    """Print ``value`` as JSON on stdout, in UTF-8 whatever the locale; with ``lines`` on one line."""
+    """Print ``value`` as JSON on stdout, always in UTF-8; with ``lines`` on one line."""
     data = encode_json(value)
     put_json_text((data if lines else msgspec.json.format(data, indent=2)).decode() + "\n")
 
 
 def put_json_text(text: str) -> None:
-    """Print JSON on stdout in UTF-8; on a terminal with escapes for what is not printable."""
+    """Print JSON on stdout in UTF-8; on a terminal unprintable characters are escaped."""
     put_bytes((escape_json(text) if is_terminal() else text).encode("utf-8", "backslashreplace"))
 
 
@@ -214,7 +238,7 @@ _answer: list[bytes] | None = None
 
 @contextlib.contextmanager
 def collect_answer() -> Iterator[list[bytes]]:
-    """Collect what is printed on stdout inside the block, without colours, for a file."""
+    """Collect the output on stdout inside the block, without colours, for a file."""
     global _answer
     answer: list[bytes] = []
     _answer = answer
@@ -248,7 +272,7 @@ def choose_color(choice: str) -> None:
 
 
 def is_colored(stream: object) -> bool:
-    """Return whether to colour: as ``--color`` says, else on a terminal unless NO_COLOR is set (https://no-color.org)."""
+    """Return whether to colour: by ``--color``, else on a terminal unless NO_COLOR is set (https://no-color.org)."""
     if _answer is not None and stream is sys.stdout:
         return False
     if _choice != "auto":
@@ -257,12 +281,12 @@ def is_colored(stream: object) -> bool:
 
 
 def is_terminal() -> bool:
-    """Return whether stdout is a terminal, where people read it."""
+    """Return whether stdout is a terminal, so that people read it."""
     return _answer is None and sys.stdout is not None and sys.stdout.isatty()
 
 
 def escape_message(text: str) -> str:
-    """Return ``text`` on one line, with escapes for control characters, and for what stderr cannot encode."""
+    """Return ``text`` on one line, with control characters, and characters that stderr cannot encode, escaped."""
     escaped = escape_control(text)
     encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
     return escaped.encode(encoding, "backslashreplace").decode(encoding)
@@ -280,7 +304,7 @@ def _add_styles(lines: Iterator[str]) -> Iterator[Line]:
 
 
 def align(rows: Sequence[Sequence[str]], *, right: Sequence[bool] = ()) -> Iterator[str]:
-    """Yield rows as lines of text, columns two blanks apart."""
+    """Yield rows as lines of text with columns two blanks apart."""
     escaped = [[escape_control(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*escaped, strict=True)]
     flush = [*right, *[False] * (len(widths) - len(right))]
@@ -290,7 +314,7 @@ def align(rows: Sequence[Sequence[str]], *, right: Sequence[bool] = ()) -> Itera
 
 
 def is_shown() -> bool:
-    """Return whether to draw a bar: stderr is a terminal that can move its cursor."""
+    """Return whether to draw a bar: only if stderr is a terminal that can move its cursor."""
     return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
@@ -327,7 +351,7 @@ class Bar:
         self._visible = True
         import shutil  # start-up: few commands take so long
 
-        columns = shutil.get_terminal_size().columns or 80  # Python 3.10 returns 0 where a terminal states none
+        columns = shutil.get_terminal_size().columns or 80  # Python 3.10 returns 0 if a terminal states no width
         # One column stays free: some terminals break the line after the last one.
         self._write("\r" + self.line(elapsed)[: max(columns - 1, 1)] + "\x1b[K")
 
@@ -353,7 +377,7 @@ class Bar:
         return format_bytes(int(count))
 
     def _write(self, text: str) -> None:
-        with contextlib.suppress(OSError, ValueError):  # the bar is not worth an error
+        with contextlib.suppress(OSError, ValueError):  # a bar that cannot be drawn is not an error
             encoding = getattr(self._stream, "encoding", None) or "utf-8"
             self._stream.write(text.encode(encoding, "replace").decode(encoding))
             self._stream.flush()

@@ -1,6 +1,6 @@
-"""The command line as :func:`graphshare.foreach` uses it: the words of a command become a template, workers run commands.
+"""The command line for :func:`graphshare.foreach`: make a template of a command's words, and run commands in workers.
 
-In a worker process a command is run again and again; its exit code and what it printed are values.
+A worker process runs commands repeatedly; their exit codes and output are returned as values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Literal
 import click
 
 from graphshare.cli.command import AnswerFile
-from graphshare.cli.console import choose_color, choose_quiet
+from graphshare.cli.console import choose_color, choose_quiet, collect_faults
 from graphshare.cli.main import CONTEXT, Terminated, cli, run
 from graphshare.errors import Fault, UsageError
 from graphshare.files.staged_file import note_inherited_descriptors
@@ -36,7 +36,7 @@ _KINDS: dict[str, frozenset[Kind]] = {
     **dict.fromkeys((f"params {name}" for name in "list show stats diff convert rename".split()), GRAPHS | {"checkpoints"}),
     **dict.fromkeys(("params tie", "params untie"), frozenset(("checkpoints",))),
 }
-"""The kinds of models that a command takes, where these are not graphs alone."""
+"""The kinds of models that a command takes, if not only graphs."""
 _AGGREGATED = ("check", "inspect", "diff", "params stats", "export", "verify", "compare")
 """The commands whose reports become one report."""
 _REFUSED = {
@@ -54,8 +54,8 @@ def make_template(words: Sequence[str]) -> Template:
     """Return the template of a command line without ``graphshare``.
 
     Raises:
-        UsageError: it is not a command that can be run for each model, an option does not exist, or is one that foreach
-            gives; all of the latter are listed.
+        UsageError: the command cannot be run for each model, an option does not exist, or foreach itself gives an
+            option; all of the latter are listed.
     """
     command, name, rest = _find_command(words)
     context = click.Context(command, info_name=f"graphshare {name}", **CONTEXT)
@@ -64,7 +64,7 @@ def make_template(words: Sequence[str]) -> Template:
         flag: parameter for parameter in command.params for flag in parameter.opts if isinstance(parameter, click.Option)
     }
     is_aggregated = name in _AGGREGATED
-    # With these options a command prints and writes nothing; check writes only what --fix changes, which is refused.
+    # With these options a command prints and writes nothing; check writes only with --fix, which is rejected.
     writes = not isinstance(options.get("--out"), AnswerFile) and not used & {"--dry-run", "--check", "--detect"}
     outputs = [flag for flag in _OUTPUTS if flag in options] if writes else []
     if name == "run" and "--sgd-steps" not in used:
@@ -92,17 +92,17 @@ def make_template(words: Sequence[str]) -> Template:
 
 
 def refuse_misspelt(before: Sequence[str], words: Sequence[str]) -> None:
-    """Refuse a command that is misspelt or not after ``--``, if the intended one is plain; ``words`` are those after ``--``.
+    """Reject a command that is misspelt or not after ``--``, if the intention is clear; ``words`` follow ``--``.
 
     Raises:
-        UsageError: its hint is the whole line to type.
+        UsageError: the hint is the whole line to type.
     """
     is_given = bool(words)
     if not is_given:
-        # A word behind an option may be its value.
+        # A word after an option may be its value.
         starts = (i for i in range(1, len(before)) if not before[i].startswith("-") and not before[i - 1].startswith("-"))
         starts_of_commands = [i for i in starts if _correct(before[i:])] or [len(before)]
-        # The last word that looks like a command wins, unless an earlier one has {} behind it: patterns come first.
+        # The last word that looks like a command wins, unless {} follows an earlier one: patterns come first.
         at = next((i for i in starts_of_commands if any("{" in word for word in before[i + 1 :])), starts_of_commands[-1])
         before, words = before[:at], before[at:]
     fixed = _correct(words)
@@ -116,7 +116,7 @@ def refuse_misspelt(before: Sequence[str], words: Sequence[str]) -> None:
 
 
 def _correct(words: Sequence[str]) -> list[str]:
-    """Return a command's words with the command that is nearest to its name; no words where none is near."""
+    """Return a command's words with the nearest command name, or no words if none is near."""
     command: click.Command | None = cli
     fixed: list[str] = []
     for word in words:
@@ -133,7 +133,7 @@ def _correct(words: Sequence[str]) -> list[str]:
 
 
 def _find_command(words: Sequence[str]) -> tuple[click.Command, str, list[str]]:
-    """Return a command, its name and the words after that. Raises UsageError."""
+    """Return a command, its name and the words after the name. Raises UsageError."""
     if not words:
         hint = "write it after --, as in `graphshare foreach 'models/*' -o out -- duplicate {} --prefix sha-`"
         raise UsageError(Fault("no command is given", hint=hint))
@@ -154,7 +154,7 @@ def _find_command(words: Sequence[str]) -> tuple[click.Command, str, list[str]]:
 
 
 def _parse_options(command: click.Command, context: click.Context, rest: list[str]) -> tuple[dict[str, Any], set[str]]:
-    """Return the values of a command's options, and the options that the words give. Raises UsageError."""
+    """Return the values of a command's options, and the options given by the words. Raises UsageError."""
     try:
         values, _, order = command.make_parser(context).parse_args(list(rest))
     except click.UsageError as error:
@@ -175,7 +175,7 @@ def _refuse_own(used: set[str], outputs: list[str], *, is_aggregated: bool, name
 
 
 def prepare_worker() -> None:
-    """Make this process one that runs commands: the streams lead nowhere, and SIGTERM cleans up what is half written."""
+    """Prepare this process for running commands: streams lead nowhere, and SIGTERM removes half-written files."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):  # native code prints, too
         os.dup2(nowhere, descriptor)
@@ -184,7 +184,7 @@ def prepare_worker() -> None:
     with contextlib.suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGTERM, _terminate)
     gc.collect()
-    # What is imported lives as long as the worker: no later collection walks it.
+    # Imported modules live as long as the worker, so no later collection needs to walk them.
     gc.freeze()
 
 
@@ -193,26 +193,27 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 def run_captured(words: Sequence[str]) -> Captured:
-    """Run one command as ``graphshare WORDS`` does, and return its exit code, stdout and stderr; stdin is empty."""
+    """Run one command like ``graphshare WORDS``; return its exit code, stdout, stderr and faults. stdin is empty."""
     saved = sys.stdin, sys.stdout, sys.stderr
     streams = _FREE.pop() if _FREE else _Streams()
     gc.disable()  # as in the command itself
     try:
         sys.stdin, sys.stdout, sys.stderr = streams.nothing, streams.out, streams.err
-        code = run(list(words))
+        with collect_faults() as faults:
+            code = run(list(words))
     finally:
         sys.stdin, sys.stdout, sys.stderr = saved
-        # Options of one command must not hold for the next one in this process.
+        # Options of one command must not affect the next one in this process.
         choose_quiet(False)
         choose_color("auto")
         gc.enable()
     out, err = streams.take()
     _FREE.append(streams)
-    return Captured(code, out, err.decode())
+    return Captured(code, out, err.decode(), faults)
 
 
 class _Streams:
-    """A stdout and a stderr in memory. They are used again: click keeps every stream that it has printed to."""
+    """A stdout and a stderr in memory. They are reused, because click keeps every stream that it has printed to."""
 
     def __init__(self) -> None:
         self.nothing = open(os.devnull, encoding="utf-8")  # noqa: SIM115  # as long as the process
@@ -220,7 +221,7 @@ class _Streams:
         self.out, self.err = (io.TextIOWrapper(b, "utf-8", "backslashreplace", write_through=True) for b in self._bytes)
 
     def take(self) -> tuple[bytes, bytes]:
-        """Return the printed bytes, and forget them."""
+        """Return the printed bytes and discard them."""
         self.out.flush()
         self.err.flush()
         out, err = (buffer.getvalue() for buffer in self._bytes)

@@ -1,4 +1,4 @@
-"""The options that prepare images for an input; a command that feeds values has them."""
+"""The options that prepare images for an input, for commands that feed values."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _NAMES = ("preset", "resize", "crop", "mean", "scale", "std", "color", "layout",
 
 
 def parse_settings(options: Mapping[str, Any]) -> ImageSettings | None:
-    """Return the settings that the options give; None without any.
+    """Return the settings given by the options, or None without any.
 
     Raises:
-        UsageError: texts that are not numbers, or numbers that do not make sense; all are listed.
+        UsageError: texts are not numbers, or numbers do not make sense; all are listed.
     """
     if not any(options.values()):
         return None
@@ -55,7 +55,7 @@ def parse_settings(options: Mapping[str, Any]) -> ImageSettings | None:
 
 
 def format_options(settings: Mapping[str, Any]) -> str:
-    """Return the options that give ``settings``, fields of ``ImageSettings`` by name."""
+    """Return the options for ``settings``, fields of ``ImageSettings`` by name."""
     words = []
     for name, value in settings.items():
         numbers = value if isinstance(value, tuple) else (value,)
@@ -75,7 +75,7 @@ _HINTS = {
 
 
 def _parse_numbers(text: str, parse: Callable[[str], float]) -> tuple[float, ...]:
-    """Return the numbers of a text; nothing where it is not a list of numbers."""
+    """Return the numbers of a text, or none if it is not a list of numbers."""
     try:
         return tuple(parse(part) for part in text.split(","))
     except (ValueError, ZeroDivisionError, OverflowError):
@@ -88,4 +88,4 @@ def _parse_fraction(text: str) -> float:
 
 
 options = gather("images", _NAMES, _OPTIONS, parse_settings)
-"""Adds the options to a command, which gets ``images``, the settings; None where no option is given."""
+"""Adds the options to a command; it gets the settings as ``images``, or None if no option is given."""

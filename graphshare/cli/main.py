@@ -1,6 +1,6 @@
-"""The command: its group, and the entry point, which alone turns errors into exit codes.
+"""The group of commands, and the entry point, the only place that turns errors into exit codes.
 
-Commands are imported when called: ``--help`` must not wait for what it does not run.
+Commands are imported when called, so that ``--help`` does not wait for commands that it does not run.
 
 Exit codes: 0: it holds or is done. 1: the answer is no. 2: it could not be answered (usage, broken input, a refused plan,
 I/O, a closed pipe, a bug). 130: interrupted by Ctrl-C.
@@ -24,14 +24,14 @@ import click
 
 import graphshare
 from graphshare.cli.command import SuggestingGroup, add_examples, list_command_examples, make_color
-from graphshare.cli.console import NAME, Bar, choose_program, is_shown, say
+from graphshare.cli.console import NAME, Bar, choose_program, is_shown, say, say_fault
 from graphshare.errors import DisprovedError, Fault, GraphshareError, OutputError, UsageError
 from graphshare.files.staged_file import note_inherited_descriptors, output_listener
 from graphshare.progress import progress_listener
 from graphshare.text.format import format_names
 
-# Each command is the module of its name in graphshare.cli.commands. The text is the first line of its help, as a test checks;
-# ``--help`` must not import the modules.
+# Each command is the module of the same name in graphshare.cli.commands. The text is the first line of its help (a test
+# checks this), so that ``--help`` need not import the modules.
 COMMANDS = {
     "duplicate": "Add branches with copied or tied parameters (see also share).",
     "share": "Tie parameters inside one graph (see also duplicate).",
@@ -58,7 +58,7 @@ COMMANDS = {
     "completion": "Print the completion script of a shell.",
     "params": "List, compare, measure and convert parameter files.",
 }
-# The commands in the order of the help and of the README; those of no group come last.
+# The commands in the order of the help and of the README; commands without a group come last.
 GROUPS = {
     "Rewrite": (
         "duplicate",
@@ -92,7 +92,7 @@ _REPLACED = {"unfix": "reshape"}
 
 
 def _start_sessions(arguments: Sequence[str]) -> None:
-    """Start the process that computes ONNX models if an argument is one: it takes as long to start as this one."""
+    """Start the process that computes ONNX models if an argument is one: it takes as long to start as this process."""
     from graphshare.files.byte_source import SAMPLE  # start-up: other commands do not wait for these
     from graphshare.formats.model_format import find_fitting
 
@@ -117,8 +117,8 @@ class LazyGroup(SuggestingGroup):
         if args[0] in _COMPUTING:
             # The process starts while the command is imported.
             _start_sessions(args[1:])
-            # numpy's own imports need 10 KiB of the 16 KiB in which the interpreter maps its stack; below a chain of imports of
-            # modules here, each of the thousands of calls in them would map 16 KiB and unmap them.
+            # numpy's own imports need 10 KiB of the 16 KiB in which the interpreter maps its stack. Below a chain of
+            # our own imports, each of their thousands of calls would map and unmap 16 KiB.
             import_module("numpy")
         return super().resolve_command(ctx, args)
 
@@ -167,9 +167,9 @@ FAILED = 2
 INTERRUPTED = 130  # 128 and the number of SIGINT, as in shells
 
 
-_SAME_INTERRUPT = 1.0  # seconds: a second signal within them is the same interrupt, and must not disturb the clean-up
+_SAME_INTERRUPT = 1.0  # seconds: a second signal within this time is the same interrupt, and must not disturb the clean-up
 
-_PAUSE = 0.01  # seconds until a signal that was ignored is repeated
+_PAUSE = 0.01  # seconds until an ignored signal is repeated
 
 
 class Terminated(BaseException):
@@ -177,7 +177,7 @@ class Terminated(BaseException):
 
 
 class _Interrupts:
-    """The handler of the signals that end a command: each raises an exception, but for those that come right after one."""
+    """The handler of signals that end a command: a signal raises an exception, unless it follows another immediately."""
 
     def __init__(self) -> None:
         self._last = -_SAME_INTERRUPT
@@ -200,7 +200,7 @@ class _Interrupts:
         sys.unraisablehook = self._repeat
 
     def _repeat(self, ignored: Any) -> None:
-        """Repeat a signal whose exception the interpreter ignores: it came in a callback, such as one that ends an import."""
+        """Repeat a signal whose exception the interpreter ignored because it came in a callback (at an import's end)."""
         if not isinstance(ignored.exc_value, KeyboardInterrupt | Terminated):
             sys.__unraisablehook__(ignored)
             return
@@ -209,7 +209,7 @@ class _Interrupts:
 
     def _send(self, number: int) -> None:
         time.sleep(_PAUSE)
-        if hasattr(signal, "pthread_kill"):  # which also ends a call of the system that waits
+        if hasattr(signal, "pthread_kill"):  # this also ends a waiting system call
             signal.pthread_kill(self._main, number)
         else:
             signal.raise_signal(number)
@@ -217,7 +217,7 @@ class _Interrupts:
 
 def main() -> NoReturn:
     """Run the ``graphshare`` command and end the process."""
-    # Before any file is opened: only descriptors of the caller are meant by /dev/fd/N.
+    # Before any file is opened: /dev/fd/N means only the caller's descriptors.
     note_inherited_descriptors()
     choose_program(sys.orig_argv, sys.argv[1:])
     interrupts = _Interrupts()
@@ -232,7 +232,7 @@ def main() -> NoReturn:
         code = FAILED
     interrupts.is_over = True
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # None where the shell closed it
+        if stream is not None:  # None if the shell closed it
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
     # All outputs are flushed and closed; a normal exit would only free a million nodes one by one.
@@ -242,7 +242,7 @@ def main() -> NoReturn:
 def run(arguments: list[str], kept: list[object] | None = None) -> int:
     """Run one command and return its exit code.
 
-    ``kept`` receives models that the command is done with, for a process that ends next: freeing a node takes time.
+    ``kept`` receives finished models, for a process that ends next: freeing nodes takes time.
     """
     written: dict[str, bool] = {}  # outputs, and whether they are complete
     with output_listener(written.__setitem__):
@@ -250,14 +250,14 @@ def run(arguments: list[str], kept: list[object] | None = None) -> int:
 
 
 def _run(arguments: list[str], written: Mapping[str, bool], kept: list[object] | None) -> int:
-    # Looked for in the words, because an error may come before they are parsed.
+    # Read from the words, because an error may occur before they are parsed.
     debug = "--debug" in arguments
     try:
         result = _main(arguments, kept)
-        if sys.stdout is not None:  # None where the shell closed it
+        if sys.stdout is not None:  # None if the shell closed it
             sys.stdout.flush()
     except GraphshareError as error:
-        # stdout may be what could not be written: the flush at the end would fail once more.
+        # If stdout is the output that could not be written, the flush at the end would fail again.
         if isinstance(error, OutputError):
             _silence_stdout()
         say_faults(error)
@@ -274,15 +274,15 @@ def _run(arguments: list[str], written: Mapping[str, bool], kept: list[object] |
         _silence_stdout()
     except OSError as error:
         _silence_stdout()
-        say(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""), style="error")
+        say_fault(Fault(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")))
     except (MemoryError, RecursionError) as error:
-        say(f"the input is too large for this machine ({type(error).__name__})", style="error")
-    except Exception as error:  # a bug: reported as one, with the way to its traceback
+        say_fault(Fault(f"the input is too large for this machine ({type(error).__name__})"))
+    except Exception as error:  # a bug: reported as one, with a hint to its traceback
         if debug:
             import traceback  # start-up: only this path needs it
 
             sys.stderr.write("Traceback (most recent call last):\n" + "".join(traceback.format_tb(error.__traceback__)))
-        say(f"this is a bug in graphshare: {type(error).__name__}: {error}", style="error")
+        say_fault(Fault(f"this is a bug in graphshare: {type(error).__name__}: {error}"))
         say(f"please report it with {_describe_report(arguments)}", style="hint")
     else:
         return result if isinstance(result, int) else 0
@@ -292,7 +292,7 @@ def _run(arguments: list[str], written: Mapping[str, bool], kept: list[object] |
 
 
 def _describe_report(arguments: list[str]) -> str:
-    """Return what a report of a bug should contain: --debug is an option of the program, and stands before the command."""
+    """Describe the contents of a bug report: --debug is an option of the program and comes before the command."""
     if "--debug" in arguments:
         return "this output"
     command = next((word for word in arguments if word in COMMANDS), "COMMAND")
@@ -300,7 +300,7 @@ def _describe_report(arguments: list[str]) -> str:
 
 
 def _say_interrupted(error: BaseException, written: Mapping[str, bool]) -> None:
-    """Print the outputs of an interrupted command, and an error of the clean-up, which names the place of an old file."""
+    """Print the outputs of an interrupted command, and an error of the clean-up: it names the place of an old file."""
     # An error of the clean-up is raised while the interrupt is handled, so it is in the chain of contexts.
     lost, cause = False, error.__cause__ or error.__context__
     while cause is not None:
@@ -309,11 +309,11 @@ def _say_interrupted(error: BaseException, written: Mapping[str, bool]) -> None:
             lost = True
         cause = cause.__cause__ or cause.__context__
     rest = _describe_written(written) or ("" if lost else "nothing was changed")
-    say(f"interrupted; {rest}" if rest else "interrupted", style="error")
+    say_fault(Fault(f"interrupted; {rest}" if rest else "interrupted"))
 
 
 def _describe_written(written: Mapping[str, bool]) -> str:
-    """Return which outputs have changed; empty for none."""
+    """Return a text with the changed outputs, empty for none."""
     complete = [path for path, is_complete in written.items() if is_complete]
     begun = [path for path, is_complete in written.items() if not is_complete]
     parts = [f"{format_names(complete)} {'was' if len(complete) == 1 else 'were'} written"] if complete else []
@@ -322,9 +322,9 @@ def _describe_written(written: Mapping[str, bool]) -> str:
 
 
 def _main(arguments: list[str], kept: list[object] | None) -> object:
-    """Run the command, on a terminal with a progress bar, which is cleared before anything else is printed."""
+    """Run the command; on a terminal show a progress bar, cleared before anything else is printed."""
     if not is_shown():
-        # With standalone_mode click would print errors itself and exit with codes of its own.
+        # With standalone_mode click would print errors itself and exit with its own codes.
         return cli.main(arguments, prog_name=NAME, standalone_mode=False, obj=kept)
     bar = Bar()
     try:
@@ -337,17 +337,17 @@ def _main(arguments: list[str], kept: list[object] | None) -> object:
 def say_faults(error: GraphshareError) -> None:
     """Print every fault with its hint on stderr; a hint that repeats is printed once."""
     for i, fault in enumerate(error.faults):
-        say(str(fault), style="error")
+        say_fault(fault)
         following = error.faults[i + 1].hint if i + 1 < len(error.faults) else ""
         if fault.hint and fault.hint != following:
             say(fault.hint, style="hint")
 
 
 def _say_usage(error: click.ClickException) -> None:
-    if isinstance(error, click.UsageError) and type(error).__name__ == "NoArgsIsHelpError":  # no command at all
+    if isinstance(error, click.UsageError) and type(error).__name__ == "NoArgsIsHelpError":  # no command
         click.echo(error.format_message(), err=True)
         return
-    say(error.format_message(), style="error")
+    say_fault(Fault(error.format_message()))
     context = getattr(error, "ctx", None)
     if context is not None:
         example = _example(context) if isinstance(error, click.MissingParameter) else ""
@@ -355,7 +355,7 @@ def _say_usage(error: click.ClickException) -> None:
 
 
 def _example(context: click.Context) -> str:
-    """Return the first example of a command of which an argument is missing."""
+    """Return the first example of a command that lacks an argument."""
     path = context.command_path.partition(" ")[2]
     if not path:
         return ""
@@ -364,5 +364,5 @@ def _example(context: click.Context) -> str:
 
 
 def _silence_stdout() -> None:
-    """Let the interpreter end without a second error from a stdout that is closed."""
+    """Let the interpreter end without a second error from a closed stdout."""
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115

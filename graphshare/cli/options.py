@@ -1,4 +1,4 @@
-"""Options that mean the same in every command that has them, those of sharing and naming rules included."""
+"""Options that mean the same in every command that has them, including sharing and naming rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.save import write_text
 from graphshare.cli.command import LIMITS, AnswerFile
-from graphshare.cli.console import collect_answer, say
+from graphshare.cli.console import collect_answer, say, say_fault
 from graphshare.errors import Fault, UsageError
 from graphshare.files.paths import UsedFile, collect_read_files
 from graphshare.formats.model_format import CopiedWeights
@@ -29,7 +29,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 GRAPH = click.argument("graph", metavar="GRAPH")
 _FAILED = 2  # the exit code of a question that was not answered
 
-# Also as messages print shapes: in parentheses, and with a comma at the end.
+# Shapes may also be written as in messages: in parentheses, and with a comma at the end.
 _SHAPE = r"\(?\s*((?:[\w?*:]+\s*(?:,\s*|$|(?=\))))*)\)?"
 
 
@@ -43,20 +43,20 @@ def no_verify(text: str) -> Callable[[F], F]:
 
 
 def _limit_memory(context: click.Context, option: click.Parameter, text: str | None) -> None:
-    """Bound the memory of what the command does. Raises UsageError for a text that is not a size."""
-    # With resilient_parsing a shell asks for completions: the line is not complete, and nothing runs.
+    """Bound the memory of the command. Raises UsageError for a text that is not a size."""
+    # With resilient_parsing a shell asks for completions: the line is incomplete, and nothing runs.
     if text is not None and not context.resilient_parsing:
         _open_limits(context).enter_context(memory_limit(parse_size(text)))
 
 
 def _limit_time(context: click.Context, option: click.Parameter, seconds: float | None) -> None:
-    """End the command after ``seconds``, also where native code does not return: files are not written at that time."""
+    """End the command after ``seconds``, even if native code does not return: no files are written at that time."""
     if seconds is None or context.resilient_parsing:
         return
 
     def overrun() -> None:
         error = time_error(seconds)
-        say(str(error.faults[0]), style="error")
+        say_fault(error.faults[0])
         say(error.faults[0].hint, style="hint")
         # Native code holds the main thread, so no exception could reach it.
         os._exit(_FAILED)
@@ -65,7 +65,7 @@ def _limit_time(context: click.Context, option: click.Parameter, seconds: float 
 
 
 def _open_limits(context: click.Context) -> ExitStack:
-    """Return the stack of limits, which the command's own invocation closes (:class:`graphshare.cli.command.Command`)."""
+    """Return the stack of limits; the command's own invocation closes it (:class:`graphshare.cli.command.Command`)."""
     stack: ExitStack = context.meta.setdefault(LIMITS, ExitStack())
     return stack
 
@@ -163,9 +163,9 @@ branch_prefixes = _option(
 
 
 def answer_file(command: F) -> F:
-    """Add the option ``-o``: the answer goes to a file.
+    """Add the option ``-o``, the file for the answer.
 
-    It may be none of the files that the command reads, and is written when the command is done.
+    The file must not be one that the command reads; it is written when the command is done.
     """
 
     @wraps(command)
@@ -213,19 +213,19 @@ _OUTPUT = (
 def rewriting(command: F) -> F:
     """Add the options of every command that rewrites a graph of any format.
 
-    It gets ``source``, the model, and ``output``, the options of its outputs; the others are its own.
+    The command gets ``source``, the model, and ``output``, the options of its outputs; all others are its own.
     """
     return gather("output", _OUTPUT, (*_REWRITING, external_data, no_copy, strict))(_with_source(command))
 
 
 def rewriting_onnx(command: F) -> F:
-    """Add the options of a command that rewrites ONNX models alone, which have no parameter file; see :func:`rewriting`."""
+    """Add the options of a command that rewrites only ONNX models: they have no parameter file; see :func:`rewriting`."""
     files = (GRAPH, out, map_out, in_place, dry_run, format_, verify_bytes, external_data, no_copy, strict)
     return gather("output", _OUTPUT, files)(_with_source(command))
 
 
 def rewriting_symbols(command: F) -> F:
-    """Add the options of a command that rewrites MXNet graphs alone, which have no external data; see :func:`rewriting`."""
+    """Add the options of a command that rewrites only MXNet graphs: they have no external data; see :func:`rewriting`."""
     return gather("output", _OUTPUT, (*_REWRITING, strict))(_with_source(command))
 
 
@@ -241,7 +241,7 @@ def grouping(command: F) -> F:
 def gather(
     name: str, keys: Iterable[str], options: Sequence[Callable[[Any], Any]], parse: Callable[[dict[str, Any]], Any] = dict
 ) -> Callable[[F], F]:
-    """Return a decorator that adds ``options``; the command gets what ``parse`` makes of their values, as ``name``."""
+    """Return a decorator that adds ``options``; the command gets their values, parsed by ``parse``, as ``name``."""
 
     def add(command: F) -> F:
         @wraps(command)
@@ -250,7 +250,7 @@ def gather(
             return command(*context, **values)
 
         result: Any = collect
-        # Decorators apply from the last to the first: this keeps the order of the list in the help.
+        # Decorators apply from last to first, so reversing keeps the order of the list in the help.
         for option in reversed(options):
             result = option(result)
         return result  # type: ignore[no-any-return]
@@ -272,7 +272,7 @@ def _with_source(command: F) -> F:
 
 
 def upgrade_model(model: Checkpoint) -> Checkpoint:
-    """Return the model that ``--upgrade`` makes before anything else."""
+    """Return the upgraded model; ``--upgrade`` applies before anything else."""
     from graphshare.api.upgrade import upgrade  # start-up: most files need none
 
     return upgrade(model)
@@ -284,7 +284,7 @@ def parse_pairs(
     """Parse texts such as ``NAME=VALUE``.
 
     Raises:
-        UsageError: texts that are not pairs, or not valid; all are listed. ``problem`` begins with the option.
+        UsageError: texts are not pairs, or not valid; all are listed. ``problem`` begins with the option.
     """
     pairs = [(text, split_pair(text)) for text in texts]
     option, _, rest = problem.partition(" ")
@@ -295,12 +295,12 @@ def parse_pairs(
 
 
 def parse_shapes(texts: Iterable[str], *, names: bool = False) -> dict[str, Any]:
-    """Parse ``data=1,3,?,?`` into shapes by name; ``?`` is an unknown dimension, an empty shape that of a scalar.
+    """Parse ``data=1,3,?,?`` into shapes by name; ``?`` is an unknown dimension, and an empty shape is a scalar's.
 
     With ``names`` a size may have a name, such as ``n``, ``h:480`` or ``32*h``.
 
     Raises:
-        UsageError: texts that are not shapes, or several shapes of one name; all are listed.
+        UsageError: texts are not shapes, or one name has several shapes; all are listed.
     """
     shapes: dict[str, tuple[int | str | None, ...]] = {}
     example = "data=n,3,h,w; a number is fixed, a name free" if names else "data=1,3,224,224; ? is a size to be found"
@@ -323,7 +323,7 @@ def parse_shapes(texts: Iterable[str], *, names: bool = False) -> dict[str, Any]
 
 
 def refuse_old(name: str, hint: str, *, is_flag: bool = False) -> Callable[[F], F]:
-    """Return a decorator that adds an option of an earlier version, which is an error that names its replacement."""
+    """Return a decorator that adds an option of an earlier version; its use is an error that names the replacement."""
 
     def refuse(context: click.Context, option: click.Parameter, value: Any) -> None:
         if value and not context.resilient_parsing:

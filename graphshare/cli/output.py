@@ -1,4 +1,4 @@
-"""The result of a rewriting command as files, on stdout or with ``--dry-run`` as a plan, and its summary on stderr."""
+"""Write the result of a rewriting command to files or stdout, or print it as a plan, with a summary on stderr."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def write_result(
     inputs: Sequence[UsedFile] = (),
     report: Mapping[str, Any] = MappingProxyType({}),
 ) -> Outputs | None:
-    """Write what a command made, or print it as a plan and return None.
+    """Write the result of a command, or print it as a plan and return None.
 
-    ``options`` has the command's output options as click gives them. The model's notes become warnings, or refusals with
-    ``--strict``. ``inputs`` are the files that were read beside the model's. ``report`` is what a plan as JSON holds beside the
-    map.
+    ``options`` has the command's output options as click gives them. The model's notes become warnings, or errors with
+    ``--strict``. ``inputs`` are further files that were read besides the model's. ``report`` is added to the map in a
+    JSON plan.
     """
     write_options = choose_options(
         model, options.get("external_data"), no_copy=options.get("no_copy", False), verify_bytes=options["verify_bytes"]
@@ -64,7 +64,7 @@ def write_result(
     write_outputs(outputs, model, options=write_options)
     context = click.get_current_context(silent=True)
     if context is not None and context.obj is not None:
-        context.obj.append(model)  # the process ends next, and need not free the model
+        context.obj.append(model)  # the process ends next and need not free the model
     return outputs
 
 
@@ -79,7 +79,7 @@ def list_unread(model: Checkpoint) -> list[str]:
 
 
 def _list_left_behind(model: Checkpoint, outputs: Outputs) -> Iterator[str]:
-    """Yield a note on each file beside a model that programs look for there, where the result goes into another folder."""
+    """Yield a note on each file that programs expect beside a model, if the result goes into another folder."""
     names, target = find_format(model.graph).names, real_path(split(outputs.graph)[0])
     if outputs.graph in ("", "-"):
         return
@@ -92,7 +92,7 @@ def _list_left_behind(model: Checkpoint, outputs: Outputs) -> Iterator[str]:
 
 
 def _count_removed(model: Checkpoint) -> Iterator[str]:
-    """Yield a line on the parts of the file that are gone with what was removed; a plan as JSON lists them."""
+    """Yield a line on the parts of the file that the rewrite removed; a JSON plan lists them."""
     counts = Counter(part.kind for part in model.removed)
     if counts:
         yield f"removed as well: {', '.join(f'{kind} ({count:,})' for kind, count in counts.items())}"
@@ -110,7 +110,7 @@ def warn(notes: Sequence[str]) -> None:
 
 
 def refuse_terminal() -> None:
-    """Refuse to write a graph to a terminal.
+    """Reject a terminal as the target of a graph.
 
     Raises:
         UsageError: stdout is a terminal.
@@ -120,7 +120,7 @@ def refuse_terminal() -> None:
 
 
 def say_written(outputs: Outputs) -> None:
-    """Print which files are new."""
+    """Print the names of the new files."""
     if files := outputs.files():
         say(f"wrote {', '.join(files)}")
 
@@ -149,7 +149,7 @@ def _plan_lines(entries: Sequence[dict[str, Any]], records: Sequence[dict[str, A
 
 
 def say_branches(model: Checkpoint, outputs: Outputs) -> None:
-    """Print the branches with their inputs, what was tied and copied, and how to prove it."""
+    """Print the branches with their inputs, the tied and copied parameters, and the command that proves them."""
     report: Duplication = model.report
     inputs = [node for node, role in report.roles.items() if role.kind in (Kind.INPUT, Kind.UNKNOWN)]
     for branch in report.branches:
@@ -158,7 +158,7 @@ def say_branches(model: Checkpoint, outputs: Outputs) -> None:
         say(f"branch {branch.label or '(original)'}: {parts}, inputs {names}")
     if report.tied:
         names = format_name_list([node.name for node in report.tied])
-        # The last kind of parts is that of parameters: nodes in MXNet, initializers in ONNX.
+        # The last kind of parts is parameters: nodes in MXNet, initializers in ONNX.
         *_, kind = model.graph.source.count_parts(model.graph.nodes)
         say(f"tied: {format_count(len(report.tied), 'parameter')}, one {kind} each for all branches ({names})")
     if report.copied:
@@ -191,5 +191,5 @@ def _list_proof_words(model: Checkpoint, outputs: Outputs) -> list[str]:
 
 
 def format_name_list(names: list[str]) -> str:
-    """Return the first few of ``names`` and how many more there are, control characters escaped, or ``none``."""
+    """Return the first few ``names`` and the number of others, with control characters escaped, or ``none``."""
     return format_names(map(escape_control, names), _SHOWN) or "none"

@@ -1,4 +1,4 @@
-"""The options of ``verify`` and ``compare``, the objects that they make, and how both print a report."""
+"""The options of ``verify`` and ``compare``, the objects made from them, and the printing of reports."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ inputs = options.gather(
     ),
     _make_inputs,
 )
-"""Adds the options of inputs, which a command gets as ``inputs``."""
+"""Adds the options of inputs; a command gets them as ``inputs``."""
 tolerance = options.gather(
     "tolerance",
     ("atol", "rtol"),
@@ -72,11 +72,11 @@ tolerance = options.gather(
     ),
     _make_tolerance,
 )
-"""Adds the options of the tolerance, which a command gets as ``tolerance``."""
+"""Adds the options of the tolerance; a command gets them as ``tolerance``."""
 
 
 def load_values(feeds: Sequence[str], images: ImageSettings | None) -> dict[str, Any]:
-    """Return what ``--feed`` names, by variable. Raises as :func:`load_feeds`."""
+    """Return the values given by ``--feed``, by variable. Raises the same errors as :func:`load_feeds`."""
     return load_feeds(parse_feeds(feeds), images)
 
 
@@ -105,7 +105,7 @@ def finish(
 
 
 def find_exit_code(report: Report) -> int:
-    """Return 0 where both sides are equal, 1 where they are not or it is not proved, and 2 where nothing could be judged."""
+    """Return 0 if both sides are equal, 1 if they are not or it is not proved, and 2 if nothing could be judged."""
     return _EXIT_CODES[report.outcome]
 
 

@@ -1,4 +1,4 @@
-"""Print a report or write it to a file; on a terminal in colour. Differences of parameters as lines of text."""
+"""Print a report, in colour on a terminal, or write it to a file; format differences of parameters as text."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def put_report(
     inputs: Sequence[UsedFile] = (),
     stage: OutputTransaction | None = None,
 ) -> None:
-    """Print ``report``, or write it to the file ``out`` with the files of ``stage``, which is committed in both cases.
+    """Print ``report``, or write it to the file ``out`` with the files of ``stage``; commit ``stage`` in both cases.
 
     Raises:
         RefusedError: ``out`` is one of ``inputs``, the files that the report is about.
@@ -64,7 +64,7 @@ def put_report(
     else:
         (put_json_text if format_ in ("json", "sarif") else put_text)(render(report, format_))
     if stage is not None:
-        # Files are put in place after the report: one that cannot be printed leaves them as they were.
+        # Files are put in place after the report, so a report that cannot be printed leaves them unchanged.
         stage.commit()
 
 
@@ -104,7 +104,7 @@ def _names(change: ParameterChange) -> str:
     old, new = change.old, change.new
     if old is None or new is None or old == new:
         return old or new or "(no name)"
-    # arg: or aux: is repeated only where it changes.
+    # arg: or aux: is repeated only if it changes.
     return f"{old} -> {new if split_key(old)[0] != split_key(new)[0] else split_key(new)[1]}"
 
 

@@ -2,13 +2,11 @@
 
 Every step is linear in the graphs and pairs only nodes that no earlier step paired. Operators come first, paired by:
 
-1. equal inputs and equal uses; several such by equal names, the rest in order;
-2. equal names, and either equal inputs or equal uses: the edit is on the other side;
-3. equal inputs, then equal uses where that identifies a node;
-4. equal names and operators;
-5. steps 1 to 4 again without attributes, for files that write the same attributes differently;
-6. the same position beside a paired node;
-7. equal names alone, then the same position alone: the operator was replaced.
+1. equal inputs and equal uses; several such operators by equal names, the rest in order; 2. equal names, and either
+equal inputs or equal uses, so that the edit is on one side only; 3. equal inputs, then equal uses, where these identify
+a node; 4. equal names and operators; 5. steps 1 to 4 again without attributes, for files that write the same attributes
+differently; 6. the same position beside a paired node; 7. equal names alone, then the same position alone: the operator
+was replaced.
 
 Variables follow, paired by their uses in paired operators, by names, and by any use.
 """
@@ -27,7 +25,7 @@ Key = Callable[[Node], Hashable]
 
 
 class Alignment:
-    """Pairs of nodes: ``images`` maps nodes of the left graph to their counterparts in the right one, ``origins`` back."""
+    """Pairs of nodes: ``images`` maps nodes of the left graph to counterparts in the right one, ``origins`` back."""
 
     def __init__(self, left: Graph, right: Graph, *, taken: Iterable[Node] = (), known: Mapping[Node, Node] | None = None):
         self.images: dict[Node, Node] = dict(known or {})
@@ -58,7 +56,7 @@ class Alignment:
         )
 
     def pair_by_key(self, key: tuple[Key, Key], *, variables: bool, in_order: bool = True) -> None:
-        """Pair nodes with equal keys: those with equal names first, then, where the counts are equal, in order."""
+        """Pair nodes with equal keys, first by equal names, then in order if the counts are equal."""
         lefts, rights = self.free_nodes(variables=variables)
         classes: dict[Hashable, tuple[list[Node], list[Node]]] = {}
         for node in lefts:
@@ -150,13 +148,13 @@ def _pair_operators(alignment: Alignment, left: Graph, right: Graph, coarse: boo
     alignment.pair_by_key((key_by_both(a), key_by_both(b)), variables=False)
     alignment.pair_by_name(is_same_on_one_side, variables=False)
     alignment.pair_by_key((key_by_inputs(a), key_by_inputs(b)), variables=False)
-    # Uses alone say little of what a node computes, so several alike are not paired by their order.
+    # Uses alone say little about a node's computation, so several nodes with equal uses are not paired by order.
     alignment.pair_by_key((key_by_uses(a), key_by_uses(b)), variables=False, in_order=False)
     alignment.pair_by_name(lambda x, y: x.op == y.op, variables=False)
 
 
 def _pair_neighbours(alignment: Alignment, left: Graph, right: Graph, same: Callable[[Node, Node], bool]) -> None:
-    """Pair the neighbours of pairs: inputs at the same position, and the only free consumers."""
+    """Pair the neighbours of pairs: inputs at the same position, and consumers if each side has one free."""
     uses = consumers(left.nodes), consumers(right.nodes)
     pending = list(alignment.images.items())
 
@@ -192,7 +190,7 @@ def _pair_variables(alignment: Alignment, left: Graph, right: Graph) -> None:
     used = {*lefts, *rights}
     alignment.pair_by_key((key_by_uses(lefts), key_by_uses(rights)), variables=True, in_order=False)
     alignment.pair_by_name(lambda a, b: True, variables=True)
-    # What is left of the variables was tied or untied: any use in common makes a pair.
+    # The remaining variables were tied or untied: any use in common makes a pair.
     owners: dict[Hashable, Node] = {use: node for node, uses in rights.items() for use in uses}
     for node in left.variables():
         if node in used and alignment.is_free_left(node):
@@ -219,9 +217,9 @@ def _find_uses(graph: Graph, left_operator: Callable[[Node], Node | None], numbe
 
 
 def align_bodies(a: Node, b: Node, images: Mapping[Node, Node]) -> Iterator[tuple[str, Body, Body, Mapping[Node, Node]]]:
-    """Yield the subgraphs that two nodes have under one name, and the pairs of their nodes.
+    """Yield the subgraphs that two nodes have under the same name, with the pairs of their nodes.
 
-    ``images`` are the pairs around them: what captures these is a pair.
+    ``images`` are pairs in the enclosing graphs: two captures of such a pair are a pair, too.
     """
     rights = list_bodies(b)
     for key, x in list_bodies(a).items():
@@ -239,7 +237,7 @@ def align_bodies(a: Node, b: Node, images: Mapping[Node, Node]) -> Iterator[tupl
 
 
 def list_counterparts(a: Node, b: Node, images: Mapping[Node, Node]) -> Sequence[Entry | None]:
-    """Return the input of ``b`` for each of ``a``: by position, or by its use in the subgraphs that capture it."""
+    """Return the input of ``b`` for each input of ``a``, by position or by its use in the subgraphs that capture it."""
     inputs: list[Entry | None] = [y for x, y in zip_longest(own_inputs(a), own_inputs(b)) if x is not None]
     aligned = {key: (right, inner) for key, _, right, inner in align_bodies(a, b, images)}
     for key, left in list_bodies(a).items():
@@ -260,10 +258,10 @@ class KeyNumbers:
 
 
 class Fingerprints:
-    """``above`` numbers each node with everything that it is computed from, ``below`` with all uses of its outputs.
+    """``above`` numbers each node by everything that it is computed from, ``below`` by all uses of its outputs.
 
-    All variables have one number above, those of subgraphs aside. ``coarse`` ignores attributes, so that differently
-    written operators are equal. ``around`` numbers the values that a subgraph captures.
+    All variables have one number above, except variables of subgraphs. ``coarse`` ignores attributes, so that
+    differently written operators are equal. ``around`` numbers the values that a subgraph captures.
     """
 
     def __init__(self, graph: Graph, numbers: KeyNumbers, *, coarse: bool = False, around: Mapping[Node, int] = EMPTY) -> None:
@@ -319,7 +317,7 @@ class Fingerprints:
 
 
 def list_places(node: Node, numbers: KeyNumbers) -> Sequence[Hashable]:
-    """Return the place of each input of a node: its position; of one that a subgraph captures, a number for its use there."""
+    """Return the place of each input of a node: its position, or a number for the use of a captured value."""
     if not node.subgraphs:
         return range(len(node.inputs))
     places: list[Hashable] = list(range(count_inputs(node)))

@@ -1,6 +1,6 @@
 """The changes between two graphs whose nodes are paired.
 
-The order of nodes in the file, its layout, an entry's mutation version, and expected names are not changes.
+Differences in node order, layout, an entry's mutation version, and expected names are not changes.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class NodeRef(msgspec.Struct, frozen=True):
 
 
 class Renamed(msgspec.Struct, frozen=True):
-    """A node under another name than expected."""
+    """A node whose name is not the expected one."""
 
     old: NodeRef
     new: NodeRef
 
 
 class Changed(msgspec.Struct, frozen=True):
-    """A node with other values than its counterpart."""
+    """A node whose values differ from its counterpart's."""
 
     old: NodeRef
     new: NodeRef
@@ -52,7 +52,7 @@ class TieMoved(msgspec.Struct, frozen=True):
 
 
 class GraphDiff(ShortRepr, msgspec.Struct, frozen=True):
-    """The changes of a graph; true if there is any. ``outputs`` and ``attributes`` are those of the graph itself."""
+    """The changes of a graph; true if there is any. ``outputs`` and ``attributes`` belong to the graph itself."""
 
     added: tuple[NodeRef, ...] = ()
     removed: tuple[NodeRef, ...] = ()
@@ -76,7 +76,7 @@ class GraphDiff(ShortRepr, msgspec.Struct, frozen=True):
         return Table(("change", "what", "now"), rows)
 
     def _repr_html_(self) -> str:
-        """Return the changes as a table, which notebooks show."""
+        """Return the changes as a table for notebooks."""
         return format_html(self._summary() or "no change", tables=[self.make_table()])
 
     def without_names(self) -> GraphDiff:
@@ -163,7 +163,7 @@ def _find_node_changes(
 
 
 def _has_prefixed_barrier(a: Node, b: Node, label: str) -> bool:
-    """Whether the keys of two SyncBatchNorm differ by the prefix of the branch only.
+    """Whether the keys of two SyncBatchNorm nodes differ only by the branch's prefix.
 
     A copy needs a key of its own: `duplicate` and `group` put the prefix of the names before it.
     """
@@ -181,7 +181,7 @@ def _find_subgraph_changes(
         yield Change("subgraphs", "", str(len(a.subgraphs)), str(len(b.subgraphs)))
         return
     for key, x, y, images in align_bodies(a, b, branch.images):
-        # Captures have the numbers of their places for names, which say nothing.
+        # Captures are named by the numbers of their places, so their names are not compared.
         names = {capture: images[capture].name for capture in x.captured if capture in images}  # numbered, not stored
         diff = GraphDiff()
         if x.graph is not y.graph:  # the file's nesting bounds this recursion
@@ -251,7 +251,7 @@ def _find_output_changes(
 
 
 def _find_moved_ties(left: Graph, branches: Sequence[PairedBranch], ids: _Ids) -> Iterator[TieMoved]:
-    """Yield variables of paired operators that became one, and those that became several."""
+    """Yield variables of paired operators that were tied into one or untied into several."""
     uses = consumers(left.nodes)
     for branch in branches:
         images: dict[Node, dict[Node, None]] = {}
@@ -287,12 +287,12 @@ def diff_graphs(left: Graph, right: Graph, *, renames: bool = True) -> GraphDiff
 
 
 def format_node(node: NodeRef) -> str:
-    """Return the operator, or the word variable, and the name."""
+    """Return the name after the operator, or after the word variable."""
     return f"{'variable' if node.op == VARIABLE_OP else node.op} {node.name or '(no name)'}"
 
 
 def format_change(change: Change) -> str:
-    """Return what changed, with both values."""
+    """Describe a change, with both values."""
     name = f"{change.what} {change.key}".rstrip()
     old, new = ("none" if value is None else value or "''" for value in (change.old, change.new))
     return f"{name}: {old} -> {new}"

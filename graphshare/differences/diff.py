@@ -24,13 +24,13 @@ from graphshare.text.summary import ShortRepr, format_html
 
 _Kind = Literal["removed", "added", "renamed", "changed", "ties", "outputs", "attributes", "parameters"]
 T = TypeVar("T")
-_MOST = 3  # groups of a kind that are named
-_SMALLEST = 5  # a fifth of all: what fewer have in common is chance
-_LONGEST = 400  # longer names are not searched for prefixes, which would take the square of their length
+_MOST = 3  # most groups of a kind to name
+_SMALLEST = 5  # a fifth of all: if fewer have a prefix in common, it is chance
+_LONGEST = 400  # longer names are not searched for prefixes: the time grows with the square of their length
 
 
 class Difference(ShortRepr, msgspec.Struct, frozen=True):
-    """The differences of the graphs, and of the parameter files where both have one; true if there is any.
+    """The differences of the graphs, and of the parameter files if both models have one; true if there is any.
 
     ``summary`` has a sentence on each kind of change: ``222 nodes renamed: all have the prefix net1_``.
     """
@@ -43,7 +43,7 @@ class Difference(ShortRepr, msgspec.Struct, frozen=True):
         return bool(self.graph) or bool(self.parameters)
 
     def _repr_html_(self) -> str:
-        """Return the summary and every change as tables, which notebooks show."""
+        """Return the summary and every change as tables for notebooks."""
         tables = [self.graph.make_table(), *([] if self.parameters is None else [self.parameters.make_table()])]
         return format_html(self.verdict, facts=[(line.what, line.text) for line in self.summary], tables=tables)
 
@@ -77,15 +77,16 @@ def diff(
     atol: NotNegative = 0.0,
     rtol: NotNegative = 0.0,
 ) -> Difference:
-    """Find what differs between two graphs, and between their parameters where both have some.
+    """Find the differences between two graphs, and between their parameters if both have some.
 
-    ``prefixes``: the right graph has nodes of the left one under these prefixes, beside or instead of the plain ones. ``map``
-    is the map file of the rewrite, or a JSON object of old and new names. Without ``renames`` names alone pair the rest; with
-    ``ignore_names`` another name is not a difference. The result is true if anything differs; ``verdict`` is one line.
+    ``prefixes``: the right graph has nodes of the left one under these prefixes, beside or instead of the plain ones.
+    ``map`` is the map file of the rewrite, or a JSON object of old and new names. Without ``renames`` the rest is
+    paired by name alone; with ``ignore_names`` a changed name is not a difference. The result is true if anything
+    differs; ``verdict`` is one line.
 
     Raises:
         UsageError: ``map`` and ``prefixes`` are both given.
-        InputError: the map cannot be read or is of other graphs.
+        InputError: the map cannot be read or belongs to other graphs.
         RefusedError: no node has the prefix.
     """
     a, b = as_checkpoint(left), as_checkpoint(right)
@@ -106,7 +107,7 @@ def diff(
 def match_nodes(
     left: Checkpoint, right: Checkpoint, *, prefixes: Names = (), map: StrPath | None = None, renames: bool = True
 ) -> list[PairedBranch]:
-    """Return the nodes of two models that belong together, by branches; see :func:`diff`, also for what is raised."""
+    """Pair the nodes of two models, branch by branch. Arguments and errors are the same as for :func:`diff`."""
     names = as_names(prefixes)
     if map and names:
         raise UsageError(Fault("a map excludes prefixes"))
@@ -123,7 +124,7 @@ def match_nodes(
 def _complete(left: Graph, right: Graph, branches: list[PairedBranch], renames: bool) -> list[PairedBranch]:
     """Return the branches with the remaining nodes aligned; all of them belong to the first branch."""
     first, *others = branches
-    # Nodes that only another branch has are no free counterparts; those of the first branch are known pairs.
+    # Nodes that only another branch has are not free for pairing; pairs of the first branch are known.
     taken = [node for branch in others for pair in branch.images.items() for node in pair if node not in first.images]
     images = align(left, right, known=first.images, taken=taken, renames=renames).images
     first = msgspec.structs.replace(first, images=images)
@@ -159,7 +160,7 @@ def _index_names(nodes: Iterable[Node]) -> dict[str, list[Node]]:
 
 
 def _match_map(left: Graph, right: Graph, map_file: MapFile) -> list[PairedBranch]:
-    """Return the branches of a map. An id counts where the node there has the map's name, otherwise a name that is unique.
+    """Return the branches of a map. An id counts if the node there has the map's name; otherwise a unique name counts.
 
     Raises:
         InputError: none of the map's nodes is in the graphs.
@@ -197,7 +198,7 @@ def _map_parameter_names(left: Graph, branches: Sequence[PairedBranch]) -> Mappi
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """A sentence on all changes of one kind, which are ``count``."""
+    """A sentence on all changes of one kind; ``count`` is their number."""
 
     what: _Kind
     count: int
@@ -207,7 +208,7 @@ class Summary(msgspec.Struct, frozen=True):
 def _summarize(
     graph: GraphDiff, parameters: ParameterDiff | None, *, left_names: Collection[str], right_names: Collection[str]
 ) -> tuple[Summary, ...]:
-    """Return a summary of each kind of which there is a change; the names are those of all nodes of each graph."""
+    """Summarize each kind of change that occurs; ``left_names`` and ``right_names`` have the names of all nodes."""
     removed = _describe_nodes(graph.removed, right_names)
     added = _describe_nodes(graph.added, left_names)
     renamed = _describe_renames([(pair.old.name, pair.new.name) for pair in graph.renamed])
@@ -256,7 +257,7 @@ def _count_common(a: str, b: str) -> int:
 
 
 def _describe_nodes(nodes: Sequence[NodeRef], names: Collection[str]) -> str:
-    """Describe nodes by a prefix before names of the other graph, and those that have none by their operators."""
+    """Describe nodes by the prefix that they put before names of the other graph, or else by their operators."""
     known = frozenset(names)
     groups, _ = _group(nodes, lambda node: _list_prefixes(node.name, known))
     prefixes = tuple(text.removeprefix("the prefix ") for text, _ in groups)
@@ -271,7 +272,7 @@ def _list_prefixes(name: str, known: Collection[str]) -> Iterator[str]:
 
 
 def _group(items: Iterable[T], labels: Callable[[T], Iterable[str]]) -> tuple[list[tuple[str, int]], int]:
-    """Return labels with the number of items that each covers, most first, and how many items remain without one."""
+    """Return labels with the number of items that each covers, largest first, and the number of items without a label."""
     left = [dict.fromkeys(labels(item)) for item in items]
     total = len(left)
     groups: list[tuple[str, int]] = []
@@ -281,7 +282,7 @@ def _group(items: Iterable[T], labels: Callable[[T], Iterable[str]]) -> tuple[li
             break
         label, count = counts[0]
         groups.append((label, count))
-        # What a label covers counts for no other one, so that the numbers add up.
+        # An item counts for one label only, so that the numbers add up.
         left = [candidates for candidates in left if label not in candidates]
     return groups, len(left)
 
@@ -298,7 +299,7 @@ def _add_verb(label: str) -> str:
 
 
 def _describe_changes(changed: Sequence[Changed]) -> str:
-    """Describe changed nodes by what changed, with both values where they are the same everywhere."""
+    """Describe the changes of nodes, with both values if they are the same in all nodes."""
     changes: dict[str, list[Change]] = {}
     nodes: Counter[str] = Counter()
     for node in changed:

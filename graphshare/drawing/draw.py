@@ -40,7 +40,7 @@ Direction = Literal["TB", "LR", "BT", "RL"]
 
 
 class Drawing(ShortRepr, msgspec.Struct, frozen=True, eq=False):
-    """A drawing as text (``image`` instead for PNG and PDF), the picture that it shows, and remarks for the user."""
+    """A drawing as text (or ``image`` for PNG and PDF), the picture that it shows, and remarks for the user."""
 
     text: str
     picture: Picture
@@ -53,13 +53,13 @@ class Drawing(ShortRepr, msgspec.Struct, frozen=True, eq=False):
         return self.image or self.text.encode("utf-8", "backslashreplace")
 
     def _repr_svg_(self) -> str | None:
-        """Return the picture as SVG, which notebooks show; a page has all boxes and is shown as such."""
+        """Return the picture as SVG for notebooks, or None for pages, which :meth:`_repr_html_` shows."""
         if self.text.startswith("<!doctype html>"):
             return None
         return self.text if self.text.startswith("<?xml") else format_svg(self.picture)
 
     def _repr_html_(self) -> str | None:
-        """Return a page as a frame, which notebooks show; nothing for other drawings."""
+        """Return a page as a frame for notebooks, or None for other drawings."""
         if not self.text.startswith("<!doctype html>"):
             return None
         style = "width:100%;height:600px;border:1px solid #8886"
@@ -82,16 +82,17 @@ def draw(
 ) -> Drawing:
     """Draw a graph: ``to`` a page (``html``), ``svg``, Graphviz's ``dot``, ``mermaid``, or by Graphviz ``png`` or ``pdf``.
 
-    ``drawn.text`` is the drawing, ``drawn.data`` the bytes of its file; a notebook shows it. ``separator`` parts scopes in
-    names (else ``/``, or ``_`` where that makes sense); ``depth`` levels of them are open (all that fit, without it).
-    ``all_parameters`` draws each parameter as a box. ``direction`` is where the data flow (``TB``: from top to bottom),
-    ``theme`` the colours; ``auto`` suits both in SVG. ``prefixes`` name branches; without any they are found from the outputs.
-    ``highlight`` is the map file of the rewrite that made the graph.
+    ``drawn.text`` is the drawing, ``drawn.data`` the bytes of its file; a notebook shows it. ``separator`` separates
+    scopes in names (by default ``/``, or ``_`` where that makes sense). ``depth`` is the number of open levels of
+    scopes; by default as many as fit are open. ``all_parameters`` draws each parameter as a box. ``direction`` is the
+    direction of data flow (``TB``: from top to bottom). ``theme`` selects the colours; ``auto`` suits light and dark
+    settings in SVG. ``prefixes`` name branches; by default they are found from the outputs. ``highlight`` is the map
+    file of the rewrite that made the graph.
 
     Raises:
-        InputError: the map cannot be read or is of another graph.
-        RefusedError: a prefix that no operator has; shapes that contradict each other or that no variable has.
-        GraphvizError: ``png`` or ``pdf`` without Graphviz.
+        InputError: the map cannot be read or belongs to another graph.
+        RefusedError: no operator has one of the prefixes; shapes contradict each other or name no variable.
+        GraphvizError: ``png`` or ``pdf`` is requested and Graphviz is not installed.
     """
     source = as_checkpoint(model)
     map_file = read_map(highlight) if highlight else None
@@ -120,7 +121,7 @@ def annotate(
     *,
     former: Mapping[Node, str] = EMPTY,
 ) -> AnnotatedGraph:
-    """Return an unfolded graph with what a picture shows of it."""
+    """Unfold a graph and annotate it with everything that a picture shows."""
     unfolded = unfold(graph)
     roles = assign_roles(unfolded.graph, held=list_parameter_names(params))
     images = unfolded.images
@@ -153,7 +154,7 @@ def draw_comparison(
     title: str,
     theme: str = "auto",
 ) -> Drawing:
-    """Return a page of two graphs in one; ``sections`` describe what was found, and ``files`` have the parameters."""
+    """Return a page of two merged graphs; ``sections`` describe the findings, and ``files`` have the parameters."""
     picture = make_foldable_picture(graph, depth=None)
     return Drawing(_format_page(graph, picture, files, _Form("html", theme, "TB", title), sections), picture)
 
@@ -197,7 +198,7 @@ def _remark(graph: Graph, known: KnownShapes, picture: Picture, to: str, *, is_d
 
 
 def find_branches(graph: Graph, prefixes: Sequence[str]) -> tuple[str, ...]:
-    """Return the prefixes of the branches of a graph, found where none are given. Raises RefusedError."""
+    """Return the prefixes of a graph's branches; find them if ``prefixes`` is empty. Raises RefusedError."""
     names = [node.name for node in graph.nodes if not node.is_variable]
     # Sorted, each prefix is found by one search, however many branches and nodes there are.
     ordered = sorted(names) if prefixes else []
@@ -215,7 +216,7 @@ def find_branches(graph: Graph, prefixes: Sequence[str]) -> tuple[str, ...]:
 
 
 def _copy_to_twins(graph: Graph, input_shapes: Mapping[str, PartialShape], prefixes: Sequence[str]) -> dict[str, PartialShape]:
-    """Return the given shapes, those of one branch also for the same variables of other branches."""
+    """Return the given shapes; a shape given for one branch also applies to the same variable in the other branches."""
     names = {node.name for node in graph.variables()}
     shapes, known = dict(input_shapes), KnownPrefixes(prefixes)
     for name, shape in input_shapes.items():
@@ -231,7 +232,7 @@ def _copy_to_twins(graph: Graph, input_shapes: Mapping[str, PartialShape], prefi
 def find_known_shapes(graph: Graph, input_shapes: Mapping[str, PartialShape], params: ParameterFile | None) -> KnownShapes:
     """Return the completely known shapes, by node and output."""
     declared = any("__shape__" in node.attrs for node in graph.variables())
-    # Without a shape of an input nothing follows but the parameters' own shapes, and numpy stays out.
+    # Without input shapes nothing can be inferred beyond the parameters' own shapes, so numpy is not imported.
     if not input_shapes and not declared and not find_format(graph).types.are_stated:
         return _read_stored_shapes(graph, params)
     from graphshare.execute.prepare.shape_report import infer_known_shapes  # start-up: inference needs numpy

@@ -1,4 +1,4 @@
-"""A picture in the languages of Graphviz and of Mermaid, which others draw; PNG and PDF as Graphviz draws them."""
+"""A picture as Graphviz or Mermaid text for other programs to draw, and as PNG or PDF drawn by Graphviz."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _format_clusters(picture: Picture, palette: Palette) -> Iterator[str]:
             continue
         inner = tree
         for part in path:
-            # Keys of scopes begin with / and those of boxes with #, so that none of them can be equal.
+            # Keys of scopes begin with / and keys of boxes with #, so that they cannot collide.
             inner = inner.setdefault("/" + part, {})  # type: ignore[assignment]
         inner[f"#{number}"] = number
     several = len(picture.branches) > 1
@@ -117,10 +117,10 @@ class GraphvizError(GraphshareError):
 
 
 def render_image(dot: str, to: str) -> bytes:
-    """Return the image that Graphviz draws of a graph in its language; ``to`` is ``png`` or ``pdf``.
+    """Draw a graph with Graphviz and return the image; ``to`` is ``png`` or ``pdf``.
 
     Raises:
-        GraphvizError: Graphviz is not installed, refuses the graph, or takes longer than ``LIMIT`` seconds.
+        GraphvizError: Graphviz is not installed, rejects the graph, or takes longer than ``LIMIT`` seconds.
     """
     program = shutil.which("dot")
     if program is None:
@@ -150,7 +150,7 @@ _FORMS = {"input": _PILL, "output": _PILL, "shared": _CYLINDER, "parameter": _CY
 
 
 def format_mermaid(picture: Picture, *, palette: Palette = LIGHT, direction: str = "TB") -> str:
-    """Return the text of a Mermaid flowchart, which Markdown can hold; its boxes are readable on light and on dark pages."""
+    """Return the text of a Mermaid flowchart for Markdown; its boxes are readable on light and on dark pages."""
     return "\n".join(_format_flowchart(picture, palette, direction)) + "\n"
 
 
@@ -213,5 +213,5 @@ def _escape_entities(text: str) -> str:
     # # comes first, because the entities begin with one.
     escaped = escape_control(text[:200]).replace("#", "#35;")
     escaped = "".join(f"#{_ENTITIES[c]};" if c in _ENTITIES else c for c in escaped)
-    # Mermaid takes %%{ for the begin of a directive, within quotes too.
+    # Mermaid takes %%{ for the beginning of a directive, even within quotes.
     return escaped.replace("`", "#96;").replace("%", "#37;")

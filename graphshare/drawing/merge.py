@@ -1,7 +1,7 @@
-"""Two graphs in one picture: common nodes stand once, and those of one graph beside them.
+"""Two graphs in one picture: common nodes appear once, and nodes of only one graph appear beside them.
 
-A node of the second graph is drawn with its inputs there. A node that only the first one has is drawn with its own, which lead
-from what its inputs became; lines that only the first graph has are lost ones.
+A node of the second graph is drawn with its inputs there. A node that only the first graph has is drawn with its
+inputs' counterparts in the second. Lines that only the first graph has are lost lines.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Line = tuple[Node, int, Node]
 
 
 class Merged(msgspec.Struct, frozen=True, eq=False):
-    """Two graphs in one: ``graph``, and the nodes there that only the first or only the second has, by node of their own."""
+    """Two graphs in one: ``first`` maps nodes of the first graph alone to their copies, ``second`` lists the second's."""
 
     graph: AnnotatedGraph
     first: Images
@@ -34,7 +34,7 @@ def _list_lines(nodes: Iterable[Node]) -> set[_Line]:
 
 
 def merge(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[Images]) -> Merged:
-    """Return both graphs in one; each of ``branches`` has the counterparts of nodes of ``left``, all those of one copy."""
+    """Merge two graphs; each of ``branches`` maps nodes of ``left`` to their counterparts in one copy."""
     everywhere: dict[Node, Node] = {}
     pairs = [(branch, a, b) for branch in branches for a, b in branch.items()]
     for _, a, b in pairs:
@@ -76,7 +76,7 @@ def merge(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[Images
 
 
 def _place_bodies(left: AnnotatedGraph, right: AnnotatedGraph, images: Images, alone: Images) -> dict[Node, OpenBody]:
-    """Return the body that each node which only the left graph has is in: that of its neighbours, or one of its owner."""
+    """Return a body for each node of the left graph alone: the counterpart of its body, or a new one for its owner."""
     twins = {left.bodies[a]: right.bodies[b] for a, b in images.items() if a in left.bodies and b in right.bodies}
     for body in left.bodies.values():
         if body not in twins:

@@ -24,13 +24,13 @@ from graphshare.text.format import format_count, format_dims
 from graphshare.text.names import KnownPrefixes
 from graphshare.text.summary import ShortRepr
 
-KnownShapes = Mapping[tuple[Node, int], tuple[int, ...]]  # of ONNX models with names of sizes too
+KnownShapes = Mapping[tuple[Node, int], tuple[int, ...]]  # ONNX models also have named sizes
 MAX_BOXES = 80  # more are hard to read
 MARKS = {
     "highlight": "renamed", "added": "added", "removed": "removed", "changed": "changed", "near": "within the tolerance",
     "apart": "differs", "unjudged": "not judged",
 }  # fmt: skip
-"""The marks of boxes with their texts in a legend."""
+"""The marks of boxes, with their texts in a legend."""
 _LINE = 34  # characters in a line of constants
 _LINES = {"shared": "shared", "parameter": "data"}  # kinds of lines from a box of this kind
 
@@ -63,7 +63,7 @@ class Box(msgspec.Struct):
 class Line(msgspec.Struct):
     """A line from box ``source`` to box ``target`` (indices into the boxes); ``kind`` is data, shared or control.
 
-    ``mark`` is ``added`` or ``removed`` of what only one of two compared graphs has.
+    ``mark`` is ``added`` or ``removed`` if only one of two compared graphs has the line.
     """
 
     source: int
@@ -76,7 +76,7 @@ class Line(msgspec.Struct):
 class Picture(ShortRepr, msgspec.Struct):
     """Boxes and lines; ``depth`` is the number of open levels of scopes, None for all.
 
-    ``scopes`` are the boxes of the open scopes, as they would be closed, by branch followed by scopes.
+    ``scopes`` has a folded box for each open scope, by branch followed by scopes.
     """
 
     boxes: list[Box]
@@ -87,7 +87,7 @@ class Picture(ShortRepr, msgspec.Struct):
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A part of the findings of a comparison: lines, each with a node of the picture where it is about one."""
+    """A part of the findings of a comparison: lines, each with the node of the picture that it is about, if any."""
 
     title: str
     lines: Sequence[tuple[str, Node | None]] = ()
@@ -96,9 +96,10 @@ class Section(msgspec.Struct, frozen=True):
 class AnnotatedGraph(msgspec.Struct, frozen=True, eq=False):
     """A graph with its parameters, the prefixes of its branches, known shapes, and ``marks`` of nodes (:data:`MARKS`).
 
-    ``labels`` are lines in boxes, and ``notes`` more on nodes. ``bodies`` has the body that a node of an unfolded graph is in,
-    ``images`` what the nodes of the graph became. Of two graphs in one, ``alone`` are the nodes that the first alone has,
-    ``lost`` its lines, to None from its outputs, and ``added`` those of the second.
+    ``labels`` are lines in boxes, and ``notes`` are further details of nodes. ``bodies`` maps nodes of an unfolded
+    graph to their bodies, ``images`` nodes of the graph to their images in it. For two merged graphs, ``alone`` are
+    nodes that only the first has, ``lost`` lines that only the first has (to None from its outputs), and ``added``
+    lines that only the second has.
     """
 
     graph: Graph
@@ -118,7 +119,7 @@ class AnnotatedGraph(msgspec.Struct, frozen=True, eq=False):
 def make_foldable_picture(
     graph: AnnotatedGraph, *, depth: int | None, all_parameters: bool = False, separator: str | None = None
 ) -> Picture:
-    """Return the picture of ``graph`` with all scopes open, and their folded boxes; ``depth`` should be open at first."""
+    """Return the picture of ``graph`` with all scopes open, and their folded boxes; ``depth`` levels are open at first."""
     builder = _PictureBuilder(graph, all_parameters, separator)
     picture = builder.build(None)
     picture.depth = _choose_depth(builder) if depth is None else depth
@@ -137,7 +138,7 @@ def make_picture(
 
 
 def _choose_depth(builder: _PictureBuilder) -> int | None:
-    """Return the largest depth that fits ``MAX_BOXES``, at least 1; None where everything fits or there are no scopes."""
+    """Return the largest depth that fits ``MAX_BOXES``, at least 1; None if everything fits or there are no scopes."""
     deepest = max((len(name.scopes) for name in builder.names.values()), default=0)
     if not deepest or len(builder.build(None).boxes) <= MAX_BOXES:
         return None
@@ -173,7 +174,7 @@ class _PictureBuilder:
         self.has_shapes = any((node, 0) in graph.shapes for node in graph.parameters)
 
     def _find_constants(self) -> dict[Node, str]:
-        """Return the values of small constants, which are drawn inside the boxes that use them."""
+        """Return the values of small constants; they are drawn inside the boxes that use them."""
         used = {entry.node for node in self.nodes for entry in node.inputs} | {entry.node for entry, _ in self.source.lost}
         # A constant that is an output has a box of its own.
         texts = {n: self.format.description.describe_constant(n) for n in used - self.heads if n.op or not self.all_parameters}
@@ -255,7 +256,7 @@ class _PictureBuilder:
         return lines
 
     def _mark(self, nodes: Iterable[Node]) -> str:
-        """Return the mark of a box: that of all its nodes, else the gravest; what a box does not show marks it as changed."""
+        """Return the mark that all nodes of a box share, else the gravest; marked hidden nodes count as changed."""
         marks = set()
         for node in nodes:
             hidden = () if node.is_variable else [e.node for e in node.inputs if not e.node.op or e.node in self.constants]
@@ -290,7 +291,7 @@ class _PictureBuilder:
         return [f"{count} {MARKS[mark]}" for mark, count in counts.items()]
 
     def _count_weights(self, variables: Sequence[Node]) -> list[str]:
-        """Return a line with the number of weights; no box has one where no shape at all is known."""
+        """Return a line with the number of weights, or no line if no shape of the graph is known."""
         parameters = [node for node in variables if node in self.source.parameters and node not in self.constants]
         if not parameters or not self.has_shapes:
             return []
@@ -299,14 +300,14 @@ class _PictureBuilder:
         return [count if not sizes or len(sizes) == len(parameters) else f"{count} and ? more"]
 
     def _list_sizes(self, variables: Iterable[Node]) -> list[int]:
-        """Return the numbers of elements of variables whose sizes are all known, and not names."""
+        """Return the numbers of elements of variables whose sizes are all known numbers."""
         shapes = [self.source.shapes.get((node, 0)) for node in variables]
         return [math.prod(shape) for shape in shapes if shape is not None and all(isinstance(n, int) for n in shape)]
 
     def _add_variables(self, picture: Picture, at: dict[Node, int], folded: Mapping[tuple[str, tuple[str, ...]], int]) -> None:
-        """Add the boxes of inputs and parameters; an input of a body is inside that where it is ``folded``."""
+        """Add the boxes of inputs and parameters; an input of a ``folded`` body is inside its box."""
         users: dict[Node, dict[int, None]] = {}
-        alone: dict[Node, dict[int, None]] = {}  # by what the first of two graphs alone has, which shares nothing with the rest
+        alone: dict[Node, dict[int, None]] = {}  # by nodes of the first of two graphs alone; they share nothing
         for node in self.nodes:
             for entry in node.inputs:
                 if entry.node.is_variable and node in at:
@@ -350,7 +351,7 @@ class _PictureBuilder:
         return [format_dims(shape, separator="×")] if shape is not None else []
 
     def _find_scopes(self, variable: Node) -> tuple[str, ...]:
-        """Return the scopes of the body that a variable is in; none of a variable of the graph."""
+        """Return the scopes of the body that contains a variable; none for a variable of the graph itself."""
         body = self.source.bodies.get(variable)
         return (*self.names[body.owner].scopes, body.key) if body and body.owner in self.names else ()
 
@@ -388,7 +389,7 @@ class _PictureBuilder:
 
 
 def _summarize_endings(nodes: Sequence[Node]) -> list[str]:
-    """Return the endings of parameter names with their counts, two per line; of more than five the most frequent four."""
+    """Count the endings of parameter names, two per line; of more than five endings the four most frequent."""
     endings = Counter(next((s for s in SUFFIXES if node.name.endswith(s)), node.name) for node in nodes).most_common()
     first = endings if len(endings) <= 5 else endings[:4]
     parts = [f"{ending} ×{count}" if count > 1 else ending for ending, count in first]

@@ -1,4 +1,4 @@
-"""The scopes of operators, inferred from their names, and from the bodies that they are in.
+"""The scopes of operators, inferred from their names and from the bodies that contain them.
 
 In names with ``/`` the parts before it are scopes. Otherwise ``_`` may separate scopes (``stage1_unit2_conv1``), and then a
 scope needs several connected operators of more than one kind: ``broadcast_add0, broadcast_add1`` are not a scope.
@@ -34,7 +34,7 @@ def infer_scopes(branches: Mapping[str, Sequence[Node]], *, separator: str | Non
     parts = {node: _split_name(name, mark) for node, name in names.items()}
     if strict:
         _adopt_scopes(names, parts)
-    # A prefix of all names, such as that of the network, would be one scope around everything.
+    # A prefix of all names, such as the network's, would be one scope around everything.
     common = _count_common_parts(list(parts.values()))
     scoped: dict[Node, ScopedName] = {}
     for nodes in branches.values():
@@ -58,7 +58,7 @@ def infer_scopes(branches: Mapping[str, Sequence[Node]], *, separator: str | Non
 
 
 def infer_body_scopes(names: dict[Node, ScopedName], operators: Mapping[OpenBody, list[Node]], separator: str | None) -> None:
-    """Add the scopes of ``operators`` in bodies to ``names``: one for the operator that has the bodies, and one for each."""
+    """Add the scopes of ``operators`` in bodies to ``names``: one for the bodies' owner, and one for each body."""
     for body in sorted(operators, key=lambda body: body.depth):
         owner = names.get(body.owner, ScopedName((), ""))
         if owner.scopes[-1:] != (owner.leaf,):
@@ -114,7 +114,7 @@ def _are_connected(nodes: Sequence[Node]) -> bool:
 
     def root(node: Node) -> Node:
         while parent[node] is not node:
-            # Each walk halves the path, which keeps later walks short.
+            # Each walk halves the path to keep later walks short.
             parent[node] = parent[parent[node]]
             node = parent[node]
         return node

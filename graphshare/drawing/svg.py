@@ -98,7 +98,7 @@ def format_path(points: Sequence[tuple[float, float]]) -> str:
 def _format_arrow(route: Route, color: str) -> str:
     points = route.points if route.arrow == "end" else route.points[::-1]
     (x, y) = points[-1]
-    # Control points may lie on the end: the direction is that from the last other point.
+    # Control points may lie on the end, so the direction is taken from the last distinct point.
     before = next((p for p in reversed(points) if p != (x, y)), (x, y - 1))
     length = max(((x - before[0]) ** 2 + (y - before[1]) ** 2) ** 0.5, 1e-6)
     dx, dy = (x - before[0]) / length, (y - before[1]) / length

@@ -1,6 +1,7 @@
-"""Unfold a graph: the operators in bodies of If, Loop and Scan, and in functions that a model calls, stand beside the others.
+"""Unfold a graph: place operators in bodies of If, Loop and Scan, and in called functions, beside the graph's own.
 
-An operator with bodies reads its own inputs and what its bodies return; what a body captures is read by the operators in it.
+An operator with bodies reads its own inputs and its bodies' results. Captured values are read by the operators in the
+body.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import Body, list_bodies, own_inputs, topological
 
-_MOST_CALLS = 200  # of functions that are unfolded: they may call each other
+_MOST_CALLS = 200  # calls of functions that are unfolded: functions may call each other
 _DEEPEST = 12
 
 
 class UnfoldedGraph(msgspec.Struct, frozen=True, eq=False):
-    """An unfolded graph; ``images`` of the nodes of the graph, and of each node in a body the body it is in."""
+    """An unfolded graph: ``images`` maps original nodes to their images, ``bodies`` nodes in bodies to their body."""
 
     graph: Graph
     images: Mapping[Node, Node] = EMPTY
@@ -35,7 +36,7 @@ class OpenBody(msgspec.Struct, eq=False):
 
 
 def unfold(graph: Graph) -> UnfoldedGraph:
-    """Return ``graph`` with its bodies unfolded; one without bodies is its own image."""
+    """Return ``graph`` with its bodies unfolded; a graph without bodies is returned unchanged."""
     find_call = find_format(graph).bodies.find_calls(graph)
     if not any(node.subgraphs or find_call(node) is not None for node in graph.nodes):
         return UnfoldedGraph(graph)
@@ -53,7 +54,7 @@ class _Unfolder:
         self._calls = 0
 
     def unfold(self, graph: Graph, outer: Mapping[Node, Entry], body: OpenBody | None, depth: int) -> dict[Node, Node]:
-        """Return the images of the nodes of a graph, which are new in each body; ``outer`` is what its variables stand for."""
+        """Return the images of a graph's nodes, new in each body; ``outer`` maps its variables to their outer values."""
         images: dict[Node, Node] = {}
         opens = depth < _DEEPEST
 
@@ -79,7 +80,7 @@ class _Unfolder:
             image = replace(node, inputs=(*own, *results), control_deps=deps, subgraphs=() if inner else node.subgraphs)
             images[node] = image
             self.nodes.append(image)
-            # The image exists only after its bodies, which refer to it.
+            # The bodies refer to the image, but it exists only after them.
             for each_body in opened:
                 each_body.owner = image
             if body is not None:

@@ -1,8 +1,8 @@
-"""A Dask cluster as the place where tasks run: the same function as in worker processes of this machine, the same results.
+"""Run tasks on a Dask cluster, with the same function and the same results as in worker processes of this machine.
 
-The scheduler holds a window of tasks, however many there are. Before the first one every worker is compared with this machine.
-Dask runs the task of a worker that is gone on another one; one that ends several workers is given up by Dask, and is then a
-task that has killed its worker, as it would be here.
+The scheduler holds a window of tasks, however many there are. Before the first task every worker is compared with this
+machine. If a worker disappears, Dask runs its task on another one. Dask gives up a task that ends several workers; it
+then counts as a task that killed its worker, as on this machine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _PER_THREAD = 3  # tasks of the window: one runs, the others wait at the worker
 _CONNECT = 10  # seconds to reach a scheduler
 _PATIENCE = 20  # seconds until there is a worker
-_SILENT = logging.CRITICAL + 1  # a level above that of every message
+_SILENT = logging.CRITICAL + 1  # a level above every message's
 _EXTRAS = ("google-re2", "numpy", "onnx", "onnxruntime", "Pillow", "safetensors", "fsspec")
 
 
@@ -58,7 +58,7 @@ _describe_once = cache(describe_installation)
 
 
 def compare_workers(here: Installation, workers: Mapping[str, Installation | str], threads: Mapping[str, int]) -> list[Fault]:
-    """Return the reasons why workers may compute something else; a text in place of an installation is an error."""
+    """Return the reasons why workers may compute different results; a text in place of an installation is an error."""
     faults = []
     for address, there in workers.items():
         where = f"worker {redact(address)}"
@@ -84,7 +84,7 @@ def run_on_cluster(tasks: Iterator[Task], run: Run, address: str) -> Generator[t
     """Run tasks on the workers of a scheduler and yield each with its outcome, as they end.
 
     Raises:
-        SchedulerError: the scheduler cannot be reached or is gone, it has no workers, or they are of another kind.
+        SchedulerError: the scheduler cannot be reached or is gone, it has no workers, or their software differs.
     """
     with _quiet_logs(), _connect(address) as client:
         from distributed import as_completed  # takes a second to import
@@ -96,7 +96,7 @@ def run_on_cluster(tasks: Iterator[Task], run: Run, address: str) -> Generator[t
 
         def submit() -> None:
             while len(running) < window and (task := next(tasks, None)) is not None:
-                # A pure call of equal arguments would be answered by Dask from an earlier result.
+                # Dask would answer a pure call with equal arguments from an earlier result.
                 future = client.submit(work_there, run, task, here, pure=False)
                 running[future.key] = task
                 futures.add(future)
@@ -115,7 +115,7 @@ def run_on_cluster(tasks: Iterator[Task], run: Run, address: str) -> Generator[t
 
 
 def work_there(run: Run, task: Task, here: Installation) -> Result:
-    """Run one task in a worker of a cluster, from the folder of the user; not in one that has joined with other versions."""
+    """Run one task in a cluster's worker, from the user's folder; reject workers that joined with other versions."""
     faults = compare_workers(here, {host_name(): _describe_once()}, {})
     if faults:
         return make_unfinished(task, "failed", "; ".join(map(str, faults)))
@@ -170,7 +170,7 @@ def _check_workers(client: Client) -> int:
     """Return the number of threads of all workers. Raises SchedulerError; all faults are listed."""
     where = redact(client.scheduler.address)
     try:
-        client.wait_for_workers(1, timeout=_PATIENCE)  # one that has ended starts again
+        client.wait_for_workers(1, timeout=_PATIENCE)  # a worker that has ended starts again
     except TimeoutError:
         hint = f"start some: `dask worker {quote_shell(where)} --nthreads 1 --nworkers 4`"
         raise SchedulerError(Fault("has no workers", where=where, hint=hint)) from None
@@ -186,7 +186,7 @@ def _check_workers(client: Client) -> int:
 
 @contextlib.contextmanager
 def _quiet_logs() -> Iterator[None]:
-    """Leave out what distributed logs here: its errors are reported as ours."""
+    """Suppress the logs of distributed: its errors are reported as ours."""
     logger = logging.getLogger("distributed")
     before = logger.level
     logger.setLevel(_SILENT)

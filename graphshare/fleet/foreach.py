@@ -27,7 +27,7 @@ Outcomes = Iterator[tuple[Task, Result | Killed]]
 
 
 class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of a fleet: the folder of outputs, where and how many run at a time, what is done again, limits per model.
+    """The options of a fleet: the folder of outputs, where and how many tasks run, repetitions, and limits per model.
 
     ``prepare`` is called once in each worker process. ``time_limit`` is in seconds, ``max_memory`` in bytes or a text such as
     ``2G``.
@@ -48,11 +48,11 @@ class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
 class FleetRun(ShortRepr):
     """An iterator over the results of a run, in the order in which models finish; ``total`` is their number.
 
-    ``template`` is the command that is run, ``out`` the folder of the outputs; ``notes`` list what was left out of folders.
+    ``template`` is the command, ``out`` the folder of the outputs; ``notes`` list the files skipped in folders.
 
-    Nothing runs before the first result is asked for. :meth:`close`, the end of a ``with`` block and the deletion of the
-    iterator end the run early; models that run are left without outputs, and another run with the same manifest goes on with
-    them.
+    Nothing runs before the first result is requested. :meth:`close`, the end of a ``with`` block and the deletion of
+    the iterator end the run early; running models are left without outputs, and another run with the same manifest
+    repeats them.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class FleetRun(ShortRepr):
         *,
         is_new: bool = False,
     ) -> None:
-        """Take the results of a run; the folder ``out`` ``is_new`` if it was not there before."""
+        """Take the results of a run; ``is_new`` if the folder ``out`` did not exist before."""
         self._is_new = is_new
         self.template = template
         self.out = out
@@ -75,14 +75,14 @@ class FleetRun(ShortRepr):
         self._results = results
         self._manifest = manifest
         self._counts: Counter[str] = Counter()
-        self._rows: dict[bool, list[tuple[str, ...]]] = {True: [], False: []}  # of results that are done, and of others
+        self._rows: dict[bool, list[tuple[str, ...]]] = {True: [], False: []}  # rows of finished results, and of all others
 
     def _summary(self) -> str:
         counts = "".join(f", {count:,} {answer}" for answer, count in self._counts.items())
         return f"{' '.join(self.template.words)}: {self._counts.total():,} of {format_count(self.total, 'model')}{counts}"
 
     def _repr_html_(self) -> str:
-        """Return the results so far as a table, which notebooks show, those first that are not done."""
+        """Return the results so far as a table for notebooks, unfinished ones first."""
         rows = [*self._rows[False], *self._rows[True]][:MOST_ROWS]
         return format_html(self._summary(), tables=[Table(("model", "result", "seconds", "reason"), rows)])
 
@@ -111,12 +111,12 @@ class FleetRun(ShortRepr):
         self.close()
 
     def close(self) -> None:
-        """End the run and its workers, and let another one have the manifest."""
+        """End the run and its workers, and release the manifest for another run."""
         self._results.close()
         if self._is_new and self._counts.keys() - {"done"}:
-            # Each task makes the folder of its outputs, and writes none of them where its command fails.
+            # Each task creates the folder of its outputs, and leaves it empty if its command fails.
             for folder, *_ in os.walk(self.out, topdown=False):
-                with suppress(OSError):  # it has the outputs of others
+                with suppress(OSError):  # a folder with outputs is not removed
                     os.rmdir(folder)
         if self._manifest is not None:
             self._manifest.close()
@@ -127,7 +127,7 @@ def foreach(
 ) -> FleetRun:
     """List the models that match ``patterns``, refuse runs that must fail, and return the run.
 
-    ``run`` and ``prepare`` are functions of modules, which worker processes import.
+    ``run`` and ``prepare`` are module-level functions, so that worker processes can import them.
 
     Raises:
         InputError: a pattern matches no model, or the manifest cannot be read.
@@ -145,7 +145,7 @@ def foreach(
     refuse_collisions(template, models, settings.out)
     manifest = Manifest(settings.manifest) if settings.manifest else None
 
-    # A killed run has left objects that its manifest does not have; a run that goes on with it replaces them.
+    # A killed run leaves objects that its manifest does not list; a run that continues it replaces them.
     overwrite = may_overwrite() or (manifest is not None and manifest.is_continued)
     # Workers of a cluster start in folders of their own.
     folder = os.getcwd() if settings.scheduler else ""
@@ -187,7 +187,7 @@ def _refuse_settings(settings: FleetOptions, patterns: Sequence[str]) -> None:
 
 
 class _Runner(msgspec.Struct, frozen=True):
-    """The runner of tasks: the function and its preparation in a worker, where and how many at a time, and earlier results."""
+    """The runner of tasks: the function, its preparation in a worker, the options, and earlier results."""
 
     run: Run
     prepare: Callable[[], None]
@@ -195,7 +195,7 @@ class _Runner(msgspec.Struct, frozen=True):
     manifest: Manifest | None
 
     def run_all(self, tasks: Iterator[Task]) -> Generator[Result, None, None]:
-        """Yield earlier results of unchanged models, then those of the others; what killed its worker is run again, alone."""
+        """Yield earlier results of unchanged models, then new ones; rerun tasks that killed their worker, alone."""
         skipped: list[Result] = []
 
         def pending() -> Iterator[Task]:
@@ -217,7 +217,7 @@ class _Runner(msgspec.Struct, frozen=True):
                     continue
                 yield self._note(make_unfinished(task, "failed", outcome.reason) if isinstance(outcome, Killed) else outcome)
             yield from _drain(skipped)
-        for task in killed:  # once more, with nothing beside it
+        for task in killed:  # once more, alone
             with closing(self._start(iter([task]), 1)) as outcomes:
                 for _, outcome in outcomes:
                     if isinstance(outcome, Killed):

@@ -1,7 +1,8 @@
-"""The models that patterns match: graph files, each with its newest parameter file, and checkpoint folders.
+"""List the models that match patterns: graph files, each with its newest parameter file, and checkpoint folders.
 
-A pattern is a path, a stem, a folder or a glob (``*``, ``?``, ``[...]``, and ``**`` for any folders), on this machine or at a
-URL. The folder before its first wildcard is where relative paths begin. A folder is listed once, however many models are in it.
+A pattern is a path, a stem, a folder or a glob (``*``, ``?``, ``[...]``, and ``**`` for any folders), on this machine
+or at a URL. Relative paths begin at the folder before its first wildcard. A folder is listed once, however many models
+are in it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ GRAPHS: frozenset[Kind] = frozenset(("graphs",))
 def list_models(patterns: Iterable[str], sieve: Sieve | None = None, *, kinds: Collection[Kind] = GRAPHS) -> list[FleetModel]:
     """Return the models that match any of ``patterns``, in the order of the patterns and then of their paths, each once.
 
-    ``kinds`` are those of the models that count. Checkpoint folders at URLs are found below a folder, and by no glob.
+    ``kinds`` selects the kinds of models. Checkpoint folders at URLs are found below a folder, not by a glob.
 
     Raises:
         InputError: a pattern matches no model, or a URL cannot be listed; all of these are listed.
@@ -65,16 +66,16 @@ _HINTS: dict[frozenset[Kind], str] = {
 def _list_local(pattern: str, sieve: Sieve, kinds: Collection[Kind]) -> list[FleetModel]:
     """Return the models of a pattern without a scheme. Raises InputError for folders that cannot be read.
 
-    Relative paths begin at the folder of a file, and of a glob at that before its first wildcard.
+    Relative paths begin at the folder of a file, or at the folder before the first wildcard of a glob.
     """
-    # Names come first: that of a file or folder may have brackets.
+    # Names come first: the name of a file or folder may contain brackets.
     checkpoints: list[str] = []
     if graph := pattern if is_file(pattern) else find_by_stem(pattern):
         graphs, fixed = [graph], pattern
     elif is_folder(pattern):
         return _list_folder(pattern, sieve, kinds, len(os.path.join(pattern, "")))
     else:
-        # Sorted, most models of one folder are neighbours, and the folder is listed once for them.
+        # Sorting makes most models of a folder neighbours, so that the folder is listed once for them.
         graphs, fixed = sorted(_match_graphs(pattern)), re.split(r"[*?[]", pattern)[0]
         checkpoints = match_checkpoints(pattern) if "checkpoints" in kinds else []
     start = len(fixed) - len(os.path.basename(fixed))
@@ -89,7 +90,7 @@ def _list_local(pattern: str, sieve: Sieve, kinds: Collection[Kind]) -> list[Fle
 
 
 def _list_folder(folder: str, sieve: Sieve, kinds: Collection[Kind], start: int) -> list[FleetModel]:
-    """Return the models below a folder; if it is a checkpoint itself, the path of that begins at the folder above."""
+    """Return the models below a folder; if the folder itself is a checkpoint, its path begins at the folder above."""
     files = list_folder_models(folder, sieve, checkpoints="checkpoints" in kinds)
     models = [_make_model(model, start) for model in files if model.graph and "graphs" in kinds]
     for path in (model.path for model in files if not model.graph):
@@ -100,7 +101,7 @@ def _list_folder(folder: str, sieve: Sieve, kinds: Collection[Kind], start: int)
 
 
 def _match_graphs(pattern: str) -> set[str]:
-    """Return the graph files of a glob: of what it matches those that have the name of a graph."""
+    """Return the graph files that match a glob: those with the name of a graph."""
     matches = {path for path in glob.iglob(pattern, recursive=True) if path.endswith(_find_suffixes(pattern))}
     if _may_be_stem(pattern):
         matches.update(path for suffix in _list_suffixes() for path in glob.iglob(pattern + suffix, recursive=True))
@@ -118,7 +119,7 @@ def _may_be_stem(pattern: str) -> bool:
 
 
 def _list_names(folder: str) -> dict[str, None]:
-    """Return the names in a folder; none where it cannot be read."""
+    """Return the names in a folder, or none if it cannot be read."""
     try:
         return dict.fromkeys(os.listdir(folder or "."))
     except OSError:
@@ -126,7 +127,7 @@ def _list_names(folder: str) -> dict[str, None]:
 
 
 def _list_remote(pattern: str, sieve: Sieve, kinds: Collection[Kind]) -> list[FleetModel]:
-    """Return the models of a URL: of a glob, a file, a stem or a folder. Raises InputError when it cannot be listed."""
+    """Return the models of a URL: a glob, file, stem or folder. Raises InputError if it cannot be listed."""
     if is_pattern(pattern, stem_end=STEM_END):
         if "graphs" not in kinds:
             return []
@@ -172,7 +173,7 @@ def _make_model(files: ModelFiles, start: int) -> FleetModel:
 
 
 def _without_tail(url: str) -> str:
-    """Return a URL without its query and further links."""
+    """Return a URL without its query and chained links."""
     head, name, _ = split_url(url)
     return head + name
 
@@ -186,5 +187,5 @@ def iter_sources(models: Iterable[FleetModel]) -> Iterator[str]:
 
 
 def _list_suffixes() -> list[str]:
-    """Return what formats add to a stem."""
+    """Return the endings that formats add to a stem."""
     return [names.suffix for names in FORMAT_NAMES.values()]

@@ -1,7 +1,7 @@
-"""The manifest of a fleet run: a JSON line for each model that has ended, the last one counts.
+"""The manifest of a fleet run: a JSON line for each finished model; a model's last line counts.
 
-A line is appended with one write, so that a run that is killed leaves at most one torn line, at the end; it is dropped where a
-whole line precedes it, and any other file is refused. Only the place of each model's last line is in memory.
+A line is appended with one write, so a killed run leaves at most one torn line, at the end. It is dropped if a whole
+line precedes it; any other file is rejected. Only the place of each model's last line is in memory.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ except ImportError:  # Windows has no such locks
     fcntl = None  # type: ignore[assignment]
 
 
-_BEGIN = b'{"source":'  # of every line
+_BEGIN = b'{"source":'  # every line begins so
 
 
 class _Source(msgspec.Struct, frozen=True):
-    """The fields that every line has, the model among them."""
+    """The fields that every line has: the model."""
 
     source: str
     command: tuple[str, ...]
@@ -35,7 +35,7 @@ class _Source(msgspec.Struct, frozen=True):
 
 
 class Manifest:
-    """A manifest that is open to be read and appended to, by one run at a time.
+    """An open manifest, read and appended to by one run at a time.
 
     Raises:
         InputError: a line is not a line of a manifest.
@@ -49,9 +49,9 @@ class Manifest:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
         except OSError as error:
             raise output_error(error, path) from error
-        # With an offset of its own: appending moves that of the descriptor, and a buffer would be filled from there.
+        # A second file with its own offset: appending moves the descriptor's offset, and a buffer would be filled from there.
         self._file: BinaryIO = open(path, "rb")  # noqa: SIM115  # close() closes it
-        # By the hash of the source instead of its text: a manifest may have a million lines.
+        # Keyed by the hash of the source instead of its text: a manifest may have a million lines.
         self._offsets: dict[int, int] = {}
         try:
             self._lock()
@@ -69,7 +69,7 @@ class Manifest:
                 raise RefusedError(Fault("another run is writing this manifest", where=self.path, hint=hint)) from None
 
     def _read(self) -> None:
-        """Note the place of each source's last line; at the end complete a line without its end, and cut off a torn one."""
+        """Note the place of each source's last line; complete the last line of the file, or cut it off if it is torn."""
         decode = msgspec.json.Decoder(_Source).decode
         offset = number = 0
         try:
@@ -91,7 +91,7 @@ class Manifest:
 
     @property
     def is_continued(self) -> bool:
-        """Return whether it has results of earlier runs."""
+        """Return whether the manifest has results of earlier runs."""
         return bool(self._offsets)
 
     def find(self, source: str) -> Result | None:
@@ -103,13 +103,13 @@ class Manifest:
         self._file.seek(offset)
         try:
             result = msgspec.json.decode(self._file.readline(), type=Result)
-        except (ValueError, RecursionError):  # of another version: it is done again
+        except (ValueError, RecursionError):  # a line of another version: the model is done again
             return None
-        # If two sources have one hash, the earlier one is done again.
+        # If two sources have the same hash, the earlier one is done again.
         return result if result.source == name else None
 
     def find_finished(self, task: Task) -> Result | None:
-        """Return the earlier result of a task whose command, files and outputs are as they were then; None for others."""
+        """Return the earlier result of a task if its command, files and outputs are unchanged, else None."""
         result = self.find(task.model.graph)
         # "no" is an answer as well; only failures are repeated.
         if result is None or result.result not in ("done", "no") or not _is_same_command(result, task):
@@ -130,7 +130,7 @@ class Manifest:
         return result is not None and result.result in ("failed", "killed")
 
     def close(self) -> None:
-        """Let another run have the manifest."""
+        """Close the manifest and release it for another run."""
         if not self._file.closed:
             self._file.close()
             os.close(self._fd)
@@ -148,7 +148,7 @@ class Manifest:
 
 
 def _is_torn(line: bytes) -> bool:
-    """Return whether a line is the begin of one of a manifest, and not JSON."""
+    """Return whether a line is the beginning of a manifest's line, and not complete JSON."""
     if line.endswith(b"\n") or not _BEGIN.startswith(line[: len(_BEGIN)]):
         return False
     try:

@@ -1,4 +1,4 @@
-"""Records of a fleet run: models, tasks for workers, and results, which are the lines of a manifest."""
+"""Records of a fleet run: models, tasks for workers, and results (the lines of a manifest)."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Literal
 
 import msgspec
 
-from graphshare.errors import GraphshareError
+from graphshare.errors import Fault, GraphshareError
 from graphshare.files.byte_source import ListedFile
 from graphshare.reports.model import Level
 from graphshare.text.urls import is_url, split_url
 
-_MOST_FINDINGS = 3  # that the reason of a result names
+_MOST_FINDINGS = 3  # findings that the reason of a result names
 
 Answer = Literal["done", "no", "failed", "killed"]
-"""It is done or holds, the answer is no, it could not be answered, or the worker process ended meanwhile."""
+"""The task is done or holds; the answer is no; it could not be answered; or the worker process ended."""
 
 
-# There may be a million of these, which the garbage collector need not visit: gc=False.
+# There may be a million of these, and the garbage collector need not visit them: gc=False.
 class FleetModel(msgspec.Struct, frozen=True, gc=False):
     """A graph file that matched, and its parameter file (empty for none), or a checkpoint folder as ``graph``.
 
-    ``listed`` and ``listed_params`` are the entries of the files in a listing of URLs. There may be a million of these:
-    ``start`` is where in ``graph`` the path below the folder of the pattern begins.
+    ``listed`` and ``listed_params`` are the entries of the files in a listing of URLs. ``start`` is the offset in
+    ``graph`` of the path below the folder of the pattern; a number, because there may be a million of these.
     """
 
     graph: str
@@ -35,7 +35,7 @@ class FleetModel(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def relative(self) -> str:
-        """Return the path of the graph below the folder of the pattern; of a URL without its query."""
+        """Return the path of the graph below the folder of the pattern, without a URL's query."""
         if not is_url(self.graph):
             return self.graph[self.start :]
         head, name, _ = split_url(self.graph)
@@ -43,15 +43,16 @@ class FleetModel(msgspec.Struct, frozen=True, gc=False):
 
 
 def is_checkpoint(path: str) -> bool:
-    """Return whether the path of a model is that of a checkpoint folder; at a URL it ends with a slash."""
+    """Return whether the path of a model names a checkpoint folder; at a URL such a path ends with a slash."""
     return not split_url(path)[1] if is_url(path) else os.path.isdir(path)
 
 
 class Task(msgspec.Struct, frozen=True):
     """One command for one model, ready to run in any process: its words, its ``outputs`` and its limits.
 
-    The outputs are below ``out``. With ``folder`` relative paths start there. ``command`` is the command as the user wrote it.
-    With ``has_report`` stdout is JSON. ``overwrite`` allows to replace what is at the URL of an output.
+    The outputs are below ``out``. With ``folder`` relative paths start there. ``command`` is the command as the user
+    wrote it. With ``has_report`` stdout is JSON. ``overwrite`` allows existing objects at the URLs of outputs to be
+    replaced.
     """
 
     model: FleetModel
@@ -67,22 +68,23 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Captured(msgspec.Struct, frozen=True):
-    """The result of a command: its exit code and its output."""
+    """The result of a command: its exit code, its output, and the ``faults`` among its messages."""
 
     code: int
     stdout: bytes
     stderr: str
+    faults: Sequence[Fault] = ()
 
 
 Run = Callable[[Sequence[str]], Captured]
-"""Runs the words of a command in this process. A worker process gets it pickled, so it is a function of a module."""
+"""Runs the words of a command in this process. It is pickled for worker processes, so it is a module-level function."""
 
 
 class FileState(msgspec.Struct, frozen=True, omit_defaults=True):
     """The identity of a file's content: its size and SHA-256, or the tag of an object store.
 
-    Of a checkpoint folder, whose bytes would take minutes to read, the tag is a digest of names, sizes and times.
-    ``modified`` is in nanoseconds; where it and the size are unchanged, a local file is not read again.
+    A checkpoint folder would take minutes to read, so its tag is a digest of names, sizes and times. ``modified`` is in
+    nanoseconds; if it and the size are unchanged, a local file is not read again.
     """
 
     source: str
@@ -95,9 +97,9 @@ class FileState(msgspec.Struct, frozen=True, omit_defaults=True):
 class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The outcome for one model, a line of the manifest.
 
-    ``source``, ``size`` and the rest are of the graph, ``params`` of its parameter file. ``code`` is the exit code of the
-    command, ``seconds`` what it took, ``figures`` are numbers of its report and of its run, ``report`` is what it printed as
-    JSON. ``was_skipped`` marks an earlier result of an unchanged model; it is not in the manifest.
+    ``source``, ``size`` and the rest describe the graph, ``params`` its parameter file. ``code`` is the exit code of
+    the command, ``seconds`` its duration, ``figures`` are numbers from its report and its run, and ``report`` is the
+    JSON that it printed. ``was_skipped`` marks an earlier result of an unchanged model; it is not in the manifest.
     """
 
     source: str
@@ -121,12 +123,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def verdict(self) -> str:
-        """Return the report's own verdict; empty where it has none."""
+        """Return the report's own verdict, empty if it has none."""
         return self.summary.verdict or ""
 
     @property
     def reason(self) -> str:
-        """Return the reason why it is not done: the error, the report's verdict, or its first findings."""
+        """Return the reason why the task is not done: the error, the report's verdict, or its first findings."""
         findings = self.summary.findings
         errors = [finding.message for finding in findings if finding.level is Level.ERROR]
         messages = errors or [finding.message for finding in findings]
@@ -135,7 +137,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def summary(self) -> ReportSummary:
-        """Return the known fields of the report; none if it has a different form."""
+        """Return the known fields of the report, or no fields if it has a different form."""
         try:
             return msgspec.json.decode(self.report, type=ReportSummary)
         except (ValueError, RecursionError):
@@ -173,7 +175,7 @@ class ReportedBranch(msgspec.Struct, frozen=True):
 
 
 class ReportSummary(msgspec.Struct, frozen=True):
-    """The parts of a command's report that sum it up."""
+    """The parts of a command's report that summarize it."""
 
     verdict: str | None = None
     findings: tuple[ReportedFinding, ...] = ()
@@ -190,4 +192,4 @@ class Killed(msgspec.Struct, frozen=True):
 
 
 class SchedulerError(GraphshareError):
-    """A cluster cannot be used, or is gone; models that are not in the manifest are left for another run."""
+    """A cluster cannot be used or is gone; models missing from the manifest are left for another run."""

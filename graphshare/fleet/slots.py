@@ -1,4 +1,4 @@
-"""Worker processes of this machine: N slots, each with a single process at a time, so that a crash ends one task only."""
+"""Worker processes of this machine: N slots with one process each, so that a crash ends only one task."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _GONE = "the worker process ended: out of memory, or a crash of native code"
 
 
 class Slot(Worker):
-    """One worker process at a time, which imports once and runs one task after the other."""
+    """One worker process at a time; it imports once and runs tasks in sequence."""
 
     def __init__(self, run: Run, prepare: Callable[[], None], threads: int) -> None:
         super().__init__(partial(work, run), partial(_initialize, prepare, threads))
 
     def receive(self) -> Result | Killed | None:
-        """Return the message of the process: a result, None when it is ready, or that it has ended.
+        """Return the message of the process: a result, None when the process is ready, or Killed if it has ended.
 
         Raises:
-            RefusedError: it has ended with an error before it was ready, as any other one would.
+            RefusedError: the process ended with an error before it was ready; every other process would, too.
         """
         try:
             result: Result | None = super().receive()
@@ -42,9 +42,9 @@ class Slot(Worker):
 
 
 class _Running:
-    """The tasks that run, each with its slot and the time at which it was submitted, by where its result comes from.
+    """The running tasks, each with its slot and its time of submission, by the connection that brings the result.
 
-    ``slots`` are all slots, those without a task too.
+    ``slots`` are all slots, including those without a task.
     """
 
     def __init__(self, slots: list[Slot]) -> None:
@@ -61,7 +61,7 @@ class _Running:
         return [connection for connection in self.tasks if connection in ready]
 
     def wait(self) -> Iterator[tuple[Slot, Task, Result | Killed]]:
-        """Yield the tasks that have ended; those with a time limit are looked at when it has passed."""
+        """Yield the tasks that have ended; tasks with a time limit are checked when it has passed."""
         now = time.monotonic()
         left = [_time_left(slot, task, submitted, now) for slot, task, submitted in self.tasks.values()]
         first = min((seconds for seconds in left if seconds is not None), default=None)
@@ -84,7 +84,7 @@ class _Running:
                 yield slot, task, Killed(reason, timed_out=True)
 
     def close(self) -> None:
-        """End all processes; those that still work, after an error or interrupt, clean up first."""
+        """End all processes; processes that still work, after an error or interrupt, clean up first."""
         if os.getpid() != self._owner:  # a copy of the process that started them
             return
         for slot, _, _ in self.tasks.values():
@@ -108,7 +108,7 @@ class _Running:
 
 
 def _time_left(slot: Slot, task: Task, submitted: float, now: float) -> float | None:
-    """Return the seconds until a worker is ended, None without a limit; the start of its process does not count."""
+    """Return the seconds until a worker is ended, or None without a limit; the start of its process does not count."""
     if task.time_limit is None:
         return None
     begun = max(submitted, slot.begun if slot.begun is not None else now)
@@ -116,24 +116,22 @@ def _time_left(slot: Slot, task: Task, submitted: float, now: float) -> float | 
 
 
 def _share_cores(jobs: int) -> int:
-    """Return the threads of each worker: together they have as many for matrix products as the machine has cores."""
+    """Return the threads of each worker for matrix products, so that all workers together have one per core."""
     return max(1, (os.cpu_count() or 1) // jobs)
 
 
 def run_in_slots(
     tasks: Iterator[Task], run: Run, prepare: Callable[[], None], jobs: int
 ) -> Generator[tuple[Task, Result | Killed], None, None]:
-    """Run tasks in ``jobs`` processes and yield each with its outcome, as they end; one more than ``jobs`` is in memory."""
+    """Run tasks in ``jobs`` processes and yield each with its outcome as it ends; ``jobs`` + 1 tasks are in memory."""
     threads = _share_cores(jobs)
     slots = [Slot(run, prepare, threads) for _ in range(jobs)]
     idle, running, following = slots.copy(), _Running(slots), None
-    atexit.register(
-        running.close
-    )  # workers then remove what is half written, which they do not when they end with this process
+    atexit.register(running.close)  # workers ended by this process would leave half-written files
     try:
         while True:
             if following is None:
-                following = next(tasks, None)  # made while the workers work: none of them waits for it
+                following = next(tasks, None)  # made while the workers run, so that none of them waits for it
             if idle and following is not None:
                 running.add(idle.pop(), following)
                 following = None
@@ -155,7 +153,7 @@ def run_in_slots(
 def _initialize(prepare: Callable[[], None], threads: int) -> None:
     """Prepare a worker process.
 
-    Libraries of linear algebra read their number of threads when numpy is imported, which no command has done yet.
+    Libraries of linear algebra read their number of threads when numpy is imported; no command has imported it yet.
     """
     for name in THREADS:
         os.environ.setdefault(name, str(threads))

@@ -37,7 +37,7 @@ rect { fill: #47a }
 
 
 class Figure(msgspec.Struct):
-    """A number of the models' reports or runs: how many have it, its sum, least and greatest value."""
+    """A figure of the models' reports or runs: how many models have it, its sum, least and greatest value."""
 
     count: int = 0
     sum: float = 0
@@ -52,9 +52,9 @@ class Figure(msgspec.Struct):
 
 
 class RunSummary(msgspec.Struct):
-    """The counts of a run, its figures by name, and the first that are not done, without reports.
+    """The counts of a run, its figures by name, and the first unfinished results, without reports.
 
-    ``sources`` are the models by the two digests of their fingerprint, where the command prints it.
+    ``sources`` are the models by the two digests of their fingerprint, if the command prints it.
     """
 
     done: int = 0
@@ -103,12 +103,12 @@ def _count_errors(result: Result) -> str:
 
 
 def all_figures(result: Result) -> dict[str, float]:
-    """Return the figures of a result, the seconds among them."""
+    """Return the figures of a result, including its seconds."""
     return {"seconds": result.seconds, **result.figures}
 
 
 class Spool:
-    """Results in a temporary file, which is gone with this object."""
+    """Results in a temporary file that is deleted with this object."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  # it lives as long as the object
@@ -126,7 +126,7 @@ class Spool:
         for i in sorted(range(len(self._sources)), key=self._sources.__getitem__):
             self._file.seek(self._offsets[i])
             yield self._file.readline()[:-1]
-        # append() writes where the file stands.
+        # append() writes at the current position.
         self._file.seek(0, 2)
 
     def results(self) -> Iterator[Result]:
@@ -151,7 +151,7 @@ def write_page(command: Sequence[str], summary: RunSummary, spool: Spool) -> Ite
 
 
 def describe_counts(summary: RunSummary) -> str:
-    """Return the counts in one line."""
+    """Return a line with the counts."""
     parts = [f"{summary.done:,} done"]
     parts += [f"{summary.no:,} answered no"] if summary.no else []
     parts += [f"{summary.failed:,} failed"] if summary.failed else []
@@ -160,7 +160,7 @@ def describe_counts(summary: RunSummary) -> str:
 
 
 def _count_bins(summary: RunSummary, spool: Spool) -> list[tuple[str, Figure, list[int]]]:
-    """Return the figures that differ between models, each with the counts of its values in bins of equal width."""
+    """Return the figures that vary between models, each with the counts of its values in bins of equal width."""
     chosen = [(name, figure) for name, figure in summary.figures.items() if figure.max > figure.min][:_MOST_HISTOGRAMS]
     counted = {name: (name, figure, [0] * _BINS) for name, figure in chosen}
     for result in spool.results():

@@ -1,4 +1,4 @@
-"""The command of each model, made from a command with ``{}`` in it: its words and outputs, and checks of them."""
+"""Make the command of each model from a command with ``{}``, and check its words and outputs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _MOST = 5  # collisions that are listed
 class Template(msgspec.Struct, frozen=True):
     """The command of every model; ``name`` is the command's name.
 
-    ``outputs`` are the options that name outputs, each with what goes there: the graph, the parameters, the map, or a file with
-    the model's name and this suffix; ``folder`` is a graph whose option names its folder. ``subject`` is what ``{}`` stands
-    for. ``takes_params`` if the parameter file is given by ``--params``. ``extra`` are words to add, ``has_report`` if stdout
-    is then JSON. With ``has_exports`` some ONNX models have the stems of symbol files, so that the names of their maps
-    keep the suffix. ``kinds`` are the models that the command takes.
+    ``outputs`` maps options to their contents: the graph, the parameters, the map, or a file with the model's name and
+    this suffix; ``folder`` is a graph whose option names its folder. ``subject`` says what replaces ``{}``.
+    ``takes_params`` says that ``--params`` gives the parameter file. ``extra`` are words to add, and with
+    ``has_report`` stdout is then JSON. With ``has_exports`` some ONNX models have the stems of symbol files, so that
+    the names of their maps keep the suffix. ``kinds`` are the models that the command takes.
     """
 
     words: tuple[str, ...]
@@ -55,7 +55,7 @@ def make_task(template: Template, model: FleetModel, out: str) -> Task:
     values = {"{}": subject, "{stem}": stem, "{name}": find_stem_name(model.relative)}
     places = [(option, place) for option, content in template.outputs if (place := _place(template, content, model, out))]
     folders = [option for option, content in template.outputs if content == "folder"]
-    # Behind -- every word is an argument, so options are added before it.
+    # After -- every word is an argument, so options are added before it.
     at = template.words.index("--") if "--" in template.words else len(template.words)
     words = [
         *(_fill_word(word, values) for word in template.words[:at]),
@@ -75,7 +75,7 @@ def _fill_word(word: str, values: dict[str, str]) -> str:
 
 
 def _fill(word: str, values: dict[str, str]) -> str:
-    """Return a word with its marks replaced; what replaces a mark is not searched for others."""
+    """Return a word with its marks replaced; replacements are not searched for further marks."""
     for mark, value in values.items():
         if mark in word:
             return value.join(_fill(part, values) for part in word.split(mark))
@@ -83,7 +83,7 @@ def _fill(word: str, values: dict[str, str]) -> str:
 
 
 def _place(template: Template, content: str, model: FleetModel, out: str) -> str:
-    """Return the place of an output of a model, empty for parameters of a model without any."""
+    """Return the path of a model's output; empty for the parameters of a model without any."""
     relative = model.relative.removesuffix(".gz")
     if content in ("graph", "folder"):
         return join(out, relative)
@@ -105,14 +105,14 @@ def note_exports(template: Template, models: Sequence[FleetModel]) -> Template:
 
 
 def leads_outside(relative: str, *, on_windows: bool) -> bool:
-    """Return whether a relative path may lead out of the folder to which it is joined, or means another one on Windows."""
+    """Return whether a relative path may leave the folder to which it is joined, or means another folder on Windows."""
     if on_windows and ("\\" in relative or any(part[1:2] == ":" for part in relative.split("/"))):
         return True
     return relative.startswith("/") or ".." in relative.split("/")
 
 
 def refuse_escapes(template: Template, models: Iterable[FleetModel], out: str) -> None:
-    """Refuse models whose outputs would not stay below ``out``, by their names or by links. Raises RefusedError."""
+    """Reject models whose outputs would leave ``out`` by their names or by links. Raises RefusedError."""
     if not template.outputs:
         return
     on_windows = os.name == "nt" and not is_url(out)
@@ -132,7 +132,7 @@ def refuse_escapes(template: Template, models: Iterable[FleetModel], out: str) -
 
 
 def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str) -> None:
-    """Refuse outputs that two models would write, and those that would replace a file of another model.
+    """Reject outputs that two models would write, and outputs that would replace a file of another model.
 
     Raises:
         RefusedError: the first collisions are listed.
@@ -143,7 +143,7 @@ def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str
     identify = _identifier(fold)
     sources = {identify(path) for path in iter_sources(models)} if _may_overlap(models, out) else set()
     if not sources:
-        # Where no output can replace an input, only models of one stem can collide.
+        # If no output can replace an input, only models with the same stem can collide.
         models = _find_doubles(models, fold)
     places: dict[tuple[str, str], str] = {}
     faults: list[Fault] = []
@@ -165,7 +165,7 @@ def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str
 
 
 def _find_doubles(models: Sequence[FleetModel], fold: Callable[[str], str] = str) -> list[FleetModel]:
-    """Return the models whose outputs could have a name in common: those with one stem. Little memory is taken per model."""
+    """Return the models that share a stem, so that their outputs could collide. Takes little memory per model."""
     seen: set[int] = set()
     doubles: set[int] = set()
     for model in models:
@@ -175,16 +175,16 @@ def _find_doubles(models: Sequence[FleetModel], fold: Callable[[str], str] = str
 
 
 def _may_overlap(models: Iterable[FleetModel], out: str) -> bool:
-    """Return whether an output could be a source: a source lies below ``out``."""
+    """Return whether an output could replace a source, because a source lies below ``out``."""
     top = join(real_path(out), "")
     folders = {split(model.graph)[0] for model in models}
     return any(join(real_path(folder), "").startswith(top) for folder in folders)
 
 
 def _identifier(fold: Callable[[str], str]) -> Callable[[str], tuple[str, str]]:
-    """Return a function that gives every spelling of a path one key; links to folders are followed, each folder once.
+    """Return a function that maps every spelling of a path to one key; links to folders are followed, each folder once.
 
-    ``fold`` gives names that are one file the same spelling.
+    ``fold`` gives names of the same file the same spelling.
     """
     known: dict[str, str] = {}
 
@@ -198,7 +198,7 @@ def _identifier(fold: Callable[[str], str]) -> Callable[[str], tuple[str, str]]:
 
 
 def refuse_template(template: Template, out: str) -> None:
-    """Refuse a command that cannot be run for each model. Raises UsageError; all faults are listed."""
+    """Reject a command that cannot be run for each model. Raises UsageError; all faults are listed."""
     faults = []
     if not template.holds_model:
         hint = "write {} in place of the model, as in: foreach 'models/*' -o out -- duplicate {} --prefix sha-"

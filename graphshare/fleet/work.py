@@ -1,4 +1,4 @@
-"""The work on one model: fingerprint its files, run the command in this process, and measure."""
+"""The work on one model: fingerprint its files, run the command in this process, and measure the run."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from functools import partial
 from types import FrameType
 
 import msgspec
+from msgspec.structs import replace
 
 from graphshare.errors import Fault, GraphshareError, InputError
 from graphshare.files.atomic import find_place, refusing_links
@@ -22,16 +23,16 @@ from graphshare.files.paths import list_remote, split
 from graphshare.files.staged_file import overwriting
 from graphshare.fleet.records import Answer, Captured, FileState, Result, Run, Task, is_checkpoint
 from graphshare.resources import TimeUp, memory_limit, time_error, time_limit
-from graphshare.text.format import escape_surrogates, format_count, shorten
+from graphshare.text.format import escape_control, escape_surrogates, format_count, shorten
 from graphshare.text.urls import is_url, redact
 
 if sys.platform != "win32":
     import resource
 
-_FOLDERS = FolderMemory()  # one of 100,000 outputs takes 30 ms to list for left-overs: that is done once a minute
+_FOLDERS = FolderMemory()  # listing a folder of 100,000 outputs for left-overs takes 30 ms: it is done once a minute
 _LONGEST_ERROR = 2000  # characters
 _MOST_ERRORS = 3
-_MOST_FIGURES = 32  # an object of more numbers is a list by name, not a count of something
+_MOST_FIGURES = 32  # an object of more numbers is a list by name, not counts
 _PIECE = 1 << 20
 _GRACE = 5.0  # seconds for a single call of native code after the limit; then the process is ended
 
@@ -49,11 +50,11 @@ def work(run: Run, task: Task) -> Result:
                     os.makedirs(folder, exist_ok=True)
                 captured = run(task.words)
     except GraphshareError as error:  # a file that is gone, or a limit
-        captured = Captured(2, b"", "".join(f"error: {fault}\n" for fault in error.faults))
+        captured = Captured(2, b"", "", error.faults)
     except OSError as error:
-        captured = Captured(2, b"", f"error: {error.strerror or error}: {error.filename}\n")
-    except Exception as error:  # of a function other than the command line's, which reports it itself
-        captured = Captured(2, b"", f"error: this is a bug in graphshare: {type(error).__name__}: {error}\n")
+        captured = Captured(2, b"", "", [Fault(f"{error.strerror or error}: {error.filename}")])
+    except Exception as error:  # of another function: the command line reports errors itself
+        captured = Captured(2, b"", "", [Fault(f"this is a bug in graphshare: {type(error).__name__}: {error}")])
     seconds = time.perf_counter() - started
     figures = {"cpu_seconds": round(time.process_time() - cpu, 6)}
     return _summarize(task, captured, graph, params, seconds, figures)
@@ -84,7 +85,7 @@ def _summarize(
         code=captured.code,
         seconds=round(seconds, 6),
         figures=figures,
-        error=_find_error(captured.stderr, task.model.graph) if answer != "done" else "",
+        error=_describe_faults(captured, task.model.graph) if answer != "done" else "",
         report=report if report is not None else msgspec.Raw(b"null"),
     )
 
@@ -102,7 +103,7 @@ def make_unfinished(task: Task, answer: Answer, error: str, seconds: float = 0.0
 
 
 def clean_text(text: str) -> str:
-    """Return a path or message in the form of a manifest: without secrets of URLs, and with escapes for what is not Unicode."""
+    """Return a path or message for a manifest: without secrets of URLs, and with bytes that are not Unicode escaped."""
     return escape_surrogates(redact(text))
 
 
@@ -115,24 +116,23 @@ def _parse_report(stdout: bytes) -> msgspec.Raw | None:
 
 
 def _find_figures(report: object) -> dict[str, float]:
-    """Return the numbers at the top of a report, and those in the small objects there, such as counts."""
+    """Return the numbers at the top level of a report and in small objects there, such as counts."""
     figures: dict[str, float] = {}
     for key, value in report.items() if isinstance(report, dict) else ():
         inner = value.items() if isinstance(value, dict) and len(value) <= _MOST_FIGURES else ()
         for name, number in ((key, value), *((f"{key}.{name}", number) for name, number in inner)):
-            # The version is that of the report's schema, not a figure.
+            # The version of the report's schema is not a figure.
             if isinstance(number, int | float) and not isinstance(number, bool) and name != "version":
                 figures[name] = number
     return figures
 
 
-def _find_error(stderr: str, source: str) -> str:
-    """Return the first errors that a command printed, without URLs' secrets; where there are none, what it printed."""
-    lines = [line.removeprefix("error: ") for line in stderr.splitlines() if line.startswith("error: ")]
-    first = [line.removeprefix(f"{source}: ") for line in lines[:_MOST_ERRORS]]
-    text = "; ".join(first) or " ".join(stderr.split())
-    if len(lines) > _MOST_ERRORS:
-        text += f"; and {format_count(len(lines) - _MOST_ERRORS, 'more error')}"
+def _describe_faults(captured: Captured, source: str) -> str:
+    """Describe the first faults of a command on ``source``, or else return all its messages, without secrets of URLs."""
+    first = [replace(fault, where="") if fault.where == source else fault for fault in captured.faults[:_MOST_ERRORS]]
+    text = "; ".join(escape_control(str(fault)) for fault in first) or " ".join(captured.stderr.split())
+    if len(captured.faults) > _MOST_ERRORS:
+        text += f"; and {format_count(len(captured.faults) - _MOST_ERRORS, 'more error')}"
     return clean_text(shorten(text, _LONGEST_ERROR))
 
 
@@ -144,7 +144,7 @@ def _limits(task: Task) -> Iterator[None]:
 
 @contextmanager
 def _limit_data(size: int | None) -> Iterator[None]:
-    """Let this process take ``size`` bytes more than it has, so that use beyond every estimate is a MemoryError."""
+    """Let this process allocate ``size`` more bytes, so that use beyond every estimate raises MemoryError."""
     if size is None or sys.platform != "linux":
         yield
         return
@@ -161,7 +161,7 @@ def _limit_data(size: int | None) -> Iterator[None]:
 
 
 def _describe_state(path: str, listed: ListedFile | None) -> FileState:
-    """Return the state of a file; that of a URL from its listing, if it is complete there. Raises InputError."""
+    """Return the state of a file; for a URL from its listing, if that is complete. Raises InputError."""
     if is_checkpoint(path):
         return _describe_folder(path)
     if is_url(path):
@@ -189,7 +189,7 @@ def _describe_folder(path: str) -> FileState:
 
 
 def is_unchanged(state: FileState, path: str, listed: ListedFile | None) -> bool:
-    """Return whether a file still has the content of ``state``; a local one is read only if its size or time is another."""
+    """Return whether a file still has the content of ``state``; a local file is read only if its size or time changed."""
     try:
         if state.etag or is_url(path):
             now = _describe_state(path, listed)
@@ -204,7 +204,7 @@ def is_unchanged(state: FileState, path: str, listed: ListedFile | None) -> bool
 
 @contextmanager
 def any_time_limit(seconds: float | None) -> Iterator[None]:
-    """End the work inside the block after ``seconds``, in whatever thread it is, unless that is None.
+    """End the work inside the block after ``seconds``, in any thread, unless that is None.
 
     Raises:
         RefusedError: the limit has passed.
@@ -215,7 +215,7 @@ def any_time_limit(seconds: float | None) -> Iterator[None]:
         return
     deadline = time.monotonic() + seconds
 
-    # Signals reach the main thread only, and a Dask worker runs tasks in another one.
+    # Signals reach only the main thread, and a Dask worker runs tasks in a different thread.
     def look(frame: FrameType, event: str, argument: object) -> None:
         if time.monotonic() > deadline:
             raise TimeUp
@@ -226,7 +226,7 @@ def any_time_limit(seconds: float | None) -> Iterator[None]:
     try:
         try:
             watchdog.start()
-            sys.setprofile(look)  # called at each call and return in this thread: some tens of percent more time
+            sys.setprofile(look)  # called at each call and return in this thread: costs some tens of percent of time
             yield
         finally:
             sys.setprofile(before)  # a call, too: the limit may pass here

@@ -1,4 +1,4 @@
-"""``inspect FOLDER`` of a checkpoint folder: its shards, its tensors and what is tied, by headers alone."""
+"""``inspect FOLDER`` of a checkpoint folder: its shards, tensors and ties, from headers alone."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from graphshare.text.summary import ShortRepr
 from graphshare.text.urls import local_path, redact
 
 _HARMLESS: tuple[Kind, ...] = ("index", "twice", "empty", "unlisted")
-"""The faults of a folder whose tensors can be counted nevertheless."""
+"""Faults of a folder whose tensors can still be counted."""
 
 
 class StatedTie(msgspec.Struct, frozen=True):
-    """Two names of one array by the architecture: the output ``name`` and the embedding ``kept``, or other such names.
+    """Two names that the architecture ties: ``name`` (for example the output layer's) and ``kept`` (the embedding's).
 
-    ``stored`` is ``once`` where one name is there; of two it is ``twice`` in one form (headers do not tell whether they are
-    equal), else ``unlike``. ``size`` are the bytes of the second copy, 0 where there is none.
+    ``stored`` is ``once`` if only one name is stored, ``twice`` if both are with the same dtype and shape (headers do
+    not tell whether they are equal), else ``unlike``. ``size`` is the size of the second copy in bytes, 0 if there is
+    none.
     """
 
     name: str
@@ -36,11 +37,12 @@ class StatedTie(msgspec.Struct, frozen=True):
 
 
 class CheckpointFacts(ShortRepr, msgspec.Struct, frozen=True):
-    """The headers of a checkpoint folder, summed up.
+    """A summary of the headers in a checkpoint folder.
 
-    ``tied`` is what the configuration says of ties, None where it says nothing or both, and ``statement`` says where.
-    ``index`` is the name of the index, None without one. ``tensors`` counts the names that a loader finds, ``numbers`` the
-    numbers in them, ``size`` their bytes; ``dtypes`` has the bytes by dtype. ``remarks`` are the faults of index and shards.
+    ``tied`` is the configuration's statement on ties, None if it is absent or contradictory; ``statement`` quotes its
+    place. ``index`` is the name of the index, or None. ``tensors`` counts the names that a loader finds, ``numbers``
+    their elements, ``size`` their bytes; ``dtypes`` has the bytes by dtype. ``remarks`` are the faults of index and
+    shards.
     """
 
     folder: str
@@ -58,12 +60,12 @@ class CheckpointFacts(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def generation(self) -> str:
-        """Return what the folder is, in a few words."""
+        """Return a short description of the folder."""
         return f"checkpoint of {format_count(self.shards, 'shard')}, {self.statement}"
 
 
 def inspect_checkpoint(folder: StrPath) -> CheckpointFacts:
-    """Sum up a checkpoint folder of safetensors files by their headers; no tensor is read.
+    """Summarize a checkpoint folder of safetensors files from their headers; no tensor is read.
 
     ``folder`` has the files, their index if there are several, and ``config.json``.
 

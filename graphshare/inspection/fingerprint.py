@@ -1,6 +1,6 @@
-"""Two digests of a model: of its structure and of its weights. Equal models have equal ones, however they are written.
+"""Digests of a model's structure and of its weights. Equal models have equal digests, however they are written.
 
-Version 1, the list of what counts in docs/formats.md, never changes; another list gets another version.
+docs/formats.md lists the properties that version 1 hashes. That list never changes; a new list gets a new version.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VERSION = 1
 
 
 class Fingerprint(msgspec.Struct, frozen=True):
-    """The digests of a model, in hexadecimal digits. ``weights`` is None where the values of weights are not there."""
+    """The digests of a model, in hexadecimal digits. ``weights`` is None if the values of weights are not available."""
 
     version: int
     structure: str
@@ -35,7 +35,7 @@ class Fingerprint(msgspec.Struct, frozen=True):
 
 
 class _Part(msgspec.Struct, frozen=True, eq=False):
-    """A graph or a body: its digest, its weights, and the variables that stand for values around it, as they are visited."""
+    """A graph or a body: its digest, its weights, and the variables that stand for outer values, in the order visited."""
 
     digest: bytes
     weights: tuple[Node, ...]
@@ -43,10 +43,10 @@ class _Part(msgspec.Struct, frozen=True, eq=False):
 
 
 def fingerprint(model: Model) -> Fingerprint:
-    """Return digests of structure and weights, equal for equal models whatever their names, storage and order of nodes are.
+    """Return digests of structure and weights. Names, storage and the order of nodes do not affect them.
 
     Raises:
-        RefusedError: the operators of the model's format are not known.
+        RefusedError: the operators of the model's format are unknown.
         InputError: functions call each other in a circle; a file of weights cannot be read.
     """
     from graphshare.analysis.normal_form import make_form  # start-up: its arrays need numpy
@@ -71,7 +71,7 @@ def fingerprint(model: Model) -> Fingerprint:
 
 
 class _Walk:
-    """Describes graphs; a function once, however often it is called. ``implied`` are variables without nodes, by user."""
+    """Describes graphs, and each function once. ``implied`` are variables without nodes, by user."""
 
     def __init__(
         self, form: NormalForm, find_call: Callable[[Node], Body | None], implied: Mapping[Node, Sequence[Node]]
@@ -162,15 +162,15 @@ class _Walk:
 
 
 def _list_entries(node: Node, parts: list[tuple[str, _Part, Body]]) -> list[Entry | None]:
-    """Return the inputs of a node by position, then the values that its bodies capture, as these visit them."""
+    """Return the inputs of a node by position, then the values that its bodies capture, in the order visited."""
     operands = list_operands(node)
-    while operands and operands[-1] is None:  # one that is absent at the end is one that is not there
+    while operands and operands[-1] is None:  # an absent input at the end is the same as none
         operands.pop()
     return [*operands, *(body.captured[each] for _, part, body in parts for each in part.captures)]
 
 
 def _hash_weights(form: NormalForm, weights: Sequence[Node], parameters: ParameterFile | None) -> str | None:
-    """Return the digest of weights; None where there are some, and no values of them."""
+    """Return the digest of weights, or None if their values are not available."""
     if parameters is None or any(map(parameters.lacks, parameters.records)):
         return None
     records = parameters.by_key()
@@ -189,7 +189,7 @@ def _read_array(reader: ArrayReader, record: Record) -> Hashable:
 
 
 def _describe_type(kind: Any) -> Hashable:
-    """Return the dtype and the sizes of a type that a file states; the names of sizes do not count."""
+    """Return the dtype and the sizes of a stated type; the names of sizes do not count."""
     if kind is None:
         return None
     dtype, sizes = kind.parts

@@ -1,4 +1,4 @@
-"""``inspect DIR``: a few facts of each model in a folder, and the arrays of equal bytes that several have.
+"""``inspect DIR``: a few facts about each model in a folder, and arrays of equal bytes in several models.
 
 One model is in memory at a time.
 """
@@ -30,12 +30,12 @@ from graphshare.text.urls import redact
 
 
 class ModelFacts(ShortRepr, msgspec.Struct, frozen=True):
-    """A few facts of a model; where it has ``faults`` it cannot be read, and the other fields are None or empty.
+    """A few facts about a model. If it has ``faults`` it cannot be read, and the other fields are None or empty.
 
-    Of a checkpoint folder, ``graph`` is the folder and ``parameters`` the number of tensors; there are no nodes.
-    ``params`` is the parameter file of the newest of ``epochs``. ``parameters`` counts the parameters and auxiliary states,
-    ``numbers`` the numbers in them where the parameter file has them all. ``remarks`` list the places where graph and file do
-    not fit.
+    For a checkpoint folder, ``graph`` is the folder and ``parameters`` the number of tensors; there are no nodes.
+    ``params`` is the parameter file of the newest of ``epochs``. ``parameters`` counts the parameters and auxiliary
+    states, ``numbers`` their elements if the parameter file has them all. ``remarks`` list the places where graph and
+    file do not fit.
     """
 
     graph: str
@@ -55,8 +55,8 @@ class ModelFacts(ShortRepr, msgspec.Struct, frozen=True):
 def inspect_folder(folder: StrPath, *, exclude: Names = ()) -> Iterator[ModelFacts]:
     """Inspect every model below ``folder`` with its newest parameters, and every checkpoint folder by its headers.
 
-    One model is in memory at a time. A model that cannot be read is among the results, with its faults. ``exclude`` are globs
-    of what is left out.
+    One model is in memory at a time. A model that cannot be read is among the results, with its faults. ``exclude`` are
+    globs of files to skip.
 
     Raises:
         InputError: there is no model; folders cannot be read.
@@ -65,7 +65,7 @@ def inspect_folder(folder: StrPath, *, exclude: Names = ()) -> Iterator[ModelFac
 
 
 def inspect_models(models: list[ModelFiles]) -> Iterator[ModelFacts]:
-    """Yield the facts of each model, in order. A model that cannot be read has faults and stops nothing."""
+    """Yield the facts of each model, in order. A model that cannot be read has faults; the others still follow."""
     for files in item_progress(models, "inspecting", "models"):
         yield _inspect_model(files) if files.graph else _inspect_shards(files.path)
 
@@ -125,7 +125,7 @@ def _count_numbers(file: ParameterFile | None, names: list[str]) -> int | None:
 
 
 class SharedArrays(ShortRepr, msgspec.Struct, frozen=True):
-    """Arrays that exactly these ``models`` have with equal bytes; ``size`` counts the bytes of one copy of each."""
+    """Arrays of equal bytes in exactly these ``models``; ``size`` counts the bytes of one copy of each."""
 
     models: tuple[str, ...]
     arrays: int
@@ -133,10 +133,10 @@ class SharedArrays(ShortRepr, msgspec.Struct, frozen=True):
 
 
 class SharedWeights(ShortRepr, msgspec.Struct, frozen=True):
-    """The arrays that ONNX models of a folder have in common, the largest part first.
+    """The arrays that ONNX models of a folder have in common, largest group first.
 
-    ``weights`` are the bytes of all arrays of at least 1,024 bytes, ``distinct`` those of each of these arrays once: a pool
-    saves the difference. ``left`` are models that cannot be read, or that no pool takes.
+    ``weights`` sums the bytes of all arrays of at least 1,024 bytes; ``distinct`` counts equal arrays once, and a pool
+    saves the difference. ``left`` are models that cannot be read or pooled.
     """
 
     groups: tuple[SharedArrays, ...]
@@ -146,9 +146,9 @@ class SharedWeights(ShortRepr, msgspec.Struct, frozen=True):
 
 
 def inspect_shared(folder: StrPath, *, exclude: Names = ()) -> SharedWeights:
-    """Find arrays of equal bytes in the ONNX models below ``folder``, and what a pool of these models would save.
+    """Find arrays of equal bytes in the ONNX models below ``folder``, and the bytes that a pool would save.
 
-    All weights are read. ``exclude`` are globs of what is left out.
+    All weights are read. ``exclude`` are globs of files to skip.
 
     Raises:
         InputError: there is no model; folders cannot be read.
@@ -157,7 +157,7 @@ def inspect_shared(folder: StrPath, *, exclude: Names = ()) -> SharedWeights:
 
 
 def find_shared(models: list[ModelFiles]) -> SharedWeights:
-    """Return the arrays that models have in common, by their bytes; one model is in memory at a time."""
+    """Return the arrays of equal bytes that models have in common; one model is in memory at a time."""
     users: dict[Content, dict[str, None]] = {}
     counts: Counter[Content] = Counter()
     left = []

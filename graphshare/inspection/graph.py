@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class VariableRole(msgspec.Struct, frozen=True):
-    """A variable with its kind and the reason; ``consumers`` counts the inputs it feeds. ``id`` is None for an implied one."""
+    """A variable, its kind and the reason; ``consumers`` counts the inputs it feeds. Implied ones have no ``id``."""
 
     id: int | None
     name: str
@@ -36,12 +36,12 @@ class VariableRole(msgspec.Struct, frozen=True):
 class Inspection(ShortRepr, msgspec.Struct, frozen=True):
     """The facts of a graph; the lists are MXNet's, in its order. ``parameters`` contains each parameter node once.
 
-    Weights in functions that an ONNX model defines come last among them; they are not nodes of the graph.
+    Weights in functions of an ONNX model come last in ``parameters``; they are not nodes of the graph.
 
-    ``nodes`` counts all nodes of the file, ``ops`` the operators by kind; ``implied`` are the variables without nodes that
-    MXNet would add while loading, auxiliary states in real files. ``shaped`` has shapes, parameter counts and multiply-adds; it
-    is None where neither the caller nor the parameter file nor the graph gives a shape, and where ``contradiction`` says why
-    the shapes in the files do not fit each other.
+    ``nodes`` counts all nodes of the file, ``ops`` the operators by kind; ``implied`` are the variables without nodes
+    that MXNet would add while loading, auxiliary states in real files. ``shaped`` has shapes, parameter counts and
+    multiply-adds. It is None if the caller, the parameter file and the graph give no shape, or if the shapes in the
+    files contradict each other; ``contradiction`` then says why.
     """
 
     generation: str
@@ -59,7 +59,7 @@ class Inspection(ShortRepr, msgspec.Struct, frozen=True):
     contradiction: str = ""
 
     def _repr_html_(self) -> str:
-        """Return the facts as tables, which notebooks show."""
+        """Return the facts as tables for notebooks."""
         lists = [("inputs", self.inputs), ("parameters", self.parameters), ("outputs", self.outputs), ("implied", self.implied)]
         facts = [("generation", self.generation), *((what, format_names(names)) for what, names in lists)]
         rows = [(op, f"{count:,}") for op, count in self.ops.items()]
@@ -125,9 +125,10 @@ def _pair_with_roles(lists: NameLists, roles: Mapping[Node, Role], implied: Mapp
 def inspect(model: Model, *, shapes: Shapes | None = None, as_input: Names = (), as_parameter: Names = ()) -> Inspection:
     """List arguments, states, outputs, operators and roles; the lists are MXNet's own, in MXNet's order.
 
-    With ``shapes``, ``shaped`` has the shape of every output, layers, parameter counts and multiply-adds, as far as they follow
-    from ``shapes``, the parameter file and the graph's own annotations. Empty ``shapes`` leave everything to the files; an
-    unknown batch is 1 then where nothing else is unknown. Of an ONNX model ``shaped`` has what the file states or ONNX infers.
+    With ``shapes``, ``shaped`` has the shape of every output, layers, parameter counts and multiply-adds, as far as
+    they follow from ``shapes``, the parameter file and the graph's own annotations. With empty ``shapes`` only the
+    files count; the batch is then 1 if it is the only unknown. For an ONNX model ``shaped`` has the shapes that the
+    file states or ONNX infers.
 
     Raises:
         RefusedError: the parameter file's records have no names; a name in ``shapes`` is not a variable; ``shapes`` contradict
@@ -141,7 +142,7 @@ def inspect(model: Model, *, shapes: Shapes | None = None, as_input: Names = (),
         return msgspec.structs.replace(facts, shaped=infer_shapes(source, shapes, as_input=as_input, as_parameter=as_parameter))
     declared = any("__shape__" in node.attrs for node in source.graph.variables())
     if shapes is None or not (declared or source.parameter_file is not None):
-        return facts  # without any shape there is nothing to infer, and numpy stays out
+        return facts  # without any shape there is nothing to infer, so numpy is not imported
     try:
         shaped = _infer_shapes(source, {}, as_names(as_input), as_names(as_parameter), one_sample=True)
     except RefusedError as error:
@@ -153,7 +154,7 @@ def infer_shapes(model: Model, shapes: Shapes, *, as_input: Names = (), as_param
     """Infer the shape and dtype of every output, and count parameters and multiply-adds by layer and operator.
 
     Raises:
-        RefusedError: a name is not a variable; shapes contradict each other; nothing is known of the model's operators.
+        RefusedError: a name is not a variable; shapes contradict each other; the model's operators are unknown.
     """
     return _infer_shapes(as_checkpoint(model), shapes, as_names(as_input), as_names(as_parameter))
 

@@ -49,7 +49,7 @@ class ParameterListing(ShortRepr, msgspec.Struct, frozen=True):
     remarks: tuple[Fault, ...] = ()
 
     def _repr_html_(self) -> str:
-        """Return the records as a table, which notebooks show."""
+        """Return the records as a table for notebooks."""
         rows = [(a.key or "", format_dims(a.shape, unknown="-"), a.dtype or "", format_bytes(a.size)) for a in self.arrays]
         title = f"{self.path}: {format_count(len(self.arrays), 'array')}, {format_bytes(self.size)}"
         return format_html(title, tables=[Table(("name", "shape", "dtype", "size"), rows)])
@@ -71,7 +71,7 @@ def list_params(path: StrPath, *, epoch: Natural | None = None) -> ParameterList
         size=file.size,
         named=file.named,
         arrays=tuple(_list_record(record) for record in file.records),
-        # A tied record has its bytes in another one; sparse arrays have their indices in parts.
+        # A tied record has its bytes in another record; sparse arrays have their indices in parts.
         data_size=sum(r.data_size + sum(part.size for part in r.parts) for r in file.records if r.tied_to is None),
         remarks=tuple(_remarks(file)),
     )
@@ -129,7 +129,7 @@ class ParameterDetails(ShortRepr, msgspec.Struct, frozen=True):
     repeated: int
 
     def _repr_html_(self) -> str:
-        """Return the arrays as a table, which notebooks show."""
+        """Return the arrays as a table for notebooks."""
         rows = [
             (a.key or "", format_dims(a.shape, unknown="-"), a.dtype or "", format_bytes(a.size), a.tied_to or a.equal_to or "")
             for a in self.arrays
@@ -139,7 +139,7 @@ class ParameterDetails(ShortRepr, msgspec.Struct, frozen=True):
 
 
 class ArrayStatistics(msgspec.Struct, frozen=True):
-    """One array with its statistics, None for one that was never filled."""
+    """One array with its statistics, or None if it was never filled."""
 
     key: str | None
     shape: tuple[int, ...] | None
@@ -156,7 +156,7 @@ class ParameterStatistics(ShortRepr, msgspec.Struct, frozen=True):
     arrays: tuple[ArrayStatistics, ...]
 
     def _repr_html_(self) -> str:
-        """Return the statistics as a table, which notebooks show."""
+        """Return the statistics as a table for notebooks."""
         names = ("min", "max", "mean", "std", "norm")
         rows = [
             (a.key or "", format_dims(a.shape, unknown="-"), a.dtype or "",
@@ -168,10 +168,10 @@ class ParameterStatistics(ShortRepr, msgspec.Struct, frozen=True):
 
 
 def show_params(path: StrPath, *, select: Names = (), leave_out: Names = (), epoch: Natural | None = None) -> ParameterDetails:
-    """Return the arrays of the file and which are equal; arrays are read in pieces.
+    """Return the arrays of the file, and say which are equal; arrays are read in pieces.
 
-    ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several. ``select`` limits
-    the arrays to what these patterns match, ``leave_out`` to what these do not match.
+    ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several. ``select``
+    limits the arrays to names that these patterns match; ``leave_out`` excludes names that its patterns match.
 
     Raises:
         InputError: the file cannot be read.
@@ -208,9 +208,9 @@ def measure_params(
 ) -> ParameterStatistics:
     """Return the statistics of each array of the file; arrays are read in pieces.
 
-    ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several. ``select`` limits
-    the arrays to what these patterns match, ``leave_out`` to what these do not match. Work ends with an error after
-    ``time_limit`` seconds.
+    ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several. ``select``
+    limits the arrays to names that these patterns match; ``leave_out`` excludes names that its patterns match. Work
+    ends with an error after ``time_limit`` seconds.
 
     Raises:
         InputError: the file cannot be read.

@@ -1,1 +1,1 @@
-"""The proof that branches or files compute the same."""
+"""Proofs that branches or models compute the same."""

@@ -1,8 +1,8 @@
-"""Values that are a product with constants plus constants, and how many steps of their dtype two of them are apart.
+"""Affine values (a factor times a value plus a bias, both constant), and their distance in steps of their dtype.
 
-A fold rounds a few times: one of BatchNormalization takes a sum, a root, a quotient and a product, each rounded by half a step
-at most. That makes 1.75 parts of the dtype's precision, and a step is half to one part of a number: 3.5 steps. ``LIMIT``
-allows for two folds in a row.
+A fold rounds a few times: folding BatchNormalization takes a sum, a root, a quotient and a product, each rounded by at
+most half a step. The sum is 1.75 parts of the dtype's precision. A step is half to one part of a number, so that is 3.5
+steps. ``LIMIT`` allows for two folds in a row.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from graphshare.ir.affine import AffineStep, Constant
 from graphshare.ops.kernel import Array
 
 LIMIT = 8.0
-"""Steps of a dtype between two numbers that folds can make of the same weights."""
+"""The most steps of a dtype between two numbers that folds can compute from the same weights."""
 WEIGHT_DTYPES = ("float16", "float32", "float64")
 """Dtypes of weights, the coarsest first."""
 _TILE = 1 << 24
@@ -30,10 +30,10 @@ LARGEST = 1 << 22
 class AffineValue(Struct, frozen=True, eq=False):
     """A value that is a ``factor`` times a linear operator, or times the value ``core`` itself, plus a ``bias``.
 
-    ``axis`` is that of channels, counted from the last, of which ``factor`` and ``bias`` have a number each; None for numbers
-    in shapes that broadcast. ``bulk`` is the sum of what was added up to a bias without signs, ``dtype`` the coarsest of its
-    numbers, and ``name`` that of the constant that was added last. One that ``is_itself`` is the value of its core. ``rank`` is
-    that of the value, None where it is not known.
+    ``axis`` is the channel axis, counted from the last; ``factor`` and ``bias`` then have one number per channel.
+    Without ``axis`` their shapes broadcast. ``bulk`` sums the magnitudes added up to the bias, ``dtype`` is the
+    coarsest dtype of the constants, and ``name`` names the constant that was added last. With ``is_itself`` the value
+    equals its core. ``rank`` is the rank of the value, None if unknown.
     """
 
     core: Hashable
@@ -50,7 +50,7 @@ class AffineValue(Struct, frozen=True, eq=False):
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
-        """The shapes of the numbers; with a kernel that of its channels is one."""
+        """The shapes of the numbers; a kernel adds the shape of its channels."""
         channels = [] if self.kernel is None else [(self.kernel.shape[self.out_axis],)]
         return [*channels, self.factor.shape, self.bias.shape]
 
@@ -61,13 +61,13 @@ class AffineValue(Struct, frozen=True, eq=False):
 
     @property
     def identity(self) -> Hashable:
-        """What values have in common that are equal bit for bit."""
+        """A key that values share if they are equal bit for bit."""
         kernel = None if self.kernel is None else (self.kernel.term, self.out_axis)
         arrays = [(each.shape, each.tobytes()) for each in (self.factor, self.bias)]
         return self.core, kernel, self.axis, *arrays
 
     def change(self, core: Hashable, arrays: Sequence[Array], dtype: str, name: str) -> AffineValue:
-        """Return this value times a scale plus a shift with its bulk; ``dtype`` and ``name`` are those of their constants."""
+        """Return this value times a scale plus a shift and its bulk; ``dtype`` and ``name`` belong to their constants."""
         scale, shift, bulk = arrays
         return msgspec.structs.replace(
             self,
@@ -82,9 +82,9 @@ class AffineValue(Struct, frozen=True, eq=False):
 
 
 class ScaleShift(Struct, frozen=True, eq=False):
-    """What an operator does to each number: it multiplies it by a scale and adds a shift, the first two of ``arrays``.
+    """The effect of an operator on each number: ``arrays`` has the scale that multiplies it, the shift, and the bulk.
 
-    The third one is the bulk, the sum of what is added without signs. The numbers are made of ``constants``.
+    The bulk is the sum of the magnitudes that are added. The arrays are computed from ``constants``.
     """
 
     arrays: tuple[Array, Array, Array]
@@ -102,9 +102,9 @@ class ScaleShift(Struct, frozen=True, eq=False):
 
 
 def read_linear(step: AffineStep, kernel: Constant, rank: int | None) -> AffineValue | None:
-    """Return the value of a linear operator with a kernel; None where its bias is not by channel."""
+    """Return the value of a linear operator with a kernel, or None if its bias is not by channel."""
     shift = np.zeros(()) if step.shift is None else _read(step.shift) * step.shift_factor
-    # A convolution states its bias by channel, in no shape that broadcasts.
+    # A convolution states its bias by channel, in a shape that does not broadcast.
     bias = _split_channels(shift.reshape(-1, *[1] * (-step.axis - 1)) if shift.ndim == 1 else shift, step.axis, rank)
     constants = [kernel] if step.shift is None else [kernel, step.shift]
     if bias is None or not fits((kernel.shape[step.out_axis],), bias.shape):
@@ -115,7 +115,7 @@ def read_linear(step: AffineStep, kernel: Constant, rank: int | None) -> AffineV
 
 
 def read_change(step: AffineStep) -> ScaleShift:
-    """Return what an operator does to each number by one constant."""
+    """Return the scale and the shift that an operator applies to each number."""
     scale = np.full((), step.factor) if step.scale is None else _read(step.scale) * step.factor
     shift = np.zeros(()) if step.shift is None else _read(step.shift) * step.shift_factor
     constants = tuple([each for each in (step.scale, step.shift) if each is not None])
@@ -125,7 +125,7 @@ def read_change(step: AffineStep) -> ScaleShift:
 def read_norm(
     constants: tuple[Constant, Constant, Constant, Constant], step: AffineStep, rank: int | None
 ) -> ScaleShift | None:
-    """Return what a normalization by channel does to each number; None where the place of the channels is not known."""
+    """Return the scale and shift of a normalization by channel, or None if the channel axis is unknown."""
     axis = step.norm_axis if step.norm_axis < 0 or rank is None else step.norm_axis - rank
     if axis >= 0 or len({each.shape for each in constants}) > 1:
         return None
@@ -135,27 +135,27 @@ def read_norm(
 
 
 def join_change(before: AffineValue | None, source: int, change: ScaleShift, rank: int | None) -> AffineValue:
-    """Return the value that a change makes of one that is affine, or of any other, which ``source`` numbers."""
+    """Apply a change to the affine value ``before``, or to any other value, given by its number ``source``."""
     dtype, name = _find_coarsest(change.constants), change.name
     if before is not None and before.axis is not None:
         channels = _split_change(before, before.axis, change)
         if channels:
             return before.change(before.core, channels, dtype, name)
         before = None
-    # One more axis in front changes the rank of the result, which is part of what a value is.
+    # One more leading axis changes the rank of the result, and the rank is part of a value's identity.
     core: Hashable = ("each", source if before is None else before.core[1], rank)  # type: ignore[index]
     scale, shift, bulk = change.arrays if rank is None else map(_trim, change.arrays)
     if before is not None and fits(*before.shapes, scale.shape, shift.shape):
         return before.change(core, (scale, shift, bulk), dtype, name)
     core = ("each", source, rank)
-    # A constant with as many axes as the result may have added one to the value.
+    # A constant with as many axes as the result may have added an axis to the value.
     axes = max((len(each.shape) for each in change.constants), default=0)
     is_itself = scale.ndim == shift.ndim == 0 and bool(scale == 1 and shift == 0) and axes < max(rank or 0, 1)
     return AffineValue(core, scale, shift, bulk, dtype, name=name, is_itself=is_itself, rank=rank)
 
 
 def fits(*shapes: tuple[int, ...]) -> bool:
-    """Whether arrays of some shapes broadcast, to one that is not too large: a body that no run reaches may have any."""
+    """Whether shapes broadcast to one that is not too large; a body that no run reaches may have any shapes."""
     try:
         return prod(np.broadcast_shapes(*shapes)) <= LARGEST
     except ValueError:
@@ -163,13 +163,13 @@ def fits(*shapes: tuple[int, ...]) -> bool:
 
 
 def _split_change(before: AffineValue, axis: int, change: ScaleShift) -> list[Array]:
-    """Return the numbers of a change by channel of a linear operator; none where it has others."""
+    """Return the numbers of a change by channel of a linear operator, or none if they are not by channel."""
     split = [_split_channels(each, axis, before.rank) for each in change.arrays]
     known = [each for each in split if each is not None]
     shapes = *before.shapes, *(each.shape for each in known)
     if len(known) < len(split) or not fits(*shapes):
         return []
-    # Several numbers make several channels of one, which the kernel does not have.
+    # Several numbers for a single channel would make several, but the kernel has one.
     return known if np.broadcast_shapes(*shapes) == np.broadcast_shapes(*before.shapes) else []
 
 
@@ -182,14 +182,14 @@ def _read(constant: Constant) -> Array:
 
 
 def _trim(array: Array) -> Array:
-    """Return an array without axes of one element in front."""
+    """Return an array without leading axes of one element."""
     axes = next((axis for axis, size in enumerate(array.shape) if size != 1), array.ndim)
     return array.reshape(array.shape[axes:])
 
 
 def _split_channels(array: Array, axis: int, rank: int | None) -> Array | None:
-    """Return the number of each channel of an array that broadcasts, or the one number of all; None where it has others."""
-    # A product of matrices has two axes or more. An array with more of them than the value makes another rank.
+    """Return a broadcast array's number for each channel, or its only number; None if it has others."""
+    # A product of matrices has two axes or more. An array with more axes than the value would change its rank.
     if array.ndim > (max(1 - axis, 2) if rank is None else rank):
         return None
     trimmed = _trim(array)
@@ -209,13 +209,13 @@ class _Numbers(Struct, frozen=True, eq=False):
 
 
 def measure(one: AffineValue, other: AffineValue, most: float = float("inf")) -> tuple[float, str]:
-    """Return how many steps of the coarser dtype two values with one core are apart, and where, in words.
+    """Return the distance of two values with one core in steps of the coarser dtype, and describe the place.
 
-    What follows numbers that are more than ``most`` steps apart is not looked at.
+    The search ends at numbers that are more than ``most`` steps apart.
     """
     dtype = min(one.dtype, other.dtype, key=WEIGHT_DTYPES.index)
     shapes = [np.broadcast_shapes(*each.shapes) for each in (one, other)]
-    if shapes[0] != shapes[1]:  # a number for all and one for each make unlike shapes of one element
+    if shapes[0] != shapes[1]:  # one number for all channels and one for each may be shapes of one element that differ
         return float("inf"), "the shape of what is added or multiplied is another one"
     worst, text = 0.0, ""
     for numbers in _list_numbers(one, other):
@@ -280,9 +280,9 @@ def _read_transposed(one: Constant, other: Constant) -> Iterator[tuple[Array, Ar
 
 
 def _count_steps(first: Array, second: Array, bulk: Array, dtype: str) -> tuple[float, Sequence[int]]:
-    """Return how many steps of a dtype at numbers as large as ``bulk`` two arrays are apart at most, and where.
+    """Return the largest distance of two arrays in steps of a dtype at numbers as large as ``bulk``, and its place.
 
-    Numbers below the normal ones of a dtype count as the smallest of these.
+    Subnormal numbers of a dtype count as its smallest normal number.
     """
     if first.shape != second.shape and first.ndim and second.ndim:
         return float("inf"), ()
@@ -294,7 +294,7 @@ def _count_steps(first: Array, second: Array, bulk: Array, dtype: str) -> tuple[
         return 0.0, ()
     if not np.isfinite(most):
         return float("inf"), ()
-    # A step is half to one part of a number, so that only these can be the most steps apart.
+    # A step is half to one part of a number, so only these places can have the largest distance.
     places = np.flatnonzero(relative >= most / 2)
     sizes = np.broadcast_to(size, apart.shape).reshape(-1)[places]
     steps = apart.reshape(-1)[places] / np.spacing(sizes.astype(dtype)).astype(np.float64)

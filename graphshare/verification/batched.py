@@ -1,4 +1,4 @@
-"""``verify`` of branches that are computed in one run: each is compared with a run of its own.
+"""``verify`` for branches that are computed in one run: each is compared with a separate run.
 
 The inputs of the branches differ (by seed), so that a branch whose values depend on its neighbours is detected.
 """
@@ -49,14 +49,14 @@ ALONE = "runs of their own"
 
 
 def verify_batched(batch: Batched, model: Checkpoint, options: ProofOptions, notes: dict[str, None]) -> Report:
-    """Compare each branch of a batch with the same graph run on that branch's inputs alone.
+    """Compare each branch of a batch with a run of the same graph on that branch's inputs alone.
 
-    Values may differ by ``rtol`` of themselves, or by 1e-5 of the largest in their output. ``notes`` tell the user what was
-    decided so far.
+    Values may differ by ``rtol`` of themselves, or by 1e-5 of the largest in their output. ``notes`` list the decisions
+    made so far.
 
     Raises:
         RefusedError: shapes are missing, contradict each other or differ between branches, or a parameter is missing.
-        UnsupportedError: operators without a kernel, unless that is allowed; all are listed.
+        UnsupportedError: operators have no kernel, unless that is allowed; all are listed.
     """
     labels = [label or "(original)" for label in batch.labels]
     misplaced = (*_find_misplaced_inputs(batch), *_find_misplaced_heads(batch))
@@ -85,7 +85,7 @@ def verify_batched(batch: Batched, model: Checkpoint, options: ProofOptions, not
 
 
 def _find_misplaced_inputs(batch: Batched) -> Iterator[str]:
-    """Yield each join and split that does not have one part for each branch, in the order of the branches."""
+    """Yield each join and split whose parts are not one for each branch, in the order of the branches."""
     count = len(batch.labels)
     for join in batch.joins:
         nodes = [entry.node for entry in join.inputs]
@@ -102,7 +102,7 @@ def _find_misplaced_inputs(batch: Batched) -> Iterator[str]:
 
 
 def _find_misplaced_heads(batch: Batched) -> Iterator[str]:
-    """Yield each output that has the name or the part of another branch."""
+    """Yield each output with the name or the part of another branch."""
     heads, count = batch.graph.heads, len(batch.labels)
     if not heads or len(heads) % count:
         yield f"{format_count(len(heads), 'output')} cannot be those of {format_count(count, 'branch')}"
@@ -113,7 +113,7 @@ def _find_misplaced_heads(batch: Batched) -> Iterator[str]:
         twin = heads[which]
         wanted = batch.labels[number] + output_name(twin).removeprefix(batch.labels[0])
         source = head.node.inputs[0] if head.node.op == IDENTITY and head.node.inputs else head
-        # Heads without a name, and those that are one node for all branches, have no name of a branch.
+        # Heads without a name, and nodes common to all branches, do not have the name of a branch.
         if head.node.name and output_name(head) != wanted and head.node is not twin.node:
             yield f"output {output_name(head)!r} stands where {wanted!r} should"
         if source.node in batch.splits and source.index != number:
@@ -121,7 +121,7 @@ def _find_misplaced_heads(batch: Batched) -> Iterator[str]:
 
 
 class _Runs:
-    """Runs of the whole batch and of each branch alone, whose graphs are paired with that of the first branch."""
+    """Runs of the whole batch and of each branch alone; the branches' graphs are paired with the first branch's."""
 
     def __init__(self, batch: Batched, model: Checkpoint, options: ProofOptions, notes: dict[str, None]) -> None:
         self._batch, self._options, self._notes = batch, options, notes
@@ -139,7 +139,7 @@ class _Runs:
         self._made_up: dict[Node, Array] = {}
 
     def compare(self) -> list[tuple[tuple[Values, ...], tuple[EngineComparison, ...]]]:
-        """Return for each branch the comparisons of all rounds in each engine, and of the engines with the first."""
+        """Return, for each branch, the comparisons of all rounds in each engine, and of each engine with the first."""
         graph = self._batch.graph
         executors = self._options.choose_executors(graph, self.side.model.where)
         opened = open_in_engines((graph, *self._graphs), self.side, executors)
@@ -147,13 +147,13 @@ class _Runs:
         for i, each in self._plan_rounds(opened):
             heads = [graph.heads[place] for place in self._places[i]]
             names = [(f"{name} alone", name) for name in map(output_name, heads)]
-            # The runs alone are not compared across engines: each is compared with the whole in its own.
+            # Separate runs are not compared across engines: each is compared with the whole batch in its own engine.
             compared[i].append(compare_round(each, names, self.tolerance, heads=(None, heads)))
         self._notes.update(describe_engines(executors))
         return [join_rounds(rounds) for rounds in compared]
 
     def _plan_rounds(self, opened: Sequence[Sequence[Computation]]) -> Iterator[tuple[int, Round]]:
-        """Yield each branch by its number, alone and as a part of the whole, for all sets of inputs."""
+        """Yield each branch by number, alone and as a part of the batch, for all sets of inputs."""
         for feeds in self._options.list_feeds(self._batch.graph):
             for number in range(self._options.inputs.rounds):
                 assigned = self._assign(opened[0][1:], number, feeds)
@@ -165,7 +165,7 @@ class _Runs:
                     yield i, Round({a.engine: (a, part) for a, part in zip(alone, parts, strict=True)})
 
     def _assign(self, alone: Sequence[Computation], number: int, feeds_of_set: Mapping[str, Array]) -> list[Assignment]:
-        """Return the values of each branch in a round, of equal shapes."""
+        """Return the values of each branch in a round, with equal shapes."""
         feeds_by_name, shapes_by_name = self._twins.spread(feeds_of_set, self._options.shapes)
         fed = [
             {node: feeds_by_name[node.name] for _, node in pairing.variables if node.name in feeds_by_name}
@@ -189,13 +189,13 @@ class _Runs:
         return everything
 
     def _describe(self, number: int, node: Node) -> list[str]:
-        """Return the name of an input with the branch that it belongs to."""
+        """Return the name of an input with its branch."""
         shared = len(self.pairings) > 1 and all((node, node) in pairing.variables for pairing in self.pairings)
         label = "all branches" if shared else self._batch.labels[number] or "original"
         return [f"{node.name!r} ({label})"]
 
     def _refuse_unequal(self, values: Sequence[Mapping[Node, Array]]) -> None:
-        """Refuse values of branches whose shapes are not those of the first branch. Raises RefusedError with all of them."""
+        """Reject values whose shapes differ from the first branch's. Raises RefusedError with all of them."""
         faults = [
             Fault(f"{b.name!r} has the shape {own[b].shape} and {a.name!r} {values[0][a].shape}")
             for pairing, own in zip(self.pairings, values, strict=True)

@@ -1,4 +1,4 @@
-"""Bodies of If, Loop and Scan as models of their own: two models are compared there on the values of a first pass."""
+"""Bodies of If, Loop and Scan as separate models, compared on the values of a first pass."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from graphshare.verification.region_plan import AnalyzedModel, Cone, Pair, Regio
 
 Read = Callable[[Entry], Any]
 """Returns a value of the original."""
-_COUNTERS = (np.array(0, np.int64), np.array(True))  # the number of a Loop's pass, and whether there is one
+_COUNTERS = (np.array(0, np.int64), np.array(True))  # the number of a Loop's pass, and its condition
 _UNKNOWN = Fault("a value that a body is given is not known, or not an array")
 
 
 Owners = tuple[Node, Node, tuple[tuple[int, int], ...]]
-"""An operator of either side with bodies, and which of their outputs belong together."""
+"""An operator with bodies on each side, and the pairs of their outputs."""
 
 
 class BodyPair(msgspec.Struct, eq=False):
-    """One body of two operators as models whose inputs have equal names; ``place`` names the body and its operator."""
+    """The same body of two operators as models with equal input names; ``place`` names the body and its operator."""
 
     place: str
     models: tuple[Checkpoint, Checkpoint]
@@ -42,7 +42,7 @@ class BodyPair(msgspec.Struct, eq=False):
 
 
 def find_decided(side: AnalyzedModel, terms: GraphTerms) -> dict[Node, Body]:
-    """Return the Ifs of a constant, each with the body that it computes."""
+    """Return the Ifs on a constant, each with the body that it computes."""
     format_, decided = find_format(side.model.graph), dict[Node, Body]()
     for node in side.nodes:
         switch = format_.bodies.find_switch(node)
@@ -53,7 +53,7 @@ def find_decided(side: AnalyzedModel, terms: GraphTerms) -> dict[Node, Body]:
 
 
 def choose_bodies(side: AnalyzedModel, decided: Mapping[Node, Body]) -> tuple[Checkpoint, tuple[Entry, ...]]:
-    """Return a model with bodies in the places of their Ifs, and its heads; the same one where names would clash."""
+    """Return a model whose Ifs are replaced by bodies, and its heads; the model is unchanged if names would clash."""
     links: dict[Place, Entry] = {}
     order: list[Node] = []
     for node in side.nodes:
@@ -74,13 +74,13 @@ def choose_bodies(side: AnalyzedModel, decided: Mapping[Node, Body]) -> tuple[Ch
 def _substitute(
     model: Checkpoint, order: Sequence[Node], heads: Sequence[Entry], links: Mapping[Place, Entry], images: dict[Node, Node]
 ) -> Checkpoint:
-    """Return a model of ``heads`` and the nodes in ``order``, in which values of ``links`` take the places of others.
+    """Return a model of ``heads`` and the nodes in ``order``; the values of ``links`` replace its keys.
 
-    ``images`` has nodes outside ``order`` that stay as they are.
+    ``images`` has nodes outside ``order`` that stay unchanged.
     """
 
     def redirect(entry: Entry, _: Node | None = None) -> Entry:
-        # A body may return what it captures, and that may come from another If that gave way.
+        # A body may return a captured value, and that may come from another If that was replaced.
         while get_place(entry) in links:
             entry = links[get_place(entry)]
         return relink(entry, images)
@@ -92,10 +92,10 @@ def _substitute(
 
 
 def pair_owners(plan: RegionPlan, cone: Cone) -> Iterator[Owners]:
-    """Yield the operators of a region whose bodies can be compared one by one, with the outputs that belong together."""
+    """Yield the operators of a region whose bodies can be compared one by one, with the pairs of their outputs."""
     lefts, rights = ([node for node in side if node.subgraphs] for side in cone.sides)
     for a, b in zip(lefts, rights, strict=True) if len(lefts) == len(rights) else ():
-        # Only operators of one meaning on equal operands give their bodies the same arguments.
+        # Only operators with the same meaning and equal operands pass the same arguments to their bodies.
         if a.op == b.op and a.details.values == b.details.values and list_bodies(a).keys() == list_bodies(b).keys():
             operands = [[find_term(terms, e) for e in own_inputs(n)] for terms, n in zip(plan.terms, (a, b), strict=True)]
             outputs = _pair_outputs(plan, a, b)
@@ -116,7 +116,7 @@ def _pair_outputs(plan: RegionPlan, a: Node, b: Node) -> dict[int, int]:
 
 
 def _find_output(plan: RegionPlan, terms: GraphTerms, node: Node, end: Entry) -> int | None:
-    """Return which output of an operator a value is, also behind operators that change nothing."""
+    """Return the index of the output that a value is, even behind operators that change nothing."""
     if end.node is node:
         return end.index
     term = plan.uncut.get(get_place(end), terms.of(end))
@@ -128,7 +128,7 @@ def open_bodies(sides: Sequence[AnalyzedModel], plan: RegionPlan, owners: Owners
     """Return the bodies of two operators as models.
 
     Raises:
-        RefusedError: what they are given is not known, or not an array.
+        RefusedError: an argument of a body is unknown, or not an array.
     """
 
     def read_source(entry: Entry) -> Any:
@@ -142,7 +142,7 @@ def open_bodies(sides: Sequence[AnalyzedModel], plan: RegionPlan, owners: Owners
     if values is None or not all(isinstance(value, np.ndarray) for value in values):
         raise RefusedError(_UNKNOWN)
     scalars = len(_COUNTERS) if node.op == "Loop" else 0
-    # The sizes of other arguments may change from one pass to the next.
+    # The sizes of later arguments may change from one pass to the next.
     arguments = [(f"argument {i}", value, () if i < scalars else None) for i, value in enumerate(values)]
     bodies = list(map(list_bodies, nodes))
     pairs = []
@@ -161,20 +161,20 @@ def open_bodies(sides: Sequence[AnalyzedModel], plan: RegionPlan, owners: Owners
 
 
 class BodyJudges:
-    """The bodies of two models, judged as models of their own; ``reports`` are those of one walk."""
+    """The bodies of two models, judged as separate models; ``reports`` belong to one walk."""
 
     def __init__(self, judges: dict[Owners, list[BodyJudge]], open_judge: Callable[..., BodyJudge]) -> None:
-        """Take the ``judges`` of earlier walks; ``open_judge`` makes one of two bodies."""
+        """Take the ``judges`` of earlier walks; ``open_judge`` makes a judge for two bodies."""
         self._judges, self._open_judge = judges, open_judge
         self.reports: dict[Owners, list[RegionReport]] = {}
 
     def clear(self) -> None:
-        """Forget all judges and reports: pairs of values changed on which they rest."""
+        """Discard all judges and reports, because the pairs of values that they rely on have changed."""
         self._judges.clear()
         self.reports.clear()
 
     def judge(self, owners: Owners, pairs: Sequence[BodyPair], tolerate: Tolerate) -> None:
-        """Judge the bodies of two operators, once in a walk: several regions may lead through one operator."""
+        """Judge the bodies of two operators, only once in a walk: several regions may share an operator."""
         if owners not in self._judges:
             self._judges[owners] = [
                 self._open_judge(*pair.models, pair.heads, {name: name for name in pair.feeds}) for pair in pairs
@@ -189,7 +189,7 @@ class BodyJudges:
             reports.append(msgspec.structs.replace(report, regions=tuple(regions)))
 
     def are_exact(self, owners: Owners) -> bool:
-        """Whether bodies that were judged are equal for every input."""
+        """Whether judged bodies are equal for every input."""
         return all(judge.find_exact() for judge in self._judges[owners])
 
 
@@ -201,9 +201,9 @@ def _open_body(
     feeds: dict[str, Array],
     read: Read,
 ) -> Checkpoint:
-    """Return a body as a model, and add the values of what it captures to ``feeds``.
+    """Return a body as a model, and add the values that it captures to ``feeds``.
 
-    Constants that it captures are constants of the model. ``arguments`` are its own inputs: names, values and known shapes.
+    Captured constants become constants of the model. ``arguments`` are its own inputs: names, values and known shapes.
     Raises RefusedError as :func:`open_bodies` does.
     """
     inputs = [node for node in body.graph.nodes if node.details.holds_value is False and node not in body.captured]
@@ -217,7 +217,7 @@ def _open_body(
         links[variable, 0], images[node] = Entry(node), node
 
     for variable, entry in body.captured.items():
-        # Constants stay constants of the body's model: identities and axes need their values, not an input.
+        # Constants stay constants of the body's model, because identities and axes need their values.
         if needed := _list_constants(terms, entry):
             images.update(zip(needed, needed, strict=True))
             links[variable, 0] = entry
@@ -237,12 +237,12 @@ def _open_body(
 
 
 def _list_constants(terms: GraphTerms, entry: Entry) -> list[Node]:
-    """Return the nodes that compute a constant; none where they need an input, or where it is another value."""
+    """Return the nodes that compute a constant; none if they need an input or the value is not constant."""
     nodes = post_order([entry.node]) if terms.key(entry)[0] == "constant" else []
     return nodes if all(node.op or node.details.holds_value for node in nodes) else []
 
 
 def chooses_bodies(node: Node) -> bool:
-    """Whether an operator computes one of its bodies alone, or has one inside that does."""
+    """Whether an operator computes only one of its bodies, or contains an operator that does."""
     inner = (each for body in list_bodies(node).values() for each in body.graph.nodes if each.subgraphs)
     return node.op == "If" or any(map(chooses_bodies, inner))

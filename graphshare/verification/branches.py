@@ -1,4 +1,4 @@
-"""``verify`` of branches whose nodes belong together: structure, parameters, values, training."""
+"""``verify`` for branches with paired nodes: structure, parameters, values, training."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class Setup(msgspec.Struct, frozen=True, eq=False):
 
 
 def check_names(parts: Sequence[Graph], graphs: Sequence[Graph], options: ProofOptions, notes: dict[str, None]) -> None:
-    """Refuse options with a name that belongs to no variable; add a note on variables that nothing compared needs.
+    """Reject options that name no variable; add a note on variables that the compared parts do not need.
 
-    ``parts`` are what is compared of ``graphs``. Raises RefusedError with all such names.
+    ``parts`` are the compared parts of ``graphs``. Raises RefusedError with all such names.
     """
     needed = {node.name for part in parts for node in part.variables()}
     known = {node.name for graph in graphs for node in number_variables(graph, options.names)[0].variables()}
@@ -91,7 +91,7 @@ def verify_pairs(heads: Sequence[HeadPairs], model: Checkpoint, options: ProofOp
     """Compare branches of a model with their references: structure, parameters, values, training.
 
     Raises:
-        RefusedError: names that belong to no variable; shapes, values or parameters are missing.
+        RefusedError: names belong to no variable; shapes, values or parameters are missing.
         UnsupportedError: operators without a kernel, unless that is allowed; all are listed.
     """
     notes: dict[str, None] = {}
@@ -149,7 +149,7 @@ class _Branch:
         self.parameters = self._compare_parameters()
         stages = [structure, parameter_stage(self.parameters, self.side.records is None, self._describe_tied())]
         parameters = tuple(ParameterResult(p.left.name, p.right.name, p.how, p.detail) for p in self.parameters)
-        # Parameters that differ are an answer without values.
+        # If parameters differ, no values are needed for an answer.
         rounds, engines, reasons = self._compare_values(is_needed=stages[-1].verdict != "fails")
         if reasons:
             stages.append(Stage("values", "skipped", "not run", reasons))
@@ -166,7 +166,7 @@ class _Branch:
         return BranchReport(pair.reference, pair.label, tuple(stages), rounds, training, parameters, engines, self._tolerance)
 
     def _compare_parameters(self) -> list[ParameterPair]:
-        """Return the pairs of parameters, of which those that the user feeds are not missing."""
+        """Return the pairs of parameters; a parameter that the user feeds does not count as missing."""
         owned = [(a, b) for a, b in self.pairing.variables if self.side.is_parameter(a, b)]
         compared = compare_parameters(owned, self.side.is_auxiliary, self.side.records, self.side.records)
         fed = {a for setups in self._setups for setup in setups for a in setup.feeds}
@@ -175,7 +175,7 @@ class _Branch:
         ]
 
     def _compare_values(self, *, is_needed: bool) -> tuple[tuple[Values, ...], tuple[EngineComparison, ...], tuple[str, ...]]:
-        """Return the comparisons of all rounds, and of engines with the first, or the reasons why there are none."""
+        """Return the comparisons of all rounds, and of engines with the first, or the reasons for having none."""
         pair, options = self.pair, self.options
         nodes = [a for a, _ in self.pairing.pairs]
         parts = [(self.side.model.graph, nodes)]
@@ -190,7 +190,7 @@ class _Branch:
                 compare_round(each, names, self._tolerance, nodes=self.pairing.pairs, heads=heads, layers=options.layers)
                 for each in self._plan_rounds()
             )
-        # Where no values are needed, a run that fails must not hide the answer; nor must one of numbers that were drawn.
+        # If no values are needed, a failed run, or one on drawn numbers, must not hide the answer.
         except (RefusedError, InputError) as error:
             is_of_drawn = bool(self._firsts) and options.draws_all and not isinstance(error, MemoryLimitError)
             if is_needed and not (is_of_drawn or (options.allow_unsupported and isinstance(error, InputError))):
@@ -201,7 +201,7 @@ class _Branch:
         return tuple(leave_drawn(values, drawing) for values in rounds), engines, ()
 
     def _plan_setups(self, feeds_of_set: Mapping[str, Array]) -> list[Setup]:
-        """Return the feeds and shapes of the reference and of the branch; one where they are the same."""
+        """Return the feeds and shapes of the reference and of the branch, only once if they are the same."""
         feeds_by_name, shapes_by_name = self.twins.spread(feeds_of_set, self.options.shapes)
         setups = []
         for label in (self.pair.reference, self.pair.label):
@@ -218,7 +218,7 @@ class _Branch:
         return setups
 
     def _describe_tied(self) -> tuple[str, ...]:
-        """Return how many parameters of both, and how much of a model that holds them, are tied; nothing for other models."""
+        """Return how many common parameters, and how much of the model that contains them, are tied; else nothing."""
         graph, records = self.side.model.graph, self.side.records
         format_ = find_format(graph)
         if records is None or format_.supports(Operation.PARAMETER_FILE):
@@ -231,7 +231,7 @@ class _Branch:
         return (f"tied: {len(tied)} of {format_count(len(self.parameters) + len(inside), 'parameter')}{more}, {sizes}",)
 
     def _open(self) -> list[tuple[Computation, Computation]]:
-        """Return the reference and the branch, opened in each engine."""
+        """Open the reference and the branch in each engine."""
         graph = self.side.model.graph
         graphs = [msgspec.structs.replace(graph, heads=heads) for heads in (self.pair.left, self.pair.right)]
         return [(left, right) for left, right in open_in_engines(graphs, self.side, self._executors)]
@@ -258,7 +258,7 @@ class _Branch:
                     yield Round(self._make_runners(draw), draw.sizes_of)
 
     def _list_shared(self) -> list[NodePair]:
-        """Return the variables of both branches that get one value: inputs, and parameters that are not known to differ."""
+        """Return the variables to which both branches give one value: inputs, and parameters not known to differ."""
         records = self.side.records
         missing = [p for p in self.parameters if p.how == "missing" and (records is None or records.of(p.right) is None)]
         shared = [p for p in self.parameters if p.how in ("tied", "equal", "fed")]
@@ -267,7 +267,7 @@ class _Branch:
     def _make_runners(self, draw: Draw) -> dict[str, tuple[Runner, Runner]]:
         runners: dict[str, tuple[Runner, Runner]] = {}
         for number, both in enumerate(self._computations):
-            outputs = (None, None) if number else draw.outputs  # which are those of the first engine
+            outputs = (None, None) if number else draw.outputs  # the draw has outputs of the first engine
             left, right = (
                 ComputationRunner(side, values, known, seed=draw.seed)
                 for side, values, known in zip(both, draw.values, outputs, strict=True)
@@ -276,15 +276,15 @@ class _Branch:
         return runners
 
     def _check_sizes(self, setups: Sequence[Setup]) -> None:
-        """Refuse sizes that a branch cannot take. Raises RefusedError; every branch is named with the sizes."""
+        """Reject sizes that a branch cannot take. Raises RefusedError that names every such branch with the sizes."""
         faults: list[Fault] = []
         inputs, variables = self.options.inputs, self.pairing.variables
         twins: list[Mapping[Node, Node]] = [{a: a for a, _ in variables}, dict(variables)]
         labels = (self.pair.reference, self.pair.label)
-        weights: dict[Node, GivenShape] = {}  # those that are drawn have one shape for all sizes
+        weights: dict[Node, GivenShape] = {}  # drawn weights have one shape for all sizes
         for owner, setup in enumerate(setups):
             sizes = _format_sizes(setup, self.twins)
-            for side in (owner, 1 - owner):  # its own sizes first: a branch that cannot take those is the reason
+            for side in (owner, 1 - owner):  # its own sizes first: a branch that rejects them is the reason
                 known = {**{a: shape for a, shape in weights.items() if a not in setup.feeds}, **setup.shapes}
                 feeds = {twins[side][a]: array for a, array in setup.feeds.items()}
                 shapes = {twins[side][a]: shape for a, shape in known.items()}
@@ -302,7 +302,7 @@ class _Branch:
             raise RefusedError(faults)
 
     def _train(self) -> Training:
-        """Return what one step of training did to both branches."""
+        """Train both branches for one step and return the result."""
         first = self._firsts[: len(self._setups[0])]
         if any(each is not None and each.engine is not None for each in self._executors.values()):
             self._notes["training is computed with numpy"] = None
@@ -311,7 +311,7 @@ class _Branch:
 
 
 def _format_sizes(setup: Setup, twins: Counterparts) -> str:
-    """Return the sizes that were given for a branch, by the names of its own variables."""
+    """Describe the sizes given for a branch, by the names of its own variables."""
     shapes = {**setup.shapes, **{node: array.shape for node, array in setup.feeds.items() if hasattr(array, "shape")}}
     label = setup.branch or ""
     return ", ".join(f"{twins.names(node).get(label, node.name)} {format_shape(shape)}" for node, shape in shapes.items())

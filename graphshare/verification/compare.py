@@ -1,4 +1,4 @@
-"""``compare``: what is known of two models, or of a model and recorded outputs: are they the same, and for which inputs."""
+"""``compare``: do two models, or a model and recorded outputs, compute the same, and for which inputs?"""
 
 from __future__ import annotations
 
@@ -43,36 +43,36 @@ def compare(
     reduce: StrPath | None = None,
     resources: Resources | None = None,
 ) -> Report:
-    """Find out whether two models compute the same, whatever their formats, dtypes and operators; or a model and a record.
+    """Find out whether two models of any format, dtype and operators, or a model and a record, compute the same.
 
-    Outputs and inputs are paired by their names, in their order where the names differ, or by the ``map`` of a rewrite that
-    made ``other`` of ``model``. An output that one model alone has is not judged; ``targets`` are the names of outputs or inner
-    values that are compared instead of all. First the structure is compared, then what is exact by identities, for every input
-    and bit for bit. What is left is divided into regions, which are judged on drawn inputs, as the outputs are: each on the
-    values that either model has there. The order of the two models does not matter. A record is a file or a mapping of arrays
-    by name, such as ``run`` with ``all_outputs`` gives, or a folder of ONNX's test data: its outputs are compared for its
-    inputs.
+    Outputs and inputs are paired by name, by order where names differ, or by the ``map`` of the rewrite that made
+    ``other`` from ``model``. An output of only one model is not judged; ``targets`` names outputs or inner values to
+    compare instead of all outputs. First the structure is compared; then identities find values that are exact, bit for
+    bit for every input. The rest is divided into regions. Regions and outputs are judged on drawn inputs, each region
+    on the values of either model. The order of the two models does not matter. A record is a file or a mapping of
+    arrays by name, such as the result of ``run`` with ``all_outputs``, or a folder of ONNX's test data: its outputs are
+    compared for its inputs.
 
-    The report names the weakest that is known of an output or region: exact; by weights, which is equal for every input but for
-    rounding; on so many inputs; different; not judged. With ``exact`` anything but the first is a failure, with ``by_weights``
-    anything but the first two. Numbers may differ by ``tolerance``, by default 1e-5 of themselves or of the
-    largest in their output, and by as much as either model differs from itself when its sums are taken in another order, up to
-    1e-5 of the range of an output. Where parameters have unlike dtypes the least precise one decides: of the largest number
-    8e-2 for bfloat16, 1e-2 for float16.
+    The report names the weakest result of any output or region: exact; by weights (equal for every input up to
+    rounding); on N inputs; different; not judged. With ``exact`` every result but the first is a failure, with
+    ``by_weights`` every result but the first two. Numbers may differ by ``tolerance``, by default 1e-5 of themselves or
+    of the largest number in their output, and by as much as either model differs from itself when sums are taken in a
+    different order, up to 1e-5 of the range of an output. If parameters have different dtypes, the least precise one
+    decides: 8e-2 of the largest number for bfloat16, 1e-2 for float16.
 
-    ``feeds``, ``shapes``, ``inputs``, ``layers``, ``engine`` and ``strict_engine`` are those of :func:`verify`; the engine is
-    for models whose operators have kernels. With ``allow_unsupported`` one graph with equal parameters is an answer where an
-    operator cannot be computed. With ``reduce`` the smallest parts that show the first difference are written to that folder,
-    with their inputs, once a run of the files has shown it again; the report has them as ``reduced``. ``resources`` limit
-    memory and time.
+    ``feeds``, ``shapes``, ``inputs``, ``layers``, ``engine`` and ``strict_engine`` are used as in :func:`verify`; the
+    engine is for models whose operators have kernels. With ``allow_unsupported`` equal graphs with equal parameters are
+    an answer even if an operator cannot be computed. With ``reduce`` the smallest parts that show the first difference
+    are written to that folder with their inputs, after a run of the files has reproduced it; the report has them as
+    ``reduced``. ``resources`` limit memory and time.
 
     Raises:
-        UsageError: options that exclude each other, engines that are not installed.
+        UsageError: options exclude each other, or engines are not installed.
         InputError: a model, record or map cannot be read.
-        RefusedError: outputs or inputs cannot be paired; shapes or values are missing; the folder of ``reduce`` has files of
-            another origin.
-        UnsupportedError: operators without a kernel, unless they are allowed; all are listed.
-        OutputError: a file of ``reduce`` could not be written; what it held before is still there.
+        RefusedError: outputs or inputs cannot be paired; shapes or values are missing; the folder ``reduce`` contains
+            foreign files.
+        UnsupportedError: operators have no kernel, unless that is allowed; all are listed.
+        OutputError: a file of ``reduce`` could not be written; its previous contents are still there.
     """
     options = make_options(
         inputs,
@@ -101,7 +101,7 @@ def compare(
         with limit_proof(resources, left):
             check_names([], [left.graph], options, {})
             return compare_record(left, record, options, tolerance)
-    # A copy: who compares a model with itself compares two models.
+    # A copy, so that a model compared with itself counts as two models.
     right = msgspec.structs.replace(as_checkpoint(other))  # type: ignore[arg-type]
     options = options.with_values(feeds, shapes, left.graph, right.graph)
     least: Rung = "exact" if exact else "by weights" if by_weights else "on inputs"
@@ -143,7 +143,7 @@ def _confirm(left: Checkpoint, right: Checkpoint, feeds: Mapping[str, Array], op
 
 
 def _check_record_options(options: ProofOptions, needing_two: Mapping[str, object]) -> None:
-    """Refuse options that have no effect on a record; ``needing_two`` are the values of those that need two models."""
+    """Reject options that have no effect on a record; ``needing_two`` has the options that need two models."""
     faults = [Fault(f"`{name}` needs two models, and one is a record") for name, value in needing_two.items() if value]
     if options.inputs.sets is not None or options.inputs.rounds > 1:
         faults.append(Fault("a record has inputs of its own: leave `sets` and `rounds` out"))
@@ -151,6 +151,6 @@ def _check_record_options(options: ProofOptions, needing_two: Mapping[str, objec
 
 
 def _read_names(path: str | None) -> dict[str, str]:
-    """Return the names that a rewrite gave to the nodes of its source, from its map file."""
+    """Return the new names of nodes from the map file of a rewrite."""
     entries = () if path is None else read_map(path).entries
     return {entry.source.name: entry.target.name for entry in entries if entry.target is not None}

@@ -1,6 +1,6 @@
-"""The one comparison of computed values: how far numbers may be apart, outputs pair by pair, and the first difference inside.
+"""The only comparison of computed values: tolerances, outputs pair by pair, and the first inner difference.
 
-What equal means of two arrays is written in :mod:`graphshare.formats.params.comparison`.
+:mod:`graphshare.formats.params.comparison` defines when two arrays are equal.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.verification.runners import ABSENT, Refused, Runner
 
-# Shares of the largest number in an output; the docstring of verify() names them to users of across_dtypes.
+# Fractions of the largest number in an output; the docstring of verify() states them for across_dtypes.
 _EXPORTED = {"bfloat16": 8e-2, "float16": 1e-2, "float32": 1e-4, "float64": 1e-9}
-# Two steps of a number at 1: those of fewer bits have no numbers between 0 and 10 steps.
+# Two steps at 1: dtypes with fewer bits have no numbers between 0 and 10 steps.
 _EXPORTED |= {"float8e4m3fn": 0.25, "float8e4m3fnuz": 0.25, "float8e5m2": 0.5, "float8e5m2fnuz": 0.5, "float4e2m1": 1.0}
 _STEP = ("int8", "uint8")
 _ARRAYS = (np.ndarray, np.generic)
@@ -33,9 +33,9 @@ _SAME = Comparison(True, True, 0.0, 0.0)
 
 
 class Tolerance(Options, frozen=True):
-    """How far a number may be from the reference's: ``rtol`` of that number, and ``atol`` or ``of_largest`` more.
+    """The allowed distance from a reference's number: ``rtol`` of that number, plus ``atol`` or ``of_largest``.
 
-    ``of_largest`` is relative to the largest finite number of the reference's array, and holds for floats.
+    ``of_largest`` is relative to the largest finite number of the reference's array, and applies to floats.
     """
 
     atol: NotNegative = 0.0
@@ -43,52 +43,52 @@ class Tolerance(Options, frozen=True):
     of_largest: NotNegative = 0.0
 
     def find_limit(self, wanted: Array) -> float:
-        """Return how far any number may be from that of ``wanted``, beside ``rtol``."""
+        """Return the allowed distance of any number from ``wanted``, in addition to ``rtol``."""
         if not self.of_largest or not is_floating(wanted.dtype):
             return self.atol
         return max(self.atol, self.of_largest * find_largest(wanted))
 
 
 Tolerate = Callable[[Any, Any], Tolerance]
-"""Returns the tolerance of a value and what is wanted of it."""
+"""Returns the tolerance for a value and the wanted value."""
 BY_ELEMENT = Tolerance(1e-8, 1e-5)
-"""The default tolerance, that of numpy's isclose."""
+"""The default tolerance, the same as numpy's isclose."""
 EXACT = Tolerance()
-"""The tolerance of branches of one model in one session: none."""
+"""The tolerance of branches of one model in one session: no difference."""
 
 
 def tolerate_other_program(chosen: Tolerance) -> Tolerance:
-    """Return the tolerance of what two programs computed: each sums in an order of its own."""
+    """Return the tolerance for outputs of two programs, because each sums in its own order."""
     return Tolerance(chosen.atol, chosen.rtol, of_largest=max(chosen.rtol, chosen.of_largest))
 
 
 def tolerate_batch(chosen: Tolerance) -> Tolerance:
-    """Return the tolerance of a batch beside runs of each sample: they sum in another order, which shows most near zero."""
+    """Return the tolerance of a batch beside runs of samples: the order of sums differs, most visibly near zero."""
     return Tolerance(chosen.atol, chosen.rtol, of_largest=max(1e-5, chosen.of_largest))
 
 
 class DtypeTolerance(Tolerance, frozen=True, kw_only=True):
-    """The tolerance of models in unlike dtypes, whose floats are compared by value; ``dtype`` is the least precise of them."""
+    """The tolerance of models in different dtypes, compared by value; ``dtype`` is the least precise one."""
 
     dtype: str
 
 
 def tolerate_dtype(dtype: str, chosen: Tolerance) -> DtypeTolerance:
-    """Return the tolerance of models of which ``dtype`` is the least precise: that of an export, or what is given."""
+    """Return the tolerance of models whose least precise dtype is ``dtype``: at least the chosen one and an export's."""
     of_largest = max(chosen.rtol, chosen.of_largest, _EXPORTED[dtype])
     return DtypeTolerance(chosen.atol, chosen.rtol, of_largest=of_largest, dtype=dtype)
 
 
 class ExportTolerance(Tolerance, frozen=True, kw_only=True):
-    """The tolerance of an exported model: ``by_dtype`` of the largest number for floats, nothing for others.
+    """The tolerance of an exported model: ``by_dtype`` of the largest number for floats, 0 for other dtypes.
 
-    A number of int8 may be one step off, where two programs round to either side. An array of zeros counts as one of ones.
+    An int8 number may be one step off, because two programs may round to either side. An array of zeros counts as ones.
     """
 
     by_dtype: Mapping[str, float]
 
     def find_limit(self, wanted: Array) -> float:
-        """Return how far any number may be from that of ``wanted``."""
+        """Return the allowed distance of any number from ``wanted``."""
         dtype = name_dtype(wanted.dtype)
         if not is_floating(wanted.dtype):
             return 1.0 if dtype in _STEP else 0.0
@@ -96,15 +96,15 @@ class ExportTolerance(Tolerance, frozen=True, kw_only=True):
 
 
 def tolerate_export(tolerance: float | None) -> ExportTolerance:
-    """Return the tolerance of an exported model; a ``tolerance`` that is given holds for floats of every dtype."""
+    """Return the tolerance of an exported model; an explicit ``tolerance`` applies to floats of every dtype."""
     return ExportTolerance(by_dtype=_EXPORTED if tolerance is None else dict.fromkeys(_EXPORTED, tolerance))
 
 
 class OutputComparison(msgspec.Struct, frozen=True):
-    """One output of the reference and its twin.
+    """The comparison of one output of the reference with its twin.
 
-    ``of_largest`` is the largest distance relative to the largest finite number of the reference, None where neither is known.
-    ``unjudged`` is why the comparison says nothing, where it does not.
+    ``of_largest`` is the largest distance relative to the largest finite number of the reference, None if these are
+    unknown. ``unjudged`` is the reason if the output is not judged.
     """
 
     reference: str
@@ -122,7 +122,7 @@ class OutputComparison(msgspec.Struct, frozen=True):
 
 
 class InnerComparison(msgspec.Struct, frozen=True):
-    """Output ``output`` of a pair of nodes inside the branches, with the operator (``null`` for a variable)."""
+    """The comparison of output ``output`` of a pair of inner nodes; ``op`` is ``null`` for a variable."""
 
     reference: str
     node: str
@@ -134,9 +134,9 @@ class InnerComparison(msgspec.Struct, frozen=True):
 class Values(msgspec.Struct, frozen=True):
     """The result of one run of both branches.
 
-    ``first`` is the first difference in topological order, None when there is none. ``layers`` are the inner outputs in that
-    order, where they were asked for. ``sizes_of`` is the branch that the sizes and feeds are from, None if all have the same.
-    ``engine`` is what computed both.
+    ``first`` is the first difference in topological order, or None. ``layers`` are the inner outputs in that order, if
+    requested. ``sizes_of`` is the branch whose sizes and feeds were used, None if all have the same. ``engine`` names
+    the engine that computed both.
     """
 
     outputs: tuple[OutputComparison, ...]
@@ -153,7 +153,7 @@ class Values(msgspec.Struct, frozen=True):
 class EngineComparison(msgspec.Struct, frozen=True):
     """The outputs of both branches in ``engine`` beside those in ``reference``, on one set of inputs.
 
-    ``first`` is the first node, in topological order, whose outputs differ, where those of a branch do.
+    ``first`` is the first node, in topological order, whose outputs differ, if outputs of a branch differ.
     """
 
     reference: str
@@ -176,15 +176,16 @@ def compare_runs(
     layers: bool = False,
     sizes_of: str | None = None,
 ) -> Values:
-    """Compare the outputs of two runners in their order, and those of ``nodes`` inside where an output differs.
+    """Compare the outputs of two runners in order, and the inner outputs of ``nodes`` if an output differs.
 
-    ``names`` are what the outputs are called on both sides, ``nodes`` pairs of nodes that compute the same. With ``layers``
-    all inner outputs are compared. Raises InputError or RefusedError where these cannot be computed and the outputs are equal.
+    ``names`` has the names of the outputs on both sides, ``nodes`` pairs of nodes that compute the same. With
+    ``layers`` all inner outputs are compared. Raises InputError or RefusedError if these cannot be computed and the
+    outputs are equal.
     """
     pairs = list(zip(names, reference.run(), runner.run(), strict=True))
     outputs = tuple(_compare_output(a, b, value, wanted, tolerance, reference.title) for (a, b), wanted, value in pairs)
     are_equal = all(output.comparison for output in outputs)
-    # What one side refuses as a whole has no inner values.
+    # A side that refuses its inputs has no inner values.
     is_refused = any(isinstance(value, Refused) for _, *both in pairs for value in both)
     inner: list[InnerComparison] = []
     first: InnerComparison | None = None
@@ -192,7 +193,7 @@ def compare_runs(
         try:
             inner = _compare_inner(reference, runner, {b: a for a, b in nodes}, tolerance, to_first=not layers)
         except (InputError, RefusedError):
-            # Outputs that differ are an answer already.
+            # Different outputs are already an answer.
             if are_equal:
                 raise
         apart = (output for output in inner if not output.comparison)
@@ -204,7 +205,7 @@ def compare_runs(
 def compare_engines(
     branches: Sequence[tuple[Runner, Runner, Sequence[Entry]]], tolerance: Tolerance, *, sizes_of: str | None = None
 ) -> EngineComparison:
-    """Compare what two engines computed of each branch: a run in the first, one in the other, and the heads of both."""
+    """Compare two engines on each branch: a run in the first, a run in the other, and the heads of both."""
     parts = []
     for reference, runner, heads in branches:
         names = [(name, name) for name in map(output_name, heads)]
@@ -235,9 +236,9 @@ def _find_variables(
 def _compare_inner(
     reference: Runner, runner: Runner, partners: Mapping[Node, Node], tolerance: Tolerance, *, to_first: bool
 ) -> list[InnerComparison]:
-    """Return the comparison of the outputs inside of two runs; with ``to_first`` up to the first that differs.
+    """Return the comparison of inner outputs of two runs; with ``to_first`` only up to the first that differs.
 
-    ``partners`` has the node of the reference that a node is compared with.
+    ``partners`` maps a node to its counterpart in the reference.
     """
     if not partners:
         return []
@@ -245,14 +246,14 @@ def _compare_inner(
     compared: list[InnerComparison] = []
 
     def keep(node: Node, index: int, value: Any) -> None:
-        # The executor writes later values into the same buffer.
+        # A copy, because the executor writes later values into the same buffer.
         kept[node, index] = value.copy() if isinstance(value, _ARRAYS) else value
 
     def look(node: Node, index: int, value: Any) -> None:
         partner = partners.get(node)
         if partner is None or (partner, index) not in kept or (to_first and compared and not compared[-1].comparison):
             return
-        # Popped, so that memory is free again as the second run goes on.
+        # Popped, so that memory is freed as the second run goes on.
         result = compare_values(value, kept.pop((partner, index)), tolerance)
         compared.append(InnerComparison(reference.label(partner, index), node.name, node.operator_text, index, result))
 
@@ -262,7 +263,7 @@ def _compare_inner(
 
 
 def compare_values(value: Any, wanted: Any, tolerance: Tolerance, title: str = "") -> Comparison:
-    """Compare two values: arrays, lists of them (sequences), or nothing (optional values); ``title`` is the reference's."""
+    """Compare two values: arrays, sequences (lists of arrays), or None (optionals); ``title`` is the reference's."""
     if wanted is ABSENT:
         return _differ(f"{title} does not have it")
     for side in (value, wanted):
@@ -272,7 +273,7 @@ def compare_values(value: Any, wanted: Any, tolerance: Tolerance, title: str = "
         if len(value) != len(wanted):
             return _differ(f"sequences of {len(value)} and {len(wanted)}")
         each = [compare_values(a, b, tolerance) for a, b in zip(value, wanted, strict=True)]
-        # The element that is furthest apart stands for the whole sequence.
+        # The element with the largest difference stands for the whole sequence.
         return next((c for c in each if not c), max(each, key=lambda c: (not c.identical, c.max_abs), default=_SAME))
     if isinstance(value, _ARRAYS) and isinstance(wanted, _ARRAYS):
         if "O" not in (value.dtype.kind, wanted.dtype.kind):
@@ -289,34 +290,34 @@ def _compare_numbers(value: Array, wanted: Array, tolerance: Tolerance) -> Compa
         return compare_arrays(value, wanted, atol=limit, rtol=tolerance.rtol)
     wide = np.result_type(widen(value), widen(wanted))
     comparison = compare_arrays(value.astype(wide), wanted.astype(wide), atol=limit, rtol=tolerance.rtol)
-    # Equal numbers in unlike dtypes are not equal bits.
+    # Equal numbers in different dtypes do not have equal bits.
     return msgspec.structs.replace(comparison, identical=False)
 
 
 def _differ(reason: str) -> Comparison:
-    """Return the comparison of values that no tolerance makes equal."""
+    """Return the comparison of values that differ under any tolerance."""
     return Comparison(False, False, _APART, _APART, reason)
 
 
 def find_share(comparison: Comparison, wanted: Any) -> float | None:
-    """Return how far a value is from ``wanted`` relative to the largest number there; None where that is not known."""
+    """Return the distance of a value from ``wanted`` relative to its largest number, or None if unknown."""
     if not isinstance(wanted, _ARRAYS) or comparison.max_abs == _APART:
         return None
     return comparison.max_abs / (find_largest(np.asarray(wanted)) or 1.0) if comparison.max_abs else 0.0
 
 
 def find_largest(array: Array) -> float:
-    """Return the largest finite magnitude in an array of numbers; 0 for an empty array, and for one of texts."""
+    """Return the largest finite magnitude in an array of numbers; 0 for an empty array or an array of texts."""
     array = widen(array)
     if array.dtype.kind not in "fiub" or not array.size:
         return 0.0
-    # Integers become floats first: the magnitude of the least one overflows in its own dtype.
+    # Integers are converted to floats first: the least integer's magnitude overflows in its own dtype.
     finite = np.abs(array[np.isfinite(array)] if array.dtype.kind == "f" else array.astype(np.float64))
     return float(finite.max()) if finite.size else 0.0
 
 
 def describe_value(value: Any) -> tuple[tuple[int, ...], str]:
-    """Return shape and dtype of a value; the length of a sequence."""
+    """Return shape and dtype of a value, or the length of a sequence."""
     if isinstance(value, _ARRAYS):
         return tuple(value.shape), name_dtype(value.dtype)
     return ((len(value),), "sequence") if isinstance(value, list) else ((), type(value).__name__)

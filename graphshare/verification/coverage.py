@@ -1,4 +1,4 @@
-"""Which bodies of the Ifs of a model a proof computes: values show nothing of the others."""
+"""Which bodies of a model's Ifs a proof computes: values say nothing about the others."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _NAMED = 6
 
 
 class BodyCoverage:
-    """The sides that each If of a main graph took, over all rounds."""
+    """The bodies that each If of a main graph computed, over all rounds."""
 
     def __init__(self) -> None:
         self._taken: dict[str, set[bool]] = {}
 
     def look(self, computation: Computation, values: Mapping[Node, Array]) -> Mapping[str, bool]:
-        """Compute the conditions of the Ifs of a graph by themselves: more outputs of a model move its last bits.
+        """Compute the conditions of a graph's Ifs in a separate run, because extra outputs change a model's last bits.
 
-        Returns what each of them is, by the name of the If.
+        Returns each condition by the name of the If.
         """
         graph = computation.graph
         find_switch = find_format(graph).bodies.find_switch
         entries = {node.name: switch[0] for node in graph.nodes if node.op and (switch := find_switch(node))}
         places = {(entry.node, entry.index): entry for entry in entries.values()}
-        with suppress(InputError, RefusedError):  # the outputs are what was asked for
+        with suppress(InputError, RefusedError):  # only the outputs are required
             outputs = computation.select(list(places.values())).run(values).outputs if places else ()
             sides = {place: bool(np.any(value)) for place, value in zip(places, outputs, strict=True)}
             taken = {name: sides[entry.node, entry.index] for name, entry in entries.items()}
@@ -42,9 +42,9 @@ class BodyCoverage:
         return EMPTY
 
     def describe(self) -> Iterator[str]:
-        """Yield notes on the Ifs of which one body was not computed, and on how many were."""
+        """Yield notes on Ifs with a body that was not computed, and on the number of computed bodies."""
         for side, word in ((True, "then"), (False, "else")):
-            # Over all rounds: one may take the other side.
+            # Over all rounds, because another round may take the other body.
             if names := [repr(name) for name, sides in self._taken.items() if sides == {side}]:
                 yield f"If {format_names(names, _NAMED)}: only the {word} branch was computed"
         if self._taken:

@@ -1,9 +1,9 @@
-"""Numbers far from those that reached a region: its sides, which work element by element, may agree on all others.
+"""Try numbers far from those that reached an elementwise region: its sides may agree on all nearer numbers.
 
-A Relu is a Clip to 0 and 6 as long as no number above 6 reaches it. What both sides do to a number does not depend on the
-numbers beside it, so that one run tries many: near and beyond each constant and attribute of either side, where a Clip or a
-comparison bends, between the integers that a Round goes to, 0, and both signs of each magnitude. The numbers that a model
-computes may never be such, so that a departure is a note and changes no verdict.
+A Relu equals a Clip to 0 and 6 as long as no number above 6 reaches it. Each number is computed independently of its
+neighbours, so one run can try many: numbers near and beyond each constant and attribute of either side, where a Clip or
+a comparison bends, numbers between the integers to which a Round goes, 0, and both signs of each magnitude. A model may
+never compute such numbers, so a departure is only a note and does not change the verdict.
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ _BY_ELEMENT = frozenset(
     relu rint round rsqrt sigmoid sign softsign sqrt square tanh trunc where
     """.split()
 )
-"""Operators each element of whose result follows from the elements at its place."""
+"""Elementwise operators: each element of the result follows from the operands' elements at its place."""
 _RANGES = {
     **dict.fromkeys(("HardSigmoid", "Sigmoid", "Softmax", "hard_sigmoid", "sigmoid", "softmax"), (0.0, 1.0)),
     **dict.fromkeys(("Cos", "Erf", "Sin", "Softsign", "Tanh", "cos", "erf", "sin", "softsign", "tanh"), (-1.0, 1.0)),
     **dict.fromkeys(("Abs", "Exp", "Relu", "Softplus", "Sqrt", "abs", "exp", "relu", "sqrt"), (0.0, float("inf"))),
 }
-"""The least and the largest number of operators that make no others: none beyond them reaches a region."""
+"""The least and the largest result of operators with a bounded range: no number beyond these reaches a region."""
 _DECADES = np.arange(-6, 6.01, 0.125)
-"""Powers of ten of the numbers that are tried: beyond them a square of a square is infinite in float32."""
+"""Powers of ten of the numbers to try: beyond them a square of a square is infinite in float32."""
 _COARSE = np.array([1e2, 1.0, 1e4, 1e1, 1e6, 1e-3])
 """Numbers of all magnitudes, for arrays of few elements."""
 _STEPS = np.arange(0.25, 4, 0.5)
-"""Numbers between the integers and halves that a Round or a Floor changes at."""
+"""Numbers between the integers and halves at which a Round or a Floor changes."""
 _LARGEST_HALF = 65504.0
 """The largest number of float16."""
 _ENOUGH, _MOST = 1 << 9, 1 << 16
-"""The least elements of an array that has room for all numbers, and the most that are compared."""
+"""The least elements of an array with room for all numbers, and the most elements that are compared."""
 _BENDS, _FEW, _RUNS = 12, 8, 64
-"""How many numbers of constants are combined, the most elements of such a constant, and how often small arrays are computed."""
+"""The most combined numbers of constants, the most elements of such a constant, and the most runs of small arrays."""
 
 
 class _Departure(Struct, frozen=True):
-    """An element at which both sides part, by the numbers that the sides start from there."""
+    """An element at which the sides diverge, with the numbers from which they start."""
 
     numbers: dict[Key, float]
 
     @property
     def size(self) -> float:
-        """The largest of its numbers: of several departures the one with the least is told."""
+        """The largest of its numbers; the departure with the smallest size is reported."""
         return max(map(abs, self.numbers.values()))
 
 
@@ -110,10 +110,10 @@ def _describe(trial: Trial, departure: _Departure, ranges: dict[Key, tuple[Any, 
 
 
 def _list_points(nodes: Sequence[Node], constants: Iterable[Constant]) -> Array:
-    """Return the numbers to try: first a few of all magnitudes, then those around the bends of the operators."""
+    """Return the numbers to try: first a few of all magnitudes, then numbers around the bends of the operators."""
     bends = dict.fromkeys(chain(_list_attributes(nodes), _list_numbers(constants)))
     few = [number for number in bends if np.isfinite(number) and number][:_BENDS]
-    # A Clip behind an Add bends at the difference of both numbers, one behind a Mul at their quotient.
+    # A Clip after an Add bends at the difference of both numbers, a Clip after a Mul at their quotient.
     pairs = [number for a, b in combinations(few, 2) for number in (a - b, a + b, a / b, b / a)]
     sorted_bends = np.unique([0.0, *few, *pairs])
     beyond = np.concatenate([sorted_bends * 1.125, sorted_bends * 0.875, (sorted_bends[1:] + sorted_bends[:-1]) / 2])
@@ -140,12 +140,12 @@ def _list_numbers(constants: Iterable[Constant]) -> Iterator[float]:
 def _list_departures(
     trial: Trial, sides: Sequence[Side], seen: Values, keys: Sequence[Key], points: Array
 ) -> Iterator[_Departure]:
-    """Yield for each run and each end the element with the least numbers at which both sides part."""
+    """Yield, for each run and each end, the element with the smallest numbers at which the sides diverge."""
     known = trial.compute(sides[0], seen)
     operators = {key: None if isinstance(key, str) else trial.plan.entries[0][key].node.op for key in keys}
     ranges = {key: _RANGES.get(op or "", (-np.inf, np.inf)) for key, op in operators.items()}
     longer = _lengthen(seen)
-    # Constants may fit no other size.
+    # Constants may not fit a different size.
     values = longer if all(trial.compute(side, longer) for side in sides) else seen
     for drawn in _draw_far(values, ranges, points):
         ends = [trial.compute(side, drawn) for side in sides]
@@ -160,7 +160,7 @@ def _list_departures(
 
 
 def _lengthen(seen: Values) -> Values:
-    """Return values with more elements on the first axis, where they have few of one number of axes; else the same."""
+    """Lengthen the first axis of values that are few and have one rank; return others unchanged."""
     rank = max(array.ndim for array in seen.values())
     count = -(-_ENOUGH // max(array.size for array in seen.values()))
     if not rank or count < 2:
@@ -172,17 +172,17 @@ def _lengthen(seen: Values) -> Values:
 
 
 def _find_apart(trial: Trial, sides: Sequence[Side], drawn: Values, values: Sequence[Array], number: int, seen: Array) -> Array:
-    """Return which elements of an end are farther apart on both sides than its tolerance, and than either is from itself.
+    """Return the elements of an end whose difference exceeds the tolerance and the noise of either side.
 
-    The tolerance is that of the element, and of the largest one on the values ``seen``: what is rounded on the way to a small
-    number may have been as large as that.
+    The tolerance is relative to the element, and to the largest element on the values ``seen``: an intermediate result
+    that was rounded on the way to a small number may have been as large.
     """
     tolerance = allow_share(trial.tolerate(*values), trial.cone.ends[number])
     numbers = [_sample(value) for value in values]
     sizes = np.maximum(*(np.nan_to_num(abs(each), posinf=0) for each in numbers))
     limit = np.maximum(tolerance.find_limit(seen), max(tolerance.rtol, tolerance.of_largest) * sizes)
     apart = _measure(*numbers)
-    # float16 has no such numbers: a model of it may have infinity in their place.
+    # float16 has no such numbers, so a float16 model may have infinity instead.
     starts = [
         abs(_sample(np.broadcast_to(array, values[0].shape)))
         for array in drawn.values()
@@ -200,7 +200,7 @@ def _find_apart(trial: Trial, sides: Sequence[Side], drawn: Values, values: Sequ
 
 
 def _draw_far(seen: Values, ranges: Mapping[Key, tuple[float, float]], points: Array) -> Iterator[dict[Key, Array]]:
-    """Yield values with far numbers, each in its range, in place of one start at a time, then of all of them."""
+    """Yield values in which far numbers, each in its range, replace one start at a time, then all of them."""
     keys = list(ranges)
     size = max(seen[key].size for key in keys)
     runs = min(-(-len(points) // size), _RUNS)
@@ -211,7 +211,7 @@ def _draw_far(seen: Values, ranges: Mapping[Key, tuple[float, float]], points: A
                 wide = widen(seen[key][:0] if seen[key].ndim else seen[key]).dtype
                 most = float(np.sqrt(np.finfo(wide).max))
                 low, high = max(ranges[key][0], -most), min(ranges[key][1], most)
-                # Other steps through the numbers for each start: they meet in many pairs.
+                # Each start steps through the numbers differently, so that many pairs of numbers meet.
                 order = (np.arange(len(points)) + run * size) * (1 + 6 * number) % len(points)
                 numbers = np.clip(points, low, high)[order].astype(wide).astype(seen[key].dtype, copy=False)
                 far[key] = np.resize(numbers, seen[key].shape)
@@ -219,15 +219,15 @@ def _draw_far(seen: Values, ranges: Mapping[Key, tuple[float, float]], points: A
 
 
 def _sample(array: Array) -> Array:
-    """Return numbers of an array as float64, of many elements as many as there are places to try."""
+    """Return numbers of an array as float64; if there are too many elements, only a sample."""
     places = np.unique(np.linspace(0, array.size - 1, min(array.size, _MOST)).astype(np.int64))
     return widen(array[np.unravel_index(places, array.shape)] if array.ndim else array.reshape(1)).astype(np.float64)
 
 
 def _measure(wanted: Array, value: Array) -> Array:
-    """Return how far each number is from the one wanted: infinitely where one of both is finite alone, else at most so."""
+    """Return the distance of each number from the wanted one; infinite if only one of the two is finite."""
     with np.errstate(invalid="ignore"):
         apart = abs(wanted - value)
     finite = np.isfinite(wanted), np.isfinite(value)
-    # Where both overflow, or are no numbers, they may do it in unlike ways.
+    # If neither is finite, the two may be different: infinity, or not a number.
     return np.where(finite[0] & finite[1], apart, np.where(finite[0] | finite[1], np.inf, 0.0))

@@ -1,4 +1,4 @@
-"""The differences of a proof as faults, and as findings for report formats."""
+"""Convert the differences of a proof to faults, and to findings for report formats."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def make_report(report: Report, where: str, command: str = "verify") -> Findings
         for stage in branch.stages
         if stage.verdict in ("fails", "unknown")
     ]
-    # Where all holds, that is what a job wants to see: a note, which fails nothing.
+    # If everything holds, a job wants to see that: the verdict is then a note, and fails nothing.
     verdict = ("verdict", report.verdict, Level.NOTE if report else Level.ERROR)
     findings = tuple(
         Finding(code=_RULES[name].code, level=level, message=message, where=where)

@@ -1,6 +1,6 @@
 """The one flow of a proof: both sides run on the same inputs, and outputs, engines and inner values are compared.
 
-Branches, two models, records and batches differ in what the two sides are and in which values belong together.
+Branches, two models, records and batches differ only in their two sides and in the pairs of values.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Value = TypeVar("Value")
 
 
 class ProofOptions(msgspec.Struct, frozen=True):
-    """What a user chooses for a proof, by the names of :func:`graphshare.verify`; ``engines`` are None for the default one."""
+    """A user's choices for a proof, named as in :func:`graphshare.verify`; an engine of None is the default."""
 
     inputs: Inputs
     tolerance: Tolerance
@@ -67,13 +67,13 @@ class ProofOptions(msgspec.Struct, frozen=True):
 
     @property
     def draws_all(self) -> bool:
-        """Return whether all inputs are drawn, at sizes that are drawn, which need not be numbers that a model computes."""
+        """Return whether all inputs and sizes are drawn; a model need not be able to compute such numbers."""
         return not (self.feeds or self.shapes or self.train_step) and self.inputs.sets is None
 
     def with_values(self, feeds: Mapping[str, Any] | None, shapes: Shapes | None, *graphs: Graph) -> ProofOptions:
-        """Return the options with values and shapes of the inputs of graphs. Raises as :func:`as_values`.
+        """Return the options with values and shapes for inputs of graphs. Raises as :func:`as_values`.
 
-        What holds for a name holds for a variable of that name that another option means by its number, too.
+        An option for a name also applies to a variable of that name that a different option selects by number.
         """
         own = msgspec.structs.replace(self, feeds=as_values(feeds, *graphs), shapes=as_shapes(shapes, *graphs))
         if not any("#" in name for name in own.names):
@@ -98,13 +98,13 @@ class ProofOptions(msgspec.Struct, frozen=True):
     def choose_executors(self, graph: Graph, where: str) -> dict[str | None, ChosenEngine]:
         """Return what computes a graph, by engine. Raises UsageError or RefusedError as :func:`choose_executor`."""
         return {
-            # Not alone: branches and engines compute in turn, and threads that wait awake would take the others' cores.
+            # Not alone: branches and engines compute in turn, and threads that wait actively would block the others' cores.
             name: choose_executor(graph, name, where=where, strict=self.strict_engine, forwards=self.inputs.rounds, alone=False)
             for name in self.engines
         }
 
     def list_feeds(self, graph: Graph) -> list[Mapping[str, Array]]:
-        """Return the feeds of each set of inputs; those of ``feeds`` hold for all. Raises InputError for faulty sets."""
+        """Return the feeds of each set of inputs, with ``feeds`` in all of them. Raises InputError for faulty sets."""
         sets = self.inputs.sets
         if sets is None:
             return [self.feeds]
@@ -114,7 +114,7 @@ class ProofOptions(msgspec.Struct, frozen=True):
 
 
 def make_options(inputs: Inputs | None, tolerance: Tolerance | None, engine: Names, **others: Any) -> ProofOptions:
-    """Return the options of a proof from what a caller gives, None for the defaults."""
+    """Return the options of a proof from a caller's arguments; None selects a default."""
     own = inputs or Inputs()
     engines = tuple(name for text in as_names(engine) for name in text.split(",")) or (None,)
     return ProofOptions(own, tolerance or BY_ELEMENT, as_input=tuple(as_names(own.as_input)), engines=engines, **others)
@@ -122,7 +122,7 @@ def make_options(inputs: Inputs | None, tolerance: Tolerance | None, engine: Nam
 
 @contextmanager
 def limit_proof(resources: Resources | None, *models: Checkpoint) -> Iterator[None]:
-    """Keep the block within limits; what computes the models gets ready. Refusals name the first model.
+    """Limit the resources of the block, and prepare the backends of the models. Errors name the first model.
 
     Raises:
         RefusedError: records of a model have no names.
@@ -135,7 +135,7 @@ def limit_proof(resources: Resources | None, *models: Checkpoint) -> Iterator[No
 
 
 def check_options(options: ProofOptions) -> list[Fault]:
-    """Return a fault for each pair of options that do not go together."""
+    """Return a fault for each pair of options that exclude each other."""
     faults: list[Fault] = []
     sets = options.inputs.sets
     if sets is not None and (options.inputs.rounds > 1 or options.train_step):
@@ -150,11 +150,11 @@ def check_options(options: ProofOptions) -> list[Fault]:
 def find_obstacles(
     parts: Sequence[tuple[Graph, Sequence[Node]]], *, is_allowed: bool, is_needed: bool = True
 ) -> tuple[str, ...]:
-    """Return why nodes of some graphs cannot be computed here.
+    """Return the reasons why nodes of some graphs cannot be computed here.
 
     Raises:
         UnsupportedError: operators without a kernel, unless that is allowed; all are listed.
-        UsageError: what computes a graph is not installed, unless that is allowed or no value is needed.
+        UsageError: the backend of a graph is not installed, unless that is allowed or no value is needed.
     """
     obstacles = [obstacle for graph, _ in parts if (obstacle := find_obstacle(graph))]
     if obstacles and is_needed and not is_allowed:
@@ -174,7 +174,7 @@ def refuse_options(faults: Sequence[Fault]) -> None:
 
 
 RoundComparisons = tuple[list[Values], list[EngineComparison]]
-"""The comparisons of both sides in each engine, and those of each other engine with the first."""
+"""The comparisons of both sides in each engine, and of each other engine with the first."""
 
 
 def compare_round(
@@ -188,8 +188,8 @@ def compare_round(
 ) -> RoundComparisons:
     """Compare both sides in each engine on one set of inputs, and each engine with the first.
 
-    ``names`` are those of the outputs on both sides, ``nodes`` pairs of nodes that compute the same, and ``heads`` the outputs;
-    a side with None is not compared across engines.
+    ``names`` are the outputs' names on both sides, ``nodes`` pairs of nodes that compute the same, and ``heads`` the
+    outputs; a side with None is not compared across engines.
     """
     values = [
         compare_runs(names, left, right, tolerance, nodes=nodes, layers=layers, sizes_of=each.sizes_of)
@@ -205,7 +205,7 @@ def compare_round(
 
 
 def join_rounds(rounds: Iterable[RoundComparisons]) -> tuple[tuple[Values, ...], tuple[EngineComparison, ...]]:
-    """Return the comparisons of all rounds: of the first engine, then of each other one, and those across engines."""
+    """Return the comparisons of all rounds: for the first engine, for each other engine, and across engines."""
     by_round, across = [], []
     for values, engines in rounds:
         by_round.append(values)
@@ -214,7 +214,7 @@ def join_rounds(rounds: Iterable[RoundComparisons]) -> tuple[tuple[Values, ...],
 
 
 def find_drawing(graph: Graph) -> dict[int, Node]:
-    """Return the outputs, by their places, that depend on random numbers without a seed, each with an operator that draws."""
+    """Return the outputs, by index, that depend on random numbers without a seed, each with an operator that draws."""
     format_ = find_format(graph)
     drawing = [node for node in graph.nodes if node.op and any(map(format_.meaning.draws_numbers, _list_inside(node)))]
     drawn: dict[int, Node] = {}
@@ -227,12 +227,12 @@ def find_drawing(graph: Graph) -> dict[int, Node]:
 
 
 def describe_drawing(node: Node) -> str:
-    """Return why a value that depends on an operator which draws is not judged."""
+    """Return the reason why a value that depends on an operator's random numbers is not judged."""
     return f"it depends on random numbers without a seed, which {node.op} {node.shown_name!r} draws"
 
 
 def leave_drawn_regions(report: RegionReport, drawing: Collection[Node]) -> RegionReport:
-    """Return a report in which regions with an operator that draws random numbers are not judged."""
+    """Mark regions with an operator that draws random numbers as not judged."""
     reasons = {(node.op, node.shown_name): describe_drawing(node) for node in drawing}
     regions = []
     for region in report.regions:
@@ -245,7 +245,7 @@ def leave_drawn_regions(report: RegionReport, drawing: Collection[Node]) -> Regi
 
 
 def leave_drawn(values: Values, drawing: Mapping[int, Node]) -> Values:
-    """Return a comparison in which outputs that depend on random numbers are not judged."""
+    """Mark outputs that depend on random numbers as not judged."""
     outputs = list(values.outputs)
     for place, node in drawing.items():
         outputs[place] = msgspec.structs.replace(outputs[place], unjudged=describe_drawing(node))
@@ -253,7 +253,7 @@ def leave_drawn(values: Values, drawing: Mapping[int, Node]) -> Values:
 
 
 def _list_inside(node: Node) -> Iterator[Node]:
-    """Yield a node and those of its bodies."""
+    """Yield a node and the nodes of its bodies."""
     yield node
     for body in node.subgraphs:
         for graph in iter_graphs(body):

@@ -1,6 +1,6 @@
-"""The proof that sizes of a model are free: it is computed in onnxruntime at several sizes, beside the model with fixed ones.
+"""Prove that sizes of a model are free: compute it in onnxruntime at several sizes, beside the fixed model.
 
-A sample of a batch must have the values that the original gives for it alone, whatever the other samples are.
+A sample of a batch must have the values that the original gives for it alone, for any other samples.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from graphshare.verification.flow import ProofOptions, make_options
 from graphshare.verification.report import describe_difference
 from graphshare.verification.whole_model import list_changed
 
-_SAMPLES = 5  # so that there are batches of three other sizes
+_SAMPLES = 5  # enough for batches of three other sizes
 _HINT = "nothing was written; leave these sizes fixed"
 
 
 class SizesProof(msgspec.Struct, frozen=True):
-    """How many ``outputs`` are equal at the sizes of the file, and how many at ``fixed`` ones; 0 where none were compared.
+    """The numbers of equal ``outputs`` at the sizes of the file and at ``fixed`` sizes; 0 if none were compared.
 
-    ``batches`` are the numbers of samples that were compared, ``sizes`` those at which the model was only computed;
-    ``witnesses`` are models at other sizes, each with what is known. ``max_abs`` and ``of_largest`` are how far a sample is at
-    most from what the original gives for it: by itself, and of the largest number of the output. ``optimized`` tells that the
-    outputs at the sizes of the file are equal bit for bit with onnxruntime's optimizations too, and not only without them,
-    ``tells_apart`` that samples have different outputs at all.
+    ``batches`` are the compared numbers of samples, ``sizes`` the sizes at which the model was only computed;
+    ``witnesses`` are models at other sizes, each with its verdict. ``max_abs`` and ``of_largest`` are the largest
+    difference of a sample from the original's values: absolute, and relative to the largest number of the output.
+    ``optimized`` says that the outputs at the sizes of the file are equal bit for bit even with onnxruntime's
+    optimizations, ``tells_apart`` that samples have different outputs at all.
     """
 
     outputs: int = 0
@@ -61,11 +61,11 @@ def prove_sizes(
     options: ProofOptions | None = None,
     tolerance: float | None = None,
 ) -> SizesProof:
-    """Return what was compared of a model with free sizes and its source, and with each ``witness``, by path.
+    """Compare a model with free sizes with its source and with each ``witness``, given by path.
 
     Raises:
         UsageError: onnxruntime is not installed.
-        DisprovedError: a value differs, or the model is not computed.
+        DisprovedError: a value differs, or the model cannot be computed.
     """
     inputs = options or make_options(None, None, ())
     proof = _Trial(freed, rewrite, source, inputs, tolerate_export(tolerance)).prove()
@@ -73,7 +73,7 @@ def prove_sizes(
 
 
 def _ask_witness(freed: Checkpoint, path: str) -> str:
-    """Return the verdict on a model and the same network at other sizes. Raises DisprovedError where they are not equal."""
+    """Compare a model with the same network at other sizes; return the verdict. Raises DisprovedError."""
     report = compare(freed, path)
     if report.outcome != "equal":
         details = [stage.details[-1] for _, stage in report.list_stages("fails") if stage.name == "values" and stage.details]
@@ -83,10 +83,10 @@ def _ask_witness(freed: Checkpoint, path: str) -> str:
 
 
 def prove_fixed(fixed: Checkpoint, free: Checkpoint, options: ProofOptions) -> int:
-    """Return how many outputs a model with fixed sizes has, which are equal bit for bit with those of the free one.
+    """Compare a model with fixed sizes, bit for bit, with the free one; return the number of outputs.
 
     Raises:
-        DisprovedError: a value differs, or the model is not computed.
+        DisprovedError: a value differs, or the model cannot be computed.
     """
     names = [output_name(head) for head in free.graph.heads]
     changed: list[str] = []
@@ -98,7 +98,7 @@ def prove_fixed(fixed: Checkpoint, free: Checkpoint, options: ProofOptions) -> i
             drawn = parts[0].draw(fed, options=DrawOptions(options.inputs.seed + number)).values
             by_name = {node.name: value for node, value in drawn.items()}
             changed += list_changed(names, *(_compute(part, by_name) for part in parts))
-        # With optimizations, some of which need fixed sizes, sums may be taken in another order.
+        # Some optimizations need fixed sizes, and they may take sums in a different order.
         if not changed:
             return len(names)
     raise DisprovedError(Fault(f"computes different bits at the fixed sizes: {format_names(changed)}", hint=_HINT))
@@ -111,10 +111,10 @@ def _compute(part: Computation, values: Mapping[str, Array]) -> list[Array]:
 def measure_shapes(
     model: Checkpoint, entries: Sequence[Entry], shapes: Mapping[str, Sequence[int]]
 ) -> dict[tuple[Node, int], Sequence[int]]:
-    """Return the shapes that values have in onnxruntime for ``shapes`` of inputs.
+    """Return the shapes that onnxruntime computes for values, given ``shapes`` of inputs.
 
     Raises:
-        GraphshareError: onnxruntime does not compute them.
+        GraphshareError: onnxruntime cannot compute them.
     """
     computation = open_computation(take_shapes(model.graph, entries), model.parameter_file, model.where)
     needed = {node: tuple(shapes[node.name]) for node in computation.graph.variables() if node.name in shapes}
@@ -123,11 +123,11 @@ def measure_shapes(
 
 
 class _NotComputedError(DisprovedError):
-    """onnxruntime does not compute the model at some sizes."""
+    """onnxruntime cannot compute the model at some sizes."""
 
 
 class _Trial:
-    """Both models in sessions. ``batch`` is the size whose samples are compared, ``per_run`` what the file has for it."""
+    """Both models in sessions. ``batch`` is the size whose samples are compared, ``per_run`` its value in the file."""
 
     def __init__(
         self, freed: Checkpoint, rewrite: FreedGraph, source: Checkpoint, inputs: ProofOptions, tolerance: Tolerance
@@ -146,17 +146,17 @@ class _Trial:
         return open_computation(model.graph, model.parameter_file, model.where, exact=exact)
 
     def prove(self) -> SizesProof:
-        """Return what was compared. Raises DisprovedError."""
-        # At least two sets, so that samples of different runs meet in one batch, and at least _SAMPLES samples in all.
+        """Compare both models and return the proof. Raises DisprovedError."""
+        # At least two sets, so that a batch has samples of different runs, and at least _SAMPLES samples in total.
         least = max(2, -(-_SAMPLES // self.per_run), len(self.sets))
         drawn = self._draw(self.original, {}, least + self.inputs.rounds - 1)
         runs = [_compute(self.original, values) for values in drawn]
-        # A model that draws numbers differs from itself, and then a difference would show nothing.
+        # A model that draws numbers differs from itself, so a difference would prove nothing.
         if list_changed(self.names, _compute(self.original, drawn[0]), runs[0]):
             hint = "write it without a proof with `verify=False`"
             raise RefusedError(Fault("two runs of the model itself differ, so nothing can be proved", hint=hint))
         is_optimized = self._prove_fixed(drawn[0], runs[0])
-        # The batch comes before other sizes: its runs are compared sample by sample with those of the original.
+        # The batch comes before other sizes: its runs are compared with the original's, sample by sample.
         batches = self._prove_batch(drawn, runs)
         free = [symbol for symbol in self.rewrite.symbols if symbol.name not in self.rewrite.batches]
         tried = [self._try_sizes(sizes, free) for sizes in list_trials(free, self.base)] if free else []
@@ -165,7 +165,7 @@ class _Trial:
         return SizesProof(len(self.names), batches, moved, *errors, is_optimized, self.tells_apart)
 
     def _try_sizes(self, sizes: Mapping[str, int], free: Sequence[Symbol]) -> Mapping[str, int]:
-        """Compute the model at other sizes and return them. Raises DisprovedError, with a hint where multiples would do."""
+        """Compute the model at other sizes and return them. Raises DisprovedError, with a hint if multiples would work."""
         try:
             return self._prove_sizes(sizes)
         except _NotComputedError as error:
@@ -176,7 +176,7 @@ class _Trial:
             raise DisprovedError([msgspec.structs.replace(fault, hint=hint) for fault in error.faults]) from None
 
     def _draw(self, part: Computation, sizes: Mapping[str, int], count: int) -> list[dict[str, Array]]:
-        """Return ``count`` sets of inputs, with free ``sizes``, or at those of the file. Only samples differ between them."""
+        """Return ``count`` sets of inputs at free ``sizes``, or at the file's sizes. The sets differ only in samples."""
         nodes = {node.name: node for node in part.graph.variables()}
         ranks = {name: len(shape or ()) for name, (_, shape) in list_declared(part.graph).items()}
         shapes: dict[str, list[int | None]] = {}
@@ -184,7 +184,7 @@ class _Trial:
             for name, axis in self._list_places(symbol):
                 shapes.setdefault(name, [None] * ranks[name])[axis] = sizes[symbol.name]
         fixed = {nodes[name]: tuple(shape) for name, shape in shapes.items()}
-        # Inputs without samples, such as a threshold, must be one value for a whole batch.
+        # Inputs without samples, such as a threshold, must have one value for a whole batch.
         seeds = range(self.inputs.seed, self.inputs.seed + count)
         draws = (part.draw(shapes=fixed, options=DrawOptions(seed)).values for seed in seeds)
         first, *others = (self._feed(values, number) for number, values in enumerate(draws))
@@ -192,7 +192,7 @@ class _Trial:
         return [first, *({**first, **{name: values[name] for name in batched}} for values in others)]
 
     def _feed(self, drawn: Mapping[Node, Array], number: int) -> dict[str, Array]:
-        """Return a set of inputs by name: where values are given, these, and for other sizes or more sets values among them."""
+        """Return a set of inputs by name: given values, or for other sizes and further sets a choice of these values."""
         stated, rng = self.sets[number % len(self.sets)], np.random.default_rng(self.inputs.seed + number)
         values = {node.name: value for node, value in drawn.items()}
         for name, array in ((name, np.asarray(stated[name])) for name in values if name in stated):
@@ -202,7 +202,7 @@ class _Trial:
         return values
 
     def _list_places(self, symbol: Symbol) -> list[tuple[str, int]]:
-        """Return the inputs that have a size, each with the axis, without those that no output needs."""
+        """Return the inputs that have a size, each with the axis; inputs that no output needs are left out."""
         needed = {node.name for node in self.original.graph.variables()}
         return [(name, axis) for name, axis in symbol.places if name in needed]
 
@@ -219,23 +219,23 @@ class _Trial:
         return DisprovedError(Fault(message, where=self.source.where, hint=_HINT))
 
     def _prove_fixed(self, feeds: Mapping[str, Array], wanted: Sequence[Array]) -> bool:
-        """Compare the models at the sizes of the file; return whether they are equal with optimizations too."""
+        """Compare the models at the sizes of the file; return whether they are equal even with optimizations."""
         if not list_changed(self.names, self._run(feeds, self.base), wanted):
             return True
-        # Some optimizations need fixed sizes and sum in another order, which is not the fault of the rewrite.
+        # Some optimizations need fixed sizes and sum in a different order; the rewrite is not to blame.
         plain = [_compute(self._open(model, exact=True), feeds) for model in (self.freed, self.source)]
         if names := list_changed(self.names, *plain):
             raise self._disprove(f"computes different bits at the sizes of the file: {format_names(names)}")
         return False
 
     def _prove_sizes(self, sizes: Mapping[str, int]) -> Mapping[str, int]:
-        """Compute the model at other ``sizes``, and compare its samples with those of each alone; return the sizes."""
+        """Compute the model at other ``sizes`` and compare its samples with single runs; return the sizes."""
         drawn = self._draw(self.changed, sizes, 1 if self.batch is None else 2)
         self._prove_batch(drawn, [self._run(values, sizes) for values in drawn])
         return sizes
 
     def _prove_batch(self, drawn: Sequence[Mapping[str, Array]], runs: Sequence[Sequence[Array]]) -> tuple[int, ...]:
-        """Compare batches of other sizes with ``runs`` of the samples by themselves; return these sizes."""
+        """Compare batches of other sizes with ``runs`` of single samples; return the sizes of these batches."""
         if self.batch is None:
             return ()
         if len({tuple(output.shape for output in run) for run in runs}) > 1:
@@ -245,21 +245,21 @@ class _Trial:
         wanted = [np.concatenate([self._split(run[i], i, self.per_run) for run in runs]) for i in range(len(self.names))]
         self.tells_apart |= any(not np.array_equal(rows[0], rows[-1]) for rows in wanted)
         count = len(drawn) * self.per_run
-        # The size of the file was proved before; `count` is last, and its outputs are those that the exchange is compared with.
+        # The size of the file was proved before. `count` is last, and the exchange below is compared with its outputs.
         sizes = sorted({1, 2, 3, self.per_run + 1, count} - {self.per_run} & set(range(count)) | {count})
         for size in sizes:
             whole = self._run_rows(drawn, range(size), wanted)
-        # All samples but one are exchanged, and that one must not change: it may depend on an earlier or a later one.
+        # All samples but one are exchanged, and that one must not change; it might depend on an earlier or a later sample.
         for kept in (0, count - 1):
             moved = self._run_rows(drawn, [row if row == kept else (row + 1) % count for row in range(count)], wanted)
             for name, a, b in zip(self.names, moved, whole, strict=True):
-                # Bit for bit: in one session at one size only the other samples have changed.
+                # Bit for bit, because the session and the size are the same, and only other samples have changed.
                 if not np.array_equal(a[kept], b[kept], equal_nan=a.dtype.kind == "f"):
                     raise self._disprove(f"{name!r} of a sample depends on the other samples of the batch")
         return tuple(sizes)
 
     def _run_rows(self, drawn: Sequence[Mapping[str, Array]], rows: Sequence[int], wanted: Sequence[Array]) -> list[Array]:
-        """Return the outputs for samples by number, the samples of each first. Raises DisprovedError where one differs."""
+        """Return the outputs for samples given by number, with samples on the first axis. Raises DisprovedError."""
         assert self.batch is not None
         feeds = dict(drawn[0])
         for name, axis in self._list_places(self.batch):
@@ -276,7 +276,7 @@ class _Trial:
         return parts
 
     def _split(self, output: Array, place: int, count: int) -> Array:
-        """Return an output with the samples on the first axis; one that has none once for each."""
+        """Return an output with samples on the first axis; an output without samples is repeated for each."""
         assert self.batch is not None
         for number, axis in enumerate(self.rewrite.outputs[place]):
             if self.batch.name in axis:

@@ -1,4 +1,4 @@
-"""Which parameters of two models a user feeds or a seed draws: both models get one value; and what has no value at all."""
+"""Find parameters of two models that are fed or drawn, and so get one value in both, and parameters without a value."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def pair_parameters(
     sets: Sequence[Mapping[str, Any]],
     params_seed: int | None,
 ) -> list[tuple[Node, Node]]:
-    """Return the parameters that are fed in ``sets``, and those that are drawn as neither file holds them.
+    """Return the parameters that are fed in ``sets``, and those drawn because neither file contains them.
 
-    They have one place in graphs of one ``structure``, or else one name. ``held`` are the names that each file holds. Raises
-    RefusedError with all that has no value, or has one and is fed.
+    Pairs have the same place in graphs of one ``structure``, or else the same name. ``held`` are the names in each
+    file. Raises RefusedError with all parameters that lack a value, or have one and are fed.
     """
     fed, inputs = set().union(*sets), dict(pairs.inputs)
 
     @cache
     def find_defaults() -> set[str]:
-        # A session has to be open for its defaults, so they are looked up only where they matter.
+        # Defaults need an open session, so they are looked up only if they matter.
         return {name for side in sides for name in side.list_defaults()}
 
     def takes_value(a: Node, b: Node) -> bool:
@@ -55,6 +55,6 @@ def pair_parameters(
 
 
 def _pair_names(sides: tuple[Computation, Computation]) -> list[tuple[Node, Node]]:
-    """Return the variables of both models that have one name."""
+    """Return pairs of variables with the same name in both models."""
     twins = {node.name: node for node in sides[1].graph.variables()}
     return [(node, twins[node.name]) for node in sides[0].graph.variables() if node.name in twins]

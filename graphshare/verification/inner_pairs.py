@@ -1,4 +1,4 @@
-"""What suggests that inner values of two models are one: their types, and the parameters that they are computed from."""
+"""Evidence that inner values of two models are the same: their types, and the parameters that they depend on."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from graphshare.ir.graph import Entry, Node
 from graphshare.ops.registry import visible_outputs
 
 _TELLING = 16
-"""Bytes of a parameter from which on equal ones are taken for one: 0, 1 and short shapes are in every model."""
+"""The least bytes of equal parameters that count as one: every model has 0, 1 and short shapes."""
 FLOATS = frozenset(PRECISIONS)
-"""Dtypes that one value may have in two models."""
+"""The dtypes that one value may have in two models."""
 Parts = tuple[str | None, Sequence[object] | None]
 """The dtype and the shape of a value, None where unknown."""
 FindContent = Callable[[Node], Hashable | None]
-"""Returns the content of a constant as terms have it: its dtype, its shape, and its bytes or their number and hash."""
+"""Returns the content of a constant in the form of terms: its dtype, its shape, and its bytes or their number and hash."""
 
 
 def can_be_one(first: Parts, second: Parts) -> bool:
-    """Return whether the types of two values do not contradict each other."""
+    """Return whether the types of two values are compatible."""
     (dtype, shape), (other, sizes) = first, second
-    # Floats of unlike dtypes may be one value; an integer beside a float is another use of the name.
+    # Floats of different dtypes may be one value; an integer and a float use the name for different values.
     is_number = dtype == other or None in (dtype, other) or {dtype, other} <= FLOATS
     return is_number and not _have_other_shapes(shape, sizes)
 
@@ -37,10 +37,11 @@ def _have_other_shapes(first: Sequence[object] | None, second: Sequence[object] 
 
 
 def pair_readers(sides: Sequence[Sequence[Node]], find_contents: Sequence[FindContent]) -> Iterator[tuple[Entry, Entry]]:
-    """Yield values of two models of which both have read the same parameters last; ``sides`` are their nodes in order.
+    """Yield pairs of values that have read the same parameters last; ``sides`` are the models' nodes in order.
 
-    Parameters are the same if they are equal, or have one name; each is read by one operator. What one operator reads on one
-    side, as a convolution does a weight and a bias, several may read on the other: the last of them has the same value.
+    Parameters are the same if they are equal or have the same name, and each is read by one operator. One operator on
+    one side may read several parameters (a convolution its weight and bias) that several operators read on the other
+    side; the last of these has the same value.
     """
     readers = [_find_readers(nodes) for nodes in sides]
     same = _match(readers, find_contents)
@@ -63,7 +64,7 @@ def _group_readers(pairs: Iterable[tuple[Node, Node]]) -> list[set[tuple[int, No
 
 
 def _find_readers(nodes: Sequence[Node]) -> dict[Node, Node]:
-    """Return the parameters that one operator alone reads, with it; what is computed from parameters alone is none."""
+    """Map each parameter with only one reader to it; readers computed from parameters alone do not count."""
     roots: dict[Node, tuple[Node, ...]] = {}
     readers: dict[Node, dict[Node, None]] = {}
     for node in nodes:
@@ -81,7 +82,7 @@ def _find_readers(nodes: Sequence[Node]) -> dict[Node, Node]:
 
 
 def _match(readers: Sequence[dict[Node, Node]], find_contents: Sequence[FindContent]) -> dict[Node, Node]:
-    """Return for parameters of the left the same one of the right: an equal one, or else that of its name."""
+    """Map each parameter of the left to an equal one of the right, or else to its namesake."""
     same: dict[Node, Node] = {}
     for keys in ([_index(own, find) for own, find in zip(readers, find_contents, strict=True)], [*map(_index, readers)]):
         taken = {*same.values()}
@@ -93,14 +94,14 @@ def _match(readers: Sequence[dict[Node, Node]], find_contents: Sequence[FindCont
 
 
 def _index(parameters: dict[Node, Node], find: FindContent | None = None) -> dict[Hashable, Node]:
-    """Return parameters by their contents, or by their names; what several have is left out."""
+    """Return parameters by content or by name; keys that several have are left out."""
     keys = [(output_name(Entry(node)) if find is None else _find_telling(find(node)), node) for node in parameters]
     counts = Counter(key for key, _ in keys)
     return {key: node for key, node in keys if key is not None and counts[key] == 1}
 
 
 def _find_telling(content: Hashable | None) -> Hashable | None:
-    """Return a content that tells a parameter from others; None for one of few bytes."""
+    """Return a content that identifies a parameter, or None if it has only a few bytes."""
     if not isinstance(content, tuple) or len(content) != 3 or not isinstance(content[2], tuple):
         return None
     *size, data = content[2]

@@ -1,4 +1,4 @@
-"""Sets of inputs from a folder, each a round of a proof."""
+"""Read sets of inputs from a folder; each is a round of a proof."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _RECORDED = (
 
 
 def read_recorded(folder: str, graph: Graph) -> dict[str, Any]:
-    """Return the one set in a folder with its outputs: ``output_K.pb`` as ``input_K.pb``, and arrays with names of outputs.
+    """Return the only set in a folder with its outputs, from ``output_K.pb`` files and arrays named like outputs.
 
-    Outputs of one name are ``y``, ``y#1`` and so on.
+    Outputs of one name are called ``y``, ``y#1`` and so on.
 
-    Raises InputError as :func:`read_sets`, and where no output is there.
+    Raises InputError as :func:`read_sets`, and if there is no output.
     """
     heads = list(graph.heads)
     types = find_format(graph).types.find_types(graph, heads)
@@ -55,13 +55,13 @@ def read_recorded(folder: str, graph: Graph) -> dict[str, Any]:
 
 
 def read_sets(folder: str, graph: Graph) -> list[dict[str, Any]]:
-    """Return the sets of inputs in a folder and the folders in it: each ``.npz`` file, and all others of a folder together.
+    """Return the sets in a folder and its subfolders: each ``.npz`` file, and all other files of a folder together.
 
-    An ``.npy`` file has the name of an input; ``input_K.pb`` is a value with the name of one, or of the K-th input: a tensor, a
-    sequence or an optional value, as the model declares it.
+    An ``.npy`` file is named after an input. ``input_K.pb`` is the value of the input that it names, or of the K-th
+    input: a tensor, a sequence or an optional value, as the model declares.
 
     Raises:
-        InputError: files cannot be read, do not fit the inputs or give one twice, or there are none; all are listed.
+        InputError: files cannot be read, do not fit the inputs, give an input twice, or are missing; all are listed.
     """
     reader = _SetReader(graph)
     places = list_folders(folder) if is_folder(folder) else []
@@ -72,12 +72,12 @@ def read_sets(folder: str, graph: Graph) -> list[dict[str, Any]]:
 
 
 def list_folders(folder: str) -> list[str]:
-    """Return a folder and those in it, those with shorter names first: numbers in order."""
+    """Return a folder and its subfolders, shorter names first so that numbers are in order."""
     return [folder, *filter(is_folder, _list(folder))]
 
 
 class _SetReader:
-    """Reads values that a graph declares: its inputs and, where they are given, ``outputs``. ``faults`` collects the faults."""
+    """Reads values that a graph declares: its inputs and, if given, ``outputs``. Collects ``faults``."""
 
     def __init__(self, graph: Graph, outputs: Declared | None = None) -> None:
         self.faults: list[Fault] = []
@@ -86,7 +86,7 @@ class _SetReader:
         self._declared = {**self._sides["output"], **self.inputs}
 
     def read_folder(self, folder: str) -> list[dict[str, Any]]:
-        """Return the sets of a folder itself: each ``.npz`` file, and all others together."""
+        """Return the sets directly in a folder: each ``.npz`` file, and all other files together."""
         sets: list[dict[str, Any]] = []
         own: dict[str, Any] = {}
         places: dict[str, str] = {}
@@ -106,7 +106,7 @@ class _SetReader:
             if ending == ".npz":
                 sets.append(values)
                 continue
-            # An input that is an output too may be recorded as both.
+            # An input that is also an output may be recorded as both.
             for name in values.keys() & own.keys() - (self._sides["output"].keys() & self.inputs.keys()):
                 self.faults.append(Fault(f"input {name!r} is in {places[name]} too", where=path, hint=_ONE))
             places.update(dict.fromkeys(values, os.path.basename(path)))
@@ -114,13 +114,13 @@ class _SetReader:
         return [*sets, own] if own else sets
 
     def _read_value(self, path: str, side: str, place: int) -> dict[str, Any]:
-        """Return the value of a file by its own name or, where the model does not have that, by the name at its ``place``."""
+        """Return the value of a file by its own name, or by the name at its ``place`` if the model lacks its own."""
         declared = self._sides[side]
         kinds = {name: text if (text := stated[0] or "").startswith(NESTED) else "" for name, stated in declared.items()}
-        # Values of test data often have no name; the number of the file is then that of the input or output.
+        # Values of test data often have no name; then the number of the file is the number of the input or output.
         at_place = next(iter(list(declared)[place:]), "")
         by_kind: dict[str, tuple[str, Any]] = {}
-        # A file does not say its type, which is that of the name in it.
+        # A file does not state its type; it follows from the name in the file.
         for kind in dict.fromkeys((kinds.get(at_place, ""), *kinds.values())):
             with suppress(InputError):
                 name, value = by_kind[kind] = read_value(path, kind)
@@ -131,12 +131,12 @@ class _SetReader:
 
 
 def _list(folder: str) -> list[str]:
-    """Return the paths in a folder, those with shorter names first: numbers in order."""
+    """Return the paths in a folder, shorter names first so that numbers are in order."""
     return [join(folder, name) for name in sorted(list_names(folder), key=lambda name: (len(name), name))]
 
 
 def _find_misfits(graph: Graph, declared: Declared, name: str, value: Any, where: str) -> Iterator[Fault]:
-    """Yield a fault for a value that the graph does not have, or declares with another dtype or shape."""
+    """Yield a fault for a value that the graph does not have, or declares with a different dtype or shape."""
     known = list(declared) or [node.name for node in graph.variables()]
     if name not in known:
         yield Fault(f"{name!r} is not an input of the model", where=where, hint=did_you_mean(name, known))
@@ -146,7 +146,7 @@ def _find_misfits(graph: Graph, declared: Declared, name: str, value: Any, where
         if has_bytes_of(value, dtype):
             value = value.view(find_numpy_dtype(dtype))
         own = "string" if value.dtype.kind == "O" else name_dtype(value.dtype)
-        # Files of numpy have the numbers of what numpy has no arrays of in another dtype.
+        # Files of numpy store dtypes that numpy lacks in a wider dtype.
         if own != dtype and not (dtype in NARROW and own == name_wide(dtype)):
             yield Fault(f"input {name!r} is {own}, but the model declares {dtype}", where=where)
     if isinstance(value, np.ndarray) and shape is not None and not fits_sizes(value.shape, shape):

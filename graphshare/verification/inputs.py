@@ -1,8 +1,8 @@
-"""What both sides of a proof are computed on: the user's choice, and the sets of inputs that are drawn by it.
+"""The inputs for both sides of a proof: the user's choices, and the sets of inputs drawn accordingly.
 
-Open sizes are drawn twice, with one sample and with two, because a fault may show in a batch alone. Any two inputs of one type
-differ in at least one set, so that an exchange of inputs shows. Both sides are treated alike: sizes that either fixes are fixed
-for both, and integers are drawn as either needs them.
+Open sizes are drawn twice, with one sample and with two, because some faults show only in a batch. Any two inputs of
+one type differ in at least one set, so that exchanged inputs are detected. Both sides are treated alike: sizes fixed by
+either are fixed for both, and integers are drawn to suit both.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from graphshare.verification.runners import Refused
 
 AT_THE_SIZES = "at the sizes of "
 _BATCH = 2
-"""The samples of the second set of inputs, where sizes are open."""
+"""The samples of the second set of inputs if sizes are open."""
 _MORE = 3
-"""How many sets are added at most so that inputs differ."""
+"""The most sets that are added to make inputs differ."""
 _SEEDS = 64
-"""How many seeds are tried for one of these sets."""
-_APART = 1000  # from the seeds of other sets
-_ALONE = 1_000_000  # from the seeds of what both sides have
+"""The number of seeds that are tried for one of these sets."""
+_APART = 1000  # distance from the seeds of other sets
+_ALONE = 1_000_000  # distance from the seeds of common inputs
 NodePair = tuple[Node, Node]
 
 
 class Inputs(Options, frozen=True, kw_only=True):
-    """How inputs are chosen that are not fed by name.
+    """How to choose inputs that are not fed by name.
 
     ``sets`` are sets of inputs by name: mappings, or a folder with ``.npz`` files, ``.npy`` files or ONNX's
-    ``test_data_set_N/input_K.pb``; what is in no set is drawn. Others are drawn with ``seed``; ``rounds`` above 1 adds as many
-    sets. With ``params_seed`` parameters that no file holds are drawn too. ``as_input`` are variables that are inputs, whatever
-    they look like.
+    ``test_data_set_N/input_K.pb``. Inputs in no set are drawn with ``seed``; ``rounds`` above 1 adds as many sets. With
+    ``params_seed`` parameters that no file contains are drawn, too. ``as_input`` names variables that count as inputs,
+    even if they look like parameters.
     """
 
     sets: StrPath | Sequence[Mapping[str, Any]] | None = None
@@ -56,9 +56,9 @@ class Inputs(Options, frozen=True, kw_only=True):
 
 
 class Draw(msgspec.Struct, frozen=True, eq=False):
-    """A set of inputs: the values of both sides, by variable, and their outputs where these were computed already.
+    """A set of inputs: the values of both sides, by variable, and their outputs if already computed.
 
-    ``sizes_of`` is the branch whose feeds and shapes these are, None where both have the same; ``seed`` is that of operators.
+    ``sizes_of`` is the branch with these feeds and shapes, None if both have the same; ``seed`` is for operators.
     """
 
     values: tuple[Mapping[Node, Array], Mapping[Node, Array]]
@@ -68,7 +68,7 @@ class Draw(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Attempt:
-    """Tries sizes on both sides; keeps what they compute, and the first values that one side alone refuses."""
+    """Tries sizes on both sides; keeps their outputs, and the first values that only one side rejects."""
 
     def __init__(self, drawer: Drawer, leader: int, feeds: Mapping[Node, Array]) -> None:
         self._drawer, self._leader, self._feeds = drawer, leader, feeds
@@ -76,7 +76,7 @@ class _Attempt:
         self.one_sided: tuple[Mapping[Node, Array], list[Sequence[Any] | Refused | None]] | None = None
 
     def __call__(self, values: Mapping[Node, Array]) -> None:
-        """Compute both sides. Raises InputError where one refuses the values."""
+        """Compute both sides. Raises InputError if one rejects the values."""
         values = self._drawer.fit(values, self._feeds)
         outputs: list[Sequence[Any] | Refused | None] = [None, None]
         refusals: list[InputError | RefusedError] = []
@@ -99,8 +99,9 @@ class _Attempt:
 class Drawer:
     """Draws sets of inputs for two computations.
 
-    ``pairs`` are variables of both that get one value, which are drawn in this order, before those that one side alone has.
-    ``titles`` name both sides. ``notes`` tell the user what was chosen; ``describe`` returns the names of a variable there.
+    ``pairs`` are variables of both that get one value; they are drawn in this order, before variables of only one side.
+    ``titles`` name both sides. ``notes`` collects the choices for the user; ``describe`` returns a variable's names in
+    notes.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class Drawer:
         self.sides, self._pairs, self._inputs, self._titles = sides, pairs, inputs, titles
         self._training, self._describe = training, describe or (lambda node: [repr(node.name)])
         self.notes: dict[str, None] = {} if notes is None else notes
-        # A side that infers sizes from its weights knows more than one that declares them.
+        # A side that infers sizes from its weights knows more than a side that declares them.
         self._leader = int(sides[1].infers_sizes and not sides[0].infers_sizes)
         self._order = [pair[self._leader].name for pair in pairs]
         self._drawn: list[Mapping[Node, Array]] = []
@@ -125,7 +126,7 @@ class Drawer:
         follower = sides[1 - self._leader]
         paired = {pair[1 - self._leader] for pair in pairs}
         own = [node for node in follower.graph.variables() if node not in paired and not follower.is_constant(node)]
-        # Parameters that no file holds are drawn by their names.
+        # Parameters that no file contains are drawn by name.
         self._has_more = inputs.params_seed is not None or any(not node.details.holds_value for node in own)
 
     def draw(
@@ -136,12 +137,12 @@ class Drawer:
         *,
         count: int | None = None,
     ) -> Iterator[Draw]:
-        """Yield sets of inputs with these feeds and shapes of left variables, and of right ones that are in no pair.
+        """Yield sets of inputs with these feeds and shapes, given for left variables and for unpaired right ones.
 
-        ``count`` is how many, by default as many as needed.
+        ``count`` is their number, by default as many as needed.
 
         Raises:
-            RefusedError: inputs cannot be drawn, or both sides fix other sizes.
+            RefusedError: inputs cannot be drawn, or both sides fix different sizes.
         """
         follower = set(self.sides[1 - self._leader].graph.variables()).difference(*map(set, self._pairs))
         self._alone = _choose_nodes(feeds, follower), _choose_nodes(shapes, follower)
@@ -160,12 +161,12 @@ class Drawer:
             yield self._draw(feeds, shapes, branch, number + (_BATCH - 1 if is_open else 0))[0]
 
     def share(self, values: Mapping[Node, Array], leader: int) -> list[Mapping[Node, Array]]:
-        """Return the values of both sides, from those of the leading one."""
+        """Return the values of both sides, derived from the leading side's values."""
         twins = [(pair[leader], pair[1 - leader]) for pair in self._pairs]
         others: Mapping[Node, Array] = {b: values[a] for a, b in twins if a in values}
-        if self._has_more:  # what the other side alone has
+        if self._has_more:  # variables of only the other side
             other = self.sides[1 - leader]
-            # With the numbers of another input they would seem to be that input.
+            # With the numbers of another input they would look like that input.
             seeds = self._inputs.seed + _ALONE, self._inputs.params_seed
             feeds, shapes = self._alone
             others = other.draw({**others, **feeds}, shapes, DrawOptions(*seeds)).values
@@ -177,7 +178,7 @@ class Drawer:
         return _choose_nodes(by_node, set(self.sides[self._leader].graph.variables()))
 
     def _unify(self, shapes: Mapping[Node, GivenShape]) -> dict[Node, GivenShape]:
-        """Return shapes of the leading side with the sizes that either side fixes."""
+        """Return shapes of the leading side with all sizes that either side fixes."""
         lead, other = self.sides[self._leader], self.sides[1 - self._leader]
         twins = {pair[self._leader].name: pair[1 - self._leader].name for pair in self._pairs}
         titles = (self._titles[self._leader], self._titles[1 - self._leader])
@@ -189,7 +190,7 @@ class Drawer:
     def _draw(
         self, feeds: Mapping[Node, Array], shapes: Mapping[Node, GivenShape], branch: str | None, number: int, batch: int = 1
     ) -> tuple[Draw, bool]:
-        """Return a set of inputs, and whether sizes were open. Raises RefusedError."""
+        """Draw a set of inputs; return it and whether sizes were open. Raises RefusedError."""
         lead = self.sides[self._leader]
         taken = {node: shape for node, shape in shapes.items() if node not in feeds}
         seed = self._inputs.seed + number
@@ -202,7 +203,7 @@ class Drawer:
         except InputError:
             if attempt.one_sided is None:
                 raise
-            # One side alone refuses what the other computes: that is an answer.
+            # One side rejects inputs that the other computes, and that is an answer.
             tried, refused = attempt.one_sided
             left, right = self.share(tried, self._leader)
             return Draw((left, right), (refused[0], refused[1]), branch, seed), True
@@ -218,7 +219,7 @@ class Drawer:
         return Draw((left, right), (outputs[0], outputs[1]), branch, seed), bool(assigned.sized)
 
     def _draw_batch(self, feeds: Mapping[Node, Array], shapes: Mapping[Node, GivenShape], branch: str | None) -> Iterator[Draw]:
-        """Yield a set of inputs with two samples, unless neither side computes one."""
+        """Yield a set of inputs with two samples, unless neither side can compute it."""
         try:
             yield self._draw(feeds, shapes, branch, 1, _BATCH)[0]
         except MemoryLimitError:
@@ -228,7 +229,7 @@ class Drawer:
             self.notes[f"sizes are open, but a batch of {_BATCH} is not computed, so it was not compared: {reason}"] = None
 
     def _find_seed(self, feeds: Mapping[Node, Array], shapes: Mapping[Node, GivenShape], turn: int) -> int | None:
-        """Return a number whose inputs are unlike where those of all sets so far are equal; None where none are equal."""
+        """Return an offset of the seed that separates inputs equal in all sets so far, or None if none helps."""
         alike = self._list_alike(self._drawn, feeds)
         if not alike:
             return None
@@ -255,7 +256,7 @@ class Drawer:
 
     def _list_alike(self, draws: Sequence[Mapping[Node, Array]], feeds: Mapping[Node, Array]) -> list[NodePair]:
         """Return pairs of inputs of one type that are equal in all sets."""
-        # Labels and states of kernels are zeros on purpose, and parameters may be large; what has no number cannot differ.
+        # Labels and states of kernels are zeros on purpose, parameters may be large, and empty inputs cannot differ.
         chosen = [a for a in self._list_shared() if a not in feeds and not self.sides[self._leader].is_constant(a)]
         groups: dict[Any, list[Node]] = {}
         for node in chosen:
@@ -264,13 +265,13 @@ class Drawer:
         return [pair for group in groups.values() for pair in pairwise(group)]
 
     def _list_wishes(self) -> Mapping[str, Sequence[Any]]:
-        """Return the integers that the other side needs, by the names of the leading one."""
+        """Return the integers that the other side needs, by the leading side's names."""
         other = self.sides[1 - self._leader].find_integers()
         names = {pair[1 - self._leader].name: pair[self._leader].name for pair in self._pairs}
         return {names[name]: wishes for name, wishes in other.items() if name in names}
 
     def fit(self, values: Mapping[Node, Array], feeds: Mapping[Node, Array]) -> dict[Node, Array]:
-        """Return values of which those that are not fed fit the dtypes that the other side declares."""
+        """Return ``values``, converted where not fed so that they fit the dtypes declared by the other side."""
         declared = list_declared(self.sides[1 - self._leader].graph)
         twins = {pair[self._leader]: pair[1 - self._leader].name for pair in self._pairs}
         made_up = {
@@ -284,7 +285,7 @@ def _choose_nodes(by_node: Mapping[Node, Any], nodes: Collection[Node]) -> dict[
 
 
 def read_bits(value: Any) -> Any:
-    """Return what is equal for values of equal bits alone: 1 / x tells 0 from -0."""
+    """Return a key that is equal only for values of equal bits: 1 / x distinguishes 0 from -0."""
     if not isinstance(value, np.ndarray):
         return ("sequence", *map(read_bits, value)) if isinstance(value, list) else ("other", repr(value))
     texts = value.dtype.kind == "O"
@@ -292,7 +293,7 @@ def read_bits(value: Any) -> Any:
 
 
 def choose_by_name(values: Mapping[str, Any], pairs: Sequence[NodePair], nodes: Collection[Node] = ()) -> dict[Node, Any]:
-    """Return values by left variable; each name is that of a left variable or, where none has it, of a right one.
+    """Return values by left variable; each name belongs to a left variable or, if none has it, to a right one.
 
     ``nodes`` are variables of either side without a counterpart.
     """
@@ -301,7 +302,7 @@ def choose_by_name(values: Mapping[str, Any], pairs: Sequence[NodePair], nodes: 
 
 
 def describe_assigned(assigned: Assignment, seed: int, describe: Callable[[Node], Sequence[str]]) -> Iterator[str]:
-    """Yield notes on what was converted, chosen and made up for inputs; ``describe`` returns the names of a variable."""
+    """Yield notes on values converted, chosen or made up for inputs; ``describe`` returns a variable's names."""
     yield from describe_conversions(assigned)
     yield from describe_sizes(assigned.sized if assigned.outputs is None else ())
     for nodes, source in ((assigned.inputs, describe_seed(seed)), (assigned.zeros, "zeros")):
@@ -311,24 +312,24 @@ def describe_assigned(assigned: Assignment, seed: int, describe: Callable[[Node]
 
 
 def describe_input(names: Sequence[str], source: str, value: Array) -> str:
-    """Return a note on the value of an input, which may have several names, and where it is from."""
+    """Return a note on the value of an input (with all its names), and on its source."""
     return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {source}, {describe_fed(value)}"
 
 
 def describe_seed(seed: int) -> str:
-    """Return what an input is that was drawn."""
+    """Describe an input drawn with ``seed``."""
     return f"seeded ({seed})"
 
 
 def name_branch(label: str) -> str:
-    """Return what messages call a branch."""
+    """Return the name of a branch in messages."""
     return f"branch {label!r}" if label else "the original"
 
 
 def add_notes(notes: dict[str, None], lines: Iterable[str], branch: str | None = None) -> None:
-    """Add ``lines`` to ``notes``, each once; with a ``branch`` they hold at its sizes.
+    """Add ``lines`` to ``notes``, each once; with a ``branch`` they apply at its sizes.
 
-    That is left out where the note also holds for a pair of branches that have the same sizes.
+    The branch is left out if the note also applies to a pair of branches with the same sizes.
     """
     start = "" if branch is None else f"{AT_THE_SIZES}{name_branch(branch)}: "
     for line in lines:

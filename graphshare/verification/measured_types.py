@@ -1,4 +1,4 @@
-"""What onnxruntime computes of inner values: types that neither the file states nor ONNX infers, and constants."""
+"""Measure inner values in onnxruntime: types that the file does not state and ONNX does not infer, and constants."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _LARGEST = 1 << 16  # bytes of a value that becomes a constant
 
 
 def measure_types(model: Checkpoint, entries: Sequence[Entry]) -> dict[Place, tuple[str, Dimensions]]:
-    """Return the dtypes and open shapes that tensors have for drawn inputs; none where the model is not computed."""
+    """Return the dtypes and open shapes of tensors for drawn inputs, or none if the model cannot be computed."""
     tensors = ((place, value) for place, value in measure_values(model, entries).items() if isinstance(value, np.ndarray))
     named = ((place, "string" if value.dtype.kind in "OU" else value.dtype.name, value.ndim) for place, value in tensors)
-    # Sizes may be others for other inputs.
+    # Sizes may differ for other inputs.
     return {place: (dtype, [None] * rank) for place, dtype, rank in named if dtype in DTYPE_CODES}
 
 
 def measure_constants(model: Checkpoint, entries: Sequence[Entry]) -> dict[Node, Tensor]:
-    """Return the values of operators that depend on no input, if they are numbers and not large."""
+    """Return the values of operators that depend on no input, if they are small arrays of numbers."""
     values = measure_values(model, entries)
     arrays = {node: np.asarray(value) for (node, _), value in values.items() if isinstance(value, (np.ndarray, np.generic))}
     return {
@@ -39,7 +39,7 @@ def measure_constants(model: Checkpoint, entries: Sequence[Entry]) -> dict[Node,
 
 
 def measure_values(model: Checkpoint, entries: Sequence[Entry]) -> dict[Place, Any]:
-    """Return what ``entries`` are for drawn inputs, node by node as written, without those that are not computed."""
+    """Return the values of ``entries`` for drawn inputs, without optimizations; uncomputed ones are left out."""
     try:
         graph = msgspec.structs.replace(model.graph, heads=tuple(entries))
         computation = open_computation(graph, model.parameter_file, model.where, exact=True)
@@ -47,7 +47,7 @@ def measure_values(model: Checkpoint, entries: Sequence[Entry]) -> dict[Place, A
     except GraphshareError as error:
         if is_chosen_limit(error):
             raise
-        # One operator that onnxruntime does not know must not hide the others.
+        # One operator unknown to onnxruntime must not hide the others.
         parts = [measure_values(model, [entry]) for entry in entries] if len(entries) > 1 else []
         return {place: value for part in parts for place, value in part.items()}
     return {(entry.node, entry.index): value for entry, value in zip(entries, outputs, strict=True)}

@@ -56,18 +56,18 @@ from graphshare.verification.report import (
 from graphshare.verification.runners import ComputationRunner, Refused, Round
 
 Rung = Literal["exact", "by weights", "on inputs"]
-"""What may be known of two models that are equal, strongest first."""
+"""How strongly two models are shown to be equal, strongest first."""
 _TOGETHER = 4
-"""Sets of inputs whose regions are judged in one walk: their values are in memory at once."""
+"""The sets of inputs whose regions are judged in one walk, with all values in memory."""
 
 
 class ModelComparison:
-    """The comparison of two models. ``departures`` are the regions that depart, ``tolerate`` the tolerance of regions."""
+    """Compares two models. ``departures`` are the regions that depart, ``tolerate`` gives the tolerance of regions."""
 
     def __init__(
         self, left: Checkpoint, right: Checkpoint, options: ProofOptions, names: Mapping[str, str], least: Rung = "on inputs"
     ) -> None:
-        """Take both models and the names of nodes in the second one; less than ``least`` of an output or region fails."""
+        """Take both models and the names of nodes in the second one; a result weaker than ``least`` fails."""
         self.departures: list[Departure] = []
         left, right = (
             msgspec.structs.replace(each, graph=number_variables(each.graph, options.names)[0]) for each in (left, right)
@@ -81,7 +81,7 @@ class ModelComparison:
         check_names([side.graph for side in self._sides], graphs, options, self._notes)
         self._tolerate(_find_dtype(left, right))
         self._pairing: Pairing | None = None
-        # The names of the parameters whose values are those of the files.
+        # The names of the parameters whose values come from the files.
         self._held: list[Collection[str]] = [list_parameter_names(side.parameter_file) or () for side in self._sources]
         self._gaps = [_state_missing(self._pairs.missing)] if self._pairs.missing else []
         self._is_exact = False
@@ -90,7 +90,7 @@ class ModelComparison:
         self._judge = make_judge(self._pairs)
 
     def run(self) -> Report:
-        """Return the report of all stages."""
+        """Run all stages and return the report."""
         self._compare_structure()
         graphs = [side.graph for side in self._sides]
         reasons = find_obstacles([(graph, graph.nodes) for graph in graphs], is_allowed=self._options.allow_unsupported)
@@ -123,7 +123,7 @@ class ModelComparison:
         outputs: Sequence[tuple[Any, Any]],
         drawing: Sequence[Node],
     ) -> tuple[Values, ...]:
-        """Return the comparison of all outputs, with what noise allows, once the regions are judged."""
+        """Judge the regions; return the comparison of all outputs, with differences that noise explains."""
         rounds = self._compare(sides, draws, outputs)
         if not self._is_exact:
             for side in sides:
@@ -137,7 +137,7 @@ class ModelComparison:
         return rounds
 
     def _is_answer_without_values(self, error: GraphshareError) -> bool:
-        """Whether the models are equal for every input, and both refuse numbers that are drawn for them."""
+        """Whether the models are equal for every input, and both only reject the numbers drawn for them."""
         return self._is_exact and self._options.draws_all and not isinstance(error, MemoryLimitError)
 
     def _report(self, rounds: tuple[Values, ...]) -> Report:
@@ -166,19 +166,19 @@ class ModelComparison:
         return Report((branch,), (*self._notes, *self._coverage.describe()))
 
     def _tolerate(self, dtype: str) -> None:
-        """Set the tolerances of outputs and of regions: those of a dtype, or of another program where it is empty."""
+        """Set the tolerances of outputs and regions by dtype, or for another program if the dtype is empty."""
         chosen = self._options.tolerance
         self._dtype = dtype
         self._tolerance = tolerate_dtype(dtype, chosen) if dtype else tolerate_other_program(chosen)
         self.tolerate = tolerate_region(dtype, chosen)
 
     def _adapt_tolerance(self, outputs: Sequence[tuple[Any, Any]]) -> None:
-        """Take the dtypes of outputs where formats differ: one without types of inputs computes in the types that it is fed."""
+        """Use output dtypes if formats differ: a format without input types computes in the types that it is fed."""
         if not self._dtype and find_format(self._sides[0].graph) is not find_format(self._sides[1].graph):
             self._tolerate(_find_output_dtype(outputs))
 
     def _judge_structure(self, reasons: Sequence[str]) -> Report:
-        """Return the report of models that are not computed: without values, models that are not exact are not proved."""
+        """Return the report of models that are not computed: without values only exact models are proved."""
         stages = [self._structure, *self._gaps, Stage("values", "skipped", "not run", tuple(sorted({*reasons})))]
         if not self._is_exact:
             summary = "no values were computed, which may show the differences"
@@ -186,7 +186,7 @@ class ModelComparison:
         return Report((BranchReport("", OTHER_MODEL, tuple(stages), is_exact=self._is_exact),), tuple(self._notes))
 
     def _compare_structure(self) -> None:
-        """Find out whether both models are one graph with equal parameters."""
+        """Find out whether both models are the same graph with equal parameters."""
         left, right = (find_format(model.graph) for model in self._sources)
         if left is not right:
             self._structure = Stage("structure", "skipped", f"{left.title} and {right.title} have other nodes")
@@ -198,13 +198,13 @@ class ModelComparison:
         self._structure = structure_stage(self._pairing) if self._is_exact else skipped
 
     def _set_exact(self, report: RegionReport | None) -> None:
-        """Take the models for equal by identities, as a report says; None says that they are not."""
+        """Record that a report shows the models to be equal by identities, or with None that they are not."""
         if report is not None:
             self._is_exact, self._structure = True, exact_stage(report)
             self._regions = self._regions or [report]
 
     def _open(self) -> tuple[Computation, Computation]:
-        """Open both models, in the first engine where there is a choice of engines."""
+        """Open both models, in the first engine if there is a choice."""
         self._executors = self._choose_executors()
         opened = [
             [self._open_model(model, executor) for executor in executors.values()]
@@ -218,7 +218,7 @@ class ModelComparison:
         return open_computation(model.graph, model.parameter_file, model.where, executor, as_input=self._options.as_input)
 
     def _open_moved(self, side: int) -> Iterator[Computation]:
-        """Yield a model whose weights are a step off, if it is one of two dtypes and they have the coarser one."""
+        """Yield the model with weights a step off, if the models have two dtypes and its weights have the coarser one."""
         if self._dtype and _find_coarsest(self._sides[side]) == self._dtype:
             yield self._open_model(move_weights(self._sides[side], self._dtype), next(iter(self._executors[side].values())))
 
@@ -244,7 +244,7 @@ class ModelComparison:
         ]
 
     def _draw(self, sides: tuple[Computation, Computation]) -> list[Draw]:
-        """Return the sets of inputs."""
+        """Draw the sets of inputs."""
         sets = self._options.list_feeds(self._sides[0].graph)
         fed = {name for feeds in sets for name in feeds}
         pairs, alone = [*self._pairs.inputs, *self._pair_parameters(sides, sets, fed)], self._pairs.alone
@@ -261,7 +261,7 @@ class ModelComparison:
     def _pair_parameters(
         self, sides: tuple[Computation, Computation], sets: Sequence[Mapping[str, Array]], fed: Collection[str]
     ) -> list[NodePair]:
-        """Return the parameters whose values are fed or made up; those of the files need no pairs."""
+        """Return pairs of parameters whose values are fed or made up; parameters from files need no pairs."""
         seed = self._options.inputs.params_seed
         parameters = pair_parameters(sides, self._pairs, self._pairing, self._held, sets, seed)
         drawn = [a for a, b in parameters if a.name not in fed and b.name not in fed]
@@ -273,7 +273,7 @@ class ModelComparison:
         return parameters
 
     def _run(self, sides: tuple[Computation, Computation], draws: Sequence[Draw]) -> list[tuple[Any, Any]]:
-        """Return the outputs of both models for each set of inputs. Raises what the first model does where both refuse one."""
+        """Return both models' outputs for each set of inputs. If both reject a set, raises the first one's error."""
         results: list[list[Any]] = []
         errors: dict[tuple[int, int], GraphshareError] = {}
         for side, computation in enumerate(sides):
@@ -320,14 +320,14 @@ class ModelComparison:
         return values
 
     def _pair_nodes(self) -> list[tuple[Node, Node]]:
-        """Return the nodes that have one place in graphs of one structure, or else those whose first outputs have one name."""
+        """Pair nodes at the same place in graphs of one structure, or else nodes whose first outputs share a name."""
         if self._pairing:
             return self._pairing.pairs
         named = [_index_names(side.graph) for side in self._sides]
         return [(node, named[1][name]) for name, node in named[0].items() if name in named[1]]
 
     def _look_at_bodies(self, sides: tuple[Computation, Computation], draw: Draw) -> Mapping[str, bool]:
-        """Return what the conditions of Ifs are: those of the first model or, where that has none, of the other."""
+        """Return the conditions of the first model's Ifs or, if it has none, of the other model's."""
         return self._coverage.look(sides[0], draw.values[0]) or self._coverage.look(sides[1], draw.values[1])
 
     def _judge_regions(
@@ -337,7 +337,7 @@ class ModelComparison:
         outputs: Sequence[tuple[Any, Any]],
         drawing: Sequence[Node],
     ) -> None:
-        """Judge the regions on the sets of inputs that both models compute, a few sets together."""
+        """Judge the regions on the sets of inputs that both models compute, a few sets at a time."""
         computed = [
             draw for draw, own in zip(draws, outputs, strict=True) if not any(isinstance(each, Refused) for each in own)
         ]
@@ -352,13 +352,13 @@ class ModelComparison:
             judged = leave_drawn_regions(judged, drawing)
             self._regions += [msgspec.structs.replace(judged, taken=each) for each in taken]
         if self._regions and not any(each.regions or each.defined for each in self._regions):
-            self._set_exact(self._regions[0])  # ranks that a run showed made all of them exact
+            self._set_exact(self._regions[0])  # ranks found in a run made all regions exact
 
 
 def _name_values(
     sides: tuple[Computation, Computation], draw: Draw, held: Sequence[Collection[str]]
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Return the inputs of both models by name, in the dtypes that they have there, and parameters that are not ``held``."""
+    """Return the inputs of both models by name, in each model's dtypes, and parameters that are not ``held``."""
     left, right = (
         {n.name: array for n, array in side.complete(values)[0].items() if not (side.is_parameter(n) and n.name in own)}
         for side, values, own in zip(sides, draw.values, held, strict=True)
@@ -367,23 +367,23 @@ def _name_values(
 
 
 def make_judge(pairs: ModelPairs) -> Judge:
-    """Return what judges the regions of two models."""
+    """Return the judge of the regions of two models."""
     names = {a.name: b.name for a, b in pairs.inputs}
     return Judge(pairs.left, pairs.right, pairs.outputs, names, compares_outputs=True)
 
 
 def weigh_models(left: Checkpoint, right: Checkpoint) -> RegionReport | None:
-    """Return the report of two models by their weights alone, for every input; None where these do not decide every region.
+    """Compare two models by weights alone, for every input; None if weights do not decide every region.
 
     Raises:
         RefusedError: outputs or inputs cannot be paired.
-        MemoryLimitError: a limit is chosen, and the constants would pass it.
+        MemoryLimitError: the constants would exceed a chosen limit.
     """
     return make_judge(pair_models(left, right, (), {})).weigh()
 
 
 def _state_missing(missing: Mapping[str, Sequence[str]]) -> Stage:
-    """Return the stage of outputs that one of two models alone lists, by its title."""
+    """Return the stage for outputs that only one model lists, by the model's title."""
     details = [
         f"{title} alone has the output {format_names(list(map(repr, names)))}; `targets` chooses what is compared"
         for title, names in missing.items()
@@ -394,26 +394,26 @@ def _state_missing(missing: Mapping[str, Sequence[str]]) -> Stage:
 
 
 def _index_names(graph: Graph) -> dict[str, Node]:
-    """Return the operators of a graph by the names of their first outputs, as far as these are unique."""
+    """Return the operators of a graph by the name of their first output, where it is unique."""
     names = [(output_name(Entry(node)), node) for node in post_order(head.node for head in graph.heads) if node.op]
     counts = Counter(name for name, _ in names)
     return {name: node for name, node in names if counts[name] == 1}
 
 
 def _find_dtype(left: Checkpoint, right: Checkpoint) -> str:
-    """Return the least precise dtype of parameters where it is another in each model, else an empty text."""
+    """Return the least precise parameter dtype if the models' differ, else an empty text."""
     known = [dtype for dtype in map(_find_coarsest, (left, right)) if dtype is not None]
     return find_coarsest(known) if len(set(known)) > 1 else ""
 
 
 def _find_coarsest(model: Checkpoint) -> str | None:
-    """Return the least precise dtype of a model's parameters; None without any."""
+    """Return the least precise dtype of a model's parameters, or None without parameters."""
     file = model.parameter_file
     return None if file is None else find_coarsest(record.dtype for record in file.records)
 
 
 def _find_output_dtype(outputs: Sequence[tuple[Any, Any]]) -> str:
-    """Return the least precise dtype of outputs that have another one in each model, else an empty text."""
+    """Return the least precise dtype of outputs whose dtypes differ between the models, else an empty text."""
     pairs = [pair for own in outputs if not any(isinstance(each, Refused) for each in own) for pair in zip(*own, strict=False)]
     dtypes = [{str(value.dtype) for value in pair if isinstance(value, np.ndarray)} for pair in pairs]
     return find_coarsest(name for names in dtypes if len(names) > 1 for name in names)

@@ -1,4 +1,4 @@
-"""Names that stand for other values in the other model, found by the values themselves.
+"""Find names that stand for different values in the two models, by the values themselves.
 
 Optimizers give the result of several operators the name of the first, and converters number their values.
 """
@@ -23,11 +23,11 @@ from graphshare.verification.parts import ModelValues, compute_part, is_array
 from graphshare.verification.region_plan import AnalyzedModel, Cone, Pair, Planner, RegionPlan, get_place
 
 _NEARER = 10.0
-"""How many times nearer than its namesake a value must be to be the one that a name has moved to."""
+"""How many times nearer than its namesake a value must be to count as the new place of a name."""
 _LIKE = 1e-3
-"""How far apart the largest numbers, and the means, of values may be that are compared, as a part of the largest."""
+"""The largest difference of two compared values' summaries, relative to the largest number."""
 _ROUNDED = 10.0
-"""How many times the tolerance of a region the values of two whole models may be apart."""
+"""The tolerance for values of two whole models, as a multiple of a region's."""
 
 
 def find_moved(
@@ -39,22 +39,22 @@ def find_moved(
     values: tuple[Array, Array],
     tolerate: Tolerate,
 ) -> dict[Place, Entry]:
-    """Return the pair of which one value is near a namesake, and equal to the other one; nothing where there is none.
+    """Return the pair of one value of ``end`` and an equal value near the other one, or nothing.
 
-    ``values`` are those of an end of a region on a set of inputs, from the values of the left model.
+    ``values`` has the end's values on a set of inputs, computed from the values of the left model.
     """
     best: tuple[float, dict[Place, Entry]] = (float("inf"), {})
     namesake = compare_values(values[1], values[0], tolerate(*values)).max_abs
     for side, wanted in enumerate(reversed(values)):
         entries = planner.list_near(end[side], cone, side)
         try:
-            # The value of a name that may have moved is that of the left model, which the right one need not have.
+            # A name may have moved, so the left model's value at that name need not exist in the right model.
             candidates = _compute_near(planner, plan, draw, side, entries, [each[side].node for each in cone.ends])
         except GraphshareError:
             continue
         for entry, value in zip(entries, candidates, strict=True):
             is_like = is_array(value) and value.shape == wanted.shape and value.dtype == wanted.dtype
-            # An array of zeros equals too many others to show where a name has moved.
+            # An array of zeros equals too many others to locate a moved name.
             if not is_like or not np.any(value):
                 continue
             comparison = compare_values(value, wanted, tolerate(wanted, value))
@@ -65,9 +65,9 @@ def find_moved(
 
 
 def find_equal(planner: Planner, draw: Sequence[ModelValues], cones: Sequence[Cone], tolerate: Tolerate) -> dict[Place, Entry]:
-    """Return pairs of values inside regions that are equal, each of the left model with the likeliest of the right one.
+    """Return pairs of equal values inside regions, each left value with the likeliest right one.
 
-    A value that a mask lets through unchanged is equal to the one before it, so both must be of masks, or neither.
+    A value that passes a mask unchanged equals the one before it, so both must come from masks, or neither.
     """
     entries = [_list_inner(cones, side) for side in (0, 1)]
     try:
@@ -90,7 +90,7 @@ def find_equal(planner: Planner, draw: Sequence[ModelValues], cones: Sequence[Co
 
 
 class _Value(NamedTuple):
-    """A value that was computed, and what tells it from most others."""
+    """A computed value with a summary that distinguishes it from most others."""
 
     entry: Entry
     array: Array
@@ -98,7 +98,7 @@ class _Value(NamedTuple):
 
 
 def _list_inner(cones: Sequence[Cone], side: int) -> list[Entry]:
-    """Return the values of a side of regions before their ends."""
+    """Return the values inside one side of regions, before the ends."""
     ends = {get_place(end[side]) for cone in cones for end in cone.ends}
     nodes = dict.fromkeys(node for cone in cones for node in cone.sides[side])
     return [entry for node in nodes for entry in visible_outputs(node) if get_place(entry) not in ends]
@@ -109,28 +109,28 @@ def _compute_inner(side: AnalyzedModel, entries: Sequence[Entry], values: ModelV
 
 
 def _is_equal(value: _Value, other: _Value, tolerate: Tolerate) -> bool:
-    """Whether two values are equal but for rounding, both of masks or neither."""
+    """Whether two values are equal up to rounding, and both or neither come from masks."""
     kinds = [(each.array.shape, find_operator(each.entry) in MASKS) for each in (value, other)]
-    # A comparison of all numbers takes long, and few values are near each other on average.
+    # Comparing all numbers takes long, and few values have similar summaries.
     if kinds[0] != kinds[1] or not np.all(np.abs(other.summary - value.summary) <= _LIKE * value.summary[0]):
         return False
     return bool(compare_values(other.array, value.array, _loosen(tolerate(value.array, other.array))))
 
 
 def _sum_up(value: Array) -> Array:
-    """Return the largest number of an array, and the means of its numbers and of their magnitudes, none of them infinite."""
+    """Return the largest number of an array, and the means of its numbers and of their magnitudes, all finite."""
     wide = value.astype(np.float64) / value.size
     return np.array([find_largest(value), wide.sum(), np.abs(wide).sum()])
 
 
 def _is_telling(value: Any) -> bool:
-    """Whether a value is an array of finite floats that few others equal by chance."""
+    """Whether a value is an array of finite floats that others hardly equal by chance."""
     is_number = is_array(value) and value.dtype.kind == "f" and value.size > 1 and bool(np.isfinite(value).all())
     return is_number and bool(value.min() != value.max())
 
 
 def _loosen(tolerance: Tolerance) -> Tolerance:
-    """Return the tolerance of values for which each model has rounded from its inputs on."""
+    """Return the tolerance for values on which each model has accumulated rounding since its inputs."""
     return msgspec.structs.replace(tolerance, of_largest=_ROUNDED * tolerance.of_largest)
 
 
@@ -142,7 +142,7 @@ def _compute_near(
     entries: Sequence[Entry],
     unknown: Collection[Node],
 ) -> list[Any]:
-    """Return values of a side on the values of the left model, from those kept of nodes that are not ``unknown``."""
+    """Compute values of a side from kept values of the left model, without values of ``unknown`` nodes."""
     known: dict[Place, Any] = dict(draw[side].inputs)
     near = {entry.node for entry in entries}.union(unknown)
     for term, value in draw[0].by_term.items():

@@ -1,4 +1,4 @@
-"""How far a model is from itself where sums are taken in another order or inputs change a little, and what that excuses."""
+"""Measure how far a model differs from itself under reordered sums or tiny input changes, and allow for that."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from graphshare.verification.comparison import EXACT, DtypeTolerance, Tolerance,
 from graphshare.verification.runners import Refused
 
 _BELOW_ONE = ("Sigmoid", "Softmax")
-"""Operators whose numbers are those of a sum that is near 1, also where all of them are almost 0."""
+"""Operators that compute fractions of 1, with errors relative to 1 even if all their results are almost 0."""
 _PASSING = ("Cast", "Identity")
 _SHARE = 2 * float(np.finfo(np.float32).eps)
-"""How far the numbers of two Sigmoids of one operand may be apart: kernels add a quotient to 0.5."""
+"""The largest difference of two Sigmoids of one operand: kernels add a quotient to 0.5."""
 _SHAKES = 3
 Key = TypeVar("Key")
 
 
 def allow_share(tolerance: Tolerance, end: Iterable[Entry]) -> Tolerance:
-    """Return the tolerance of a value of which ``end`` are both sides: a Sigmoid has no more digits near 0 than near 1."""
+    """Return the tolerance for both sides of an ``end``: a Sigmoid has no more digits near 0 than near 1."""
     is_share = any(find_operator(entry) == "Sigmoid" for entry in end)
     return msgspec.structs.replace(tolerance, atol=max(tolerance.atol, _SHARE)) if is_share else tolerance
 
 
 def find_operator(entry: Entry) -> str:
-    """Return the operator that computes a value, through those that pass it on."""
+    """Return the operator that computes a value, looking through operators that pass it on."""
     while entry.node.op in _PASSING:
         entry = entry.node.inputs[0]
     return entry.node.op
@@ -48,11 +48,12 @@ def allow_noise(
     tolerance: Tolerance,
     open_moved: Callable[[int], Iterable[Computation]],
 ) -> tuple[tuple[Values, ...], list[str]]:
-    """Return comparisons that allow outputs to be as far apart as those of a model are from themselves, and notes.
+    """Return comparisons that allow outputs to differ as much as a model differs from itself, and notes.
 
-    A rewrite may make a backend choose other kernels, which sum in another order, as other sessions of either model do.
-    ``inputs`` and ``outputs`` are those of both models, round by round; rounds of further engines follow and stay as they are.
-    ``open_moved`` opens the model of a side with other weights that round alike, where its dtype has rounded them.
+    A rewrite may make a backend choose kernels that sum in a different order; so may a new session of either model.
+    ``inputs`` and ``outputs`` belong to both models, round by round; rounds of further engines follow and stay
+    unchanged. ``open_moved`` opens a side's model with other weights that round to the same values, if its dtype has
+    rounded them.
     """
     allowed, notes = list(rounds), list[str]()
     for number, own in enumerate(outputs):
@@ -74,7 +75,7 @@ def _excuse(
     tolerance: Tolerance,
     notes: list[str],
 ) -> Values:
-    """Return a comparison with the outputs that noise explains; beyond its cap they are not judged."""
+    """Return a comparison that accepts outputs explained by noise; outputs beyond the noise's cap are not judged."""
     compared = list(values.outputs)
     heads = [side.graph.heads for side in sides]
     for place, (output, each) in enumerate(zip(values.outputs, noise, strict=True)):
@@ -82,7 +83,7 @@ def _excuse(
             continue
         cap = max(_cap_noise(each, side[place], own_heads[place].node.op) for side, own_heads in zip(own, heads, strict=True))
         wider = msgspec.structs.replace(tolerance, atol=max(tolerance.atol, cap))
-        # Kernels of two dtypes or engines round in other ways than either does: onnxruntime's Sigmoid is 0 below -18.
+        # Kernels of different dtypes or engines round differently: onnxruntime's Sigmoid is 0 below -18.
         if isinstance(tolerance, DtypeTolerance) or sides[0].engine != sides[1].engine:
             wider = allow_share(wider, [own_heads[place] for own_heads in heads])
         comparison = compare_values(own[1][place], own[0][place], wider)
@@ -98,7 +99,7 @@ def _excuse(
 
 
 def move_weights(model: Checkpoint, dtype: str) -> Checkpoint:
-    """Return a model of which each weight in a dtype is one step off, more than the conversion to the dtype moved it."""
+    """Return a model with each weight in a dtype one step off: more than the conversion to the dtype moved it."""
     rng = np.random.default_rng(0)
     weights = {name: model.params[name] for name in model.params}
     moved = {name: _shake(rng, array) for name, array in weights.items() if name_dtype(array.dtype) == dtype}
@@ -108,9 +109,9 @@ def move_weights(model: Checkpoint, dtype: str) -> Checkpoint:
 def _measure_noise(
     computation: Computation, values: Mapping[Node, Array], wanted: Sequence[Any], others: Iterable[Computation]
 ) -> list[float]:
-    """Return how far each output of a model is from ``wanted`` where its inputs or the order of its sums change a little.
+    """Return how far each output is from ``wanted`` when inputs or the order of sums change a little.
 
-    It is computed in ``others`` ways, and for inputs of which each number is one step of its dtype off, drawn three times.
+    The model is run by each of ``others``, and on inputs with each number one step of its dtype off, drawn three times.
     """
     shaken = shake(values)
     runs = chain((again.run(values).outputs for again in others), (computation.run(each).outputs for each in shaken))
@@ -118,7 +119,7 @@ def _measure_noise(
 
 
 def measure_spread(runs: Iterable[Sequence[Any]], wanted: Sequence[Any]) -> list[float]:
-    """Return how far each output of some runs is from ``wanted`` at most; 0 for what has no floats."""
+    """Return the largest distance of each output from ``wanted`` over all runs; 0 for values without floats."""
     spread = [0.0] * len(wanted)
     for outputs in runs:
         for number, (value, first) in enumerate(zip(outputs, wanted, strict=False)):
@@ -128,14 +129,14 @@ def measure_spread(runs: Iterable[Sequence[Any]], wanted: Sequence[Any]) -> list
 
 
 def shake(values: Mapping[Key, Array]) -> Iterator[dict[Key, Array]]:
-    """Yield values of which each number is one step of its dtype off, drawn three times."""
+    """Yield values with each number one step of its dtype off, drawn three times."""
     rng = np.random.default_rng(0)
     for _ in range(_SHAKES):
         yield {key: _shake(rng, array) for key, array in values.items()}
 
 
 def _shake(rng: np.random.Generator, array: Array) -> Array:
-    """Return floats that are each one step of their dtype off, up or down."""
+    """Move each float of an array one step of its dtype up or down."""
     if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
         return array
     shaken: Array = np.nextafter(array, np.where(rng.integers(0, 2, array.shape), np.inf, -np.inf).astype(array.dtype))
@@ -143,9 +144,9 @@ def _shake(rng: np.random.Generator, array: Array) -> Array:
 
 
 def _cap_noise(noise: float, wanted: Any, op: str) -> float:
-    """Return how much noise may excuse in an output of the operator ``op``: at most 1e-5 of the range of its numbers.
+    """Return the noise allowed in an output of the operator ``op``: at most 1e-5 of the range of its numbers.
 
-    A share of 1 may be two steps of a float at 1 off.
+    A fraction of 1, as of a Sigmoid, may be off by two steps of a float at 1.
     """
     if not isinstance(wanted, np.ndarray) or not is_floating(wanted.dtype):
         return 0.0

@@ -1,4 +1,4 @@
-"""ONNX's checker, which is optional: only this module, for exports, and the inference of types import onnx."""
+"""Run ONNX's checker. onnx is optional: only this module, for exports, and the inference of types import it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphshare.files.leftovers import remove
 
 
 def require_onnx() -> None:
-    """Raise UsageError where onnx or onnxruntime, which a proof needs, is not installed."""
+    """Raise UsageError unless onnx and onnxruntime are installed: a proof needs both."""
     missing = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
     if missing:
         are = "is" if len(missing) == 1 else "are"
@@ -26,12 +26,12 @@ _DTYPE = re.compile(r"(?:has unsupported type|typestr|inconsistent type|expected
 
 
 def check_model(model: bytes, nodes: Collection[str], folder: str = "") -> None:
-    """Check a model with ONNX's checker, its inference of shapes included; ``nodes`` are the names of the graph's operators.
+    """Check a model with ONNX's checker and shape inference; ``nodes`` are the names of the graph's operators.
 
-    ``folder`` is where its external data lies, if it has some: the checker looks for that beside the file of the model.
+    ``folder`` has its external data, if any: the checker expects that beside the model's file.
 
     Raises:
-        RefusedError: an operator of ONNX does not take a dtype; the node that it was written for is named.
+        RefusedError: an operator of ONNX does not support a dtype; the node for which it was written is named.
         BugError: the checker finds another fault.
     """
     try:
@@ -39,7 +39,7 @@ def check_model(model: bytes, nodes: Collection[str], folder: str = "") -> None:
     except Exception as error:  # it raises errors of the checker, of inference and of protobuf
         place, complaint = _PLACE.search(str(error)), _DTYPE.search(str(error))
         node = _find_node(place[1], nodes) if place is not None and complaint is not None else None
-        # Only a complaint about a dtype can be due to the model; any other means that the translation is wrong.
+        # Only a complaint about a dtype can be due to the model; any other complaint means a wrong translation.
         if node is None:
             raise BugError(f"ONNX's checker refuses the model: {error}") from error
         hint = "convert the data to another dtype, or export only the operators before it"
@@ -62,7 +62,7 @@ def _check(model: bytes, folder: str) -> None:
 
 
 def _find_node(place: str, nodes: Collection[str]) -> str | None:
-    """Return the operator that an ONNX node was written for: its name begins the other, before a slash."""
+    """Return the operator for which an ONNX node was written: the node's name begins with its name and a slash."""
     parts = place.split("/")
     names = ("/".join(parts[:count]) for count in range(len(parts), 0, -1))
     return next((name for name in names if name in nodes), None)

@@ -1,7 +1,7 @@
-"""The proof of a model that is being exported: it is run from where it is staged, before it is in place.
+"""Prove a model that is being exported: run it where it is staged, before it is put in place.
 
-At each size every output must be that of the graph in the executor, and the branches of a siamese network must be equal bit for
-bit in onnxruntime.
+At each size every output must match the graph's in the executor, and the branches of a siamese network must be equal
+bit for bit in onnxruntime.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ Names = Mapping[tuple[Node, int], str]
 
 
 class ExportReport(Report, frozen=True, kw_only=True):
-    """The proof of an export: ``model`` beside the graph, at each size that was tried, and its ``branches`` beside each other.
+    """The proof of an export: ``model`` compared with the graph at each size tried, and its ``branches`` compared.
 
-    ``runtime`` is the version of onnxruntime. ``by_inputs`` are operators that put scores in order and were judged by what the
-    model gives them, because nearly equal scores have another order in it.
+    ``runtime`` is the version of onnxruntime. ``by_inputs`` are operators that sort scores; they were judged on the
+    model's own scores, because nearly equal scores may be in a different order there.
     """
 
     model: BranchReport
@@ -58,7 +58,7 @@ class ExportReport(Report, frozen=True, kw_only=True):
 
     @property
     def first(self) -> str:
-        """Return MXNet's name of the first inner output that differs, with the operator; empty where none does."""
+        """Return MXNet's name of the first inner output that differs, with the operator; empty if none does."""
         inner = next((values.first for values in self.model.rounds if values.first is not None), None)
         return "" if inner is None else f"{inner.reference} ({inner.op})"
 
@@ -127,14 +127,15 @@ def prove_export(
 ) -> ExportReport:
     """Run a translated ``graph`` in onnxruntime and its source in the executor, on equal inputs, and compare every output.
 
-    ``encode`` returns the file of the graph, or of one with other outputs, and the folder of its external data.
-    ``parts`` have the shapes to run at, and the model's names of variables and outputs; ``feeds`` have the sizes of the first.
-    Inputs that are not fed are drawn with ``seed``; labels and states are zeros. The branches of a siamese network are compared
-    where all outputs are right. Where an output differs the first inner value that does is looked for.
+    ``encode`` returns the file of the graph, or of a graph with other outputs, and the folder of its external data.
+    ``parts`` have the shapes to run at, and the model's names of variables and outputs; ``feeds`` have the sizes of the
+    first part. Inputs that are not fed are drawn with ``seed``; labels and states are zeros. The branches of a siamese
+    network are compared if all outputs are right. If an output differs, the first different inner value is searched
+    for.
 
     Raises:
-        RefusedError: ONNX's checker refuses a dtype.
-        BugError: ONNX's checker refuses the model.
+        RefusedError: ONNX's checker rejects a dtype.
+        BugError: ONNX's checker rejects the model.
     """
     rounds: list[Values] = []
     by_inputs: dict[str, None] = {}
@@ -149,7 +150,7 @@ def prove_export(
     model = open_computation(graph, None, encode=encode_part, own=True, whole=True)
     for static, names in parts:
         part = _StagedPart(model, static, names)
-        # Feeds have the sizes of the first part, so at others all inputs are drawn.
+        # Feeds have the sizes of the first part, so for other parts all inputs are drawn.
         ready = _prepare(source, part, {} if rounds else feeds, as_input, seed)
         inputs = {node: value for node, value in ready.values.items() if not static.roles[node].is_parameter}
         runner = part.open(inputs)
@@ -175,7 +176,7 @@ def _prepare(
     for node in variables:
         if not static.roles[node].is_parameter and node.name not in own:
             sizes.setdefault(node.name, set()).add(tuple(static.inference.shapes[node][0] or ()))
-    # Labels of one name may differ in shape; theirs follow from the inputs.
+    # Labels of one name may differ in shape; their shapes follow from the inputs.
     shapes = {name: shape for name, (shape, *others) in sizes.items() if not others}
     ready = prepare(
         static.part,
@@ -195,14 +196,14 @@ def _prepare(
 
 
 def _compare_with_graph(static: StaticPart, ready: Prepared, runner: Runner, tolerance: Tolerance) -> Values:
-    """Return the comparison of the model's outputs with those of the graph; the nodes inside are those of the graph."""
+    """Compare the model's outputs, and inner values at the graph's nodes, with the graph."""
     graph = ComputationRunner(ready.computation, ready.values, by_output=True)
     names = [(name, name) for name in map(output_name, static.part.heads)]
     return compare_runs(names, graph, runner, tolerance, nodes=[(node, node) for node in ready.part.nodes])
 
 
 class _StagedPart:
-    """A staged model beside the graph that it is the translation of; ``names`` has its names of the graph's values."""
+    """A staged model beside its source graph; ``names`` has its names for the graph's values."""
 
     def __init__(self, model: Computation, static: StaticPart, names: Names) -> None:
         self.model, self.static, self.names = model, static, names
@@ -211,7 +212,7 @@ class _StagedPart:
         self._variables = {node.name: node for node in model.graph.variables()}
 
     def open(self, values: Mapping[Node, Array]) -> _StagedRunner:
-        """Return a run of the model on values of the graph's inputs, in the dtypes that it states."""
+        """Return a run of the model on values of the graph's inputs, in the dtypes that the model states."""
         by_name = {self.names[node, 0]: value for node, value in values.items()}
         own = {
             self._variables[name]: x.astype(self.stated[name].parts[0]) for name, x in by_name.items() if name in self.stated
@@ -220,7 +221,7 @@ class _StagedPart:
 
 
 class _StagedRunner(ComputationRunner):
-    """A run of a staged model, whose outputs have the dtypes of the graph, and inner ones the names of its nodes."""
+    """A run of a staged model. Outputs get the graph's dtypes, and inner outputs the names of its nodes."""
 
     def __init__(self, part: _StagedPart, values: Mapping[Node, Array]) -> None:
         super().__init__(part.model, values)
@@ -242,7 +243,7 @@ class _StagedRunner(ComputationRunner):
 def _prove_branches(
     pairs: Sequence[tuple[HeadPairs, Pairing]], part: _StagedPart, inputs: Mapping[Node, Array]
 ) -> Iterator[BranchReport]:
-    """Yield the comparison of each branch with its reference, on equal inputs; the model computes both, each for itself."""
+    """Yield the comparison of each branch with its reference on equal inputs; the model computes each separately."""
     names = part.names
     places = {(entry.node, entry.index): place for place, entry in enumerate(part.static.part.heads)}
     for pair, pairing in pairs:
@@ -257,9 +258,9 @@ def _prove_branches(
 
 
 def _find_branches(source: Checkpoint, static: StaticPart, inputs: Mapping[Node, Array]) -> Iterator[tuple[HeadPairs, Pairing]]:
-    """Yield the branches that must compute the same, by the names of outputs.
+    """Yield the branches that must compute the same, found by the names of outputs.
 
-    They are one graph but for names, on equal parameters, and have inputs of the same shapes.
+    Such branches are one graph except for names, with equal parameters and inputs of the same shapes.
     """
     try:
         pairs = pair_by_prefix(static.part, find_prefixes(static.part))

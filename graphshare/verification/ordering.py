@@ -1,8 +1,8 @@
-"""Judge the operators of an exported graph that put scores in order by the inputs that the model gives them.
+"""Judge operators of an exported graph that sort scores, on the inputs that they get in the model.
 
-Two programs round in different ways, and where two scores are nearly equal they swap places: indices change by whole numbers,
-and boxes suppress others. So what such an operator reads must be the graph's, up to the tolerance, and the operator must then
-compute, from what the model gives it, what the model computes. Everything behind it follows from that.
+Two programs round differently, so nearly equal scores may swap places: indices change by whole numbers, and different
+boxes are suppressed. So the inputs of such an operator must match the graph's, up to the tolerance, and on the model's
+inputs the graph's operator must compute the model's outputs. Everything after it follows.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _ORDERING = frozenset(
 def judge_by_inputs(
     source: Checkpoint, ready: Prepared, runner: Runner, values: Values, tolerance: Tolerance, as_input: Collection[str]
 ) -> tuple[Values, list[str]]:
-    """Return the comparison where ordering operators read what the model gives them, and which these are, in words.
+    """Compare again with the model's inputs for ordering operators; return that and descriptions of the operators.
 
-    It is ``values``, the plain one, where there is no such operator, or where that one does not hold either.
+    Returns the plain comparison ``values`` if there is no such operator, or if the new one does not hold either.
     """
     part = ready.part
     ordering = [node for node in part.nodes if canonical(node.op) in _ORDERING]

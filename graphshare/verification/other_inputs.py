@@ -1,4 +1,4 @@
-"""Inputs for a part of a model beside those that reach it: they may show a change that the others do not."""
+"""Different inputs for a part of a model: they may show a change that the model's own values hide."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Key = int | str
 Values = Mapping[Key, Array]
 Sizes = Mapping[Key, Sequence[object]]
 Draw = Callable[[Values, Sizes], Iterator[dict[Key, Array]]]
-"""Returns other values by the same keys; the second argument has the sizes that must stay, where the rank is known."""
+"""Yields different values by the same keys; the second argument has the sizes that must stay, if the rank is known."""
 _OPEN = frozenset(
     """Add AveragePool BatchNorm BatchNormalization Concat Constant Conv ConvTranspose Convolution Deconvolution DepthToSpace
     Div Einsum Expand Flatten FullyConnected Gather Gemm GlobalAveragePool Identity InstanceNormalization LayerNormalization
@@ -35,13 +35,13 @@ _OPEN = frozenset(
     transpose
     """.split()
 )
-"""Operators whose results differ where operands do, up to a factor of zero."""
+"""Operators whose results differ if operands do, except for a factor of zero."""
 MASKS = frozenset(
     """Abs Clip GlobalMaxPool Greater GreaterOrEqual LeakyRelu Less LessOrEqual Max MaxPool Min PRelu ReduceMax ReduceMin Relu
     ThresholdedRelu Where broadcast_maximum broadcast_minimum clip max min relu where
     """.split()
 )
-"""Operators that let through some numbers and hide others, and round neither."""
+"""Operators that pass some numbers and hide others, without rounding."""
 _MOVING = frozenset(
     """Cast Concat Constant ConstantOfShape DepthToSpace Expand Flatten Gather GatherElements GatherND Identity Reshape Shape
     Size Slice SliceChannel SpaceToDepth Split Squeeze Tile Transpose Unsqueeze _copy expand_dims slice_axis stack transpose
@@ -49,52 +49,54 @@ _MOVING = frozenset(
 )
 """Operators whose results are elements of their operands, or sizes of these."""
 _SIZING = {"Range": 0, "Resize": 1, "Upsample": 1}
-"""Operators that read sizes out of floats, and the first operand that is one."""
+"""Operators that read sizes from floats, and the first operand that they read so."""
 _MEASURING = ("Shape", "Size", "shape_array", "size_array")
 _DIGITS = {"bool": (0, 2), "float16": (1 << 10, 1 << 10), "float32": (1 << 20, 15 << 20), "float64": (1 << 20, 15 << 20)}
-"""By dtype the first of the integers that are digits of labels, beyond what constants most often are, and their number."""
+"""By dtype the first integer used as a digit of labels, beyond most constants, and the number of digits."""
 _LABELLED = 1 << 24
-"""Elements of all runs with labels."""
+"""The most elements in all runs with labels."""
 _GRID = frozenset(("DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"))
 _SCALES = (1.0, 8.0, 0.125, 1000.0)
 _FEW, _MORE = 4096, 32
-"""Of few numbers more sets are drawn, up to so many: few of them are near a threshold, where a small difference shows."""
+"""Fewer numbers get more sets, ``_MORE`` at most, ``_FEW`` numbers in all: only some near a threshold show a
+difference.
+"""
 HIDDEN = "different inputs give different values"
-"""What is said of sides that are equal on the inputs that were drawn alone."""
+"""The text for sides that are equal only on the drawn inputs."""
 _LARGE = 1000
 _NOISY = 100.0
-"""How many times the tolerance two sides may differ where either differs from itself as much."""
-# Powers of ten on either side of 1, within the range of a float32; what a float16 cannot hold becomes 0 or infinite.
+"""The largest allowed multiple of the tolerance if a side differs from itself as much."""
+# Powers of ten on either side of 1, within the range of float32; out of float16's range they become 0 or infinite.
 _DECADES = 30.0
 _LENGTHENED = 4
-"""How many sizes are tried."""
+"""The most free sizes that are lengthened."""
 _MAGNITUDES = (-1, 5)
-"""Powers of ten of the numbers that are tried behind a mask, whose threshold may be far from the numbers that are drawn."""
+"""Powers of ten of numbers tried after a mask: its threshold may be far from the drawn numbers."""
 _SAMPLES, _NUMBERS = 1024, 1 << 14
-"""How many samples are tried at once, and of how many numbers."""
+"""The most samples tried at once, and the most numbers in them."""
 
 
 def is_on_grid(cone: Cone) -> bool:
-    """Whether one side of a region rounds to a grid: numbers beside the grid may not reach it, so others show nothing."""
+    """Whether a side of a region rounds to a grid: numbers off the grid may never reach it, so they show nothing."""
     return any(node.op in _GRID for node in chain(*cone.sides)) and not is_alike(cone)
 
 
 def only_moves(cone: Cone) -> bool:
-    """Whether both sides of a region do nothing but move values, and compute sizes."""
+    """Whether both sides of a region only move values and compute sizes."""
     return all(node.op in _MOVING for node in chain(*cone.sides))
 
 
 def is_alike(cone: Cone, apart: Container[str] = ()) -> bool:
-    """Whether both sides have the same operators, which differ in attributes, constants, functions, bodies or order.
+    """Whether both sides have the same operators, except for attributes, constants, functions, bodies and order.
 
-    Those ``apart`` are not compared.
+    Operators in ``apart`` are ignored.
     """
     left, right = (sorted(node.op for node in side if node.op not in apart) for side in cone.sides)
     return left == right
 
 
 def has_other_meanings(plan: RegionPlan, cone: Cone) -> bool:
-    """Whether sides have versions of an operator that compute something else, so that attributes say other things."""
+    """Whether the sides have versions of an operator that compute differently: their attributes mean different things."""
     meanings: list[set[tuple[str | None, int]]] = []
     for terms, nodes in zip(plan.terms, cone.sides, strict=True):
         own = [(node.op, plan.uncut.get((node, 0), terms.of(Entry(node)))) for node in nodes]
@@ -104,10 +106,10 @@ def has_other_meanings(plan: RegionPlan, cone: Cone) -> bool:
 
 
 def has_other_values(plan: RegionPlan, cone: Cone) -> bool:
-    """Whether like operators of a region have other attributes or constants on both sides, or are functions.
+    """Whether matching operators of a region differ in attributes or constants, or are functions.
 
-    An attribute that one side alone states may be the default. Sides that start from other values, or have their operators in
-    another order, are built in another way: a Slice before a Transpose has other axes than one behind it.
+    An attribute that only one side states may be the default. Sides that start from different values, or have their
+    operators in a different order, are not compared: a Slice before a Transpose has different axes than one after it.
     """
     if any(terms.form.is_call(node) for terms, nodes in zip(plan.terms, cone.sides, strict=True) for node in nodes):
         return True
@@ -126,7 +128,7 @@ def _differ_in_values(plan: RegionPlan, a: Node, b: Node) -> bool:
 
 
 class Side(NamedTuple):
-    """What computes one side of a region, by place the keys of the values that it starts from, and its inputs."""
+    """One side of a region: its computation, the keys of the values that it starts from (by place), and its inputs."""
 
     compute: Compute
     places: Mapping[Place, Key]
@@ -134,10 +136,10 @@ class Side(NamedTuple):
 
 
 class Trial(Struct, frozen=True, eq=False):
-    """A region of two models that is computed on different inputs, and what these are made of.
+    """A region of two models, computed on different inputs, and the values from which these are derived.
 
-    ``parts`` compute the ends of the region, and perhaps other values, on either side; ``inputs`` are those of both models by
-    place. ``read`` returns the value of a term.
+    ``parts`` compute the ends of the region, and perhaps other values, on either side; ``inputs`` are both models'
+    inputs by place. ``read`` returns the value of a term.
     """
 
     sides: Sequence[AnalyzedModel]
@@ -149,10 +151,10 @@ class Trial(Struct, frozen=True, eq=False):
     tolerate: Tolerate
 
     def find_hidden(self, *, is_same: bool, is_like: bool) -> str:
-        """Return how the sides, which agree on some inputs, differ on others; empty where they do not.
+        """Describe how sides that agree on some inputs differ on others; empty if they do not.
 
-        With ``is_same`` they agree bit for bit. With ``is_like`` they also have the same operators, so that other inputs have
-        to show whether they differ: the text says, too, why these could not be computed.
+        With ``is_same`` they agree bit for bit. With ``is_like`` they also have the same operators, so that other
+        inputs must show whether they differ; the text then also explains why these could not be computed.
         """
         try:
             parts = self._choose_parts(self.parts)
@@ -165,14 +167,14 @@ class Trial(Struct, frozen=True, eq=False):
             return error.faults[0].message if is_like else ""
 
     def moves_alike(self) -> bool:
-        """Whether both sides move labels, each of which is there once, to the same places: they do so with all values."""
+        """Whether both sides move unique labels to the same places, and so all values."""
         try:
             parts = self.choose_own_parts()
             if not all(map(_moves_alone, parts)):
                 return False
             places = [self.name_starts(side, part) for side, part in enumerate(parts)]
             values = self.read_values(places)
-            # Of an array whose size alone is read, any values do.
+            # If only the size of an array is read, any values will do.
             moved = {key: array for key, array in values.items() if not _are_sizes_read(parts, places, key)}
             is_labelled = _can_label(moved) and not self._try_draw(parts, places, values, draw_labels, is_strict=True)
         except (InputError, RefusedError):
@@ -180,29 +182,30 @@ class Trial(Struct, frozen=True, eq=False):
         return is_labelled
 
     def choose_own_parts(self) -> Sequence[Part]:
-        """Return for each side what computes the ends from what the region starts from. Raises as :meth:`_choose_parts`."""
+        """Return the parts that compute the ends from the region's own starts. Raises as :meth:`_choose_parts`."""
         starts = chain(*(self.plan.list_starts(self.cone, side).values() for side in (0, 1)))
         return self._choose_parts(self._cut_parts({term for term, entry in starts if entry.node.op}))
 
     def _cut_parts(self, known: set[int]) -> Sequence[Part]:
-        """Return for each side what computes the ends from known terms."""
+        """Return, for each side, the part that computes the ends from known terms."""
         for part in self.parts:
-            part.opened.clear()  # no third one is open beside two
+            part.opened.clear()  # never more than two parts are open
         targets = [[end[side] for end in self.cone.ends] for side in (0, 1)]
         return [Part(self.sides[i].model, own, *self.plan.trace(i, own, known)) for i, own in enumerate(targets)]
 
     def _choose_parts(self, parts: Sequence[Part]) -> Sequence[Part]:
-        """Return for each side what computes the ends from terms that both are computed from, at first ``parts``.
+        """Return parts, initially ``parts``, that compute the ends from terms on which both sides depend.
 
-        A term that one side alone starts from follows from others of the other side, so that both could not be chosen freely.
+        If only one side starts from a term, the other side computes it from other terms, so these cannot be chosen
+        freely.
 
         Raises:
-            RefusedError: there are none.
+            RefusedError: there are no such parts.
         """
         known = set[int]()
         while True:
             left, right = (set(part.touched.values()) for part in parts)
-            # A side that reads nothing but sizes computes from others what the other side reads.
+            # If a side reads only the size of a value, it computes the values that the other side reads from other terms.
             unlike = left ^ right | _list_values(parts[0]) ^ _list_values(parts[1])
             if not unlike:
                 return parts
@@ -212,30 +215,30 @@ class Trial(Struct, frozen=True, eq=False):
             parts = self._cut_parts(known)
 
     def _choose_draws(self, nodes: Iterable[Node], *, is_same: bool, is_like: bool) -> list[Draw]:
-        """Return the draws that may show a difference of a region, which is computed by these nodes."""
+        """Return the draws that may show a difference of a region computed by these nodes."""
         draws: list[Draw] = []
-        # An operator may give one result for unlike operands, as a Relu does for negative numbers; other signs pass it.
+        # An operator may give one result for different operands, such as a Relu for negative numbers; opposite signs pass it.
         operators = {node.op for node in chain(*self.cone.sides)}
         if not is_like and not operators <= _OPEN:
             draws.append(draw_scaled)
             draws += [draw_magnitudes] if not operators.isdisjoint(MASKS) else []
         others = {node for cone in self.plan.cones if cone is not self.cone for node in chain(*cone.sides)}
-        # Numbers of any magnitude would show, too, what other regions round in another way.
+        # Numbers of any magnitude would also show how other regions round differently.
         if is_same and (is_like or others.isdisjoint(nodes)):
             draws.append(draw_other_inputs)
         return draws
 
     def name_starts(self, side: int, part: Part) -> dict[Place, Key]:
-        """Return the term, or the name of an input, which is one on both sides, of each place that a side is computed from."""
+        """Map each place from which a side is computed to its term, or to the common name of an input."""
         read = [node for node in part.nodes if (node, 0) in self.inputs[side]]
         return {**part.touched, **{(node, 0): self.sides[side].name_input(node) for node in read}}
 
     def read_values(self, places: Sequence[Mapping[Place, Key]]) -> dict[Key, Array]:
-        """Return the values that both sides start from. Raises RefusedError where one is not an array."""
+        """Return the values that both sides start from. Raises RefusedError if one is not an array."""
         named: dict[str, Any] = {}
         for side, own in zip(self.sides, self.inputs, strict=True):
             for (node, _), array in own.items():
-                # What is an integer on one side is a whole number on the other.
+                # An integer on one side is a whole number on the other.
                 is_integer = isinstance(array, np.ndarray) and array.dtype.kind in "biu"
                 name = side.name_input(node)
                 named[name] = array if is_integer else named.get(name, array)
@@ -246,7 +249,7 @@ class Trial(Struct, frozen=True, eq=False):
         return values
 
     def open_sides(self, parts: Sequence[Part], places: Sequence[Mapping[Place, Key]], values: Values) -> list[Side]:
-        """Return what computes both sides from such values. Raises InputError where a backend refuses one."""
+        """Open both sides for such values. Raises InputError if a backend rejects one."""
         return [
             Side(part.open(_cast_values(values, own, like)), own, like)
             for part, own, like in zip(parts, places, self.inputs, strict=True)
@@ -255,7 +258,7 @@ class Trial(Struct, frozen=True, eq=False):
     def _try_draw(
         self, parts: Sequence[Part], places: Sequence[Mapping[Place, Key]], values: Values, draw: Draw, *, is_strict: bool
     ) -> str:
-        """Return in words whether both sides differ on what ``draw`` makes of the values that they start from."""
+        """Describe how the sides differ on values that ``draw`` derives from their starts; empty if they do not."""
         sides = self.open_sides(parts, places, values)
         is_computed = False
         fixed = _list_sizing(parts, places)
@@ -267,11 +270,11 @@ class Trial(Struct, frozen=True, eq=False):
                 is_computed = True
                 if self._differ(sides, each, ends, is_strict=is_strict):
                     return HIDDEN
-        # Inputs that one side refuses show nothing, and sizes that give ends of unlike shapes: they may not be valid.
+        # Inputs that one side rejects, and sizes that give ends of different shapes, show nothing: they may be invalid.
         return "" if is_computed or not is_strict else "different inputs are refused"
 
     def _find_sizes(self, keys: Iterable[Key]) -> Sizes:
-        """Return the sizes of what both sides start from, as far as either side fixes them, where a rank is known."""
+        """Return the sizes of the common starts with a known rank, as far as either side fixes them."""
         sizes: dict[Key, Sequence[object]] = {}
         for side, entries, inputs in zip(self.sides, self.plan.entries, self.inputs, strict=True):
             starts = {side.name_input(node): Entry(node) for node, _ in inputs}
@@ -284,14 +287,14 @@ class Trial(Struct, frozen=True, eq=False):
         return sizes
 
     def compute(self, side: Side, values: Values) -> list[Any]:
-        """Return the ends of the region, which are the first targets of a side; nothing for inputs that it refuses."""
+        """Return the ends of the region (the first targets of a side), or nothing for inputs that it rejects."""
         try:
             return side.compute(_cast_values(values, side.places, side.like))[: len(self.cone.ends)]
         except (InputError, RefusedError):
             return []
 
     def _differ(self, sides: Sequence[Side], values: Values, ends: Sequence[list[Any]], *, is_strict: bool) -> bool:
-        """Whether both sides compute unlike ends from values, by more than either does from those a step beside them."""
+        """Whether the sides' ends differ by more than either side's do on values one step away."""
         noise: list[float] | None = None
         for number, (end, wanted, value) in enumerate(zip(self.cone.ends, *ends, strict=True)):
             if not (is_strict or all(_is_finite(each) for each in (wanted, value))):
@@ -309,7 +312,7 @@ class Trial(Struct, frozen=True, eq=False):
 
 
 def _cast_values(values: Values, places: Mapping[Place, Key], like: Mapping[Place, Array]) -> dict[Place, Array]:
-    """Return the values of the places of a side, those of inputs in the dtypes that they have there."""
+    """Return the values at the places of a side, with inputs in that side's dtypes."""
     return {p: values[key].astype(like[p].dtype, copy=False) if p in like else values[key] for p, key in places.items()}
 
 
@@ -322,13 +325,13 @@ def _is_finite(value: Any) -> bool:
 
 
 def _moves_alone(part: Part) -> bool:
-    """Whether a part does nothing but move values and compute sizes; a Cast of other values may give one number for several."""
+    """Whether a part only moves values and computes sizes; a Cast of other values may merge several numbers."""
     casts = [node for node in part.nodes if node.op == "Cast"]
     return all(not node.op or node.op in _MOVING for node in part.nodes) and all(_is_of_sizes(part, node) for node in casts)
 
 
 def _is_of_sizes(part: Part, node: Node) -> bool:
-    """Whether a value of a part follows from sizes and constants alone."""
+    """Whether a node of a part depends only on sizes and constants."""
     pending, seen = list(node.inputs), set[Node]()
     while pending:
         entry = pending.pop()
@@ -342,13 +345,13 @@ def _is_of_sizes(part: Part, node: Node) -> bool:
 
 
 def _list_values(part: Part) -> set[int]:
-    """Return the terms of which a side reads more than the sizes."""
+    """Return the terms of which a side reads more than the size."""
     read = {(e.node, e.index) for node in part.nodes if node.op not in _MEASURING for e in node.inputs}
     return {term for place, term in part.touched.items() if place in read}
 
 
 def _list_sizing(parts: Sequence[Part], places: Sequence[Mapping[Place, Key]]) -> set[Key]:
-    """Return the floats that decide sizes: a thousand times the scales of a Resize would fill the memory."""
+    """Return the floats that determine sizes: a thousand times the scales of a Resize would fill the memory."""
     sizing: set[Key] = set()
     for part, own in zip(parts, places, strict=True):
         for node in part.nodes:
@@ -359,28 +362,28 @@ def _list_sizing(parts: Sequence[Part], places: Sequence[Mapping[Place, Key]]) -
 
 
 def _are_sizes_read(parts: Sequence[Part], places: Sequence[Mapping[Place, Key]], key: Key) -> bool:
-    """Whether both sides read of a value nothing but its sizes."""
+    """Whether both sides read only the sizes of a value."""
     starts = {place for own in places for place, each in own.items() if each == key}
     readers = [node for part in parts for node in part.nodes if any((e.node, e.index) in starts for e in node.inputs)]
     return all(node.op in _MEASURING for node in readers)
 
 
 def _can_label(values: Values) -> bool:
-    """Whether each element of some arrays can have a label of its own."""
+    """Whether each element of some arrays can have a unique label."""
     count = sum(array.size for array in values.values())
     return bool(values) and all(a.dtype.name in _DIGITS for a in values.values()) and count * _count_runs(values) <= _LABELLED
 
 
 def _count_runs(values: Values) -> int:
-    """Return how many digits labels need, of which each run has one."""
-    # The last label would have the digits of a constant that is true everywhere, and 0 those of one that is false.
+    """Return the number of digits that labels need; each run uses one."""
+    # 0 and the last label are unused: their digits would look like constants, false or true everywhere.
     count = sum(array.size for array in values.values()) + 2
     bases = [_DIGITS[array.dtype.name][1] for array in values.values()]
     return max((math.ceil(math.log(count, base) + 1e-9) for base in bases), default=0)
 
 
 def draw_labels(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
-    """Yield the same arrays with labels in place of their elements, in each run one digit of them."""
+    """Yield the arrays with labels instead of elements, one digit of each label per run."""
     labels, at = dict[Key, Array](), 1
     for key, array in values.items():
         if array.dtype.name in _DIGITS:
@@ -395,9 +398,9 @@ def draw_labels(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
 
 
 def draw_scaled(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
-    """Yield the same floats in other places and with other signs, and larger and smaller ones; integers stay."""
+    """Yield the same floats shuffled, with other signs, and larger and smaller; integers stay unchanged."""
     floats = {key: array for key, array in values.items() if is_floating(array.dtype)}
-    # Each number with the other sign: what a Relu has hidden passes it.
+    # Each number with the opposite sign, so that numbers hidden by a Relu pass it.
     yield {**values, **{key: -array for key, array in floats.items()}}
     rng = np.random.default_rng(0)
     count = sum(array.size for array in values.values())
@@ -413,9 +416,9 @@ def _scale(rng: np.random.Generator, array: Array, scale: float | Array) -> Arra
 
 
 def _move(rng: np.random.Generator, array: Array) -> Array:
-    """Return an array with its numbers in other places; a permutation of many takes longer than most regions."""
+    """Shuffle the numbers of an array, or roll them if there are many: a permutation takes longer than most regions."""
     flat = array.reshape(-1)
-    # A copy: numpy shuffles an empty array in place, which it may not be allowed to.
+    # A copy, because numpy shuffles an empty array in place, and the array may be read-only.
     moved: Array = rng.permutation(np.array(flat)) if flat.size <= _FEW else np.roll(flat, int(rng.integers(1, flat.size)))
     return moved.reshape(array.shape)
 
@@ -425,10 +428,10 @@ def _draw_signs(rng: np.random.Generator, array: Array) -> Array:
 
 
 def draw_magnitudes(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
-    """Yield the same floats for many samples, each with other signs and a magnitude of its own; integers stay.
+    """Yield the floats for many samples, each with its own signs and magnitude; integers stay unchanged.
 
-    A size that is free is taken for the number of samples. Without one, and for floats of 16 bits and fewer, whose rounding
-    shows at every threshold, there are none.
+    A free size serves as the number of samples. Without one nothing is yielded, nor for floats of at most 16 bits,
+    because their rounding shows at every threshold.
     """
     floats = [key for key, array in values.items() if is_floating(array.dtype)]
     if any(values[key].dtype.itemsize < 4 for key in floats):
@@ -453,7 +456,7 @@ def _is_free(sizes: Sequence[object], axis: int) -> bool:
 
 
 def _resize(values: Values, known: Sizes, size: int, other: int) -> dict[Key, Array]:
-    """Return arrays that have another size wherever a size is free."""
+    """Return the arrays resized to ``other`` wherever ``size`` is free."""
     shapes = {
         key: [other if n == size and _is_free(known.get(key, ()), axis) else n for axis, n in enumerate(array.shape)]
         for key, array in values.items()
@@ -462,12 +465,12 @@ def _resize(values: Values, known: Sizes, size: int, other: int) -> dict[Key, Ar
 
 
 def draw_other_inputs(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
-    """Yield other values by the same keys, which fit each other as far as equal sizes are one size.
+    """Yield different values for the same keys; equal sizes are taken for one size so that values fit each other.
 
-    They are the same numbers in other places and with other signs, larger ones, numbers of any magnitude, and arrays that have
-    one more of each size that is free; ``known`` has the sizes that are not, where the rank is known.
+    The values are the same numbers shuffled and with other signs, larger numbers, numbers of any magnitude, and arrays
+    with each free size increased by one. ``known`` has the sizes that are not free, if the rank is known.
     """
-    # Both sides call this for themselves, and must get the same inputs.
+    # Both sides call this separately and must get the same inputs.
     rng = np.random.default_rng(0)
     for number in range(3):
         yield {key: _change(rng, array, number) for key, array in values.items()}
@@ -482,7 +485,7 @@ def _change(rng: np.random.Generator, array: Array, number: int) -> Array:
     if wide.dtype.kind == "b":
         result = (result, ~result, result & False)[number]
     elif wide.dtype.kind in "iu":
-        # Integers stay small: most are indices or sizes, and large ones would be refused.
+        # Integers stay small: most are indices or sizes, and large ones would be rejected.
         result = (result, result + 1, result * 0)[number]
     elif wide.dtype.kind == "f":
         if number == 2:

@@ -1,4 +1,4 @@
-"""Which values belong together: heads and variables of branches or of two graphs, and names of inputs and outputs."""
+"""Pair the values of branches or of two graphs: heads, variables, and names of inputs and outputs."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _TITLES = ("the original", "the other model")
 def pair_branches(graph: Graph, prefixes: Sequence[str], map_file: str | None) -> list[HeadPairs]:
     """Return the branches of a grouped graph: by ``map_file``, by ``prefixes``, or by the names of the outputs.
 
-    Without both, branches are told by prefixes, by other parts of these names, or as towers of one block that have all names
-    in common.
+    Without map and prefixes, branches are recognized by prefixes or other parts of output names, or as towers of one
+    block that share all names.
 
     Raises:
-        InputError: the map cannot be read or is of another graph.
+        InputError: the map cannot be read or belongs to another graph.
         RefusedError: heads have no counterpart, or the branches cannot be told apart.
     """
     if map_file:
@@ -55,7 +55,7 @@ def pair_branches(graph: Graph, prefixes: Sequence[str], map_file: str | None) -
     try:
         detected = find_prefixes(graph)
     except RefusedError:
-        # Prefixes are what this package gives branches; others name them by suffixes, or all alike.
+        # This package names branches by prefixes; others use suffixes, or one name for all.
         if pairs := find_branches(graph):
             return pairs
         raise
@@ -66,7 +66,7 @@ def pair_by_rewrite(rewrite: Rewrite) -> list[HeadPairs]:
     """Pair the heads of a rewrite's branches: those that came from one source node; the first branch is the reference.
 
     Raises:
-        RefusedError: there is one branch only.
+        RefusedError: there is only one branch.
         InputError: a branch has no head that came from a node of the first.
     """
     first, *others = rewrite.branches
@@ -79,7 +79,7 @@ def pair_by_rewrite(rewrite: Rewrite) -> list[HeadPairs]:
 
 
 def pair_nodes(pair: HeadPairs) -> Pairing:
-    """Pair the nodes of a branch with those of its reference; barriers of equal meaning may have other keys."""
+    """Pair the nodes of a branch with its reference's; barriers of equal meaning may have different keys."""
     return compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS)
 
 
@@ -118,7 +118,7 @@ def _pair_images(
     back = {source: node for node, source in reference.items()}
     heads = [entry for entry in graph.heads if entry.node in origins and origins[entry.node] in back]
     twins = [Entry(back[origins[entry.node]], entry.index, entry.version) for entry in heads]
-    # Heads of an output that is listed several times are one pair.
+    # Several heads of the same output are one pair.
     pairs = {(entry.node, entry.index): (twin, entry) for twin, entry in zip(twins, heads, strict=True)}.values()
     if all(twin.node is entry.node for twin, entry in pairs):
         raise InputError(Fault(f"pairs no head of branch {label!r} with one of {name!r}", where=path))
@@ -128,13 +128,13 @@ def _pair_images(
 def upgrade_model(
     model: Checkpoint, wanted: Sequence[Entry], notes: dict[str, None], names: Iterable[str] = ()
 ) -> tuple[Checkpoint, dict[Entry, Entry]]:
-    """Return the part of a graph that ``wanted`` needs, and the images of these entries; implied variables are nodes.
+    """Return the part of a graph that ``wanted`` needs, with nodes for implied variables, and images of the entries.
 
-    Variables that ``names`` mean by numbers have these names.
+    Variables that ``names`` select by number get these names.
     """
     graph, images = number_variables(model.graph, names)
     part, _, implied = upgrade_part(graph, relink_all(wanted, images))
-    if any(list_implied_variables(part)):  # an operator without a kernel kept it as it is
+    if any(list_implied_variables(part)):  # an operator without a kernel prevented the upgrade
         implied = sum(1 for _ in list_implied_variables(part))
         part = upgrade(part, keep_amp_cast=True).graph
     notes.update(dict.fromkeys(describe_upgrade(implied)))
@@ -142,11 +142,11 @@ def upgrade_model(
 
 
 class ModelPairs(msgspec.Struct, frozen=True, eq=False):
-    """Two models of which outputs and inputs belong together.
+    """Two models with paired outputs and inputs.
 
-    Both graphs are upgraded, and their heads are the ``outputs`` in their order, with their ``names`` on both sides; ``inputs``
-    are pairs of variables. ``missing`` are the names of outputs that one model alone lists, by its title, and ``alone`` are
-    inputs that one model alone reads. ``notes`` say what was paired by its place.
+    Both graphs are upgraded, and their heads are the ``outputs`` in their order, with their ``names`` on both sides;
+    ``inputs`` are pairs of variables. ``missing`` has the names of outputs that only one model lists, by its title, and
+    ``alone`` are inputs that only one model reads. ``notes`` list pairs made by position.
     """
 
     left: Checkpoint
@@ -162,14 +162,14 @@ class ModelPairs(msgspec.Struct, frozen=True, eq=False):
 def pair_models(
     left: Checkpoint, right: Checkpoint, as_input: Collection[str], names: Mapping[str, str], targets: Sequence[str] = ()
 ) -> ModelPairs:
-    """Pair the outputs and inputs of two models by name, or in their order where the names differ.
+    """Pair the outputs and inputs of two models by name, or by order if the names differ.
 
-    Outputs of one model may be inner values of the other; with ``targets`` the outputs are these values of both. ``names`` are
-    those on the right for names on the left.
+    Outputs of one model may be inner values of the other; with ``targets`` these values of both are the outputs.
+    ``names`` maps names on the left to names on the right.
 
     Raises:
-        RefusedError: the models have other numbers of outputs or inputs, and names do not tell which belong together; a model
-            lacks a target, or has several of its name.
+        RefusedError: the numbers of outputs or inputs differ and names do not pair them; a model lacks a target, or has
+            several of its name.
     """
     notes: list[str] = []
     missing: dict[str, list[str]] = {}
@@ -198,7 +198,7 @@ def pair_models(
 
 
 def _cut(model: Checkpoint, heads: Sequence[Entry], notes: dict[str, None]) -> Checkpoint:
-    """Return a model of these heads, upgraded where its format has older generations."""
+    """Return a model with these heads, upgraded if its format has older generations."""
     if find_format(model.graph).supports(Operation.UPGRADE):
         return upgrade_model(model, heads, notes)[0]
     return msgspec.structs.replace(model, graph=msgspec.structs.replace(model.graph, heads=tuple(heads)))
@@ -207,9 +207,9 @@ def _cut(model: Checkpoint, heads: Sequence[Entry], notes: dict[str, None]) -> C
 def _choose_outputs(
     left: Checkpoint, right: Checkpoint, names: Mapping[str, str], targets: Sequence[str]
 ) -> list[tuple[Entry, Entry]]:
-    """Return the targets in the left model, with the values of the right one that have their names.
+    """Return the targets in the left model, each with its namesake in the right one.
 
-    Of several values that have one name in both models, the first belongs to the first, and so on.
+    If several values share a name in both models, they are paired in order.
     """
     with locate_refusals(left):
         chosen = resolve_targets(targets, left.graph.nodes, option="`targets`", heads=left.graph.heads)
@@ -257,9 +257,9 @@ def _leave_out(names: Iterable[str], others: Container[str]) -> list[str]:
 def _pair_passed(
     graphs: Sequence[Graph], heads: Sequence[Mapping[str, Entry]], rest: Sequence[Sequence[str]], names: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """Pair outputs, of those that one model alone lists, that pass on what the other model lists under its own name.
+    """Pair outputs that only one model lists if they pass on a value that the other lists under its own name.
 
-    An export or an optimizer that drops such an operator leaves the name of what it reads.
+    An export or an optimizer that drops such an operator leaves the name of its input.
     """
     pairs: list[tuple[str, str]] = []
     for side, renames in enumerate((names, EMPTY)):
@@ -272,7 +272,7 @@ def _pair_passed(
 
 
 def _list_passed(graph: Graph, entry: Entry) -> list[Entry]:
-    """Return the inner values that an output is, nearest first: what an Identity or a loss in inference passes on."""
+    """Return the inner values equal to an output, nearest first: an Identity, or a loss in inference, passes them on."""
     table = TermTable()
     form = make_form(graph, None, table, Facts())
     values: list[Entry] = []
@@ -288,7 +288,7 @@ def _list_passed(graph: Graph, entry: Entry) -> list[Entry]:
 
 
 def _list_heads(graph: Graph, names: Mapping[str, str]) -> dict[str, Entry]:
-    """Return the outputs of a graph by the names that the other model has for them. Raises RefusedError where it has none."""
+    """Return the outputs of a graph by their names in the other model. Raises RefusedError if there are no outputs."""
     if not graph.heads:
         message = "the graph has no outputs, so there is nothing to compare"
         raise RefusedError(Fault(message, where=graph.source.format, hint="list the outputs in the heads of the graph"))
@@ -297,16 +297,16 @@ def _list_heads(graph: Graph, names: Mapping[str, str]) -> dict[str, Entry]:
 
 
 def _rename(name: str, node: str, names: Mapping[str, str]) -> str:
-    """Return the name that an output of a node has in the other model; in MXNet it is that of the node with an ending."""
+    """Return an output's name in the other model; in MXNet it is the node's name with an ending."""
     if name in names or node not in names or not name.startswith(node):
         return names.get(name, name)
     return names[node] + name.removeprefix(node)
 
 
 def _find_inner(graph: Graph, wanted: Collection[str]) -> dict[str, Entry]:
-    """Return the inner values of these names in a graph; none where one is missing, the name of several, or that of an input.
+    """Return the inner values of these names; none if a name is missing, names several values, or is an input's.
 
-    What one model computes is not the input of the other that happens to have its name.
+    A computed value is not the same as an input of the other model that happens to have its name.
     """
     entries = {name: [e for e in same if e.node.op] for name, same in _find_values(graph, wanted).items()}
     inner = {name: same[0] for name, same in entries.items() if len(same) == 1}
@@ -314,7 +314,7 @@ def _find_inner(graph: Graph, wanted: Collection[str]) -> dict[str, Entry]:
 
 
 def _find_values(graph: Graph, wanted: Collection[str]) -> dict[str, list[Entry]]:
-    """Return the inputs, inner values and outputs of these names, in the order of their numbers."""
+    """Return the inputs, inner values and outputs with these names, in the order of their numbers."""
     entries: dict[str, list[Entry]] = {}
     for name, entry in list_numbered(graph.nodes, graph.heads):
         if name in wanted:
@@ -328,9 +328,9 @@ Paired = TypeVar("Paired")
 def _pair_in_order(
     noun: str, names: Sequence[Collection[str]], *choices: Sequence[Sequence[Paired]]
 ) -> list[tuple[Paired, Paired]]:
-    """Pair what names do not pair: the first of the choices of which both models have as many, or one has none.
+    """Pair by order: take the first of the choices with equally many names in both models, or none in one.
 
-    Raises RefusedError, with all names, where neither is so.
+    Raises RefusedError, with all names, if there is no such choice.
     """
     for left, right in choices:
         if len(left) == len(right) or not left or not right:
@@ -341,9 +341,9 @@ def _pair_in_order(
 
 
 class _Inputs(msgspec.Struct, frozen=True):
-    """The inputs that a model reads, by the names that the other model has for them.
+    """The inputs that a model reads, by their names in the other model.
 
-    Names of ``unread`` are of inputs that no output needs; those of ``optional`` are labels and states, which default to zeros.
+    ``unread`` are names of inputs that no output needs; ``optional`` are names of labels and states, zeros by default.
     """
 
     nodes: dict[str, Node]
@@ -351,19 +351,19 @@ class _Inputs(msgspec.Struct, frozen=True):
     optional: frozenset[str]
 
     def list_others(self, other: _Inputs) -> list[str]:
-        """Return the inputs that the other model does not have, or has under another name."""
-        # An input that the other model declares and does not read has not got another name there.
+        """Return the inputs that the other model lacks or has under a different name."""
+        # If the other model declares an input without reading it, the input does not have a different name there.
         return [name for name in self.nodes if name not in other.nodes and name not in other.unread]
 
     def list_alone(self, paired: Collection[Node]) -> list[Node]:
-        """Return the inputs that are in no pair and need a value."""
+        """Return the unpaired inputs that need a value."""
         return [node for name, node in self.nodes.items() if node not in paired and name not in self.optional]
 
 
 def _pair_inputs(
     sides: Sequence[Checkpoint], as_input: Collection[str], names: Mapping[str, str], notes: list[str]
 ) -> tuple[list[tuple[Node, Node]], frozenset[Node]]:
-    """Return the inputs of two models that belong together, and those that one alone reads, labels and states aside."""
+    """Return the pairs of inputs of two models, and inputs that only one reads, except labels and states."""
     left, right = (_list_inputs(side, as_input, own) for side, own in zip(sides, (names, EMPTY), strict=True))
     pairs = [(node, right.nodes[name]) for name, node in left.nodes.items() if name in right.nodes]
     rest = [left.list_others(right), right.list_others(left)]
@@ -375,7 +375,7 @@ def _pair_inputs(
         notes.append(f"inputs have other names, and are paired in their order: {text}")
         pairs += more
     paired = {node for pair in pairs for node in pair}
-    # An input that one model alone reads has a value of its own: where it matters, outputs differ.
+    # An input that only one model reads gets a separate value: if it matters, outputs differ.
     alone = [left.list_alone(paired), right.list_alone(paired)]
     for title, nodes in zip(_TITLES, alone, strict=True):
         if nodes:
@@ -384,7 +384,7 @@ def _pair_inputs(
 
 
 def _order_inputs(pairs: Sequence[tuple[Node, Node]], graphs: Sequence[Graph]) -> list[tuple[Node, Node]]:
-    """Return pairs of inputs in an order that does not depend on which model comes first: that of both, or by their names."""
+    """Sort pairs of inputs independently of the order of the models: by both models' order if equal, else by name."""
     orders = []
     for side, graph in enumerate(graphs):
         places = {node.name: place for place, node in enumerate(post_order(head.node for head in graph.heads))}
@@ -406,7 +406,7 @@ def _list_inputs(model: Checkpoint, as_input: Collection[str], names: Mapping[st
 
 
 class Side:
-    """A model with its records and the roles of its variables; ``as_input`` are inputs, whatever they look like."""
+    """A model with its records and the roles of its variables; ``as_input`` names variables that count as inputs."""
 
     def __init__(self, model: Checkpoint, as_input: Collection[str] = ()) -> None:
         self.model, self.as_input = model, as_input
@@ -419,14 +419,14 @@ class Side:
         return self.roles[node].kind is Kind.AUXILIARY
 
     def is_parameter(self, *nodes: Node) -> bool:
-        """Whether one of some variables, such as a variable or its twin, is a parameter."""
+        """Whether any of the variables, such as a variable and its twin, is a parameter."""
         return any(self.roles[node].is_parameter for node in nodes)
 
 
 def find_changes(pairs: ModelPairs, *, across_dtypes: bool) -> tuple[Pairing, tuple[str, ...]]:
-    """Return the pairs of nodes of two models of one format, and what differs, in words.
+    """Pair the nodes of two models of one format, and describe the differences.
 
-    With ``across_dtypes`` weights of unlike dtypes are not a difference.
+    With ``across_dtypes`` weights of different dtypes are not a difference.
     """
     left, right = pairs.left, pairs.right
     heads = HeadPairs("", "the other model", tuple(left.graph.heads), tuple(right.graph.heads))
@@ -435,12 +435,12 @@ def find_changes(pairs: ModelPairs, *, across_dtypes: bool) -> tuple[Pairing, tu
         change.describe() for change in find_statement_changes(left.graph, right.graph, pairing.pairs, computed=True)
     ]
     one, two = Side(left), Side(right)
-    # Structure pairs inputs by their use, so exchanged names go unseen; but callers feed by name.
+    # Structure pairs inputs by use and misses exchanged names, but callers feed by name.
     twins = dict(pairs.inputs)
     exchanged = [(a, b) for a, b in pairing.variables if twins.get(a, b) is not b or not pairs.alone.isdisjoint((a, b))]
     pairing.statements += [f"input {a.name!r} takes the place of input {b.name!r} of the other" for a, b in exchanged]
     parameters = [(a, b) for a, b in pairing.variables if one.is_parameter(a) or two.is_parameter(b)]
     compared = compare_parameters(parameters, one.is_auxiliary, one.records, two.records)
-    # A weight in another dtype has other bytes by intent; values decide there.
+    # A weight in a different dtype has different bytes on purpose, so values decide.
     different = [p for p in compared if p.how == "different" and not (across_dtypes and p.detail.startswith("types "))]
     return pairing, (*pairing.describe(), *(f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in different))

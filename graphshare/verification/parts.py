@@ -1,4 +1,4 @@
-"""Parts of a model that are computed by themselves, with optimizations off, from values that others computed."""
+"""Parts of a model, computed separately with optimizations off from values computed elsewhere."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Values = Mapping[Place, Array]
 Compute = Callable[[Values], list[Any]]
 """Computes some values of a model from others."""
 _ROOM = 1 << 26
-"""Bytes of values of one model on one set of inputs that are kept for other plans."""
+"""The most bytes of values of one model on one set of inputs to keep for other plans."""
 
 
 class Part(msgspec.Struct, eq=False):
-    """One side of a region: the values that it computes, the places that it starts from with their terms, and its nodes.
+    """One side of a region: the values that it computes, the places where it starts with their terms, and its nodes.
 
-    ``opened`` has its computation for values of the same places, ranks and dtypes.
+    ``opened`` caches its computation by the places, ranks and dtypes of values.
     """
 
     model: Checkpoint
@@ -40,7 +40,7 @@ class Part(msgspec.Struct, eq=False):
     opened: dict[Any, Compute] = msgspec.field(default_factory=dict)
 
     def open(self, values: Values) -> Compute:
-        """Return what computes the targets from such values. Raises InputError where the backend refuses the part."""
+        """Return a function that computes the targets from such values. Raises InputError if the backend rejects it."""
         # Sequences and optional values have no rank.
         kinds = (_describe_kind(value) for value in values.values())
         key = frozenset(zip(values, kinds, strict=True))
@@ -54,9 +54,9 @@ def _describe_kind(value: Any) -> object:
 
 
 class ModelValues(msgspec.Struct, eq=False):
-    """The values of one model on one set of inputs: of its inputs by place, and of the ends and starts of regions by term.
+    """One model's values on one set of inputs: its inputs by place, and ends and starts of regions by term.
 
-    ``kept`` are those of ends and starts by place, as far as there is room: other plans have other terms.
+    ``kept`` has ends and starts by place, as far as there is room, because other plans have other terms.
     """
 
     inputs: dict[Place, Array]
@@ -71,11 +71,11 @@ class ModelValues(msgspec.Struct, eq=False):
             self.room -= value.nbytes
 
     def compute(self, part: Part, source: ModelValues) -> list[Any]:
-        """Return the targets of a part of this model from values that ``source`` has, in the dtypes of this model.
+        """Compute the targets of a part of this model from values of ``source``, in this model's dtypes.
 
         Raises:
-            InputError: the backend refuses the part.
-            RefusedError: it fails, or a value was not computed.
+            InputError: the backend rejects the part.
+            RefusedError: the computation fails, or a value was not computed.
         """
         values = {(node, 0): self.inputs[node, 0] for node in part.nodes if (node, 0) in self.inputs}
         for place, term in part.touched.items():
@@ -88,23 +88,23 @@ class ModelValues(msgspec.Struct, eq=False):
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is an array: sequences and optional values are none."""
+    """Whether a value is an array; sequences and optional values are not."""
     return isinstance(value, np.ndarray)
 
 
 def compute_part(model: Checkpoint, targets: Sequence[Entry], values: Values) -> list[Any]:
-    """Return the values of ``targets``, computed from ``values`` of outputs and inputs as :func:`open_part` does."""
+    """Compute ``targets`` from ``values`` of outputs and inputs, as :func:`open_part` does."""
     return open_part(model, targets, values)(values)
 
 
 def open_part(model: Checkpoint, targets: Sequence[Entry], values: Values) -> Compute:
     """Return a function that computes ``targets`` from values at the places of ``values``, with optimizations off.
 
-    Ranks and dtypes are those of ``values``; sizes are free.
+    Ranks and dtypes are taken from ``values``; sizes are free.
 
     Raises:
-        InputError: the backend refuses the part.
-        RefusedError: it fails, when it computes.
+        InputError: the backend rejects the part.
+        RefusedError: the function fails.
     """
     places = [place for place in values if place[0].op]
     names = dict(zip(places, unique_names([output_name(Entry(*place)) for place in places]), strict=True))
@@ -118,12 +118,12 @@ def open_part(model: Checkpoint, targets: Sequence[Entry], values: Values) -> Co
 
 
 def name_dtype(array: Array) -> str:
-    """Return the dtype of an array as formats of models call it."""
+    """Return the name of an array's dtype in model formats."""
     return "string" if array.dtype.kind == "O" else narrow_dtypes.name_dtype(array.dtype)
 
 
 def cast_value(value: Any, dtype: str | None) -> Any:
-    """Return an array of numbers in a dtype as formats of models call it; other values, and all without one, unchanged."""
+    """Cast an array of numbers to a dtype of model formats; return other values, or without a dtype all, unchanged."""
     if not dtype or not isinstance(value, np.ndarray) or value.dtype.kind == "O":
         return value
     return value.astype(narrow_dtypes.find_numpy_dtype(dtype) if dtype in narrow_dtypes.NARROW else dtype)
@@ -138,14 +138,14 @@ def cut_part(
     *,
     has_sizes: bool = True,
 ) -> tuple[Rewrite, Mapping[Place, Node]]:
-    """Cut out what ``targets`` need beyond the places of ``names``, and return the variables that take their values.
+    """Cut out the nodes between the places of ``names`` and ``targets``; return the variables for these places.
 
-    Places with one name have one input, or parameter if it is one of ``constants``. Unless ``has_sizes``, the sizes of inputs
-    are free.
+    Places with one name share one input, or one parameter if the name is in ``constants``. Unless ``has_sizes``, the
+    sizes of inputs are free.
     """
     format_, inputs = find_format(model.graph), dict[str, Node]()
     for place, name in names.items():
-        if not isinstance(values[place], np.ndarray):  # a sequence or an optional value, whose type only the model has
+        if not isinstance(values[place], np.ndarray):  # only the model has the type of a sequence or an optional value
             inputs.setdefault(name, format_.editing.make_inputs(model.graph, {place: name})[place])
             continue
         dtype, shape = name_dtype(values[place]), values[place].shape

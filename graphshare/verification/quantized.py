@@ -1,9 +1,9 @@
-"""Quantized numbers: kernels that sum integers round a few numbers to the other side, so that these are one step apart.
+"""Quantized numbers: integer kernels round a few numbers to the other side, so that these are one step apart.
 
-A sum that ends near the middle of two steps goes to either of them, as its last bits are. That meets one number in a thousand
-or fewer (measured: one in 100,000 of a product, one in 1,000 of a Softmax), where a scale, a zero point or a weight that moved
-shows in many. It is allowed where both sides read the same integers; weights that are unlike integers are compared in steps of
-their scale.
+A sum that ends near the middle of two steps goes to either of them, depending on its last bits. That affects at most
+one number in a thousand (measured: one in 100,000 for a product, one in 1,000 for a Softmax), whereas a changed scale,
+zero point or weight shows in many. It is allowed if both sides read the same integers; weights that are different
+integers are compared in steps of their scale.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _OF_INTEGERS = frozenset(
     QuantizeLinear""".split()
 )
 _PLAIN = _OF_INTEGERS | {"Add", "Cast", "Clip", "Conv", "DequantizeLinear", "DynamicQuantizeLinear", "MatMul", "Mul", "Relu"}
-"""Operators that read a weight as it is: of others, such as a Transpose, unlike integers may be one weight."""
+"""Operators that read a weight directly: before others, such as a Transpose, different integers may be one weight."""
 _STEPPED = ("int8", "uint8")
 _INTEGERS = (*_STEPPED, "int32")
 _SHARE = 0.005
-"""How many of all numbers may be a step apart."""
+"""The largest fraction of numbers that may be one step apart."""
 _ROUNDED = 1 + 1e-5
-"""How much longer a step is between floats, which are rounded."""
+"""The length of a step between floats relative to the exact step: floats are rounded."""
 
 
 def rounds_apart(value: Any, wanted: Any, end: Sequence[Entry]) -> bool:
@@ -60,20 +60,20 @@ def _are_few_apart(value: Array, wanted: Array, step: float) -> bool:
 
 
 def reads_same_integers(weigher: Weigher, cone: Cone) -> bool:
-    """Whether both sides of a region read the same weights, which are integers."""
+    """Whether both sides of a region read the same integer weights."""
     left, right = (_list_constants(weigher, cone, side, _INTEGERS) for side in (0, 1))
     return left.keys() == right.keys()
 
 
 def weigh_integers(weigher: Weigher, cone: Cone) -> Weighing | None:
-    """Return how many steps the one weight is apart that is not the same integers on both sides; None without such a weight."""
+    """Return the distance, in steps, of the only weight with different integers; None if there is no such weight."""
     operators = {node.op for nodes in cone.sides for node in nodes}
     if not operators & _OF_INTEGERS or not operators <= _PLAIN:
         return None
     left, right = (_list_constants(weigher, cone, side, _INTEGERS) for side in (0, 1))
     only = left.keys() - right.keys(), right.keys() - left.keys()
     scales = [_list_constants(weigher, cone, side, WEIGHT_DTYPES).keys() for side in (0, 1)]
-    # With other scales the same weights are other integers.
+    # With different scales the same weights are different integers.
     if [len(own) for own in only] != [1, 1] or not (scales[0] <= scales[1] or scales[1] <= scales[0]):
         return None
     one, other = left[only[0].pop()], right[only[1].pop()]
@@ -94,7 +94,7 @@ def _describe_distance(one: Constant, other: Constant) -> str:
 
 
 def _list_constants(weigher: Weigher, cone: Cone, side: int, dtypes: Sequence[str]) -> dict[int, Constant]:
-    """Return the constants of several numbers that a side of a region reads, by their terms; those of zeros add nothing."""
+    """Return the constants of several numbers that a side of a region reads, by term; zeros are left out."""
     read = (entry for node in cone.sides[side] for entry in list_operands(node) if entry is not None)
     constants = (weigher.find_constant(side, entry, dtypes) for entry in read)
     return {each.term: each for each in constants if each is not None and np.prod(each.shape) > 1 and each.read().any()}
@@ -123,7 +123,7 @@ def allow_steps(
 
 
 def _find_step(model: Checkpoint, head: Entry) -> float:
-    """Return the distance of two quantized numbers that an output can have; 0 where it is not quantized by one known scale."""
+    """Return the step between quantized numbers of an output; 0 if it is not quantized by one known scale."""
     if _is_rounding(head.node.op):
         return 1.0
     operands = list_operands(head.node) if head.node.op == "DequantizeLinear" else []

@@ -42,9 +42,9 @@ _TEST_DATA = Tolerance(atol=1e-7, rtol=1e-3)
 
 
 class Recording(msgspec.Struct, frozen=True, eq=False):
-    """Recorded arrays: ``arrays`` by name, and those of test data by the numbers of ``inputs`` and ``outputs``.
+    """Recorded arrays: ``arrays`` by name, or test data by the numbers of ``inputs`` and ``outputs``.
 
-    ``title`` is what messages call the record; ``sets`` are the folders of test data.
+    ``title`` names the record in messages; ``sets`` are the folders of test data.
     """
 
     title: str
@@ -53,7 +53,7 @@ class Recording(msgspec.Struct, frozen=True, eq=False):
 
 
 def find_record(source: Any) -> Recording | None:
-    """Return a record, if ``source`` is one: arrays by name, a file of arrays, or a folder of test data; else None."""
+    """Return a record if ``source`` is one (arrays by name, a file of arrays, or a folder of test data), else None."""
     if isinstance(source, Recording):
         return source
     if isinstance(source, Mapping):
@@ -67,16 +67,16 @@ def find_record(source: Any) -> Recording | None:
 
 
 def compare_record(model: Checkpoint, record: Recording, options: ProofOptions, tolerance: Tolerance | None) -> Report:
-    """Run a model on the recorded inputs and compare its outputs, with ``layers`` every inner one, with those of the record.
+    """Run a model on recorded inputs and compare its outputs, and with ``layers`` its inner outputs, with the record.
 
-    An array with the name of an input is fed, unless ``feeds`` has another. One with the name of a parameter is fed where the
-    parameter file does not hold it, and compared with the file's where it does. Every output must be recorded; inner outputs
-    that are not are counted. Values may differ by ``rtol`` of themselves or of the largest in their output: another program
-    sums in another order.
+    An array named like an input is fed, unless ``feeds`` has a different one. An array named like a parameter is
+    compared with the parameter file, or fed if the file lacks it. Every output must be recorded; missing inner outputs
+    are counted. Values may differ by ``rtol`` of themselves or of the largest in their output, because another program
+    sums in a different order.
 
     Raises:
-        RefusedError: shapes do not fit, values are missing, names that belong to no variable; all of a kind are listed.
-        UnsupportedError: operators without a kernel; all are listed.
+        RefusedError: shapes do not fit, values are missing, or names belong to no variable; all of a kind are listed.
+        UnsupportedError: operators have no kernel; all are listed.
     """
     own = options.tolerance if tolerance is not None or not record.sets else _TEST_DATA
     rule = tolerate_other_program(own)
@@ -98,7 +98,7 @@ def compare_record(model: Checkpoint, record: Recording, options: ProofOptions, 
 
 
 class _Recorded(msgspec.Struct, eq=False):
-    """An output or parameter of the model by the name of its record: the ``value``, and the ``wanted`` one or ``ABSENT``.
+    """An output or parameter by the name of its record: its ``value``, and the ``wanted`` value or ``ABSENT``.
 
     ``drawing`` is an operator whose random numbers the value depends on.
     """
@@ -110,13 +110,13 @@ class _Recorded(msgspec.Struct, eq=False):
     drawing: Node | None = None
 
     def __post_init__(self) -> None:
-        # A file of numpy has the numbers of what numpy has no arrays of in another dtype.
+        # Files of numpy store dtypes that numpy lacks in a wider dtype.
         if is_recordable(self.value) and is_recordable(self.wanted):
             self.wanted = narrow(self.wanted, self.value.dtype)
 
 
 class _RecordingComparer:
-    """Runs a model on recorded inputs; ``missing`` is the largest number of inner outputs that a set does not record."""
+    """Runs a model on recorded inputs; ``missing`` is the largest number of inner outputs missing from a set."""
 
     def __init__(self, model: Checkpoint, title: str, options: ProofOptions, rule: Tolerance) -> None:
         self.notes: dict[str, None] = {}
@@ -178,7 +178,7 @@ class _RecordingComparer:
         return ready
 
     def _list_parameters(self, ready: Prepared, recorded: Mapping[str, Any]) -> Iterator[_Recorded]:
-        """Yield the variables that are recorded and have other values: those of the file, or of ``feeds``."""
+        """Yield the recorded variables that also have values in the file or in ``feeds``."""
         known, _ = ready.computation.complete(ready.values)
         for node in post_order(entry.node for entry in ready.part.heads):
             has_own = node.name in self._held or node.name in self._options.feeds

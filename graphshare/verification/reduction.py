@@ -1,7 +1,8 @@
-"""The smallest parts of two models that show a difference, for a bug report: files that run by themselves.
+"""Find the smallest parts of two models that show a difference, and write them as files for a bug report.
 
-What is reduced is the first region that departs. Both sides start from values of the original, and end at one value. Values
-that are the same on both sides become new starts; where the last operators do the same, their operands are compared instead.
+The first region that departs is reduced. Both sides start from values of the original, and end at one value. Values
+that are the same on both sides become new starts. If the last operators do the same, their operands are compared
+instead.
 """
 
 from __future__ import annotations
@@ -50,14 +51,14 @@ from graphshare.verification.regions import Departure
 from graphshare.verification.report import Reduction, Report
 
 _LARGEST = 256
-"""Operators of a side up to which its inner values are compared with those of the other."""
+"""The most operators of a side whose inner values are compared with the other side's."""
 _Inner = Mapping[Place, tuple[Entry, Any]]
 
 
 class Parts(Struct, frozen=True, eq=False):
-    """Both sides up to ``end``. ``starts`` has the name of what each place of a side starts from, ``values`` what that is.
+    """Both sides up to ``end``. ``starts`` maps the places where each side starts to names, ``values`` names to arrays.
 
-    ``dtypes`` are those of places on the right that have another one there, else None.
+    ``dtypes`` has the dtype of each place on the right if it differs there, else None.
     """
 
     end: Pair
@@ -66,7 +67,7 @@ class Parts(Struct, frozen=True, eq=False):
     dtypes: Mapping[Place, str | None]
 
     def list_nodes(self, side: int) -> list[Node]:
-        """Return the operators of a side that are computed."""
+        """Return the operators that a side computes."""
         nodes, pending = set[Node](), [self.end[side]]
         while pending:
             entry = pending.pop()
@@ -76,7 +77,7 @@ class Parts(Struct, frozen=True, eq=False):
         return [node for node in post_order([self.end[side].node]) if node in nodes and node.op]
 
     def find_values(self, side: int) -> dict[Place, Array]:
-        """Return what a side starts from, by place, in the dtypes that it has there."""
+        """Return the values that a side starts from, by place, in that side's dtypes."""
         nodes = self.list_nodes(side)
         reached = {get_place(e) for node in nodes for e in node.inputs} | {get_place(self.end[side])}
         values = {place: self.values[name] for place, name in self.starts[side].items() if place in reached}
@@ -88,15 +89,15 @@ class Parts(Struct, frozen=True, eq=False):
         return [name for name in self.values if name in left & right]
 
     def start_at(self, a: Entry, b: Entry, value: Array, dtype: str) -> Parts:
-        """Return the parts in which ``b`` on the right is ``a`` of the left, and both start there."""
+        """Return parts that identify ``b`` on the right with ``a`` on the left, and start both there."""
         name = unique_names([*self.values, output_name(a)])[-1]
         starts = {**self.starts[0], get_place(a): name}, {**self.starts[1], get_place(b): name}
         return Parts(self.end, starts, {**self.values, name: value}, {**self.dtypes, get_place(b): dtype})
 
     def free_names(self) -> Parts:
-        """Return the parts in which no start has the name of an operator that stays."""
+        """Rename starts so that none has the name of a remaining operator."""
         nodes = [node for side in (0, 1) for node in self.list_nodes(side)]
-        # Starts are named after values of the original, whose operators may stay on the other side.
+        # Starts are named after values of the original, and the operators of these may remain on the other side.
         taken = [*dict.fromkeys(name for node in nodes for name in (node.name, *node.details.outputs))]
         names = dict(zip(self.values, unique_names([*taken, *self.values])[len(taken) :], strict=True))
         starts = [{place: names[name] for place, name in side.items()} for side in self.starts]
@@ -111,9 +112,9 @@ class Reducer:
         self.models = [side.model for side in departure.planner.sides]
 
     def reduce(self) -> Parts | None:
-        """Return the parts that are left; None where no end of the region departs in a part of its own."""
+        """Return the smallest parts, or None if no end of the region departs as a separate part."""
         parts, candidates = None, iter(self._list_whole())
-        # The first that still departs is taken: candidates come smallest first, and each costs a run of both sides.
+        # The first candidate that still departs is taken: they come smallest first, and each costs a run of both sides.
         while smaller := next((each for each in candidates if self._compare(each) is False), None):
             parts, candidates = smaller, self._list_smaller(smaller)
         return parts
@@ -133,9 +134,9 @@ class Reducer:
         return [Parts(end, (left, right), values, dtypes) for end in cone.ends]
 
     def _find_sources(self) -> tuple[Mapping[Place, Entry], Mapping[Place, Entry]]:
-        """Return for both sides the value of the original that each place before the region has."""
+        """Map, for both sides, each place before the region to its value in the original."""
         plan, cone = self._departure.plan, self._departure.cone
-        # Values that the region's left side reads are started from as well: a part must run by itself.
+        # Values that the region's left side reads are starts as well, because a part must run by itself.
         own = set(cone.left)
         edges = [e for node in cone.left for e in node.inputs if e.node not in own and plan.left.key(e)[0] != "constant"]
         left = {get_place(e): plan.sources.get(plan.left.of(e), e) for e in edges}
@@ -145,7 +146,7 @@ class Reducer:
         """Return a name and the value of each input of the original and of each of ``sources``, by place."""
         nodes, feeds = self._departure.planner.sides[0].nodes, self._departure.feeds
         inputs = {(node, 0): (node.name, feeds[node.name]) for node in nodes if not node.op and node.name in feeds}
-        # A value that both sides start from is computed once, by the original, and has one name.
+        # A start of both sides is computed once, by the original, and has one name.
         computed = {get_place(e): e for e in sources if e.node.op}
         names = unique_names([output_name(e) for e in computed.values()])
         fed = {place: value for place, (_, value) in inputs.items()}
@@ -155,14 +156,14 @@ class Reducer:
     def _list_smaller(self, parts: Parts) -> Iterator[Parts]:
         """Yield parts with fewer operators, the smallest first."""
         nodes = [parts.list_nodes(side) for side in (0, 1)]
-        # Pairs of values grow with the square of the operators, and each may be run.
+        # The number of pairs grows with the square of the number of operators, and each pair may need a run.
         if max(map(len, nodes)) > _LARGEST:
             return
         try:
             inner = [self._compute_inner(parts, side, own) for side, own in enumerate(nodes)]
         except GraphshareError:
             return
-        # From the end, because a later start leaves fewer operators.
+        # In reverse, because a later start leaves fewer operators.
         for a, wanted in reversed(inner[0].values()):
             for b, value in reversed(inner[1].values()):
                 if self._is_same(value, wanted):
@@ -171,17 +172,17 @@ class Reducer:
         yield from self._list_earlier(parts, [{**starts[side], **inner[side]} for side in (0, 1)])
 
     def _list_earlier(self, parts: Parts, inner: Sequence[_Inner]) -> Iterator[Parts]:
-        """Yield parts that end earlier, first ones first: where values differ, and what follows does the same with them."""
+        """Yield parts that end at earlier, different values, in order, if the operators after these do the same."""
         for b, value in inner[1].values():
             for a, wanted in inner[0].values():
                 are_arrays = isinstance(wanted, np.ndarray) and isinstance(value, np.ndarray)
                 is_like = are_arrays and (wanted.shape, wanted.dtype.kind) == (value.shape, value.dtype.kind)
-                # `is True`: where a side is not computed (None), nothing is known of what follows.
+                # `is True`: if a side cannot be computed (None), nothing is known about the operators after it.
                 if is_like and self._compare(parts.start_at(a, b, wanted, name_dtype(value))) is True:
                     yield replace(parts, end=(a, b))
 
     def _compute_inner(self, parts: Parts, side: int, nodes: Sequence[Node]) -> dict[Place, tuple[Entry, Any]]:
-        """Return the arrays that operators compute before the end, by place."""
+        """Return the arrays that operators before the end compute, by place."""
         entries = {get_place(e): e for node in nodes for e in visible_outputs(node)}
         # The end is known to depart, and the starts are equal.
         left_out = {get_place(parts.end[side]), *parts.starts[side]}
@@ -190,7 +191,7 @@ class Reducer:
         return {get_place(e): (e, value) for e, value in values if isinstance(value, np.ndarray)}
 
     def _compare(self, parts: Parts) -> bool | None:
-        """Return whether both sides are the same at their end; None where one of them is not computed."""
+        """Return whether both sides agree at their end, or None if one of them cannot be computed."""
         try:
             wanted, value = (self._compute(parts, side, [end])[0] for side, end in enumerate(parts.end))
         except GraphshareError:
@@ -216,7 +217,7 @@ Confirm = Callable[[Checkpoint, Checkpoint, Mapping[str, Array], ProofOptions], 
 
 
 def refuse_folder(folder: str) -> None:
-    """Refuse a folder with links, or files of another origin. Raises RefusedError, or OutputError if it cannot be read."""
+    """Reject a folder with links or foreign files. Raises RefusedError, or OutputError if it cannot be read."""
     try:
         names = sorted(set(list_names(folder)).difference(list_temporaries(folder))) if is_folder(folder) else []
         refuse_links(folder, [join(folder, name) for name in names])
@@ -246,11 +247,11 @@ def reduce_difference(
 ) -> Report:
     """Write the smallest parts that show the first difference of a report, and return the report with them.
 
-    ``confirm`` must find the difference in the files again; ``options`` are those of the comparison.
+    ``confirm`` must reproduce the difference with the files; ``options`` are the options of the comparison.
 
     Raises:
-        RefusedError: no region departs on equal inputs, or the difference is not there in parts of their own.
-        OutputError: a file could not be written; what it held before is still there.
+        RefusedError: no region departs on equal inputs, or the difference does not show in separate parts.
+        OutputError: a file could not be written; its previous contents are still there.
     """
     if report:
         return replace(report, notes=(*report.notes, f"no difference, so nothing was written to {folder}"))
@@ -261,7 +262,7 @@ def reduce_difference(
         with open(os.path.join(scratch, _INPUTS), "wb") as file:
             write_arrays(inputs, file, find_parameter_format("npz"))
         left, right = (load(os.path.join(scratch, name)) for name in names)
-        # From the files as written: parts in memory could depart where what users get does not.
+        # From the written files, because parts in memory could depart although the files do not.
         confirmed = confirm(left, right, inputs, options)
         if confirmed:
             raise _refuse(_HIDDEN, folder, report)
@@ -280,7 +281,7 @@ def reduce_difference(
 def _find_parts(
     folder: str, report: Report, departures: Sequence[Departure], tolerate: Tolerate
 ) -> tuple[Sequence[Checkpoint], Parts]:
-    """Return both models, and the smallest parts of the first region that departs, which files can hold."""
+    """Return both models, and the smallest parts of the first departing region that files can contain."""
     if not departures:
         message = "the difference has no place: no region departs on equal inputs, so nothing was written"
         raise _refuse(message, folder, report)
@@ -300,10 +301,10 @@ def _refuse(message: str, folder: str, report: Report) -> RefusedError:
 
 
 def _place_files(scratch: str, folder: str, files: Sequence[str], models: Sequence[Checkpoint]) -> None:
-    """Put all files in place at once. Raises RefusedError where one of them is a file of the models."""
+    """Put all files in place at once. Raises RefusedError if one of them is a file of the models."""
     sources = [used for model in models for used in input_files(model)]
     refuse_inputs_as_outputs([UsedFile(path, "graph") for path in files], sources)
-    # Files are about to be put in place: a limit that strikes now would lose the answer.
+    # A time limit that strikes while files are put in place would lose the answer.
     end_time_limit()
     with make_folder(folder), refusing_links(folder), OutputTransaction() as stage:
         for path in files:
@@ -313,10 +314,10 @@ def _place_files(scratch: str, folder: str, files: Sequence[str], models: Sequen
 
 
 def _write_part(model: Checkpoint, parts: Parts, side: int, folder: str) -> str:
-    """Write a side, and return its name there; what that side alone starts from is a parameter."""
+    """Write a side and return its name in the folder; starts of only this side become parameters."""
     values = parts.find_values(side)
     names = {place: parts.starts[side][place] for place in values}
-    # A file of inputs must fit both models, so what one side alone reads is stored in its model.
+    # A file of inputs must fit both models, so inputs of only one side are stored in its model.
     shared = parts.list_shared()
     own = {names[place]: value for place, value in values.items() if names[place] not in shared}
     (end,) = compute_part(model, [parts.end[side]], values)
@@ -340,14 +341,14 @@ def _make_command(folder: str, names: Sequence[str], options: ProofOptions) -> s
 
 
 def _list_commands(models: Sequence[Checkpoint], names: Sequence[str], options: ProofOptions) -> Iterator[str]:
-    """Yield the command lines that show the difference, in the folder of the files."""
+    """Yield the command lines that show the difference when run in the folder of the files."""
     yield _make_command("", names, options)
     if not any(find_format(model.graph).supports(Operation.PARAMETER_FILE) for model in models):
         yield quote_shell("python", "-c", _RUN.format(", ".join(f'"{name}"' for name in names)))
 
 
 def _format_page(reduction: Reduction, sources: Sequence[str], commands: Iterable[str]) -> str:
-    """Return the page: what the parts are, from which files, on which inputs, and how to run them."""
+    """Return the page: it describes the parts, their source files and inputs, and how to run them."""
     lines = [_HEAD, quote_markdown(reduction.verdict), ""]
     for stem, where, operators in zip(_STEMS, sources, (reduction.operators, reduction.other_operators), strict=True):
         listed = ", ".join(quote_markdown(str(each)) for each in operators)

@@ -1,4 +1,4 @@
-"""A part that is not the same in two models, how it was judged, and the report of all of them."""
+"""A region (a part that differs between two models), its judgement, and the report of all regions."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _NEARLY_EQUAL = 1e-2  # of the largest number
 
 
 class BodyJudge(Protocol):
-    """What judges two bodies as models of their own."""
+    """Judges two bodies as separate models."""
 
     def find_exact(self) -> RegionReport | None:
-        """Return the report of two bodies of which every operator is exact; None where some are not."""
+        """Return the report of two bodies if every operator is exact, else None."""
         ...
 
     def judge(self, draws: Sequence[Feeds], tolerate: Tolerate) -> RegionReport | None:
@@ -35,7 +35,7 @@ class BodyJudge(Protocol):
 
 
 class Operator(msgspec.Struct, frozen=True):
-    """An operator of a region: what it is, and its name."""
+    """An operator of a region: its kind and its name."""
 
     op: str
     name: str
@@ -45,15 +45,15 @@ class Operator(msgspec.Struct, frozen=True):
 
 
 class Region(msgspec.Struct, frozen=True):
-    """A part that is not the same on both sides: its ends, the values that it computes, and its nodes on either side.
+    """A part that differs between the sides: its ends (the values that it computes), and its nodes on either side.
 
-    ``comparison`` is that of the end that is furthest apart, ``of_largest`` how far relative to the largest number there;
-    None where weights decide.
-    ``tolerance`` is what was allowed of that number; ``reason`` is why nothing was compared, ``place`` the body that it is in.
-    ``hidden`` is what equal values do not show, in words, and ``switches`` are the names of Ifs of which at most one body was
-    compared. ``steps`` is how far the weights of both sides are apart where these decide, for every input; where they are too
-    far apart, ``unlike`` says in words which. ``note`` says where both sides
-    part, far from the values that they agree on. With ``one_step`` a few quantized numbers are one step apart.
+    ``comparison`` is the comparison of the end with the largest difference, and ``of_largest`` that difference relative
+    to the largest number; both are None if weights decide. ``tolerance`` is the allowed ``of_largest``; ``reason`` says
+    why nothing was compared, ``place`` names the body that contains the region. ``hidden`` describes differences that
+    equal values do not show, and ``switches`` names Ifs of which at most one body was compared. ``steps`` is the
+    distance of the weights if they decide, for every input; ``unlike`` describes weights that are too far apart.
+    ``note`` says where the sides diverge, far from the values on which they agree. With ``one_step`` a few quantized
+    numbers are one step apart.
     """
 
     ends: tuple[tuple[str, str], ...]
@@ -76,25 +76,25 @@ class Region(msgspec.Struct, frozen=True):
 
     @property
     def error(self) -> float:
-        """The difference as a part of the largest number; infinity where that is not known."""
+        """The difference relative to the largest number; infinity if unknown."""
         return float("inf") if self.of_largest is None else self.of_largest
 
     @property
     def is_fault(self) -> bool:
-        """Whether unlike weights make nearly equal values, which are one value with a fault, and not two values of one name."""
+        """Whether different weights give nearly equal values: one value with a fault, not two values of one name."""
         return bool(self.unlike) and self.error <= _NEARLY_EQUAL
 
     @property
     def is_weighed(self) -> bool:
-        """Whether it is the same on both sides for every input, by its weights."""
+        """Whether its weights show that both sides are the same for every input."""
         return bool(self) and self.steps is not None
 
 
 class RegionReport(msgspec.Struct, frozen=True):
-    """How many operators of the original are exact in the other model, by which identities, and the regions that are not.
+    """The number of the original's operators that are exact in the other model, the identities used, and the regions.
 
-    ``taken`` has for each If of the original whether its condition was true. ``defined`` is the number of fused operators that
-    were compared by their definitions, which round in another way.
+    ``taken`` has the condition of each If of the original. ``defined`` is the number of fused operators that were
+    compared by their definitions; these round differently.
     """
 
     exact: int
@@ -109,9 +109,9 @@ class RegionReport(msgspec.Struct, frozen=True):
 
 
 def make_region(cone: Cone, reason: str = "", steps: float | None = None, unlike: str = "") -> Region:
-    """Return a region of which no values are compared: it is not judged for a reason, or its weights are ``steps`` apart.
+    """Return a region without compared values: it has a reason for no judgement, or its weights are ``steps`` apart.
 
-    ``unlike`` says which of them are too far apart.
+    ``unlike`` describes weights that are too far apart.
     """
     ends = tuple((output_name(a), output_name(b)) for a, b in cone.ends)
     nodes, others = (tuple(Operator(node.op, node.shown_name) for node in side) for side in cone.sides)
@@ -119,14 +119,14 @@ def make_region(cone: Cone, reason: str = "", steps: float | None = None, unlike
 
 
 def judge_region(cone: Cone, value: Any, wanted: Any, tolerance: Tolerance) -> Region:
-    """Return a region that is judged by the values of one of its ends."""
+    """Return a region judged by the values of one of its ends."""
     comparison = compare_values(value, wanted, tolerance)
     share = find_share(comparison, wanted)
     return msgspec.structs.replace(make_region(cone), comparison=comparison, of_largest=share, tolerance=tolerance.of_largest)
 
 
 def group_regions(rounds: Sequence[RegionReport]) -> list[list[Region]]:
-    """Return the regions of all runs: for each what became of it in every run."""
+    """Group the regions of all runs: for each region its judgements in every run."""
     groups: dict[object, list[Region]] = {}
     for region in (region for each in rounds for region in each.regions):
         groups.setdefault((region.place, region.ends), []).append(region)
@@ -134,14 +134,14 @@ def group_regions(rounds: Sequence[RegionReport]) -> list[list[Region]]:
 
 
 def rank_region(region: Region) -> tuple[int, float, bool]:
-    """Return how much a run says: 0 without a judgement, 1 where both sides are equal, 2 where they depart; then how far."""
+    """Return a sort key for a run: 0 if not judged, 1 if both sides are equal, 2 if they depart; then the distance."""
     if region.comparison is None:
         return int(bool(region)), 0.0, False
     return (1, region.of_largest or 0.0, not region.comparison.identical) if region else (2, 0.0, False)
 
 
 def merge_rounds(rounds: Sequence[RegionReport]) -> tuple[list[Region], list[Region], list[Region]]:
-    """Return the regions that no run judged, those that are equal and those that depart, each as the run that says most."""
+    """Return the unjudged, the equal and the departing regions, each from its most significant run."""
     by_rank: tuple[list[Region], list[Region], list[Region]] = [], [], []
     for group in group_regions(rounds):
         region = max(group, key=rank_region)
@@ -150,6 +150,6 @@ def merge_rounds(rounds: Sequence[RegionReport]) -> tuple[list[Region], list[Reg
 
 
 def name_end(region: Region) -> str:
-    """Return the name of the first value that a region computes, on both sides, and the body that it is in."""
+    """Return the name of the first value that a region computes, on both sides, and of the body that contains it."""
     name = " and ".join(dict.fromkeys(region.ends[0]))
     return f"{name} in {region.place}" if region.place else name

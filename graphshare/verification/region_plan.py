@@ -1,11 +1,12 @@
-"""Where two models differ: both graphs as terms of one table, cut into regions at values that have one name on both sides.
+"""Where two models differ: both graphs as terms of one table, cut into regions at values with the same name.
 
-A *pair* is a left and a right value that belong together, most often by their name. A pair with unlike terms is an *end*: both
-values get one new term, a *cut*, and count as the same value for what follows. The *cone* of an end has the operators behind
-it, up to values whose terms both sides have, its *sources*. Ends with the same cones are one region.
+A *pair* is a left and a right value that correspond, most often by name. A pair whose terms differ is an *end*: both
+values get one fresh term, a *cut*, and count as one value downstream. The *cone* of an end has the operators that
+compute it, back to its *sources*, whose terms both sides have. Ends with equal cones are one region.
 
-Each region is judged by itself: both sides compute its ends from the left values of its sources, so that a difference is named
-where it arises. If all are equal bit for bit, so are the outputs for these inputs; the tolerances of regions are not a bound.
+Each region is judged separately: both sides compute its ends from the left values of its sources, so that a difference
+is reported where it arises. If all are equal bit for bit, so are the outputs for these inputs; the regions' tolerances
+do not bound the outputs'.
 """
 
 from __future__ import annotations
@@ -35,18 +36,18 @@ from graphshare.ops.registry import visible_outputs
 from graphshare.verification.inner_pairs import FLOATS, can_be_one, pair_readers
 from graphshare.verification.parts import compute_part, name_dtype
 
-_COMPUTED_BYTES = 1 << 28  # of a constant that is computed for a comparison
+_COMPUTED_BYTES = 1 << 28  # most bytes of a constant that is computed for a comparison
 _TITLES = ("the original", "the other model")
-_STEPS = 6  # operators after a value whose result may have its name on the other side, Identities among them
-_CANDIDATES = 16  # values after one that may be the one that has its name on the other side
-_INSIDE = 256  # values before it in its region that may be
+_STEPS = 6  # operators after a value, including Identities, whose result may have its name on the other side
+_CANDIDATES = 16  # values after a value that may have its name on the other side
+_INSIDE = 256  # values before it in its region that may
 
 Pair = tuple[Entry, Entry]
-"""A value of the left model, and that of the right one which is compared with it."""
+"""A value of the left model, and the value of the right one that is compared with it."""
 
 
 def get_place(entry: Entry) -> Place:
-    """Return the place of an entry, which is equal for entries of one value."""
+    """Return the place of an entry; entries of one value have equal places."""
     return entry.node, entry.index
 
 
@@ -56,7 +57,7 @@ def get_places(pair: Pair) -> tuple[Place, Place]:
 
 
 def find_term(terms: GraphTerms, entry: Entry) -> int:
-    """Return the term of a value, whatever dtype it has on the other side."""
+    """Return the term of a value, ignoring a different dtype on the other side."""
     return _strip_dtype(terms.form.table, terms.of(entry))
 
 
@@ -75,14 +76,14 @@ def _index_by_name(values: Sequence[Entry], converted: Mapping[Place, str]) -> d
 class AnalyzedModel:
     """One model: its operators in order and, once read, the facts inferred from its inputs.
 
-    ``aliases`` has the names of its inputs in the original, where these differ. With ``is_numbered`` its values have no names.
+    ``aliases`` has its inputs' names in the original if these differ. With ``is_numbered`` its values have no names.
     """
 
     def __init__(self, model: Checkpoint, heads: Sequence[Entry], aliases: Mapping[str, str] = EMPTY) -> None:
         self.model, self._aliases = model, aliases
         self.nodes = post_order(entry.node for entry in heads)
         self.order = {node: number for number, node in enumerate(self.nodes)}
-        # A value that nothing reads ends no region: its difference could not reach an output.
+        # A value without readers does not end a region: its difference could not reach an output.
         read = {get_place(e) for e in chain(heads, *(node.inputs for node in self.nodes))}
         outputs = [e for node in self.nodes if node.op for e in visible_outputs(node) if get_place(e) in read]
         converted = find_format(model.graph).meaning.list_converted_names(model.graph)
@@ -100,14 +101,14 @@ class AnalyzedModel:
         return self._aliases.get(node.name, node.name)
 
     def identify_input(self, node: Node) -> Hashable:
-        """Return what identifies the value of an input: one of another dtype is another value, whatever its name."""
+        """Return the identity of an input's value: a different dtype makes it a different value, even under one name."""
         return self.name_input(node), self.dtypes.get(node)
 
     def read_facts(self, shapes: Mapping[str, GivenShape]) -> None:
-        """Infer types from inputs of these shapes, and compute constants; none where the backend refuses it."""
+        """Infer types from inputs of these shapes, and compute constants unless the backend rejects that."""
         graph, format_ = self.model.graph, find_format(self.model.graph)
         entries = [entry for node in self.nodes for entry in visible_outputs(node)]
-        # Types that a file states of inner values may be wrong, and identities that hold for every input must not rest on them.
+        # A file may state wrong types for inner values, and identities that hold for every input must not rely on them.
         types = format_.types.find_types(graph, entries, shapes=shapes, independent=True)
         self.facts = Facts(types)
         part = msgspec.structs.replace(graph, nodes=tuple(self.nodes), heads=self.heads)
@@ -125,18 +126,18 @@ class AnalyzedModel:
         self.facts = Facts(types, computed)
 
     def find_parts(self, entry: Entry) -> tuple[Any, Any]:
-        """Return the dtype and the shape of a value, each None where it is not known."""
+        """Return the dtype and the shape of a value, each None if unknown."""
         kind = self.facts.types.get(get_place(entry))
         return (None, None) if kind is None else kind.parts
 
     def _count_bytes(self, entry: Entry) -> int:
         sizes = [size if isinstance(size, int) else _COMPUTED_BYTES for size in self.find_parts(entry)[1] or ()]
-        # No number takes more than 8 bytes; an unknown size counts as too large.
+        # A number takes at most 8 bytes; an unknown size counts as too large.
         return 8 * int(np.prod(sizes, dtype=np.float64))
 
 
 class Cone(msgspec.Struct, eq=False):
-    """The ends of a region, and the operators of both sides between them and what is the same on both."""
+    """The ends of a region, and the operators of both sides that compute them from common values."""
 
     ends: list[Pair]
     left: tuple[Node, ...]
@@ -154,12 +155,12 @@ class Cone(msgspec.Struct, eq=False):
 
 
 class PlanChanges(msgspec.Struct, eq=False):
-    """Findings for another plan: left values that end no region, or cannot pass between sessions, and facts of right ones.
+    """Findings for a new plan: left values that end no region or cannot be fed to a session, and facts on right ones.
 
-    ``refuted`` are pairs that a run has shown to be none, whatever suggested them.
+    ``refuted`` are pairs that a run has disproved.
 
-    ``dtypes`` are those on the right where they differ; ``moved`` has the right value that a left one is, under another name,
-    ``proved`` that which is the same for every input. ``ranks`` are those of values of either side that were computed.
+    ``dtypes`` has dtypes on the right where they differ. ``moved`` maps left values to equal right values of another
+    name, ``proved`` to those equal for every input. ``ranks`` are ranks of computed values.
     """
 
     banned: set[Place] = msgspec.field(default_factory=set)
@@ -175,26 +176,26 @@ class PlanChanges(msgspec.Struct, eq=False):
         return any(not set(getattr(other, field)) <= set(getattr(self, field)) for field in self.__struct_fields__)
 
     def add(self, other: PlanChanges) -> None:
-        """Add the changes of another one."""
+        """Add the changes of ``other``."""
         for field in self.__struct_fields__:
             getattr(self, field).update(getattr(other, field))
 
     def refuse(self, pairs: Collection[tuple[Place, Place]]) -> None:
-        """Let these places be no pairs, neither by their names nor by what runs have shown."""
+        """Stop pairing these places, whether names or earlier runs suggest it."""
         self.refuted.update(pairs)
         self.banned.update(place for place, _ in pairs)
 
     def restore(self, pairs: Collection[tuple[Place, Place]]) -> None:
-        """Let places that were refused be pairs again."""
+        """Allow these refused pairs again."""
         self.refuted.difference_update(pairs)
         self.banned.difference_update(place for place, _ in pairs)
 
 
 class RegionPlan(msgspec.Struct, eq=False):
-    """The regions in an order in which each can be computed, and the terms of both sides.
+    """The regions in an order in which they can be computed, and the terms of both sides.
 
-    ``sources`` has the left value of each term that both sides have, ``entries`` for each side its value of a term, and
-    ``uncut`` the terms of values before they ended a region.
+    ``sources`` has the left value of each term that both sides have, ``entries`` maps terms to values for each side,
+    and ``uncut`` has the terms of values before they ended a region.
     """
 
     left: GraphTerms
@@ -210,29 +211,29 @@ class RegionPlan(msgspec.Struct, eq=False):
         return self.left, self.right
 
     def list_sources(self, cone: Cone) -> dict[Place, tuple[Entry, Entry]]:
-        """Return what the right side of a region starts from, by place: the value there, and that of the left which it is.
+        """Return the starts of a region's right side, by place: the value there, and its counterpart on the left.
 
-        Constants are not among them: either side has its own.
+        Constants are left out, because each side has its own.
         """
         starts = self.list_starts(cone, 1).items()
         return {place: (e, self.sources[term]) for place, (term, e) in starts if e.node.op}
 
     def list_starts(self, cone: Cone, side: int) -> dict[Place, tuple[int, Entry]]:
-        """Return what a side of a region starts from, inputs of the models among it, by place: its term, and the value."""
+        """Return the starts of a side of a region, including inputs of the model, by place: the term and the value."""
         terms = self.terms[side]
         read = [e for node in cone.sides[side] for e in node.inputs if terms.key(e)[0] != "constant"]
         starts = {get_place(e): (find_term(terms, e), e) for e in read}
         return {place: (term, e) for place, (term, e) in starts.items() if term in self.sources or not e.node.op}
 
     def list_starts_among(self, pairs: Mapping[Place, Entry], cone: Cone) -> set[tuple[Place, Place]]:
-        """Return the pairs, of left places with right values, that a region starts from."""
+        """Return the ``pairs``, from left places to right values, among the starts of a region."""
         starts = {(get_place(left), place) for place, (_, left) in self.list_sources(cone).items()}
         return starts & {(place, get_place(entry)) for place, entry in pairs.items()}
 
     def find_leaks(self, cone: Cone) -> PlanChanges:
-        """Return the pairs that a region starts from although operators in it compute them too, which are to be pairs no more.
+        """Return changes that refuse starts of a region if operators inside it also compute them.
 
-        Such a start does not vary without the others.
+        Such a start cannot vary independently of the others.
         """
         leaks = PlanChanges()
         for side, nodes in enumerate(cone.sides):
@@ -244,7 +245,7 @@ class RegionPlan(msgspec.Struct, eq=False):
         return leaks
 
     def trace(self, side: int, targets: Iterable[Entry], known: Container[int]) -> tuple[dict[Place, int], list[Node]]:
-        """Return the places of ``known`` terms that a side computes ``targets`` from, and the nodes that compute them."""
+        """Return the places of ``known`` terms from which a side computes ``targets``, and the nodes in between."""
         touched: dict[Place, int] = {}
         nodes: dict[Node, None] = {}
         pending = [entry.node for entry in targets]
@@ -262,7 +263,7 @@ class RegionPlan(msgspec.Struct, eq=False):
         return touched, list(nodes)
 
     def find_dtype(self, entry: Entry) -> str | None:
-        """Return the dtype of a right value that is one of the left in another dtype; None for others."""
+        """Return the dtype of a right value whose left counterpart has a different dtype; None for others."""
         key = self.right.key(entry)
         return key[2] if key[0] == "as" else None
 
@@ -282,15 +283,15 @@ class Planner:
     def _take(self, left: Checkpoint, right: Checkpoint, heads: Sequence[Pair]) -> None:
         self._heads, self._head_places = heads, set(map(get_places, heads))
         self.sides = AnalyzedModel(left, [a for a, _ in heads]), AnalyzedModel(right, [b for _, b in heads], self._aliases)
-        if self._is_mixed:  # inputs are the same, though one format has no types
+        if self._is_mixed:  # inputs are the same even if one format has no types
             self.sides[0].dtypes = self.sides[1].dtypes = {}
         self._consumers = [consumers(side.nodes) for side in self.sides]
 
     def _inline_calls(self) -> None:
-        """Put the nodes of functions in the places of calls: only nodes have types, values of their own and identities."""
+        """Inline calls: only nodes, unlike calls, have types, separate values and identities."""
         while True:
             operators = [{node.op for node in side.nodes} for side in self.sides]
-            # A fused operator that both models have is one term; what only one has is compared by its definition.
+            # A fused operator of both models is one term; a fused operator of only one is compared by its definition.
             fused = operators[0] - operators[1], operators[1] - operators[0]
             inlined = self._inline(fused, ((), ()))
             if not any(each.count for each in inlined):
@@ -303,7 +304,7 @@ class Planner:
             self._take_inlined(inlined)
 
     def _inline(self, fused: Sequence[Collection[str]], known: Sequence[Collection[str]]) -> list[Inlined]:
-        """Return both graphs without calls and ``fused`` operators; the standard's definitions have ``known`` ones alone."""
+        """Return both graphs without calls and ``fused`` operators; standard definitions use only ``known`` operators."""
         graphs = [(side.model.graph, side.heads) for side in self.sides]
         return [
             find_format(graph).meaning.inline_calls(graph, heads, own, others)
@@ -311,7 +312,7 @@ class Planner:
         ]
 
     def _take_inlined(self, inlined: Sequence[Inlined]) -> None:
-        """Go on with graphs in which calls have given way; the contents of their weights are known."""
+        """Continue with inlined graphs; the contents of their weights are known."""
         sides = list(zip(self.sides, inlined, strict=True))
         left, right = (msgspec.structs.replace(side.model, graph=each.graph) for side, each in sides)
         lefts, rights = (each.graph.heads if each.count else side.heads for side, each in sides)
@@ -320,11 +321,11 @@ class Planner:
             side.contents.update(before.contents)
 
     def is_head(self, end: Pair) -> bool:
-        """Whether two values are outputs of the models that belong together."""
+        """Whether two values are paired outputs of the models."""
         return get_places(end) in self._head_places
 
     def list_near(self, end: Entry, cone: Cone, side: int) -> list[Entry]:
-        """Return the values of a side that need ``end`` by few steps, nearest first, and those before it in a region."""
+        """Return values of a side a few steps after ``end``, nearest first, and values before it in its region."""
         after: dict[Place, Entry] = {}
         pending = [end.node]
         for _ in range(_STEPS):
@@ -335,24 +336,24 @@ class Planner:
         return [*list(after.values())[:_CANDIDATES], *before[:_INSIDE]]
 
     def read_facts(self) -> None:
-        """Read the facts of both models, with functions in the places of calls, at the sizes that either fixes of an input."""
+        """Read the facts of both models, with calls inlined, at the input sizes that either model fixes."""
         self._inline_calls()
         left, right = (side.model.graph for side in self.sides)
         known = [{node.name for node in side.nodes if not node.op} for side in self.sides]
-        # Two bodies need not read the same values.
+        # Two bodies may read different values.
         others = {other: name for other, name in self._aliases.items() if name in known[0] and other in known[1]}
         names = {name: other for other, name in others.items()}
         try:
             sizes = [unify_sizes((left, right), names, {}, _TITLES), unify_sizes((right, left), others, {}, _TITLES)]
-        except RefusedError:  # nothing will be computed
+        except RefusedError:  # the models will not be computed
             sizes = [{}, {}]
         for side, own in zip(self.sides, sizes, strict=True):
             side.read_facts(own)
 
     def make_plan(self, *, by_name: bool = True) -> RegionPlan | None:
-        """Return the terms of both sides, and the regions where they differ; None where the format has no normal form.
+        """Return the terms of both sides and the regions where they differ; None if the format has no normal form.
 
-        Unless ``by_name``, only outputs end regions.
+        Without ``by_name`` only outputs end regions.
         """
         table = TermTable()
         terms: list[GraphTerms] = []
@@ -365,19 +366,19 @@ class Planner:
         plan = RegionPlan(terms[0], terms[1])
         plan.left.form.used["calls of functions"] += self._inlined_calls
         ends: dict[tuple[Place, Place], Pair] = {}
-        # A cut gives both values of a pair one new term, which must be known before any consumer gets its own.
+        # A cut gives both values of a pair one new term; it must be known before any consumer gets a term.
         order, pairs = self._order(self._pair_names(terms) if by_name else [])
-        for node in order:  # one that both models share, as a rewrite in memory does, is of both
+        for node in order:  # a node that both models share, after a rewrite in memory, belongs to both
             for own, side in zip(terms, self.sides, strict=True):
                 if node in side.order:
                     own.add(node)
             for a, b in pairs.get(node, ()):
-                # A pair is met at both of its nodes, and settled at the second.
+                # A pair is visited at both of its nodes, and decided at the second.
                 if get_place(a) in plan.left.terms and get_place(b) in plan.right.terms:
                     self._unify_terms(plan, ends, (a, b))
         for head in self._heads:
             if plan.left.of(head[0]) != plan.right.of(head[1]):
-                # Outputs end a region even where their names differ or repeat.
+                # Outputs end a region even if their names differ or repeat.
                 ends.setdefault(get_places(head), head)
         self._divide(plan, ends.values())
         return plan
@@ -386,7 +387,7 @@ class Planner:
         """Give both values of a pair one new term; it ends a region unless their terms are equal, or proved to be."""
         (a, b), (one, two), table = pair, get_places(pair), plan.left.form.table
         if one in self.changes.proved:
-            # The number of terms makes the key new, so that no other value has this term.
+            # The number of terms makes the key unique, so that no other value has this term.
             plan.left.terms[one] = plan.right.terms[two] = table.number("proved", len(table.keys))
         elif plan.left.of(a) != plan.right.of(b):
             ends[one, two] = pair
@@ -396,10 +397,10 @@ class Planner:
             plan.right.terms[two] = cut if dtype is None else table.number("as", cut, dtype)
 
     def _divide(self, plan: RegionPlan, ends: Iterable[Pair]) -> None:
-        """Add the region of each end to a plan; ends of the same operators are in one."""
+        """Add the region of each end to a plan; ends with the same operators share a region."""
         for entries, terms, side in zip(plan.entries, plan.terms, self.sides, strict=True):
             for entry in chain(*map(visible_outputs, side.nodes)):
-                # Of several values of one term the first is taken: all are equal.
+                # If several values have one term, the first is taken: all are equal.
                 entries.setdefault(find_term(terms, entry), entry)
         known, table = plan.entries[0], plan.left.form.table
         shared = known.keys() & {_strip_dtype(table, term) for term in plan.right.terms.values()}
@@ -407,31 +408,31 @@ class Planner:
         plan.sources.update({term: known[term] for term in shared - closed})
         cones: dict[tuple[tuple[Node, ...], ...], Cone] = {}
         for end in ends:
-            # From the node itself, because the end's own term is a cut, which both sides have.
+            # From the node itself, because the end's own term is a cut and known to both sides.
             traced = [plan.trace(side, [entry], plan.sources)[1] for side, entry in enumerate(end)]
             left, right = (
                 tuple(sorted((node for node in nodes if node.op), key=side.order.__getitem__))
                 for nodes, side in zip(traced, self.sides, strict=True)
             )
             cones.setdefault((left, right), Cone([], left, right)).ends.append(end)
-        # Values of the original are computed as the walk goes on, so regions follow its order.
+        # Values of the original are computed during the walk, so regions follow the original's order.
         plan.cones += sorted(cones.values(), key=lambda cone: self.sides[0].order[cone.ends[0][0].node])
 
     def _find_other_dtype(self, a: Entry, b: Entry) -> str | None:
-        """Return the dtype of a value on the right where it is another one than on the left."""
+        """Return the dtype of a value on the right if it differs from the left's."""
         dtypes = [side.find_parts(e)[0] for side, e in zip(self.sides, (a, b), strict=True)]
-        # A symbol file states no dtypes, so beside one the floats of the ONNX side hold.
+        # A symbol file states no dtypes, so the floats of the ONNX side apply.
         is_known = None not in dtypes or (self._is_mixed and dtypes[1] in FLOATS)
         known = dtypes[1] if is_known and dtypes[0] != dtypes[1] else None
         return self.changes.dtypes.get(get_place(a), known)
 
     def _pair_names(self, terms: Sequence[GraphTerms]) -> list[Pair]:
-        """Return the values that runs have shown to be one, and those whose names suggest it, if their types allow it.
+        """Return pairs shown by runs, and pairs suggested by names, if their types allow it.
 
-        Where values of a side have numbers alone, what reads the same parameters goes before names.
+        If values of a side only have numbers for names, pairs that read the same parameters come before names.
         """
         left, right = self.sides
-        # What runs have shown about a left value comes before what names suggest.
+        # Findings from runs about a left value come before suggestions by names.
         refuted = self.changes.refuted
         moved = {place: b for place, b in self.changes.moved.items() if (place, get_place(b)) not in refuted}
         read = self._pair_readers(terms) if left.is_numbered or right.is_numbered else {}
@@ -443,9 +444,9 @@ class Planner:
         return [pair for pair in pairs if self._can_be_one(*pair)]
 
     def _list_namesakes(self) -> list[Pair]:
-        """Return the values of one name that can be one value.
+        """Return the pairs of values with one name that can be the same value.
 
-        Where most namesakes cannot, names were given anew: those that are left agree by chance, and none suggests a pair.
+        If most namesakes cannot, names were reassigned: the others agree by chance, and no name suggests a pair.
         """
         left, right = self.sides
         namesakes = [(a, right.names[name]) for name, a in left.names.items() if name in right.names]
@@ -457,15 +458,15 @@ class Planner:
         return can_be_one(left.find_parts(a), right.find_parts(b))
 
     def _pair_readers(self, terms: Sequence[GraphTerms]) -> dict[Place, Entry]:
-        """Return the values that both sides compute from the same parameters, unless runs have shown something else."""
+        """Return pairs of values that both sides compute from the same parameters, unless runs disproved them."""
         pairs = pair_readers([side.nodes for side in self.sides], [own.find_content for own in terms])
         places = ((get_places(pair), pair[1]) for pair in pairs)
         return {one: b for (one, two), b in places if one not in self.changes.banned and (one, two) not in self.changes.refuted}
 
     def _order(self, pairs: Sequence[Pair]) -> tuple[list[Node], dict[Node, list[Pair]]]:
-        """Return the nodes of both sides, each after both values of every pair that it needs, and the pairs by their nodes.
+        """Order the nodes of both sides, each after both values of every pair that it needs; return pairs by node, too.
 
-        Pairs whose names cross would each have to come before the other: the one furthest from its place is dropped and banned.
+        Pairs that cross would each have to come before the other; the one with the largest shift is dropped and banned.
         """
         while True:
             of_node: dict[Node, list[Pair]] = {}
@@ -479,7 +480,7 @@ class Planner:
             try:
                 return list(TopologicalSorter(needs).static_order()), of_node
             except CycleError as error:
-                # One pair at a time: what is left often has no cycle, and each pair that stays makes regions smaller.
+                # One pair at a time: the rest often has no cycle, and each remaining pair makes regions smaller.
                 stuck = {*error.args[1]}
                 crossed = [pair for pair in pairs if stuck & {pair[0].node, pair[1].node}]
                 wrong = max(crossed, key=self._measure_shift)
@@ -487,13 +488,13 @@ class Planner:
                 pairs = [pair for pair in pairs if pair is not wrong]
 
     def _measure_shift(self, pair: Pair) -> float:
-        """Return how far apart the places of two values are in the orders of their models, as a part of these."""
+        """Return the distance of two values' relative positions in the orders of their models, from 0 to 1."""
         left, right = (side.order[e.node] / len(side.nodes) for side, e in zip(self.sides, pair, strict=True))
         return abs(left - right)
 
 
 def _encode_array(array: Array) -> bytes:
-    """Return the elements of an array as the contents of constants have them: texts with their lengths."""
+    """Encode the elements of an array like the contents of constants: texts with their lengths."""
     if array.dtype.kind != "O":
         return np.ascontiguousarray(array).tobytes()
     texts = [text.encode("utf-8", "surrogateescape") for text in array.flat]

@@ -1,4 +1,4 @@
-"""The stages of a proof that regions make: how many are exact or equal, where both sides depart, and what equal values hide."""
+"""Stages of a proof from regions: counts of exact and equal ones, departures, and differences hidden by equal values."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from graphshare.verification.region import Region, RegionReport, group_regions, 
 from graphshare.verification.report import OTHER_MODEL, SHOWS_MORE, Stage, Verdict, describe_difference
 
 _SHOWN = 8
-"""Operators of a region, or notes, that are listed."""
+"""The most operators of a region, or notes, to list."""
 
 
 def region_stage(rounds: Sequence[RegionReport]) -> Stage:
-    """Return the stage of the regions of all runs; the first that departs is named, with its operators on both sides."""
+    """Return the stage of all runs' regions; it names the first departing region and its operators on both sides."""
     (unjudged, near, departed), last = merge_rounds(rounds), rounds[-1]
     parts = [f"{last.exact:,} of {format_count(last.operators, 'operator')} exact"]
     if last.defined:
@@ -33,9 +33,9 @@ def region_stage(rounds: Sequence[RegionReport]) -> Stage:
 
 
 def _list_notes(rounds: Sequence[RegionReport]) -> Iterator[str]:
-    """Yield where regions that are equal on all values that they were given part on others."""
+    """Yield notes on regions that are equal on all given values and diverge on others."""
     named = {name_end(region): region for group in group_regions(rounds) for region in group if region.note}
-    # What is hidden has a stage of its own.
+    # Hidden differences have a separate stage.
     notes = [f"{name}: {region.note}" for name, region in named.items() if not region.hidden]
     yield from notes[:_SHOWN]
     if len(notes) > _SHOWN:
@@ -43,7 +43,7 @@ def _list_notes(rounds: Sequence[RegionReport]) -> Iterator[str]:
 
 
 def _count_near(near: Sequence[Region]) -> Iterator[str]:
-    """Yield how many regions are equal by their weights, and how many on samples, with how far apart they are at most."""
+    """Yield the numbers of regions that are equal by weights and on samples, with their largest differences."""
     weighed = [region.steps or 0.0 for region in near if region.is_weighed]
     if weighed:
         yield f"{format_count(len(weighed), 'region')} by weights (at most {max(weighed):.1f} steps)"
@@ -58,7 +58,7 @@ def _count_near(near: Sequence[Region]) -> Iterator[str]:
 
 
 def add_regions(stages: Sequence[Stage], rounds: Sequence[RegionReport]) -> tuple[Stage, ...]:
-    """Return the stages of a proof with those of the regions of all runs: before the values, and after all what values hide."""
+    """Add the stages of regions to the stages of a proof: before the values, and hidden differences at the end."""
     if not any(each.regions or each.defined for each in rounds):
         return tuple(stages)
     place = [stage.name for stage in stages].index("values")
@@ -69,26 +69,26 @@ def add_regions(stages: Sequence[Stage], rounds: Sequence[RegionReport]) -> tupl
 
 
 def _list_unlike(rounds: Sequence[RegionReport]) -> Iterator[Stage]:
-    """Yield the stage of weights that are not those of the original, where they alone differ: some input shows that."""
+    """Yield the stage of changed weights if they are the only difference, because then some input shows it."""
     departed = merge_rounds(rounds)[2]
-    # Another difference may make up for the first one, and a body may be one that no input reaches.
+    # A second difference may cancel the first one, and no input may reach a body.
     if len(departed) == 1 and departed[0].unlike and not departed[0].place:
         yield Stage("weights", "fails", "1 region with other weights", (f"{name_end(departed[0])}: {departed[0].unlike}",))
 
 
 def _list_hidden(rounds: Sequence[RegionReport]) -> Iterator[Stage]:
-    """Yield the stage of what equal values hide, where they hide something."""
+    """Yield the stage of differences that equal values hide, if there are any."""
     hidden, switches = [], dict[str, None]()
     for group in group_regions(rounds):
         judged = [region for region in group if region.comparison is not None]
-        # One round that was not blind to the change is enough.
+        # One round that could show the change is enough.
         if judged and all(region.hidden for region in judged):
             hidden.append(f"{name_end(judged[0])}: {'; '.join(filter(None, (judged[0].hidden, judged[0].note)))}")
         switches.update(dict.fromkeys(name for region in judged for name in region.switches))
     unreached = [
         f"{name!r}: one of its bodies was compared with nothing"
         for name in switches
-        # Over all rounds: a body that has no counterpart is compared only when its If takes it.
+        # Over all rounds, because a body without a counterpart is compared only when its If takes it.
         if len({each.taken.get(name) for each in rounds} - {None}) < 2
     ]
     if hidden:

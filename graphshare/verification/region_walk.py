@@ -1,12 +1,11 @@
-"""A walk over the regions of two models: both sides of each are computed from the values of either model.
+"""Walk over the regions of two models and compute both sides of each from the values of either model.
 
-A plan is a guess from names and types, and a run may contradict it: a name stands for another value, a value is not an array, a
-dtype or a rank shows. The walk notes such a change and follows a new plan, until a plan teaches nothing new. What was judged
-before is kept where it starts from the same values in the new plan.
+A plan is a guess from names and types, and a run may contradict it: a name stands for a different value, a value is not
+an array, or a dtype or rank becomes known. The walk records such a change and follows a new plan, until a plan reveals
+nothing new. Earlier judgements are kept if their regions start from the same values in the new plan.
 
-Both models are treated alike. Each side computes its values for itself, from its own values at the ends of earlier regions;
-and each region is computed a second time from the values that the other model has there. So a region departs or not whichever
-model comes first.
+Both models are treated alike. Each side computes its values from its own values at the ends of earlier regions, and
+each region is computed a second time from the other model's values. So the models' order does not affect departures.
 """
 
 from __future__ import annotations
@@ -46,12 +45,12 @@ from graphshare.verification.weights import SHIFTING, Weigher, Weighing
 
 _Start = tuple[tuple[Node, ...], tuple[Node, ...], Mapping[Place, tuple[Place, str | None]]]
 _LARGE = 5
-"""A region of so many operators on both sides together may be one because names say nothing."""
+"""A region with so many operators on both sides together may be due to meaningless names."""
 _UNKNOWN = "no plan of regions holds for its values"
 
 
 class _Contradiction(Exception):
-    """A run contradicts the plan; ``changes`` are those that the next plan needs."""
+    """A run contradicts the plan; the next plan needs ``changes``."""
 
     def __init__(self, changes: PlanChanges) -> None:
         super().__init__()
@@ -59,9 +58,9 @@ class _Contradiction(Exception):
 
 
 class _Step(msgspec.Struct, eq=False):
-    """A region in its turn. ``terms`` are those of the targets of both parts: its ends, then starts that are kept for others.
+    """A region to compute. ``terms`` are the terms of both parts' targets: its ends, then starts kept for later.
 
-    A region that was judged in an earlier plan is computed for later ones alone; ``last`` are terms that no later step needs.
+    A region judged in an earlier plan is computed only for later regions; ``last`` are terms that no later step needs.
     """
 
     cone: Cone
@@ -71,17 +70,17 @@ class _Step(msgspec.Struct, eq=False):
     last: set[int] = msgspec.field(default_factory=set)
 
     def close(self) -> None:
-        """Close what computes both parts, so that what is opened next is beside no other."""
+        """Close the computations of both parts before the next ones are opened."""
         for part in self.parts:
             part.opened.clear()
 
     def list_touched(self) -> set[int]:
-        """Return the terms that either side is computed from."""
+        """Return the terms from which either side is computed."""
         return {*self.parts[0].touched.values(), *self.parts[1].touched.values()}
 
 
 class _Judged(msgspec.Struct, frozen=True):
-    """A region with its judgement, the number of the inputs that show it best, and what it rests on."""
+    """A region with its judgement, the number of the inputs that show it best, and the starts that it relies on."""
 
     region: Region
     draw: int
@@ -89,12 +88,12 @@ class _Judged(msgspec.Struct, frozen=True):
 
     @property
     def departs(self) -> bool:
-        """Whether both sides compute unlike values."""
+        """Whether both sides compute different values."""
         return not self.region and not self.region.reason
 
 
 class RegionWalk:
-    """The regions of two models on sets of inputs, which follows ``plan``; ``draws`` have the values of both for each set."""
+    """A walk along ``plan`` on sets of inputs; ``draws`` have the values of both models for each set."""
 
     plan: RegionPlan
     _weigher: Weigher
@@ -108,10 +107,10 @@ class RegionWalk:
         open_judge: Callable[..., BodyJudge],
         earlier: RegionWalk | None = None,
     ) -> None:
-        """Take the planner's two models; ``open_judge`` makes a judge of two bodies, which ``bodies`` keeps for later walks.
+        """Take the planner's models; ``open_judge`` makes judges of two bodies, and ``bodies`` keeps them for later.
 
-        What an ``earlier`` walk on the same sets of inputs has judged holds for regions that start from the same values, and
-        its values are not computed again.
+        Judgements and values of an ``earlier`` walk on the same inputs are kept for regions that start from the same
+        values.
         """
         self._planner, self._tolerate = planner, tolerate
         self._bodies = BodyJudges(bodies, open_judge)
@@ -130,7 +129,7 @@ class RegionWalk:
         self._weighed: dict[tuple[Place, Place], Weighing] = {}
 
     def run(self) -> None:
-        """Judge all regions, in new plans until one is followed to its end."""
+        """Judge all regions; make new plans until one can be followed to its end."""
         known = self._planner.changes
         while True:
             plan = self._planner.make_plan()
@@ -149,34 +148,34 @@ class RegionWalk:
                 self._bodies.clear()
 
     def list_without_bodies(self) -> dict[tuple[Place, Place], _Judged]:
-        """Return the judgements that rest on no bodies: these were compared on the word of pairs that may be none later."""
+        """Return the judgements that do not rely on bodies: bodies were compared for pairs that may be refuted later."""
         owners = {owner for owner, *_ in self._bodies.reports}
         return {key: each for key, each in self._judged.items() if owners.isdisjoint(each.start[0])}
 
     def list_regions(self) -> tuple[list[Region], list[RegionReport]]:
-        """Return what became of the regions of the plan, and the reports of bodies in them."""
+        """Return the judged regions of the plan, and the reports of bodies in them."""
         regions: list[Region] = []
         inner: dict[Owners, list[RegionReport]] = {}
         for cone in self.plan.cones:
             reported = self._bodies.reports.items()
             bodies = {key: reports for key, reports in reported if key[0] in cone.left and key not in inner}
             inner |= bodies
-            regions += [region for report in chain(*bodies.values()) for region in report.regions]  # they say where in it
+            regions += [region for report in chain(*bodies.values()) for region in report.regions]  # they name their body
             judged = self._find_judged(cone)
             regions.append(make_region(cone, reason=_UNKNOWN) if judged is None else judged.region)
         return regions, list(chain(*inner.values()))
 
     def list_departed(self) -> list[tuple[Cone, int]]:
-        """Return the regions whose sides compute unlike values, each with the number of the inputs on which it departs most."""
+        """Return the regions that depart, each with the number of the inputs on which it departs most."""
         return [(cone, each.draw) for cone, each in self._list_judged() if each.departs]
 
     def list_unexplained(self, *, at_heads: bool = False) -> list[Cone]:
-        """Return the regions inside whose sides compute unlike values, or would on other inputs; at heads the latter alone."""
+        """Return inner regions that depart or would on other inputs; ``at_heads`` regions at heads that only would."""
         apart = [cone for cone, each in self._list_judged() if each.region.hidden == HIDDEN or (each.departs and not at_heads)]
         return [cone for cone in apart if any(map(self._planner.is_head, cone.ends)) == at_heads]
 
     def find_equal(self) -> dict[Place, Entry]:
-        """Return pairs of equal values inside regions that weights do not decide: large ones, and those with a body unseen."""
+        """Return pairs of equal values inside undecided regions that are large or have a body that was not compared."""
         judged = [(cone, each.region) for cone, each in self._list_judged() if not each.region.is_weighed]
         cones = [cone for cone, region in judged if region.switches or sum(map(len, cone.sides)) >= _LARGE]
         return find_equal(self._planner, self.draws[0], cones, self._tolerate) if cones else {}
@@ -185,9 +184,10 @@ class RegionWalk:
         return [(cone, each) for cone in self.plan.cones if (each := self._find_judged(cone)) is not None]
 
     def explains(self, part: Cone, earlier: RegionWalk) -> bool:
-        """Return whether the region that ``part`` was joined to agrees, on inputs of other signs and sizes of numbers too.
+        """Return whether the region joined from ``part`` agrees, even on inputs of other signs and magnitudes.
 
-        Unlike weights of nearly equal values in an ``earlier`` walk are explained by weights alone, but for one scale or shift.
+        Different weights of nearly equal values in an ``earlier`` walk need weights to explain them, unless one scale
+        or shift does.
         """
         nodes = {*part.left, *part.right}
         cones = [cone for cone in self.plan.cones if not nodes.isdisjoint((*cone.left, *cone.right))]
@@ -196,27 +196,27 @@ class RegionWalk:
         is_fault = before is not None and before.region.is_fault
         needs_weights = is_fault and not all(node.op in SHIFTING for node in part.left)
         agree = all(each and not each.hidden and (each.is_weighed or not needs_weights) for each in regions)
-        return bool(nodes) and agree  # operators that are in no region any more are exact
+        return bool(nodes) and agree  # operators that are no longer in a region are exact
 
     def _find_judged(self, cone: Cone) -> _Judged | None:
         return self._judged.get(get_places(cone.ends[0]))
 
     def _list_kept(self, plan: RegionPlan) -> Iterator[tuple[tuple[Place, Place], _Judged]]:
-        """Yield the judgements that hold in a new plan: both sides are equal, and start from the same values as before."""
+        """Yield judgements that remain valid in a new plan: both sides start from the same values as before."""
         for cone in plan.cones:
             start = _describe_start(plan, cone)
             for key in map(get_places, cone.ends):
-                # A start that the plan before took for one value may be two, and a value that it lacked may be there.
+                # The old plan may have taken two values for one start, or lacked a value that now exists.
                 judged = self._judged.get(key)
                 if judged and judged.start == start and not judged.region.reason:
                     yield key, judged
 
     def _follow(self) -> PlanChanges:
-        """Judge the regions that are not judged yet; return what of the plan does not hold."""
+        """Judge the remaining regions; return changes where the plan does not hold."""
         changes = PlanChanges()
         self._weigh()
         for values in chain(*self.draws):
-            values.by_term.clear()  # terms have other numbers in each plan
+            values.by_term.clear()  # term numbers differ between plans
         for step in self._schedule():
             try:
                 self._judge(step)
@@ -232,7 +232,7 @@ class RegionWalk:
         return changes
 
     def _weigh(self) -> None:
-        """Weigh the regions; those that are the same for every input are judged by that, as no value of them says more."""
+        """Weigh the regions; a region that is the same for every input is thereby judged, as values would add nothing."""
         fed = set(chain(*(values.inputs for draw in self.draws for values in draw)))
         weigher = Weigher(self._planner.sides, self.plan, self._planner.changes.ranks, fed)
         self._weighed, self._weigher = {}, weigher
@@ -242,7 +242,7 @@ class RegionWalk:
             weighed = weigher.weigh(cone) or weigh_integers(weigher, cone)
             if weighed is None:
                 continue
-            # Unlike weights may be those of two values that are not meant to be one, and a run shows what types do not.
+            # Different weights may belong to two values that were paired wrongly, and a run shows more than types do.
             if weighed.unlike or weighed.needs_shapes or not all(map(self._have_one_dtype, cone.ends)):
                 self._weighed[get_places(cone.ends[0])] = weighed
             else:
@@ -254,7 +254,7 @@ class RegionWalk:
         return left is not None and left == right
 
     def _schedule(self) -> list[_Step]:
-        """Return the regions that are not judged, and those before them whose values they need, each with what it computes."""
+        """Return the steps of unjudged regions and of earlier regions whose values these need."""
         steps: list[_Step] = []
         makers: dict[int, int] = {}
         for number, cone in enumerate(self.plan.cones):
@@ -274,7 +274,7 @@ class RegionWalk:
         return [steps[number] for number in sorted(wanted)]
 
     def _recall(self, step: _Step) -> bool:
-        """Take the values of a step from those that an earlier plan has kept; return whether all are there."""
+        """Restore the values of a step from an earlier plan; return whether all were kept."""
         pairs = list(zip(chain(*self.draws), step.parts * len(self.draws), strict=True))
         if not all(get_place(entry) in values.kept for values, part in pairs for entry in part.targets):
             return False
@@ -283,9 +283,9 @@ class RegionWalk:
         return True
 
     def _make_step(self, cone: Cone, makers: Mapping[int, int]) -> _Step:
-        """Return the step of a region; ``makers`` are the terms that steps before it compute.
+        """Return the step of a region; ``makers`` has the terms that earlier steps compute.
 
-        A start that both sides have is kept for later regions, so that few operators are computed twice.
+        Starts of both sides are kept for later regions, so that few operators are computed twice.
         """
         starts = [{t: e for t, e in self.plan.list_starts(cone, side).values() if e.node.op} for side in (0, 1)]
         kept = [term for term in starts[0] if term in starts[1] and term not in makers]
@@ -297,11 +297,11 @@ class RegionWalk:
         return _Step(cone, (parts[0], parts[1]), terms, all(get_places(end) in self._judged for end in cone.ends))
 
     def _judge(self, step: _Step) -> None:
-        """Compute both sides of a region and judge it, unless it is judged.
+        """Compute both sides of a region, and judge it if it is not judged yet.
 
         Raises:
-            InputError: the backend refuses one of its sides.
-            RefusedError: it fails.
+            InputError: the backend rejects one of its sides.
+            RefusedError: the computation fails.
         """
         compared: list[tuple[Region, int]] = []
         try:
@@ -322,9 +322,9 @@ class RegionWalk:
         self._judged.update(dict.fromkeys(map(get_places, cone.ends), judged))
 
     def _compute(self, step: _Step, draw: Sequence[ModelValues]) -> list[list[list[Any]]]:
-        """Return the targets of both sides from the values of the left model and, where these differ, of the right one.
+        """Return both sides' targets computed from the left model's values and, if they differ, from the right model's.
 
-        The values that each side computes from its own are kept.
+        Values that a side computes from its own model's values are kept.
         """
         left, right = draw
         cases = [[own.compute(part, left) for part, own in zip(step.parts, draw, strict=True)]]
@@ -344,11 +344,11 @@ class RegionWalk:
         return cases
 
     def _compare_end(self, cone: Cone, end: Pair, values: tuple[Any, Any], source: int, number: int) -> Region:
-        """Return a region judged by one of its ends; its left and right value were computed from values of side ``source``."""
+        """Judge a region by one of its ends; both values of the end were computed from values of side ``source``."""
         left, right = values
         are_arrays = is_array(left) and is_array(right)
         dtypes = {str(left.dtype), str(right.dtype)} if are_arrays else set()
-        # Only the run shows the dtype where no type was inferred: consumers on the right get the value in theirs.
+        # If no type was inferred, only the run shows the dtype; consumers on the right get the value in their dtype.
         if len(dtypes) == 2 and dtypes <= FLOATS and self.plan.right.key(end[1])[0] == "cut":
             raise _Contradiction(PlanChanges(dtypes={get_place(end[0]): str(right.dtype)}))
         wanted, value = values[source], values[1 - source]
@@ -357,7 +357,7 @@ class RegionWalk:
         if not region and rounds_apart(value, wanted, end) and reads_same_integers(self._weigher, cone):
             region = judge_region(cone, value, wanted, msgspec.structs.replace(tolerance, atol=1.0))
             region = msgspec.structs.replace(region, one_step=True)
-        # Callers get outputs by name, so these must not move; an inner name may stand for another value.
+        # Callers get outputs by name, so these must not move; an inner name may stand for a different value.
         if are_arrays and not region and source == 0 and not self._planner.is_head(end):
             moved = find_moved(self._planner, self.plan, self.draws[number], cone, end, values, self._tolerate)
             if moved or _are_unlike_sizes(left, right):
@@ -365,16 +365,16 @@ class RegionWalk:
         return region
 
     def _look_deeper(self, step: _Step, region: Region, *, is_same: bool) -> Region:
-        """Return a region that is judged by its values with what these hide, or with what holds for every input."""
+        """Complete a region judged by values with hidden differences, or with a judgement for every input."""
         same = self._decide(step, region, is_same=is_same)
         return self._find_hidden(step, region, is_same=is_same) if same is None else same
 
     def _decide(self, step: _Step, region: Region, *, is_same: bool) -> Region | None:
-        """Return a region with what its weights say of every input, or the places that labels move to; None without either."""
+        """Judge a region for every input by its weights, or by the movement of labels; None if neither decides."""
         weighed = self._weighed.get(get_places(step.cone.ends[0]))
         if weighed is not None and weighed.unlike:
             return msgspec.structs.replace(region, unlike=weighed.unlike)
-        if weighed is not None and region:  # values that depart win over weights that are near
+        if weighed is not None and region:  # departing values count more than near weights
             return msgspec.structs.replace(region, steps=weighed.steps)
         if not is_same or not only_moves(step.cone):
             return None
@@ -419,16 +419,16 @@ class RegionWalk:
         return describe_departure(trials, self._weigher.list_constants(step.cone))
 
     def _learn(self, step: _Step, learned: PlanChanges, *, needs_ranks: bool) -> None:
-        """Raise a contradiction where a region has taught what the next plan needs."""
+        """Raise a contradiction if a region has revealed changes for the next plan."""
         if needs_ranks:
-            # Identities of reshapes and transposes need ranks; a run shows those that do not follow from the inputs.
+            # Identities of reshapes and transposes need ranks; a run shows ranks that do not follow from the inputs.
             step.close()
             learned.ranks.update(self.find_ranks(self.plan, [step.cone]))
         if self._planner.changes.lacks(learned):
             raise _Contradiction(learned)
 
     def _make_trial(self, step: _Step, number: int = -1, tolerance: Tolerance | None = None) -> Trial:
-        """Return the trial of a region on a set of inputs, of several the one with more samples; by default as it is judged."""
+        """Return the trial of a region on a set of inputs, by default the last, with more samples, and its tolerance."""
 
         def read(term: int) -> Any:
             value = self.draws[number][0].by_term.get(term)
@@ -439,7 +439,7 @@ class RegionWalk:
         return Trial(self._planner.sides, self.plan, step.cone, step.parts, inputs, read, tolerate)
 
     def find_ranks(self, plan: RegionPlan, cones: Iterable[Cone]) -> dict[Place, int]:
-        """Return the ranks of what either side of regions starts from, where they do not follow from its inputs.
+        """Return the ranks of the starts of either side of regions if they do not follow from the model's inputs.
 
         Raises as :func:`compute_part`.
         """
@@ -451,9 +451,9 @@ class RegionWalk:
         return dict(zip(unknown, map(np.ndim, self._find_values(list(unknown.values()))), strict=True))
 
     def _enter_bodies(self, cone: Cone) -> tuple[set[Node], PlanChanges]:
-        """Judge the bodies of operators in a region by themselves.
+        """Judge the bodies of operators in a region separately.
 
-        Returns the operators of either side for which that was done, and which of their values are proved to be the same.
+        Returns the operators of either side with judged bodies, and the proofs for their values.
         """
         entered: set[Node] = set()
         learned = PlanChanges()
@@ -467,7 +467,7 @@ class RegionWalk:
             a, b, outputs = owners
             entered |= {a, b}
             self._bodies.judge(owners, pairs, self._tolerate)
-            # Exact bodies prove the outputs for every input, so the next plan needs no region for them.
+            # Exact bodies prove the outputs for every input, so the next plan does not need a region for them.
             if self._bodies.are_exact(owners):
                 learned.proved.update({(a, i): Entry(b, j) for i, j in outputs})
         return entered, learned
@@ -476,7 +476,7 @@ class RegionWalk:
         return self._find_values([entry], number)[0]
 
     def _find_values(self, entries: Sequence[Entry], number: int = -1) -> list[Any]:
-        """Return values of the left side on a set of inputs, the last by default, which are computed anew."""
+        """Compute values of the left side again on a set of inputs, by default the last."""
         inputs = self.draws[number][0].inputs
         computed = [entry for entry in entries if get_place(entry) not in inputs]
         values = compute_part(self._planner.sides[0].model, computed, inputs) if computed else []
@@ -485,12 +485,12 @@ class RegionWalk:
 
 
 def _are_unlike_sizes(wanted: Array, value: Array) -> bool:
-    """Whether two arrays are lists of sizes or places of different lengths, which no fault makes of each other."""
+    """Whether two arrays are lists of sizes or places with different lengths; no fault turns one into the other."""
     return wanted.dtype.kind == value.dtype.kind == "i" and wanted.ndim == value.ndim == 1 and wanted.shape != value.shape
 
 
 def _describe_start(plan: RegionPlan, cone: Cone) -> _Start:
-    """Return what a judgement rests on: the operators of both sides, and which left value each start on the right is."""
+    """Return the basis of a judgement: the operators of both sides, and the left value for each start on the right."""
     sources = plan.list_sources(cone)
     starts = {place: (get_place(source), plan.find_dtype(entry)) for place, (entry, source) in sources.items()}
     return cone.left, cone.right, starts

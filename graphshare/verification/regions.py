@@ -1,7 +1,7 @@
-"""Two models judged region by region: both sides of each compute on the same inputs, which are values of either model.
+"""Judge two models region by region: both sides of a region compute from the same values of either model.
 
-What both models have exactly is not compared, and what lies between is cut into regions (:mod:`.region_plan`), which a walk
-computes and compares (:mod:`.region_walk`).
+Exact parts are not compared. The rest is cut into regions (:mod:`.region_plan`); a walk computes and compares them
+(:mod:`.region_walk`).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from graphshare.verification.region_walk import RegionWalk
 from graphshare.verification.weights import Weigher
 
 _JOINS = 4
-"""How many times regions are joined with their readers."""
+"""The most times that regions are joined with their readers."""
 
 
 class Departure(msgspec.Struct, frozen=True, eq=False):
-    """A region that departs on ``feeds``, which are values of inputs by their names on the left."""
+    """A region that departs on ``feeds``, values of inputs by their names on the left."""
 
     planner: Planner
     plan: RegionPlan
@@ -41,9 +41,9 @@ class Departure(msgspec.Struct, frozen=True, eq=False):
 
 
 class Judge:
-    """Compares two models whose heads and inputs are paired: by terms, and on inputs region by region.
+    """Compares two models with paired heads and inputs, by terms, and on inputs region by region.
 
-    ``departures`` are the regions of the last inputs whose sides depart.
+    ``departures`` are the regions that depart on the last inputs.
     """
 
     def __init__(
@@ -57,7 +57,8 @@ class Judge:
     ) -> None:
         """Take both models; ``inputs`` has the name on the right of each input of the left one.
 
-        The caller ``compares_outputs`` on the inputs of :meth:`judge`, so that the shapes of these are known to be equal.
+        With ``compares_outputs`` the caller compares the outputs on the inputs of :meth:`judge`, so their shapes are
+        known to be equal.
         """
         self._planner, self._inputs, self._compares_outputs = Planner(left, right, heads, inputs), inputs, compares_outputs
         self._plan: RegionPlan | None = None
@@ -65,32 +66,32 @@ class Judge:
         self.departures: Sequence[Departure] = ()
 
     def find_exact(self) -> RegionReport | None:
-        """Return the report of two models of which every operator is exact; None where some are not."""
+        """Return the report of two models if every operator is exact, else None."""
         if self._plan is None:
             self._plan = self._planner.make_plan()
-            # Terms alone may do: facts take inference of types and a run of the constants, so they come second.
+            # Terms alone may be enough. Facts need inference of types and a run of the constants, so they come second.
             while self._plan is not None and self._plan.cones:
                 self._planner.read_facts()
                 self._plan = self._planner.make_plan()
                 planner = self._choose_bodies()
                 if planner is None:
                     break
-                # A body that takes the place of its If brings names to pair, and may hold further Ifs of constants.
+                # A body that replaces its If adds names to pair, and may contain further Ifs on constants.
                 planner.defined += self._planner.defined
                 self._planner = planner
             if self._plan is not None and self._plan.cones:
-                # Names that stand for other values keep apart what is one term.
+                # Names that stand for different values would separate equal terms.
                 plan = self._planner.make_plan(by_name=False)
                 self._plan = plan if plan is not None and not plan.cones else self._plan
         is_exact = self._plan is not None and not self._plan.cones and not self._planner.defined
         return self._report(self._plan, []) if is_exact and self._plan is not None else None
 
     def _choose_bodies(self) -> Planner | None:
-        """Return the planner of models without Ifs of constants; None where there are none that one model alone has."""
+        """Return a planner for models without Ifs on constants; None if there is no such If in only one model."""
         assert self._plan is not None
         sides = self._planner.sides
         decided = [find_decided(side, terms) for side, terms in zip(sides, self._plan.terms, strict=True)]
-        if len(decided[0]) == len(decided[1]):  # those that both models have are compared as they are written
+        if len(decided[0]) == len(decided[1]):  # Ifs of both models are compared as written
             return None
         (left, lefts), (right, rights) = (choose_bodies(side, own) for side, own in zip(sides, decided, strict=True))
         if left is sides[0].model and right is sides[1].model:
@@ -98,15 +99,15 @@ class Judge:
         return Planner(left, right, list(zip(lefts, rights, strict=True)), self._inputs)
 
     def judge(self, draws: Sequence[Feeds], tolerate: Tolerate) -> RegionReport | None:
-        """Return the report of all regions on sets of inputs; None without a normal form.
+        """Judge all regions on sets of inputs; None without a normal form.
 
-        A set has the values of both sides, by the names of inputs there. A region departs if it departs on the values of either
-        side, for any of the sets.
+        A set has the values of both sides, by each side's input names. A region departs if it does on the values of
+        either side, for any of the sets.
         """
         exact = self.find_exact()
         if exact is not None or self._plan is None:
             return exact
-        self._planner.changes.ranks.clear()  # other inputs may have others
+        self._planner.changes.ranks.clear()  # other inputs may have other ranks
         walk = self._walk(draws, tolerate)
         equal = PlanChanges(moved=walk.find_equal())
         if self._planner.changes.lacks(equal):
@@ -127,11 +128,11 @@ class Judge:
         return self._report(walk.plan, regions, inner)
 
     def weigh(self) -> RegionReport | None:
-        """Return the report of all regions by weights alone, without values; None where these do not decide all of them.
+        """Judge all regions by weights alone, without values; None if weights do not decide all of them.
 
         Raises MemoryLimitError.
         """
-        # Facts take inference of types and a run of the constants, so they come second.
+        # Facts need inference of types and a run of the constants, so they come second.
         plan = self._planner.make_plan()
         report = None if plan is None else self._weigh_plan(plan)
         if plan is None or report is not None:
@@ -141,20 +142,20 @@ class Judge:
         return exact or self._weigh_plan(self._plan) or self._weigh_without_names()
 
     def _weigh_without_names(self, walk: RegionWalk | None = None, *, knows_shapes: bool = False) -> RegionReport | None:
-        """Return the report of two models that are one expression as a whole; None where weights alone do not show that.
+        """Judge two models as a single expression by weights alone; None if weights do not show that they are equal.
 
-        Ranks that do not follow from the inputs are those of the values of a ``walk``.
+        Ranks that do not follow from the inputs are taken from the values of a ``walk``.
         """
         plan = self._planner.make_plan(by_name=False)
         assert plan is not None
         if walk is not None:
-            with suppress(InputError, RefusedError):  # weights may do without
+            with suppress(InputError, RefusedError):  # weights may decide without ranks
                 self._planner.changes.ranks.update(walk.find_ranks(plan, plan.cones))
         report = self._weigh_plan(plan, knows_shapes=knows_shapes)
         return None if report is None or not report else report
 
     def _weigh_plan(self, plan: RegionPlan, *, knows_shapes: bool = False) -> RegionReport | None:
-        """Return the report of the regions of a plan by their weights; None where these do not decide all of them.
+        """Judge the regions of a plan by their weights; None if weights do not decide all of them.
 
         With ``knows_shapes`` the shapes of all ends are known to be equal.
         """
@@ -175,13 +176,14 @@ class Judge:
     def _join_unexplained(
         self, draws: Sequence[Feeds], tolerate: Tolerate, walk: RegionWalk, cones: Mapping[Cone, set[tuple[Place, Place]]]
     ) -> RegionWalk:
-        """Return a walk in which pairs that were none are gone; ``cones`` are regions with pairs that may be none.
+        """Return a walk without wrong pairs; ``cones`` are regions with pairs that may be wrong.
 
-        A region inside that departs, or would on other inputs, is joined with its readers, and one at a head with what computes
-        the equal values that it starts from. If both sides agree there, on other inputs too, then these are values that are not
-        meant to be equal. If they agree on the drawn inputs alone, something hides the difference, such as a Relu; and if they
-        do not agree, it reaches further. In both cases the region departs. Values that are equal by chance, such as those of an
-        Abs of positive numbers, make more of such pairs behind them, and these are joined as well.
+        An inner region that departs, or would on other inputs, is joined with its readers; a region at a head is joined
+        with the operators that compute its equal starts. If both sides of the joined region agree, even on other
+        inputs, the values were not meant to be equal. If they agree only on the drawn inputs, something such as a Relu
+        hides the difference; if they disagree, the difference reaches further. In both cases the region departs. Values
+        that are equal by chance, such as an Abs of positive numbers, cause further wrong pairs after them, and these
+        are joined as well.
         """
         known = self._planner.changes
         pairs = {cone: set(own) for cone, own in cones.items()}
@@ -215,7 +217,7 @@ class Judge:
 
 
 def tolerate_region(dtype: str, chosen: Tolerance) -> Tolerate:
-    """Return the function of the tolerance of an end: by ``dtype`` if it is chosen, else by the coarser one of its values."""
+    """Return a function for the tolerance of an end: by ``dtype`` if given, else by the coarser dtype of its values."""
 
     def tolerate(wanted: Any, value: Any) -> Tolerance:
         coarsest = dtype or find_coarsest(str(each.dtype) for each in (wanted, value) if isinstance(each, np.ndarray))

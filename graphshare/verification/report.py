@@ -1,4 +1,4 @@
-"""The answer of ``verify`` and ``compare``: branches with their stages in words, and the verdict in one line."""
+"""The report of ``verify`` and ``compare``: branches with their stages in words, and the verdict in one line."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _FATES = {
 Verdict = Literal["holds", "fails", "unknown", "skipped"]
 Outcome = Literal["equal", "not equal", "not proved", "not judged"]
 _NOT_PROVED = {"regions", "changes", "exact", "samples"}
-"""Stages whose failure no output shows, and nothing else."""
+"""Stages that can fail although all outputs are equal."""
 SHOWS_MORE = ("layers",)
-"""Stages that only show more, and change no verdict."""
+"""Stages that only add information and do not affect the verdict."""
 
 
 class Stage(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class Stage(msgspec.Struct, frozen=True):
 
 
 class ParameterResult(msgspec.Struct, frozen=True):
-    """A parameter of the reference and its twin, by name; ``how`` they compare, and what differs in words."""
+    """A parameter of the reference and its twin, by name; ``how`` they compare, and ``detail`` on the difference."""
 
     reference: str
     parameter: str
@@ -63,10 +63,10 @@ class ParameterResult(msgspec.Struct, frozen=True):
 class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
     """The comparison of one branch with the reference; ``rounds`` has the values of each run, ``training`` the step's.
 
-    Each engine has rounds of its own; ``engines`` compares the outputs of all with those of the first. ``tolerance`` is
-    the rule by which values were compared, None where they were not. ``regions`` has, for each run of two models that are not
-    one graph, what is exact in them and what became of the rest; with ``is_exact`` all of it is, for every input.
-    With ``is_record`` the reference is recorded outputs, whose inner ones count as much.
+    Each engine has its own rounds; ``engines`` compares the outputs of all engines with the first's. ``tolerance`` is
+    the rule by which values were compared, or None. ``regions`` has, for each run of two models that are not one graph,
+    the exact operators and the judged regions; with ``is_exact`` all operators are exact, for every input. With
+    ``is_record`` the reference is a record, and inner outputs count as much as outputs.
     """
 
     reference: str
@@ -86,26 +86,26 @@ class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def is_weighed(self) -> bool:
-        """Whether all that is not exact is the same for every input, by its weights."""
+        """Whether everything that is not exact is the same for every input by its weights."""
         regions = [region for each in self.regions for region in each.regions]
         is_told_apart = bool(regions) or any(each.defined for each in self.regions)
         return is_told_apart and all(region.is_weighed for region in regions)
 
     @property
     def title(self) -> str:
-        """Return what a report calls the branch."""
+        """Return the name of the branch in reports."""
         return self.branch or "(original)"
 
     def list_stages(self, *verdicts: Verdict) -> list[Stage]:
-        """Return the stages with these verdicts that count for the verdict of the branch."""
+        """Return the stages with these verdicts that affect the verdict of the branch."""
         shows_more = () if self.is_record else SHOWS_MORE
         return [stage for stage in self.stages if stage.verdict in verdicts and stage.name not in shows_more]
 
 
 class Reduction(ShortRepr, msgspec.Struct, frozen=True):
-    """The smallest parts that show a difference: the files that were written, the operators of both, how to run them.
+    """The smallest parts that show a difference: the written files, the operators of both, and how to run them.
 
-    ``inputs`` has the shape of each by name, ``verdict`` is that of the files.
+    ``inputs`` has the shapes of inputs by name, ``verdict`` is the verdict on the files.
     """
 
     files: tuple[str, ...]
@@ -117,7 +117,7 @@ class Reduction(ShortRepr, msgspec.Struct, frozen=True):
 
 
 class Report(ShortRepr, msgspec.Struct, frozen=True):
-    """All branches. A report without comparisons is a failure. ``reduced`` is there where a difference was written as files."""
+    """All branches. A report without comparisons is a failure. ``reduced`` is set if a difference was written as files."""
 
     branches: tuple[BranchReport, ...]
     notes: tuple[str, ...] = ()
@@ -128,7 +128,7 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def outcome(self) -> Outcome:
-        """Return the answer: the worst of all branches."""
+        """Return the outcome: the worst of all branches."""
         failed = {stage.name for _, stage in self.list_stages("fails")}
         if failed:
             return "not proved" if failed <= _NOT_PROVED else "not equal"
@@ -136,7 +136,7 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def rung(self) -> str:
-        """Return the weakest that is known of any output, in the words of the ladder."""
+        """Return the weakest rung of any output."""
         outcome = self.outcome
         if outcome == "equal" and all(branch.is_exact for branch in self.branches):
             return "exact"
@@ -169,11 +169,11 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         return self.text
 
     def list_stages(self, *verdicts: Verdict) -> list[tuple[BranchReport, Stage]]:
-        """Return the stages with these verdicts that count, each with its branch."""
+        """Return the stages with these verdicts that affect the outcome, each with its branch."""
         return [(branch, stage) for branch in self.branches for stage in branch.list_stages(*verdicts)]
 
     def _describe_equality(self) -> str:
-        """Return what was compared, how closely, and what was not."""
+        """Describe what was compared, how closely, and what was not."""
         compared = f"{', '.join(b.title for b in self.branches)} and {self.branches[0].reference or 'the original'}"
         skipped = {stage.name: stage.details for _, stage in self.list_stages("skipped")}
         without = "; parameters not compared" if "parameters" in skipped else ""
@@ -187,7 +187,7 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         return f"EQUAL: {compared}, {how}{differs}{regions}{without}{self._describe_fate()}"
 
     def _describe_closeness(self, outputs: Sequence[OutputComparison]) -> str:
-        """Return how far apart equal outputs are, and of two models for which inputs."""
+        """Describe the difference of equal outputs, and for two models the inputs."""
         if self.rung == "exact":
             return "exact for every input"
         if self.rung == "by weights":
@@ -199,7 +199,7 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         return f"{how} {self.rung}" if first.branch == OTHER_MODEL else how
 
     def _describe_failures(self) -> str:
-        """Return which stages failed, or what training alone does to the branches that it takes apart."""
+        """Name the failed stages, or describe the effect of training if only training separates the branches."""
         failed = self.list_stages("fails")
         trained = [branch.training for branch, stage in failed if stage.name == "training" and branch.training]
         if len(trained) == len(failed):
@@ -208,7 +208,7 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         return f"NOT EQUAL: {', '.join(f'{stage.name} of {branch.branch}' for branch, stage in failed)}"
 
     def _describe_gap(self) -> str:
-        """Return what equal outputs do not show."""
+        """Describe the differences that equal outputs do not show."""
         names = {stage.name for _, stage in self.list_stages("fails")}
         if "regions" in names:
             _, _, departed = merge_rounds([each for branch in self.branches for each in branch.regions])
@@ -221,13 +221,13 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         return "the models differ, and their values were not computed"
 
     def _repr_html_(self) -> str:
-        """Return the stages of each branch as a table, which notebooks show."""
+        """Return the stages of each branch as a table for notebooks."""
         rows = [(b.title, s.name, s.verdict, s.summary) for b in self.branches for s in b.stages]
         table = Table(("branch", "stage", "verdict", "what was found"), rows)
         return format_html(self.verdict, facts=[("note", note) for note in self.notes], tables=[table])
 
     def _describe_fate(self) -> str:
-        """Return what training does to the branches, where that was asked for."""
+        """Describe the effect of training on the branches, if requested."""
         trained = [branch.training for branch in self.branches if branch.training is not None]
         if not trained:
             return ""
@@ -249,14 +249,14 @@ def structure_stage(pairing: Pairing) -> Stage:
 
 
 def exact_stage(report: RegionReport) -> Stage:
-    """Return stage 1 of two models of which every operator is exact: by which identities, and how often each was used."""
+    """Return stage 1 of two models that are exact: the identities, and how often each was used."""
     used = ", ".join(f"{name} {count}" for name, count in sorted(report.identities.items()))
     details = (f"identities: {used}",) if used else ()
     return Stage("structure", "holds", f"{format_count(report.operators, 'operator')} exact", details)
 
 
 def parameter_stage(pairs: Sequence[ParameterPair], no_file: bool, tied: tuple[str, ...] = ()) -> Stage:
-    """Return stage 2: each pair of parameters; with ``no_file`` their values are unknown. ``tied`` is how much is tied."""
+    """Return stage 2: each pair of parameters; with ``no_file`` values are unknown. ``tied`` says how much is tied."""
     count = Counter(pair.how for pair in pairs)
     wrong = tuple(f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in pairs if p.how in ("different", "missing"))
     summary = f"{count['tied']} tied, {count['equal']} equal byte for byte"
@@ -285,7 +285,7 @@ def value_stage(rounds: Sequence[Values]) -> Stage:
 
 
 def engine_stage(compared: Sequence[EngineComparison]) -> Stage:
-    """Return the stage of engine against engine, over all rounds."""
+    """Return the stage that compares engines, over all rounds."""
     names = " and ".join(dict.fromkeys(name for engines in compared for name in (engines.reference, engines.engine)))
     apart = [
         f"{output.output} in {engines.engine} and {engines.reference}: {describe_difference(output.comparison)}"
@@ -306,15 +306,15 @@ def engine_stage(compared: Sequence[EngineComparison]) -> Stage:
 def _fail_outputs(
     name: str, runs: Sequence[Values | EngineComparison], apart: Sequence[str], firsts: Sequence[str], start: str = ""
 ) -> Stage:
-    """Return a stage with all outputs that are ``apart`` and the first of the first differences inside of runs."""
+    """Return a stage with all outputs that are ``apart`` and the earliest inner difference of all runs."""
     count = format_count(max(len(run.outputs) for run in runs), "output")
     return Stage(name, "fails", f"{start}{format_count(len(apart), 'difference')} in {count}", (*apart, *firsts[:1]))
 
 
 def layer_stage(rounds: Sequence[Values], *, missing: int = 0) -> Stage:
-    """Return the stage of the inner outputs of all rounds; the first that departs is named, in topological order.
+    """Return the stage of the inner outputs of all rounds; it names the first difference in topological order.
 
-    ``missing`` is the number of those that have nothing to be compared with.
+    ``missing`` is the number of inner outputs without a counterpart.
     """
     more = f"; {missing} not recorded" if missing else ""
     layers = [(values, layer) for values in rounds for layer in values.layers]
@@ -334,7 +334,7 @@ def layer_stage(rounds: Sequence[Values], *, missing: int = 0) -> Stage:
 
 
 def _summarize(runs: Sequence[Sequence[OutputComparison | InnerComparison]], noun: str) -> str:
-    """Return how many outputs were compared, each counted once, in how many runs, and how far apart they are at most."""
+    """Return the number of distinct outputs compared, the number of runs, and the largest difference."""
     compared = [[output.comparison for output in run] for run in runs if run]
     identical = sum(all(comparison.identical for comparison in each) for each in zip(*compared, strict=False))
     worst = max(comparison.max_abs for run in compared for comparison in run)
@@ -349,7 +349,7 @@ def _describe_first(inner: InnerComparison, sizes: str) -> str:
 
 
 def _sizes(values: Values) -> str:
-    """Return at whose sizes these values are, where branches have different ones, and in which engine other than numpy."""
+    """Name the branch whose sizes were used if sizes differ, and the engine unless it is numpy."""
     return ("" if values.engine == REFERENCE else f", in {values.engine}") + _name_owners([values], ",")
 
 
@@ -359,7 +359,7 @@ def _name_owners(rounds: Sequence[Values], mark: str) -> str:
 
 
 def describe_difference(comparison: Comparison) -> str:
-    """Return the reason of a difference, and its size where that is a number."""
+    """Return the reason for a difference, and its size if that is a number."""
     if comparison.max_abs == float("inf"):
         return comparison.reason
     return f"{comparison.reason}, max abs {comparison.max_abs:.3g}, max rel {comparison.max_rel:.3g}"
@@ -396,7 +396,7 @@ _MARKS = {"holds": "ok", "fails": "FAIL", "unknown": "?", "skipped": "skip"}
 
 
 def format_report(report: Report) -> Iterator[list[tuple[str, str]]]:
-    """Yield lines of parts, each with what it says: the verdict of a stage, the outcome of the report, or nothing."""
+    """Yield lines of parts, each with its meaning: the verdict of a stage, the outcome of the report, or nothing."""
     for branch in report.branches:
         names = f"{branch.reference or '(original)'} and {branch.branch}" if branch.branch != OTHER_MODEL else "both models"
         yield [("", names)]

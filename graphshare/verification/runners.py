@@ -1,4 +1,4 @@
-"""Sources of values to compare: a computation for given inputs, a part of another run, and values that exist already."""
+"""Sources of values to compare: a computation for given inputs, a part of another run, and existing values."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
 
 ABSENT = object()
-"""Stands in a record for a value that was not recorded."""
+"""Stands for a value that a record lacks."""
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """Stands for the outputs of a side that does not compute what the other one computes, for a ``reason``."""
+    """Stands for the outputs of a side that rejects inputs which the other side computes, with the ``reason``."""
 
     reason: str
 
 
 class Runner(ABC):
-    """Computes one side of a comparison, for inputs that it was made with.
+    """Computes one side of a comparison, for fixed inputs.
 
-    ``title`` is what messages call it, ``engine`` what computes it, and ``variables`` are values of variables to compare.
-    ``peak_bytes`` is the most memory that its computed values took.
+    ``title`` names it in messages, ``engine`` names its engine, and ``variables`` are values of variables to compare.
+    ``peak_bytes`` is the peak memory of its computed values.
     """
 
     title: str = ""
@@ -38,21 +38,21 @@ class Runner(ABC):
 
     @abstractmethod
     def run(self) -> Sequence[Any]:
-        """Return the outputs; they are computed once."""
+        """Return the outputs; they are computed only once."""
 
     @abstractmethod
     def watch(self, look: Look) -> None:
-        """Call ``look`` with each node, the index of an output and its value, in topological order; the value may not stay."""
+        """Call ``look`` with each node, output index and value, in topological order; values may be overwritten later."""
 
     def label(self, node: Node, index: int) -> str:
-        """Return what an inner output is called as a reference."""
+        """Return the name of an inner output as a reference."""
         return node.name
 
 
 class ComputationRunner(Runner):
-    """A computation for ``values`` of its variables; ``outputs`` if they were computed already.
+    """A computation for ``values`` of its variables, with ``outputs`` if already computed.
 
-    ``seed`` is that of operators which draw numbers. With ``by_output`` inner outputs are called by their names.
+    ``seed`` is for operators that draw numbers. With ``by_output`` inner outputs have their own names.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ComputationRunner(Runner):
         self._seed, self._by_output = seed, by_output
 
     def run(self) -> Sequence[Any]:
-        """Return the outputs. Raises RefusedError where the computation fails."""
+        """Return the outputs. Raises RefusedError if the computation fails."""
         if self._outputs is None:
             done = self.computation.run(self.values, seed=self._seed)
             self._outputs, self.peak_bytes = done.outputs, done.peak_bytes
@@ -87,7 +87,7 @@ class ComputationRunner(Runner):
 
 
 class PartRunner(Runner):
-    """Some outputs of another run, by their ``places``: those of one branch."""
+    """Some outputs of another run, the outputs of one branch, by their ``places``."""
 
     def __init__(self, whole: Runner, places: Sequence[int]) -> None:
         self.engine = whole.engine
@@ -95,16 +95,16 @@ class PartRunner(Runner):
 
     def run(self) -> Sequence[Any]:
         outputs = self._whole.run()
-        # The memory of the run as a whole: the parts of one batch cannot be told apart.
+        # The memory of the whole run: the parts of a batch cannot be measured separately.
         self.peak_bytes = self._whole.peak_bytes
         return [outputs[place] for place in self._places]
 
     def watch(self, look: Look) -> None:
-        """Call nothing: the inner values of one branch are not known by themselves."""
+        """Do nothing: the inner values of a single branch are unknown."""
 
 
 class RecordRunner(Runner):
-    """Values that exist already, of a record or of a finished run: ``outputs``, and by place ``inner`` ones with names."""
+    """Existing values of a record or of a finished run: ``outputs``, and ``inner`` values with names, by place."""
 
     def __init__(self, title: str, outputs: Sequence[Any], inner: Mapping[Place, tuple[str, Any]] = EMPTY) -> None:
         self.title = title
@@ -122,7 +122,7 @@ class RecordRunner(Runner):
 
 
 class Round(msgspec.Struct, frozen=True, eq=False):
-    """One set of inputs, at the sizes of the branch ``sizes_of``: by engine the reference and what is compared with it."""
+    """One set of inputs, at the sizes of the branch ``sizes_of``: by engine the reference and its counterpart."""
 
     runners: Mapping[str, tuple[Runner, Runner]]
     sizes_of: str | None = None

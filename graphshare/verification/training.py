@@ -1,7 +1,7 @@
-"""Stage 4: one step of training on both branches together, which distinguishes tied parameters from copied ones.
+"""Stage 4: train both branches together for one step, to distinguish tied parameters from copied ones.
 
-Branches that give equal outputs may still drift apart once trained. On equal inputs both must stay equal; on different inputs
-per branch tied parameters stay what they are, one array, while copied ones part.
+Branches with equal outputs may still drift apart once trained. On equal inputs both must stay equal; on different
+inputs per branch tied parameters stay one array, while copied ones diverge.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from graphshare.verification.comparison import Tolerance
 from graphshare.verification.flow import ProofOptions
 from graphshare.verification.inputs import Draw
 
-_OTHER_SEED = 7919  # far from the seeds of rounds, so that inputs of the second branch are never those of another round
+_OTHER_SEED = 7919  # far from the seeds of rounds, so that inputs of the second branch never repeat another round's
 
 
 class TrainedPair(msgspec.Struct, frozen=True):
     """A parameter or state of the reference and its twin.
 
-    ``fate`` is ``tied`` (one node), ``drifts`` (different inputs take them apart), ``stays`` (copied, but this step did not) or
-    ``frozen`` (copied, and both have a learning rate of 0).
-    ``changed`` is the most that the step on different inputs changed the reference's value by, ``equal_inputs`` and
-    ``different_inputs`` the most that both are apart after the step.
+    ``fate`` is ``tied`` (one node), ``drifts`` (different inputs separate them), ``stays`` (copied, but this step did
+    not separate them) or ``frozen`` (copied, and both have a learning rate of 0). ``changed`` is the largest change of
+    the reference's value in the step on different inputs; ``equal_inputs`` and ``different_inputs`` are the largest
+    differences of the two after these steps.
     """
 
     reference: str
@@ -51,7 +51,7 @@ class TrainedPair(msgspec.Struct, frozen=True):
 
 
 class TrainedOutput(msgspec.Struct, frozen=True):
-    """Means of an output and its twin: before the step, and after one on equal inputs. ``comparison`` is of those after."""
+    """Means of an output and its twin, before and after a step on equal inputs. ``comparison`` is made afterwards."""
 
     reference: str
     output: str
@@ -63,7 +63,7 @@ class TrainedOutput(msgspec.Struct, frozen=True):
 
 
 class Training(msgspec.Struct, frozen=True):
-    """What one step of SGD did, of Module's own options but for ``rescale``."""
+    """The effect of one SGD step with the default options of MXNet's Module, except ``rescale``."""
 
     rescale: float
     pairs: tuple[TrainedPair, ...]
@@ -75,7 +75,7 @@ class Training(msgspec.Struct, frozen=True):
 
     @property
     def is_tied(self) -> bool:
-        """Whether no parameter is a copy that could drift."""
+        """Whether there is no copied parameter that could drift."""
         return all(pair.auxiliary or pair.fate in ("tied", "frozen") for pair in self.pairs)
 
     @property
@@ -94,10 +94,10 @@ def train_branches(
     roles: Mapping[Node, Role],
     options: ProofOptions,
 ) -> Training:
-    """Train one step on equal inputs, and one on inputs of its own for the second branch: fed or seeded.
+    """Train one step on equal inputs, and one with separate inputs (fed or seeded) for the second branch.
 
-    Where all data is shared, the labels of the second branch are other ones: else copies would look like ties.
-    ``draws`` are the first sets of inputs: one for both branches, or one with the sizes of each.
+    If all data is shared, the second branch gets different labels: otherwise copies would look like ties. ``draws`` are
+    the first sets of inputs: one for both branches, or one with the sizes of each.
     """
 
     def complete(draw: Draw) -> list[tuple[Mapping[Node, Array], Inference]]:
@@ -108,7 +108,7 @@ def train_branches(
     # The backward pass needs the values of the forward pass, so all of them are kept.
     check_memory(inference.nodes, pair.left, inference, left, keeps_all=True)
     equal = {**right, **left}
-    # Only what the second branch alone reads may differ: a shared input trains both branches alike.
+    # Only inputs that only the second branch reads may differ: a shared input trains both branches alike.
     of_its_own = [(a, b) for a, b in inputs if a is not b]
     fed = {a for a, b in of_its_own if len(draws) > 1 and b.name in options.feeds}
     own = _draw_own([a for a, _ in of_its_own], fed, own_left, own_inference, roles, options.inputs.seed + _OTHER_SEED)
@@ -124,7 +124,7 @@ def train_branches(
         rescale=batch_rescale(first_data([a for a, _ in inputs], left, roles), left),
         tolerance=options.tolerance,
         shapes={**right_inference.shapes, **shapes},
-        # Shared nodes have the shapes of the reference in both.
+        # Shared nodes have the reference's shapes in both.
         own_shapes={**own_right_inference.shapes, **shapes},
     )
 
@@ -137,12 +137,12 @@ def _draw_own(
     roles: Mapping[Node, Role],
     seed: int,
 ) -> dict[Node, Array]:
-    """Return ``values`` in which inputs of one branch alone have numbers of their own, but for those that are ``fed``."""
+    """Return ``values`` with new numbers for the inputs of only one branch, except those ``fed``."""
     data = {node for node in nodes if not (roles[node].is_label or roles[node].is_state)}
     kept = {node: value for node, value in values.items() if node not in data or node in fed}
     own = kept | draw_inputs(inference.nodes, kept, inference, roles, seed=seed)
     for node in () if data else [node for node in nodes if roles[node].is_label and node not in fed]:
-        own[node] = (own[node] != 1).astype(own[node].dtype)  # classes that every classifier has
+        own[node] = (own[node] != 1).astype(own[node].dtype)  # classes 0 and 1 exist in every classifier
     return own
 
 
@@ -159,14 +159,14 @@ def compare_training(
     shapes: Mapping[Node, Sequence[Shape]] | None = None,
     own_shapes: Mapping[Node, Sequence[Shape]] | None = None,
 ) -> Training:
-    """Train the heads ``left`` and ``right`` together for one step, on the values ``equal``, then anew on ``different``.
+    """Train the heads ``left`` and ``right`` together for one step on ``equal``, then from the start on ``different``.
 
     ``nodes`` are the branches' nodes in pairs: twins draw equal random numbers. ``parameters`` are the pairs to compare, with
     whether each is an auxiliary state. Gradients are multiplied by ``rescale``. ``shapes`` and ``own_shapes`` are the inferred
     shapes of outputs for ``equal`` and for ``different``.
 
     Raises:
-        RefusedError: an operator has no gradient, or a kernel cannot take its inputs.
+        RefusedError: an operator has no gradient, or a kernel rejects its inputs.
     """
     names = {twin: node.name for node, twin in nodes}
     trained = list(dict.fromkeys(node for a, b, auxiliary in parameters if not auxiliary for node in (a, b)))
@@ -194,13 +194,13 @@ def _pair(a: Node, b: Node, auxiliary: bool, equal: Trainer, different: Trainer,
     changed = _apart(different.values[a], values[a])
     apart = _apart(different.values[a], different.values[b])
     frozen = not auxiliary and all(rates.learning_rate == 0 for rates in multipliers([a, b]).values())
-    # In this order: one node is never apart from itself, and copies that moved apart drift whatever their rates are.
+    # In this order: one node never differs from itself, and copies that moved apart drift at any rate.
     fate = "tied" if a is b else "drifts" if apart > 0 else "frozen" if frozen else "stays"
     return TrainedPair(a.name, b.name, fate, auxiliary, changed, _apart(equal.values[a], equal.values[b]), apart)
 
 
 def _apart(a: Array, b: Array) -> float:
-    """Return the largest difference; infinite where one is not a number and the other is."""
+    """Return the largest difference; infinite if only one of two numbers is NaN."""
     if a is b or np.array_equal(a, b, equal_nan=a.dtype.kind == "f"):
         return 0.0
     distance = np.abs(a.astype(np.float64) - b.astype(np.float64))

@@ -37,26 +37,26 @@ def verify(
     strict_engine: bool = False,
     resources: Resources | None = None,
 ) -> Report:
-    """Prove that the branches of ``model`` compute the same: structure, parameters, values, with ``train_step`` also training.
+    """Prove that the branches of ``model`` compute the same: structure, parameters, values, and optionally training.
 
-    The branches are those of the rewrites that made ``model``; for a model from a file they are named by ``prefixes`` or the
-    ``map`` of the rewrite, else found from the names of its outputs. ``feeds`` and ``shapes`` are by variable name, as for
-    :func:`run`; they hold for the branch of the variable, and for branches that have none of their own. Where two branches
-    have different ones, both run at the sizes of either. ``inputs`` say how others are chosen. Open sizes are drawn with one
-    sample and with two. ``tolerance`` is that of numpy's isclose, by default 1e-8 and 1e-5.
+    The branches come from the rewrites that made ``model``; for a model from a file ``prefixes`` or the ``map`` of the
+    rewrite name them, else they are found from the names of its outputs. ``feeds`` and ``shapes`` are by variable name,
+    as for :func:`run`; they apply to the branch of the variable, and to branches without their own. If two branches
+    have different ones, both run at the sizes of either. ``inputs`` says how to choose other inputs. Open sizes are
+    drawn with one sample and with two. ``tolerance`` works as in numpy's isclose, by default 1e-8 and 1e-5.
 
-    ``train_step`` trains both for one step of SGD, and ``expect_tied`` makes a copied parameter a failure. ``layers`` compares
-    every inner output too, which changes no verdict. ``allow_unsupported`` accepts structure and parameters alone where an
-    operator cannot be computed. ``engine`` computes both branches, each for itself, as in :func:`run`; several engines compute
-    everything and are compared with the first. ``resources`` limit memory and time.
+    ``train_step`` trains both for one step of SGD, and ``expect_tied`` makes a copied parameter a failure. ``layers``
+    also compares every inner output, without effect on the verdict. ``allow_unsupported`` accepts structure and
+    parameters alone if an operator cannot be computed. ``engine`` computes both branches separately, as in :func:`run`;
+    several engines compute everything and are compared with the first. ``resources`` limit memory and time.
 
-    The report is true if all holds; ``report.verdict`` is one line. Two models are compared by :func:`compare`.
+    The report is true if everything holds; ``report.verdict`` is one line. :func:`compare` compares two models.
 
     Raises:
-        UsageError: options that exclude each other, engines that are not installed.
-        InputError: the map cannot be read or is of another graph.
+        UsageError: options exclude each other, or engines are not installed.
+        InputError: the map cannot be read or belongs to another graph.
         RefusedError: the branches cannot be told apart; shapes, values or parameters are missing.
-        UnsupportedError: operators without a kernel, unless they are allowed; all are listed.
+        UnsupportedError: operators have no kernel, unless that is allowed; all are listed.
     """
     source = as_checkpoint(model)
     options = make_options(
@@ -80,12 +80,12 @@ def verify(
 
 
 def _verify_branches(model: Checkpoint, options: ProofOptions, prefixes: Sequence[str], map_file: str | None) -> Report:
-    """Compare the branches of a model, which a map or prefixes name, the rewrite that made it, or the outputs.
+    """Compare the branches of a model, found by a map, prefixes, its rewrite or the names of outputs.
 
-    Each branch of a batch is compared with a run of its own.
+    Each branch of a batch is compared with a separate run.
     """
     batch = find_batch(model.graph) if not map_file else None
-    # The prefixes of the batch itself name its branches; any others ask for branches by the names of outputs.
+    # The prefixes of the batch itself name its branches; other prefixes select branches by the names of outputs.
     if batch is not None and set(prefixes) in (set(), {label for label in batch.labels if label}):
         return _verify_batch(batch, model, options)
     rewrite = model.rewrite
@@ -95,7 +95,7 @@ def _verify_branches(model: Checkpoint, options: ProofOptions, prefixes: Sequenc
 
 
 def _verify_batch(batch: Batched, model: Checkpoint, options: ProofOptions) -> Report:
-    """Compare the branches of a batch with runs of their own. Raises UsageError for what has no meaning in one run."""
+    """Compare the branches of a batch with separate runs. Raises UsageError for options that do not apply to one run."""
     faults = []
     if options.train_step:
         hint = "leave `train_step` out; `gs.train` trains such a graph"

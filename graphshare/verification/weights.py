@@ -1,10 +1,10 @@
-"""Regions decided by their weights, for every input: what both sides compute is one expression but for rounded numbers.
+"""Decide regions by their weights, for every input: both sides are one expression except for rounded numbers.
 
-Operators that multiply by constants and add constants are joined, in float64, to one linear operator with its kernel and its
-bias, or to one scale and shift for each element. Two of them are one value if their numbers are at most ``LIMIT`` steps apart;
-what reads them has the same term on both sides, if it does the same. No sample is needed, and no weight hides behind its bias:
-each is compared in steps of its own size, and a bias in steps of the largest number that was added to it
-(:mod:`.affine_values`).
+Operators that multiply by constants and add constants are combined, in float64, into one linear operator with its
+kernel and bias, or into one scale and shift for each element. Two such values count as one if their numbers are at most
+``LIMIT`` steps apart; equal operators that read them then have the same term on both sides. No sample is needed, and no
+weight hides behind its bias: each is compared in steps of its own size, and a bias in steps of the largest number that
+was added to it (:mod:`.affine_values`).
 """
 
 from __future__ import annotations
@@ -47,15 +47,16 @@ _SHOWING = frozenset(
     """Add AveragePool Clip Concat Elu Flatten GlobalAveragePool HardSigmoid HardSwish LeakyRelu MaxPool Mul PRelu Relu Selu
     Sigmoid Softplus Sub Sum Tanh ThresholdedRelu""".split()
 )
-"""Operators whose results differ for some inputs where those of one operand do."""
+"""Operators whose results differ for some inputs if the values of one operand do."""
 SHIFTING = frozenset(("Add", "Constant", "Div", "Identity", "Mul", "Sub"))
 """Operators that scale and shift numbers."""
 
 
 class Weighing(Struct, frozen=True):
-    """How many steps the numbers of both sides are apart at most, and those that are too far apart, in words.
+    """The largest distance of both sides' numbers in steps, and a description of numbers that are too far apart.
 
-    With ``needs_shapes`` both sides have the same elements in the same order, and a run has to show that the shapes are equal.
+    With ``needs_shapes`` both sides have the same elements in the same order, and a run must show that shapes are
+    equal.
     """
 
     steps: float
@@ -69,12 +70,12 @@ class Weigher:
     def __init__(
         self, sides: Sequence[AnalyzedModel], plan: RegionPlan, ranks: Mapping[Place, int], fed: Collection[Place] = ()
     ) -> None:
-        """Take both sides of a plan; ``ranks`` are those of values that were computed, ``fed`` have other values than files."""
+        """Take both sides of a plan; ``ranks`` has ranks of computed values, and ``fed`` values do not come from files."""
         self._sides, self._plan, self._fed, self._ranks = sides, plan, fed, dict(ranks)
         self._forms: list[NormalForm | None] = []
         self._records: list[RecordsByName | None] = []
         for side in sides:
-            # Forms of its own: they count the identities that they use.
+            # Separate forms, because they count the identities that they use.
             facts = replace(side.facts, ranks=ranks)
             form = make_form(side.model.graph, side.model.parameter_file, plan.left.form.table, facts)
             self._forms.append(form)
@@ -82,7 +83,7 @@ class Weigher:
             self._records.append(None if file is None else RecordsByName(file))
 
     def weigh(self, cone: Cone) -> Weighing | None:
-        """Return how the numbers of both sides compare; None where the sides are not one expression, or have other numbers.
+        """Compare the numbers of both sides; None if the sides are different expressions or have other numbers.
 
         Raises MemoryLimitError.
         """
@@ -138,7 +139,7 @@ class Weigher:
         return None if entry is None else self.find_constant(side, entry)
 
     def _find_rank(self, side: int, node: Node, step: AffineStep | None) -> int | None:
-        """Return the rank of what an operator returns, where it follows from the inputs or from what a run showed."""
+        """Return the rank of an operator's result if it follows from the inputs or from a run."""
         shape = self._sides[side].find_parts(Entry(node))[1]
         if shape is not None:
             return len(shape)
@@ -152,7 +153,7 @@ class Weigher:
         return rank
 
     def _find_number(self, side: int, entry: Entry, numbers: Mapping[Place, int]) -> int:
-        """Return the number of a value of a region, or the term of one that it starts from, whatever float either side has."""
+        """Return the number of a value in a region, or the term of a start; different float dtypes count as one."""
         terms, table = self._plan.terms[side], self._plan.left.form.table
         if get_place(entry) in numbers:
             return numbers[get_place(entry)]
@@ -167,7 +168,7 @@ class Weigher:
             yield from filter(None, (self.find_constant(side, entry) for node in nodes for entry in node.inputs))
 
     def find_constant(self, side: int, entry: Entry, dtypes: Sequence[str] = WEIGHT_DTYPES) -> Constant | None:
-        """Return a constant of some dtypes, by default of floats, that a side reads; None for any other value."""
+        """Return a constant that a side reads if it has one of some dtypes, by default floats; None for other values."""
         place, terms = get_place(entry), self._plan.terms[side]
         if place not in terms.terms or place in self._fed:
             return None
@@ -194,10 +195,10 @@ class Weigher:
 def _read_step(
     form: NormalForm, node: Node, operands: Sequence[int | None], find: FindConstant, expressions: _Expressions
 ) -> AffineStep | None:
-    """Return what an operator multiplies by and adds; a linear operator takes in one factor of all that it reads."""
+    """Return an operator's factor and addend; a linear operator absorbs a single factor of its input."""
     step = form.read_step(node, operands, find)
     source = None if step is None else operands[step.source]
-    # A product with one element of more axes has more axes than the value: only a fixed rank shows that it has not.
+    # A factor of one element may have more axes than the value, and then the product has; only a fixed rank excludes that.
     if step is None or source is None or step.kernel is None or step.rank is None:
         return step
     base, factor = expressions.find_factor(source)
@@ -206,7 +207,7 @@ def _read_step(
 
 
 class _Expressions:
-    """The values of both sides of one region: those that are affine get a number where their numbers are near."""
+    """The values of both sides of one region: affine values that are near each other get the same number."""
 
     def __init__(self, plan: RegionPlan) -> None:
         self._table = plan.left.form.table
@@ -218,17 +219,18 @@ class _Expressions:
         self.steps = 0.0
 
     def number(self, affine: AffineValue, side: int) -> int:
-        """Return the number of an affine value: that of an earlier one with the same numbers, on the right but for rounding."""
+        """Return the number of an affine value: an earlier value's if it is equal, or on the right side near."""
         if affine.is_itself:
             return int(affine.core[1])  # type: ignore[index]
         same = self._numbers.get(affine.identity)
         if same is not None:
             return same
         known = self._by_core.setdefault(affine.core, [])
-        # Adding 0 changes no number on the left either: the right would be near two, and only one of them is read.
+        # On the left, equal values such as a sum with 0 share a number, too: else the right's would be near two, and
+        # one is read.
         limit = LIMIT if side else 0.0
         measured = [(measure(self._affine[number], affine, most=limit)[0], number) for number in known]
-        # Of several that are near, such as those of two branches, the nearest one is meant.
+        # If several are near, such as values of two branches, the nearest one is meant.
         steps, nearest = min(measured, default=(float("inf"), 0))
         if steps <= limit:
             self.steps = max(self.steps, steps)
@@ -263,7 +265,7 @@ class _Expressions:
         return None if change is None or not fits(*change.shapes) else join_change(before, source, change, rank)
 
     def find_factor(self, number: int) -> tuple[int, float]:
-        """Return the value that another one is a multiple of, by one factor that a linear operator behind it may take."""
+        """Return the value of which this one is a multiple, and the factor, for a linear operator after it to absorb."""
         affine = self._affine.get(number)
         if affine is None or affine.axis is not None or affine.kernel is not None or affine.bias.any():
             return number, 1.0
@@ -271,13 +273,13 @@ class _Expressions:
         return (int(affine.core[1]), float(affine.factor.reshape(()))) if is_one else (number, 1.0)  # type: ignore[index]
 
     def find_order(self, number: int) -> int:
-        """Return what numbers the elements of a value in their order, whatever its shape."""
+        """Return the number of a value's elements in order, regardless of its shape."""
         return self._orders.get(number, number)
 
     def follow_order(self, number: int, step: AffineStep, source: int, side: int) -> None:
-        """Number the elements of a value in their order, where a step keeps that of its ``source``.
+        """Number the elements of a value in order if a step keeps the order of its ``source``.
 
-        A product with a matrix takes one row of elements after the other, however many axes count the rows.
+        A product with a matrix processes rows in order, however many axes count them.
         """
         order = self.find_order(source)
         if step.is_reshape:
@@ -288,16 +290,16 @@ class _Expressions:
                 self._orders[number] = self.number(affine, side)
 
     def find_unlike(self, a: int, b: int) -> str | None:
-        """Return the numbers in which two values differ that are one expression but for these, in words; None for others.
+        """Describe the numbers that are the only difference of two values; None if there are other differences.
 
-        A second difference may make up for the first one, as where weights before a Relu are scaled, and divided behind it.
+        A second difference may cancel the first one: weights before a Relu may be scaled, and divided after it.
         """
         one, other = self._affine.get(a), self._affine.get(b)
         if one is not None and other is not None:
             steps, text = measure(one, other)
             if one.core != other.core:
                 return self._find_unlike_part(one.core, other.core) if steps <= LIMIT else None
-            # Statistics below the normal numbers of a coarser dtype round by more than a step of what they scale.
+            # Statistics below a coarser dtype's normal numbers round by more than a step of the numbers that they scale.
             is_shown = LIMIT < steps < float("inf") and one.dtype == other.dtype
             return text if is_shown else None
         keys = self._table.keys[a], self._table.keys[b]
@@ -306,7 +308,7 @@ class _Expressions:
         return self._find_unlike_part(*keys)
 
     def _find_unlike_part(self, a: Any, b: Any) -> str | None:
-        """Return the difference of two keys that differ in one new term alone."""
+        """Return the difference of two keys that differ only in one new term."""
         if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
             parts = [(x, y) for x, y in zip(a, b, strict=True) if x != y]
             return self._find_unlike_part(*parts[0]) if len(parts) == 1 else None

@@ -1,9 +1,9 @@
-"""Proofs of models before and after a change: of whole files bit for bit, and of folded ones."""
+"""Proofs of models before and after a change: whole files bit for bit, and folded models."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -24,27 +24,32 @@ from graphshare.verification.report import value_stage
 from graphshare.verification.runners import ComputationRunner
 
 _ROUNDING = {"float16": 2**-9, "float32": 2**-22, "float64": 2**-51}
-"""Two steps of a float at 1: the error of a Sigmoid, also where it is almost 0 everywhere."""
+"""Two steps of a float at 1: the error of a Sigmoid, even if it is almost 0 everywhere."""
 ModelContent = Callable[[], tuple[bytes | Iterable[bytes | memoryview], str]]
 """Returns the bytes of a model and the directory of its external data."""
 
 
-def compare_bits(model: Checkpoint, copy: Checkpoint, where: str, read: ModelContent | None = None) -> str:
-    """Compare the outputs of a model with those of its copy at ``where``, whose bytes ``read`` may give, on drawn inputs.
+class BitComparison(NamedTuple):
+    """The result of :func:`compare_bits`: whether the outputs ``were_compared`` and are equal, and ``text`` on that."""
 
-    Returns what was compared, or why nothing could be, in words.
+    were_compared: bool
+    text: str
+
+
+def compare_bits(model: Checkpoint, copy: Checkpoint, where: str, read: ModelContent | None = None) -> BitComparison:
+    """Compare a model's outputs with its copy's at ``where`` on drawn inputs; ``read`` may give the copy's bytes.
 
     Raises:
-        DisprovedError: an output has other bits in the copy, or the copy cannot be computed.
-        MemoryLimitError: a limit is chosen, and the computation would pass it.
-        InputError: a file of the model is not what it was, from which nothing follows.
+        DisprovedError: an output has different bits in the copy, or the copy cannot be computed.
+        MemoryLimitError: the computation would exceed a chosen limit.
+        InputError: a file of the model has changed meanwhile, so nothing can be concluded.
     """
     try:
         source = open_computation(model.graph, model.parameter_file, model.where, whole=True)
         drawn = source.draw()
         wanted = source.run(drawn.values).outputs if drawn.outputs is None else drawn.outputs
     except GraphshareError as error:
-        return f"not computed: {_explain_failure(error, model)}"
+        return BitComparison(False, f"not computed: {_explain_failure(error, model)}")
     hint = "nothing was written; please report it"
     try:
         encode = None if read is None else lambda graph: read()
@@ -57,16 +62,16 @@ def compare_bits(model: Checkpoint, copy: Checkpoint, where: str, read: ModelCon
     names = [output_name(head) for head in model.graph.heads]
     other = list_changed(names, values, wanted)
     if not other:
-        return f"{format_count(len(names), 'output')} equal bit for bit"
-    # A model that draws numbers differs from itself, though only within one session: a new one draws the same numbers again.
+        return BitComparison(True, f"{format_count(len(names), 'output')} equal bit for bit")
+    # A model that draws numbers differs from itself within one session; a new session draws the same numbers again.
     if list_changed(names, source.run(drawn.values).outputs, wanted):
-        return "not compared: two runs of the model itself differ"
+        return BitComparison(False, "not compared: two runs of the model itself differ")
     _refuse_changed(model)
     raise DisprovedError(Fault(f"computes different bits from its source: {format_names(other)}", where=where, hint=hint))
 
 
 def list_changed(names: Sequence[str], values: Sequence[Any], wanted: Sequence[Any]) -> list[str]:
-    """Return the names of the outputs that have other bits than those that are wanted."""
+    """Return the names of the outputs whose bits differ from the wanted ones."""
     outputs = zip(names, values, wanted, strict=True)
     return [name for name, value, own in outputs if not compare_values(value, own, EXACT).identical]
 
@@ -74,11 +79,11 @@ def list_changed(names: Sequence[str], values: Sequence[Any], wanted: Sequence[A
 def prove_folding(
     folded: Checkpoint, report: Folding, source: Checkpoint, dtypes: Collection[str], tolerance: float | None
 ) -> Checkpoint:
-    """Return a folded model, whose new weights have ``dtypes``, with its proof or a note why there is none.
+    """Return a folded model with its proof, or a note on why there is none; its new weights have ``dtypes``.
 
-    Weights prove it for every input. Where the model states the types of its inputs, values are compared as well.
+    Weights prove it for every input. If the model states the types of its inputs, values are compared as well.
 
-    Raises DisprovedError, and MemoryLimitError where a limit is chosen and the proof would pass it.
+    Raises DisprovedError, and MemoryLimitError if the proof would exceed a chosen limit.
     """
     weighed = _weigh_folding(folded, source)
     unlike = [] if weighed is None else [f"{region.ends[0][0]}: {region.unlike}" for region in weighed.regions if region.unlike]
@@ -86,7 +91,7 @@ def prove_folding(
         _refuse_changed(source)
         hint = "nothing was written; please report it"
         raise DisprovedError([Fault(text, where=source.where, hint=hint) for text in unlike])
-    # A chosen tolerance allows weights that differ by more than rounding as well, but not in silence.
+    # A chosen tolerance also allows weights that differ by more than rounding, but not silently.
     notes = [f"more than rounding, which `tolerance` allows: {text}" for text in unlike]
     if weighed is not None and not unlike:
         report = replace(report, by_weights=max((region.steps or 0.0 for region in weighed.regions), default=0.0))
@@ -100,7 +105,7 @@ def prove_folding(
 
 
 def _weigh_folding(folded: Checkpoint, source: Checkpoint) -> RegionReport | None:
-    """Return the report by the weights of a folded model and its source; None where there is none."""
+    """Compare a folded model with its source by weights; None if there is no report."""
     try:
         return weigh_models(source, folded)
     except GraphshareError as error:
@@ -142,15 +147,15 @@ def _run_both(computations: Sequence[Computation], tolerance: Tolerance) -> Valu
 
 
 def _tolerate_folding(dtypes: Collection[str], tolerance: float | None) -> Tolerance:
-    """Return the tolerance of a folded model, whose weights are rounded once more: nothing is bit for bit."""
+    """Return the tolerance of a folded model: its weights are rounded once more, so nothing is bit for bit."""
     by_dtype = tolerate_export(tolerance).by_dtype
-    # A Sigmoid near 0 has an error of its own.
+    # A Sigmoid near 0 has an additional error.
     rounding = max(_ROUNDING[dtype] for dtype in dtypes) if tolerance is None else 0.0
     return Tolerance(atol=rounding, of_largest=max(by_dtype[dtype] for dtype in dtypes))
 
 
 def _refuse_changed(model: Checkpoint) -> None:
-    """Raise InputError where a file of a model is not what it was: onnxruntime reads external data itself."""
+    """Raise InputError if a file of a model has changed: onnxruntime reads external data itself."""
     file = model.parameter_file
     files = [] if file is None else [file, *(record.origin.file for record in file.records if record.origin is not None)]
     for each in {each.path: each for each in files if each is not None and each.identity}.values():
@@ -158,7 +163,7 @@ def _refuse_changed(model: Checkpoint) -> None:
 
 
 def _open_with_inner(model: Checkpoint, names: Iterable[str]) -> Computation:
-    """Open a model in which the outputs of these names are heads too: those that are not come last, in the order of names."""
+    """Open a model with these outputs as additional heads, after the existing ones and in the order of ``names``."""
     graph = model.graph
     known = {output_name(head) for head in graph.heads}
     nodes = {node.name: node for node in graph.nodes if node.op}
@@ -167,7 +172,7 @@ def _open_with_inner(model: Checkpoint, names: Iterable[str]) -> Computation:
 
 
 def _explain_failure(error: GraphshareError, model: Checkpoint) -> str:
-    """Return why a model is not computed. Raises ``error`` for a limit that was chosen, InputError for a changed file."""
+    """Return why a model is not computed. Raises ``error`` for a chosen limit, and InputError for a changed file."""
     if is_chosen_limit(error):
         raise error
     _refuse_changed(model)

@@ -575,6 +575,17 @@ def test_the_hint_is_the_whole_line_to_type(words: list[str], message: str, line
     assert run.stderr.endswith(f"  hint: write `{line}`\n")
 
 
+def test_faults_of_a_command_are_data_with_its_options(models: Path) -> None:
+    (models / "blog-symbol.json").write_text("{")
+    (fault,) = run_captured(["inspect", "models/blog-symbol.json"]).faults
+    assert fault.where == "models/blog-symbol.json"
+    (fault,) = run_captured(["export", "models/lenet", "-o", "a.onnx", "--no-verify", "--opset", "3"]).faults
+    assert (fault.where, fault.message.partition(" is ")[0]) == ("", "--opset 3")
+    (fault,) = run_captured(["inspect", "--xyzzy"]).faults
+    assert "--xyzzy" in fault.message
+    assert run_captured(["inspect", "models/nin"]).faults == []
+
+
 def test_the_hint_without_a_line_names_the_program(models: Path) -> None:
     assert "see `graphshare --help`" in run_captured(["foreach", "models/*", "--", "xyzzy", "{}"]).stderr
     assert "see `graphshare params --help`" in run_captured(["foreach", "models/*", "--", "params", "xyzzy", "{}"]).stderr

@@ -58,6 +58,15 @@ def test_the_table_is_gone_and_all_bits_are_as_before(rank: int, gather: dict[st
         assert left.tobytes() == right.tobytes()
 
 
+def test_a_note_tells_why_a_tied_model_was_not_computed(tmp_path: Path) -> None:
+    more = node("Identity", "logits", "named", domain="elsewhere")
+    model = language(more)
+    model.opset_import.add(domain="elsewhere", version=1)
+    model.graph.output.append(declare("named", ("N", "S", 50)))
+    tied = gs.share(write(tmp_path / "a.onnx", model), transposed=True)
+    assert [note.partition(": onnxruntime")[0] for note in tied.notes] == ["not proved by a run: not computed"]
+
+
 def test_values_keep_their_names_and_inner_ones_can_be_outputs(tmp_path: Path) -> None:
     model = language()
     model.graph.output.append(declare("embedded", ("N", "S", 8)))

@@ -22,7 +22,7 @@ def find(context: CheckContext) -> Violations:
     text = context.reading.text
     if text is None or context.reading.json_faults or "\\" not in text:
         return
-    # The whole expression eats good escapes too, so that the second half of one is not taken for the begin of another.
+    # The expression also consumes valid escapes, so that the second half of one is not taken for the beginning of another.
     matches = [match for match in _ESCAPE.finditer(text) if match[1] is not None]
     for i, match in enumerate(matches[:_LIMIT]):
         escape = text[match.start() : match.start() + (6 if match[1] == "u" else 2)]

@@ -12,7 +12,7 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
     passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield the file if it lacks the version that its generation of files contains."""
+    """Yield the file if it lacks a version although its generation has one."""
     if context.has_graph and context.graph.version is None and not _is_oldest(context):
         hint = 'add "attrs": {"mxnet_version": ["int", N]} with the version that wrote it, 10901 for 1.9.1'
         yield Violation("has no mxnet_version, so MXNet treats it as a file of 0.8.0 and upgrades it", hint=hint)

@@ -37,6 +37,6 @@ def find(context: CheckContext) -> Violations:
         if match[1] in _NAMES:
             hint = "write \\n or \\r instead" if match[1] != "\0" else "remove it"
             yield Violation(f"a string contains {_NAMES[match[1]]}", hint=hint, at=context.line_index.locate(match.end() - 1))
-            # The rest of the string is skipped: one finding for each string, and its quotes must not be taken for others.
+            # The rest of the string is skipped: one finding per string is enough, and its quotes must not begin another string.
             rest = _REST.match(text, match.end())
             at = rest.end() if rest else len(text)

@@ -12,7 +12,7 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
     passes=dense().replace('"num_hidden": "2"', '"__graphshare_ignore__": "GS504", "num_hidden": "2"'),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield every suppressed code that no rule has."""
+    """Yield every suppressed code that belongs to no rule."""
     for steps, node in context.nodes():
         for code in read_suppressed_codes(node) if KEY in node.attrs else ():
             if not is_known_code(code):

@@ -14,7 +14,7 @@ from graphshare.text.format import format_count
     fix="writes the list that follows from the nodes",
 )
 def find(context: CheckContext) -> Violations:
-    """Yield the list of each graph that disagrees with its nodes."""
+    """Yield the list of each graph if it disagrees with the nodes."""
     for steps, graph in context.documents if context.has_graph else ():  # other ids are GS101 and GS107
         variables = [i for i, node in enumerate(graph["nodes"]) if node["op"] == VARIABLE_OP]
         listed = graph["arg_nodes"]

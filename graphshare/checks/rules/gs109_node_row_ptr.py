@@ -20,7 +20,7 @@ _BUILD_DEPENDENT = frozenset(("Pooling", "_contrib_quantized_pooling", "LRN"))
     fix="writes the sum that follows from the nodes, or omits it where an operator is unknown",
 )
 def find(context: CheckContext) -> Violations:
-    """Yield the list of each graph that is not a running sum, or miscounts the outputs of a node."""
+    """Yield each list that is not a running sum, or miscounts the outputs of a node."""
     graphs = dict(context.graphs)
     for steps, document in context.documents:
         sums: Sequence[int] | None = document.get("node_row_ptr")

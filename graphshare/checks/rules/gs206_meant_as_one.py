@@ -30,7 +30,7 @@ def find(context: CheckContext) -> Violations:
     for node, role in context.parameters:
         if not node.name or role.user is None:
             continue
-        # The use is part of the key: equal names at unlike inputs are left to GS201.
+        # The use is part of the key, because GS201 reports equal names at different inputs.
         original = first.setdefault((node.name, role.why + role.user.op), node)
         if original is not node:
             message = f"{node.name!r} and node {context.ids[original]} are two parameters with the same name and use"

@@ -20,7 +20,7 @@ def find(context: CheckContext) -> Violations:
             if not formals.issubset(named):
                 continue
             parameters = find_parameters(context, node, formals)
-            # A shared parameter can be named after one of its operators at most.
+            # A shared parameter can be named after at most one of its operators.
             own = {formal: v for formal, v in parameters.items() if len(users[v]) == 1 and v.name.endswith(formal)}
             stems = {variable.name.removesuffix(formal) for formal, variable in own.items()}
             if len(own) == len(formals) and len(stems) > 1:

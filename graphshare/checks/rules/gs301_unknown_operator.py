@@ -18,7 +18,7 @@ def find(context: CheckContext) -> Violations:
     """Yield each node of such an operator."""
     for steps, node in context.operators():
         if not context.facts(node).registered and node.op != "Custom":
-            if lookup(f"_contrib_{node.op}") is not None:  # as MultiBoxPrior was called before MXNet 1.0
+            if lookup(f"_contrib_{node.op}") is not None:  # MultiBoxPrior had no prefix before MXNet 1.0
                 hint = f"MXNet 1.9.1 has it under the name '_contrib_{node.op}'"
             elif find_kernel(node.op) is not None:
                 hint = "graphshare computes it, MXNet 1.9.1 does not load it"

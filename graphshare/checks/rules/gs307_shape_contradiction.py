@@ -58,7 +58,7 @@ def find(context: CheckContext) -> Violations:
 
 
 def _suggest_convention(shapes: Shapes) -> str:
-    """Return a hint that names the Poolings that fit if they round the other way: MXNet of 2015 rounded sizes up."""
+    """Return a hint that names the Poolings that would fit if they rounded the other way: MXNet of 2015 rounded up."""
     graph = shapes.graph
     if graph is None:
         return ""
@@ -72,7 +72,7 @@ def _suggest_convention(shapes: Shapes) -> str:
 
 
 def _round_otherwise(node: Node) -> Node | None:
-    """Return a Pooling that rounds the other way; None where sizes are not rounded."""
+    """Return a Pooling that rounds the other way, or None if sizes are not rounded."""
     signature = find_signature(node)
     value = None if signature is None or signature.value(node.attrs, "global_pool") else signature.value(node.attrs, _KEY)
     other = {"valid": "full", "full": "valid"}.get(value or "")

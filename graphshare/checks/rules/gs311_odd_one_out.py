@@ -1,4 +1,4 @@
-"""GS311: one operator that, unlike all others of its kind, lacks an attribute or has another value."""
+"""GS311: one operator that, unlike all others of its kind, lacks an attribute or has a different value."""
 
 from collections import Counter
 

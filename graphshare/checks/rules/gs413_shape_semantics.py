@@ -1,4 +1,4 @@
-"""GS413: graph and parameter file of different shape semantics."""
+"""GS413: a graph and a parameter file with different shape semantics."""
 
 from graphshare.checks.rule import DENSE_RECORDS, CheckContext, Example, ExampleRecord, Violation, Violations, check_rule, dense
 from graphshare.ops.attributes import has_np_shape

@@ -13,7 +13,7 @@ from graphshare.ir.graph import Node
     format="onnx",
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each operator whose own name another one before it has."""
+    """Yield each operator with the name of an earlier one."""
     for _, graph in context.graphs:
         first: dict[str, Node] = {}
         for node, label in graph.source.list_labels(graph).items():

@@ -17,7 +17,7 @@ from graphshare.formats.facets import StaticType
     format="onnx",
 )
 def find(context: CheckContext) -> Violations:
-    """Yield inputs and outputs without a type, and each value with two types, stated or inferred, that no tensor has both."""
+    """Yield inputs and outputs without a type, and values with two types (stated or inferred) that exclude each other."""
     from graphshare.checks.onnx_facts import infer_independently, list_incomplete, list_stated_types  # start-up: as in GS602
 
     for end, node, missing in list_incomplete(context.graph):

@@ -1,4 +1,4 @@
-"""GS609: functions that are defined twice, damaged, or called with more than they take."""
+"""GS609: functions that are defined twice, damaged, or called with too many arguments."""
 
 from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, field, function, relu
 from graphshare.text.format import format_count
@@ -15,7 +15,7 @@ _OPSET = field(8, field(1, "own") + field(2, 1))
     format="onnx",
 )
 def find(context: CheckContext) -> Violations:
-    """Yield the functions with an earlier one's name, those that cannot be read, and the calls that do not fit."""
+    """Yield functions with the name of an earlier one, unreadable functions, and calls that do not fit."""
     from graphshare.formats.onnx.statements import key_of_call, name_function, read_functions  # start-up: as in GS602
 
     sizes: dict[tuple[str, str, str], tuple[int, int]] = {}

@@ -1,4 +1,4 @@
-"""GS610: a name of a body that is also a name around it."""
+"""GS610: a value of a body with the name of an outer value."""
 
 from graphshare.checks.rule import CheckContext, Level, Violation, Violations, apply, branch, check_rule, model, value
 
@@ -20,7 +20,7 @@ def _choose(name: str) -> bytes:
     format="onnx",
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each value of a body that hides one around it."""
+    """Yield each value of a body that hides an outer value."""
     from graphshare.checks.onnx_facts import list_shadows  # start-up: symbol files need no other format
 
     hint = "give the value of the body a name of its own"

@@ -1,4 +1,4 @@
-"""GS611: what ONNX's own checker refuses."""
+"""GS611: a model that ONNX's own checker rejects."""
 
 import re
 
@@ -44,5 +44,5 @@ def find(context: CheckContext) -> Violations:
         place = _NODE.search(refusal)
         label = (place[1] or place[2]) if place is not None else None
         steps, node = next(((s, n) for s, n in context.operators() if label and n.details.label == label), (("graph",), None))
-        text = _FRAME.sub("", refusal).strip().split("\n")[0]  # what follows is the place, or a fault that the first one causes
+        text = _FRAME.sub("", refusal).strip().split("\n")[0]  # the rest is the place, or faults caused by the first
         yield Violation(f"ONNX's checker refuses the model: {text}", steps, node, name=label)

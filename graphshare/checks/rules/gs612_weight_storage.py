@@ -6,7 +6,7 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, apply, c
 from graphshare.formats.params.records import Record
 from graphshare.text.format import format_bytes, format_count, format_names
 
-_LEAST = 1024  # bytes; smaller arrays are biases and limits, of which many are equal
+_LEAST = 1024  # bytes; smaller arrays are biases and limits, often equal
 
 
 def _add_two(size: int) -> bytes:
@@ -24,7 +24,7 @@ def _add_two(size: int) -> bytes:
     format="onnx",
 )
 def find(context: CheckContext) -> Violations:
-    """Yield what a tie of equal weights would save, and whether Constants hold more than half of all weights."""
+    """Yield the bytes that a tie of equal weights would save, and whether Constants have more than half of all weights."""
     if context.params is None:
         return
     from graphshare.checks.onnx_facts import is_constant  # start-up: symbol files need no other format
@@ -48,11 +48,11 @@ def find(context: CheckContext) -> Violations:
 
 def _find_repeats(context: CheckContext, records: dict[str, Record]) -> Iterator[tuple[int, str]]:
     """Yield the size and the name of each weight with the bytes of another one, and that one's name."""
-    from graphshare.rewrite.detect import detect  # start-up: it reads arrays, which needs numpy
+    from graphshare.rewrite.detect import detect  # start-up: it reads arrays and needs numpy
 
     for candidates in detect(context.graph, params=context.params):
         equal = [records[name] for name in candidates.names if candidates.why == "values"]
-        # Initializers with one place in an external file are tied already.
+        # Initializers with the same place in an external file are tied already.
         places = {(record.origin and record.origin.file and record.origin.file.path, record.offset): record for record in equal}
         for record in [*places.values()][1:]:
             if record.data_size >= _LEAST:

@@ -12,7 +12,7 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
     format="onnx",
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each entry after which the list has another one of its value or key."""
+    """Yield each entry whose value or key a later entry of the list repeats."""
     from graphshare.checks.onnx_facts import list_repeated  # start-up: symbol files need no other format
 
     for steps, name in list_repeated(context.graph):

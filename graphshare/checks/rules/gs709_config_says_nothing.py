@@ -1,4 +1,4 @@
-"""GS709: arrays that may be tied, of which the configuration says nothing."""
+"""GS709: arrays that may be tied, without a statement in the configuration."""
 
 from graphshare.checks.rule import CheckContext, Violations, check_rule, checkpoint
 from graphshare.checks.shard_facts import list_ties, report_tie
@@ -13,7 +13,7 @@ from graphshare.checks.shard_facts import list_ties, report_tie
     format="safetensors",
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each pair that is equal, or of which the output layer is missing."""
+    """Yield each pair that is equal, or whose output layer is missing."""
     for tie in list_ties(context, None, "equal", "absent"):
         if tie.state == "equal":
             message = f"is equal to {tie.pair.kept}; {tie.statement}"

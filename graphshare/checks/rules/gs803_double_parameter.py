@@ -1,4 +1,4 @@
-"""GS803: a name that two parameters, inputs or outputs of a Paddle program have."""
+"""GS803: two parameters, inputs or outputs of a Paddle program with one name."""
 
 from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, parameter, program, step
 
@@ -14,7 +14,7 @@ _ADD = step("1.add", "1 2", 3)
     format="paddle",
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each name that two of them have, at the last one."""
+    """Yield each repeated name, at its last place."""
     if context.has_graph:
         from graphshare.checks.paddle_facts import find_place  # start-up: symbol files need no other format
 

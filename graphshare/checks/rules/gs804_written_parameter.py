@@ -1,4 +1,4 @@
-"""GS804: a parameter of a Paddle program that one operator writes and another one reads too."""
+"""GS804: a parameter of a Paddle program that one operator writes and another one also reads."""
 
 from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, parameter, program, step
 from graphshare.ir.graph import Node

@@ -1,4 +1,5 @@
 """One file per command: parse the options, call one function of the library, report.
 
-A command is a module of its name with ``command`` and ``EXAMPLES``, and a line in :data:`graphshare.cli.main.COMMANDS`.
+A command is a module of the same name with ``command`` and ``EXAMPLES``, and a line in
+:data:`graphshare.cli.main.COMMANDS`.
 """

@@ -106,7 +106,7 @@ def command(
         say(note)
     if diff:
         return _show_fixes(targets, checked)
-    # A new baseline has all findings, also those of the old one.
+    # A new baseline has all findings, including findings of the old one.
     known = None if write_baseline else baseline or checked.config.baseline or None
     with OutputTransaction() as stage:  # the fixed files and the report or baseline are written atomically
         with collect_read_files() as paths:
@@ -143,7 +143,7 @@ def _write_baseline(findings: Sequence[Finding], path: str, inputs: Sequence[Use
 
 
 def _list_rules(format_: str | None) -> int:
-    """Print every rule in a line."""
+    """Print one line for every rule."""
     if format_ == "json":
         put_json([_to_plain(rule) for rule in RULES.values()])
         return 0
@@ -156,7 +156,7 @@ def _list_rules(format_: str | None) -> int:
 
 
 def _explain_rule(text: str, format_: str | None) -> int:
-    """Print one rule with its examples. Raises UsageError for a code or name of no rule."""
+    """Print one rule with its examples. Raises UsageError for an unknown code or name."""
     rule = next((rule for rule in RULES.values() if text.upper() == rule.code or text == rule.name), None)
     if rule is None:
         hint = did_you_mean(text, [*RULES, *(rule.name for rule in RULES.values())]) or "see `graphshare check --list`"
@@ -199,7 +199,7 @@ def _decode(rule: CheckRule, example: Example) -> str:
 
 
 def _print_json(data: bytes) -> str:
-    """Return the text of a JSON file, of a shard that of its header."""
+    """Return the text of a JSON file, or of a shard's header."""
     return (data if data[:1] == b"{" else data[8 : 8 + int.from_bytes(data[:8], "little")]).decode()
 
 

@@ -1,8 +1,8 @@
-"""``graphshare completion``: scripts with which a shell asks graphshare for completions.
+"""``graphshare completion``: scripts by which a shell asks graphshare for completions.
 
-The words on the line go in through ``COMP_WORDS`` and ``COMP_CWORD``, completions come back one per line, which is click's
-protocol. Beyond click's own scripts these also complete the value in ``--option=value``, add no blank behind ``data=``, whose
-value is still to come, complete names with a colon, and show descriptions with a comma whole.
+By click's protocol the words on the line are passed in ``COMP_WORDS`` and ``COMP_CWORD``, and completions come back one
+per line. Unlike click's own scripts, these also complete the value in ``--option=value``, add no blank after ``data=``
+because its value follows, complete names with a colon, and show descriptions with a comma whole.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def command(shell: str) -> None:
     write_stdout([_SCRIPTS[shell].encode()])
 
 
-_MOST = 500  # names that a person could still choose from
+_MOST = 500  # more names are no help to a person
 _OUTPUTS = ("--target", "--cut", "--upto")
 _VARIABLES = ("--as-input", "--as-parameter", "--tie", "--copy", "--share-input", "--alias")
 _PAIRS = ("--shape", "--feed")
@@ -182,7 +182,7 @@ class _Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         """Return the names that begin with ``incomplete``."""
         try:
             names = dict.fromkeys(self._names(ctx))
-        # A message would land in the middle of the line that is being typed.
+        # A message would appear in the middle of the line being typed.
         except (GraphshareError, OSError, RecursionError):
             return []
         # A line break in a name would end its completion.
@@ -190,7 +190,7 @@ class _Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         return [CompletionItem(name) for name in matches[:_MOST]]
 
     def _names(self, ctx: click.Context) -> Iterator[str]:
-        # An option that still waits for its value keeps click from telling the arguments apart: then they are left over.
+        # While an option still waits for its value, click cannot tell the arguments apart and leaves them over.
         arguments = [*(ctx.params.get(name) for name in ("graph", "file", "source", "left")), *ctx.args]
         path = next((text for text in arguments if isinstance(text, str)), None)
         if "--select" in self._flags:
@@ -221,6 +221,6 @@ def _graph(source: str | None) -> Graph | None:
     from graphshare.checkpoint.load import find_by_stem, read_graph  # start-up: only this path needs it
 
     if is_url(source):
-        return None  # a request for each press of the key would be slow
+        return None  # a request for each key press would be slow
     path = source if os.path.isfile(source) else find_by_stem(source)
     return read_graph(path)[1] if path else None

@@ -119,9 +119,9 @@ def command(
 
 
 def _as_driver(paths: Sequence[str]) -> None:
-    """Print the difference of a file for which git passes its path, then file, hash and mode, old and new.
+    """Print the difference of a file from git's arguments: its path, then the old and the new file, hash and mode.
 
-    Git takes any exit code but 0 for a crash, so a version that cannot be read is shown as an error.
+    Git takes any exit code except 0 for a crash, so an unreadable version is shown as an error.
     """
     # Git passes one path for a file with conflicts, and two more arguments for a rename.
     if len(paths) not in (1, 7, 9):

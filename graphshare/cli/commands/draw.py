@@ -86,7 +86,7 @@ def command(
         raise UsageError(Fault("the picture would go to the terminal as text", hint=f"{hint}; --to dot prints it"))
     model = load(graph, epoch=epoch, params=params)
     language = to or _LANGUAGES.get(suffix, "dot")
-    # In a directory the picture gets the first suffix of its format.
+    # A picture in a directory gets the first suffix of its format.
     out = place_result(out or "-", model, next(ending for ending, name in _LANGUAGES.items() if name == language))
     drawn = draw(model, to=language, highlight=highlight, **settings)
     for note in drawn.notes:

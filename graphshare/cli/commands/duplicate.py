@@ -19,7 +19,7 @@ from graphshare.rewrite.duplicate import duplicate
 
 
 class _KeepsOrder(Command):
-    """A command in which ``--tie`` and ``--copy`` are one list: click itself keeps the order within each option only."""
+    """A command in which ``--tie`` and ``--copy`` form one list: click keeps the order only within each option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         values, _, order = self.make_parser(ctx).parse_args(list(args))
@@ -119,11 +119,12 @@ def _is_axis(pair: tuple[str, str]) -> bool:
 
 
 def _verify(model: Checkpoint, prefixes: Sequence[str]) -> str:
-    """Compare the branches, with parameters drawn where there is no file, and return the verdict.
+    """Compare the branches and return the verdict; without a parameter file parameters are drawn.
 
     Raises:
         DisprovedError: a branch differs; every difference is listed.
-        GraphshareError: the branches cannot be computed, as values of inputs are missing, which `graphshare verify` takes.
+        GraphshareError: the branches cannot be computed, because values of inputs are missing; `graphshare verify`
+            accepts them.
     """
     from graphshare.verification.findings import list_failures
     from graphshare.verification.inputs import Inputs
@@ -132,8 +133,8 @@ def _verify(model: Checkpoint, prefixes: Sequence[str]) -> str:
     inputs = Inputs(params_seed=0 if model.parameter_file is None else None)
     try:
         report = verify(model, prefixes=prefixes, inputs=inputs)
-    except GraphshareError as error:  # the ways out are options of `verify`, which this command does not have
-        if isinstance(error, MemoryLimitError):  # whose option it has
+    except GraphshareError as error:  # hints name options of `verify`, because this command lacks them
+        if isinstance(error, MemoryLimitError):  # this command has its option
             raise
         end = "without --verify the result is written, and `graphshare verify`, which has these options, compares its branches"
         raise type(error)([replace(f, hint="; ".join(filter(None, (f.hint, end)))) for f in error.faults]) from None

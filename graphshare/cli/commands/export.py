@@ -115,7 +115,7 @@ def command(
 
 
 def _parse_dtypes(texts: Sequence[str]) -> dict[str, str]:
-    """Parse ``data0=int64`` into dtypes by name. Raises UsageError for texts that are not such pairs; all are listed."""
+    """Parse ``data0=int64`` into dtypes by name. Raises UsageError for malformed pairs; all are listed."""
     hint = "write --input-dtype data0=int64"
     return dict(options.parse_pairs(texts, "--input-dtype names no input and type", hint, lambda pair: True))
 

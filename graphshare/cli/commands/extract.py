@@ -71,14 +71,14 @@ def command(
         arguments = format_name_list(NameLists(result.graph).arguments)
         kept, whole = (graph.source.count_parts(graph.nodes) for graph in (result.graph, source.graph))
         counts = " and ".join(f"{kept[what]} of {format_count(count, what)}" for what, count in whole.items())
-        if branch is not None:  # its nodes are those of a body, which the whole does not count
+        if branch is not None:  # its nodes come from a body, and the whole graph does not count them
             counts = f"{result.graph.source.describe_parts(result.graph.nodes)} of the branch"
         say(f"kept {counts}; {'arguments' if len(whole) == 1 else 'inputs and initializers'} {arguments}")
         say_written(outputs)
 
 
 def _parse_branch(text: str) -> tuple[str, bool]:
-    """Return an input and its value. Raises UsageError."""
+    """Return the input and its value. Raises UsageError."""
     name, _, value = text.rpartition("=")
     if not name or value not in _VALUES:
         raise UsageError(

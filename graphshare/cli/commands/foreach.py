@@ -1,4 +1,4 @@
-"""``graphshare foreach``: its options, progress while results come, then one report over all models."""
+"""``graphshare foreach``: options, progress while results arrive, then one report over all models."""
 
 from __future__ import annotations
 
@@ -98,9 +98,9 @@ def command(patterns: tuple[str, ...], words: list[str], report_format: str, **s
 
 
 def report_results(run: FleetRun, format_: str) -> int:
-    """Take the results of a run as they come, print the report, and return the exit code.
+    """Collect the results of a run as they arrive, print the report, and return the exit code.
 
-    A report as text is the summary; beside any other the summary goes to stderr.
+    A text report is the summary; with any other format the summary goes to stderr.
     """
     summary, spool = RunSummary(), Spool() if format_ not in ("text", "jsonl") else None
     for note in run.notes:
@@ -110,7 +110,7 @@ def report_results(run: FleetRun, format_: str) -> int:
         for result in run:
             progress.add(result)
             if result.outputs and result.result == "done":
-                note_output(run.out, False)  # an interrupt leaves what is finished
+                note_output(run.out, False)  # an interrupt keeps finished outputs
             summary.add(result)
             if spool is not None:
                 spool.append(result)
@@ -156,7 +156,7 @@ def _json_pieces(command: Sequence[str], summary: RunSummary, spool: Spool) -> I
 
 
 def _result_lines(summary: RunSummary) -> Iterator[str]:
-    """Yield a line for each of the first models that are not done."""
+    """Yield a line for each of the first unfinished models."""
     for result in summary.first:
         yield f"{result.result} {result.source}" + (f": {result.error}" if result.error else "")
     if (rest := summary.no + summary.failed - len(summary.first)) > 0:
@@ -179,7 +179,7 @@ def _summary_lines(summary: RunSummary) -> Iterator[str]:
 
 
 class FleetProgress(Bar):
-    """Counts results. Those of an earlier run are left out: they take no time, and the rate would be wrong."""
+    """Counts results. Results of an earlier run do not count: they take no time, so the rate would be wrong."""
 
     def __init__(self, total: int) -> None:
         super().__init__()
@@ -189,7 +189,7 @@ class FleetProgress(Bar):
         self.begin("running", total, "models")
 
     def add(self, result: Result) -> None:
-        """Count a result, and show how far the run is if it is time to."""
+        """Count a result, and show progress if it is time to."""
         if result.was_skipped:
             self._total -= 1
             return
@@ -229,7 +229,7 @@ def collect_findings(command: str, results: Iterable[Result]) -> FindingsReport:
         files.append(result.source)
         of_model = list(_find(command, result))
         findings += of_model
-        # A model without errors answers no if its command was strict: then the report must be, too.
+        # A model without errors answers no if its command was strict; then the report must be strict, too.
         is_strict |= result.result == "no" and all(finding.level is not Level.ERROR for finding in of_model)
     rules: tuple[RuleInfo, ...] = ()
     if command == "check":

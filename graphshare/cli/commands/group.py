@@ -101,7 +101,7 @@ def command(
     """
     _check_counts(graphs, prefixes, params)
     sources = [
-        # An epoch chooses the file of a stem, and the graphs may be stems and files.
+        # An epoch applies to stems only, and the graphs may be stems and files.
         load(graph, epoch=epoch if _is_stem(graph) else None, params=params[i] or None if params else None)
         for i, graph in enumerate(graphs)
     ]
@@ -138,7 +138,7 @@ def _parse_pairs(texts: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _check_counts(graphs: Sequence[str], prefixes: Sequence[str], params: Sequence[str]) -> None:
-    """Refuse options that do not have one value for each graph.
+    """Reject options that do not have one value for each graph.
 
     Raises:
         UsageError: their number differs, or stdin is named twice; all are listed.

@@ -1,4 +1,4 @@
-"""``graphshare inspect``: the summary of a model, its layers and lists of names; of several, a line for each."""
+"""``graphshare inspect``: the summary of a model, its layers and lists of names; for several models, a line for each."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def command(
         single = {"--epoch": epoch is not None, "--params": params, "--as-input": as_input, "--as-parameter": as_parameter,
                   "--shape": shapes, "--names": names, "--module": module}  # fmt: skip
         return _put_several(graphs, exclude, format_, single, shared=shared, digests=digests)
-    # A single model has no folder to leave anything out of.
+    # A single model has no folder, so there is nothing to exclude.
     Sieve(exclude).refuse_unused()
     if shared:
         raise UsageError(Fault("--shared compares models", where=graph, hint="name a folder, or several models"))
@@ -145,7 +145,7 @@ def _put_either(value: object, lines: Iterable[str], format_: str) -> None:
 def _put_several(
     graphs: Sequence[str], exclude: Sequence[str], format_: str, single: Mapping[str, object], *, shared: bool, digests: bool
 ) -> int:
-    """Print a line for each of several models, or what a checkpoint folder is; ``single`` are the options of one model.
+    """Print a line for each of several models, or describe a checkpoint folder; ``single`` has options for one model.
 
     Return the exit code.
     """
@@ -154,7 +154,7 @@ def _put_several(
     of_graphs = [option for option, value in {"--shared": shared, "--fingerprint": digests}.items() if value]
     sieve = Sieve(exclude)
     models = find_named_models(graphs, sieve, checkpoints=True)
-    for model in models:  # those that a summary does not read, too
+    for model in models:  # including files that a summary does not read
         for path in filter(None, (model.graph, *model.params.values())):
             note_read(path)
     if _is_checkpoint(models, graphs):
@@ -172,18 +172,18 @@ def _put_several(
 
 
 def _refuse_options(used: Sequence[str], why: str, hint: str) -> None:
-    """Refuse options that do not concern what is inspected. Raises UsageError with all of them."""
+    """Reject options that do not apply to the inspected files. Raises UsageError with all of them."""
     if used:
         raise UsageError([Fault(f"{option} {why}", hint=hint) for option in used])
 
 
 def _is_checkpoint(models: Sequence[ModelFiles], graphs: Sequence[str]) -> bool:
-    """Return whether the one path that is named is a checkpoint folder, with no other model in it or below it."""
+    """Return whether the only path is a checkpoint folder without other models in it or below it."""
     return len(graphs) == len(models) == 1 and not models[0].graph and models[0].path.rstrip("/") == graphs[0].rstrip("/")
 
 
 def _put_checkpoint(folder: str, format_: str) -> int:
-    """Print what the headers of a checkpoint folder say; return 0."""
+    """Print the facts from the headers of a checkpoint folder; return 0."""
     facts = inspect_checkpoint(folder)
     warn([str(remark) for remark in facts.remarks])
     if format_ != "text":
@@ -227,7 +227,7 @@ def _put_shared(models: list[ModelFiles], format_: str, sieve: Sieve) -> int:
 
 
 def _put_models(models: list[ModelFiles], folder: Mapping[str, str], format_: str, sieve: Sieve) -> int:
-    """Print the facts of models, all of a ``folder`` if there is one; return 2 if one of them cannot be read, else 0."""
+    """Print the facts of models, or of a whole ``folder``; return 2 if a model cannot be read, else 0."""
     width = min(_WIDEST, max(len(find_stem(model.path)) for model in models))
     if format_ == "text":
         put([f"{'model':{width}}  {'nodes':>7}  {'parameters':>13}  inputs -> outputs"])
@@ -252,7 +252,7 @@ def _put_models(models: list[ModelFiles], folder: Mapping[str, str], format_: st
 
 
 def _put_fingerprints(models: list[ModelFiles], format_: str) -> int:
-    """Print the digests of models, a line for each; return 2 if one of them cannot be read, else 0."""
+    """Print the digests of models, a line for each; return 2 if a model cannot be read, else 0."""
     broken, collected = 0, []
     for files in models:
         try:
@@ -285,7 +285,7 @@ def _format_model(facts: ModelFacts, width: int) -> str:
 
 
 def _describe(facts: ModelFacts) -> Iterator[str]:
-    """Yield the first faults; the file is named where it is not the graph's."""
+    """Yield the first faults, with the file unless it is the graph's."""
     for fault in facts.faults[:_SHOWN]:
         yield str(msgspec.structs.replace(fault, where="") if fault.where == facts.graph else fault)
     if len(facts.faults) > _SHOWN:
@@ -293,13 +293,13 @@ def _describe(facts: ModelFacts) -> Iterator[str]:
 
 
 def _list_fields(inspection: Inspection) -> dict[str, object]:
-    """Return the fields for JSON: without shapes, or without a contradiction, where there is none."""
+    """Return the fields for JSON; shapes and a contradiction are left out if there are none."""
     fields = msgspec.structs.asdict(inspection)
     return {key: value for key, value in fields.items() if value or key not in ("shaped", "contradiction")}
 
 
 def _put_inspection(inspection: Inspection, model: Checkpoint, *, with_layers: bool, with_names: bool) -> None:
-    """Print the summary, then the layers and the lists of names if they are wanted."""
+    """Print the summary, then the layers and the lists of names if requested."""
     put(_format_summary(inspection, model, with_layers=with_layers))
     if inspection.shaped is not None and with_layers:
         _put_layers(inspection.shaped, with_costs=find_format(model.graph).knows_operators)
@@ -308,7 +308,7 @@ def _put_inspection(inspection: Inspection, model: Checkpoint, *, with_layers: b
 
 
 def _format_summary(inspection: Inspection, model: Checkpoint, *, with_layers: bool) -> Iterator[str]:
-    """Yield inputs, outputs, parameters, multiply-adds, and what the file is; operators unless the layers follow."""
+    """Yield inputs, outputs, parameters, multiply-adds, and the kind of file; operators unless the layers follow."""
     file = model.parameter_file
     shapes = {} if inspection.shaped is None else {output.name: output.shape for output in inspection.shaped.outputs}
     size = "" if file is None else f" ({format_bytes(file.size)})"
@@ -368,12 +368,12 @@ def _format_multiply_adds(inspection: Inspection, labels: Collection[str], shape
 
 
 def _is_open(shape: _Dims) -> bool:
-    """Return whether a size or the rank of an input is unknown; a scalar has no sizes, and is known."""
+    """Return whether a size or the rank of an input is unknown; a scalar has no sizes and is known."""
     return shape is None or None in shape
 
 
 def _is_fully_shaped(inspection: Inspection) -> bool:
-    """Return whether the shapes of all layers are known, and there are some."""
+    """Return whether there are layers and all their shapes are known."""
     layers = inspection.shaped.totals.layers if inspection.shaped is not None else []
     return bool(layers) and all(shape is not None and None not in shape for layer in layers for shape in layer.outputs)
 
@@ -405,7 +405,7 @@ def _count(count: int | None) -> str:
 
 
 def _format_name_lists(inspection: Inspection) -> Iterator[str]:
-    """Yield, after an empty line, MXNet's lists, the variables with the reason of each kind, and the shapes of all outputs."""
+    """Yield, after an empty line, MXNet's lists, the variables with the reason for each kind, and all output shapes."""
     yield ""
     for title, names in (
         ("arguments", inspection.arguments),

@@ -1,4 +1,4 @@
-"""``graphshare params``: the parameter files by themselves."""
+"""``graphshare params``: parameter files without their graphs."""
 
 from __future__ import annotations
 
@@ -317,7 +317,7 @@ def untie(folder: str, format_: str, **settings: Any) -> None:
 
 
 def _retie(folder: str, format_: str, *, dry_run: bool, **settings: Any) -> None:
-    """Write the folder, and say what was written, or would be."""
+    """Write the folder, and print which files were written, or would be."""
     from graphshare.api.tie_params import tie_params  # start-up: as above
 
     done = tie_params(folder, dry_run=dry_run, **settings)
@@ -333,7 +333,7 @@ def _retie(folder: str, format_: str, *, dry_run: bool, **settings: Any) -> None
 
 
 def _say_cast(done: Conversion, dtype: str, *, by_default: bool) -> None:
-    """Print the number of arrays with another dtype, the effect on the graph, and overflows."""
+    """Print the number of cast arrays, the effect on the graph, and overflows."""
     say(f"cast to {dtype}: {len(done.cast)} of {format_count(done.arrays, 'array')}; the graph is unchanged")
     if done.kept and by_default:
         say(f"{format_count(len(done.kept), 'array')} of {done.keeper}; --keep chooses different ones")

@@ -76,7 +76,7 @@ def command(
 
 
 def _describe(report: Reshaping) -> Iterator[str]:
-    """Yield the shapes of inputs and outputs, what follows, and what is known of the result."""
+    """Yield the shapes of inputs and outputs, the nodes that changed, and the proof of the result."""
     for what, values in (("input", report.inputs), ("output", report.outputs)):
         for name, shape in values.items():
             yield f"{what} {escape_control(name)} {escape_control(format_dims(shape))}"
@@ -90,7 +90,7 @@ def _describe(report: Reshaping) -> Iterator[str]:
         return
     equal = f"{format_count(proof.outputs or proof.fixed, 'output')} equal bit for bit at "
     places = ["the sizes of the file" if proof.outputs else "", "the fixed sizes" if proof.fixed else ""]
-    # What was compared at the sizes of the file proves nothing of other ones.
+    # A comparison at the sizes of the file proves nothing about other sizes.
     text = ("" if proof.sizes and not proof.witnesses else "proved: ") + equal + " and ".join(filter(None, places))
     text += "" if proof.optimized else " without optimizations"
     if proof.batches:

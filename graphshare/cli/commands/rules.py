@@ -1,4 +1,4 @@
-"""``graphshare rules``: what rules do, before they do it."""
+"""``graphshare rules``: explain and check rules before they are applied."""
 
 from __future__ import annotations
 

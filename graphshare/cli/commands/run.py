@@ -30,9 +30,9 @@ from graphshare.formats.model_names import ARRAY_ENDINGS
 from graphshare.formats.params.format import choose_format
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_names, format_number
 
-_NAMED = 12  # arrays of the file that are named
+_NAMED = 12  # most arrays of the file to name
 _MEANS = 8  # outputs whose means before and after training are printed
-_LISTED = 30  # nodes of a profile that a person reads; JSON has them all
+_LISTED = 30  # nodes of a profile in text; JSON has them all
 
 _CLASS_OPTIONS = (
     click.option("--top", type=click.IntRange(min=1), metavar="K", help="Print the K best classes of each sample."),
@@ -41,7 +41,7 @@ _CLASS_OPTIONS = (
 
 
 class _ClassOptions(msgspec.Struct, frozen=True):
-    """The number of classes to print, and their names and the file of these, where they are known."""
+    """The number of classes to print, and their names and the file of the names, if known."""
 
     top: int
     file: str | None
@@ -49,7 +49,7 @@ class _ClassOptions(msgspec.Struct, frozen=True):
 
 
 def _parse_classes(options: Mapping[str, Any]) -> _ClassOptions | None:
-    """Return the options as a record; None without ``--top``. Raises UsageError for ``--labels`` alone."""
+    """Return the options as a record, or None without ``--top``. Raises UsageError for ``--labels`` alone."""
     top, labels = options["top"], options["labels"]
     if top is None:
         if labels is not None:
@@ -85,7 +85,7 @@ _SETTINGS = {"learning_rate": "learning_rate", "momentum": "momentum", "wd": "wd
 
 
 class _TrainingOptions(msgspec.Struct, frozen=True):
-    """The options of training: keyword arguments of :func:`graphshare.train`, and where the trained parameters go."""
+    """The options of training: keyword arguments of :func:`graphshare.train`, and the file for the trained parameters."""
 
     arguments: Mapping[str, Any]
     params_out: str
@@ -94,11 +94,11 @@ class _TrainingOptions(msgspec.Struct, frozen=True):
 
 
 def _parse_training(options: Mapping[str, Any], *, profile: bool) -> _TrainingOptions | None:
-    """Return the options as a record; None without ``--sgd-steps``.
+    """Return the options as a record, or None without ``--sgd-steps``.
 
     Raises:
-        UsageError: options that need ``--sgd-steps``, or cannot be combined with it; all are listed.
-        RefusedError: the suffix of ``--params-out`` is of no format.
+        UsageError: options need ``--sgd-steps``, or cannot be combined with it; all are listed.
+        RefusedError: the suffix of ``--params-out`` belongs to no format.
     """
     if options["sgd_steps"] is None:
         idle = [name for name, value in options.items() if value not in (None, (), False)]
@@ -228,11 +228,11 @@ def command(
     _put_results(model, computed, facts, classes, values, outputs, format_)
     for line in _profile_lines(costs) if costs is not None and format_ == "text" else ():
         say(escape_control(line))
-    if not computed.peak_bytes:  # only kernels of ours tell what memory their values take
+    if not computed.peak_bytes:  # only our own kernels measure the memory of their values
         say(f"computed in {computed.seconds:.3f} s by {computed.engine}")
         return
     peak, variables = format_bytes(computed.peak_bytes), format_bytes(computed.variable_bytes)
-    values_of = "values" if engine in (None, "numpy") else "values outside of the engine"  # whose own memory is not known
+    values_of = "values" if engine in (None, "numpy") else "values outside of the engine"  # the engine's own memory is unknown
     say(f"computed in {computed.seconds:.3f} s; {values_of} took at most {peak}, variables {variables}")
 
 
@@ -245,9 +245,9 @@ def _put_results(
     outputs: Outputs,
     format_: str,
 ) -> None:
-    """Print notes, write the outputs, and print them: as JSON with ``facts``, as classes, or as a table where no file has them.
+    """Print notes, write the outputs, and print JSON with ``facts``, classes, or a table if no file has the outputs.
 
-    The JSON is what ``schemas/run.schema.json`` describes.
+    ``schemas/run.schema.json`` describes the JSON.
     """
     rankings = _rank_outputs(classes, result.outputs, feeds)
     notes = list(result.notes)
@@ -275,10 +275,10 @@ def _put_results(
 
 
 def _check_out(out: str | None, format_: str, *, has_table: bool) -> None:
-    """Refuse before a long run what could not be written after it.
+    """Reject, before a long run, outputs that could not be written after it.
 
     Raises:
-        UsageError: arrays would go to a terminal, or two things to stdout.
+        UsageError: arrays would go to a terminal, or two outputs to stdout.
     """
     if out == "-" and sys.stdout is not None and sys.stdout.isatty():
         raise UsageError(Fault("the arrays would go to the terminal", hint="add -o FILE.npz, or pipe the output"))
@@ -296,7 +296,7 @@ def _check_out(out: str | None, format_: str, *, has_table: bool) -> None:
 def _resolve_outputs(
     model: Checkpoint, out: str | None, training: _TrainingOptions | None, feeds: Sequence[str | None]
 ) -> Outputs:
-    """Return where the results go. Raises UsageError or RefusedError, before anything is computed."""
+    """Return the targets of the results. Raises UsageError or RefusedError before anything is computed."""
     if training is None:
         return resolve_run_outputs(model, out or "", inputs=list_inputs("feed", *feeds))
     inputs = list_inputs("feed", *feeds, *training.gradient_files)
@@ -359,7 +359,7 @@ def _profile_lines(costs: Profile) -> Iterator[str]:
 
 
 def _rank_outputs(classes: _ClassOptions | None, outputs: Mapping[str, Any], feeds: Mapping[str, Any]) -> list[Ranking] | None:
-    """Return the classes that are wanted, of images by their files where one input is images; None where none are wanted."""
+    """Return the requested classes, by image file if one input is images; None if none are requested."""
     if classes is None:
         return None
     images = [value.paths for value in feeds.values() if isinstance(value, Images)]
@@ -367,7 +367,7 @@ def _rank_outputs(classes: _ClassOptions | None, outputs: Mapping[str, Any], fee
 
 
 def _put_classes(rankings: Sequence[Ranking]) -> None:
-    """Print a row for each class of each sample, with the columns that are not empty or equal."""
+    """Print a row for each class of each sample; columns that are empty or all equal are left out."""
     rows = [
         {
             "output": ranking.output,
@@ -388,7 +388,7 @@ def _put_classes(rankings: Sequence[Ranking]) -> None:
 
 
 def _describe_training(trained: Trained) -> dict[str, Any]:
-    """Return the part on training of the report that ``schemas/run.schema.json`` describes."""
+    """Return the training part of the report that ``schemas/run.schema.json`` describes."""
     return {
         "steps": trained.steps,
         "settings": trained.settings,
@@ -399,13 +399,13 @@ def _describe_training(trained: Trained) -> dict[str, Any]:
 
 
 def _step_reporter(steps: int) -> StepListener | None:
-    """Return a function that prints the losses of a step, None without a terminal.
+    """Return a function that prints the losses of a step, or None without a terminal.
 
-    Of many steps each tenth, hundredth and so on is printed, and the last.
+    With many steps only every tenth, hundredth and so on is printed, and the last.
     """
     if is_quiet() or not is_shown():
         return None
-    # At most about a hundred lines, whatever the number of steps.
+    # At most about a hundred lines for any number of steps.
     every = 10 ** max(0, len(str(steps - 1)) - 2)
 
     def say_step(number: int, histories: Sequence[LossHistory]) -> None:
@@ -418,7 +418,7 @@ def _step_reporter(steps: int) -> StepListener | None:
 
 
 def _say_result(trained: Trained) -> None:
-    """Print the outputs' means before and after."""
+    """Print the outputs' means before and after training."""
     for name, array in list(trained.before.items())[:_MEANS]:
         first, last = summarize(name, array).mean, summarize(name, trained.outputs[name]).mean
         say(f"{escape_control(name)}: mean {format_number(first, 9)} before, {format_number(last, 9)} after")

@@ -93,7 +93,7 @@ def command(
     option_rules += [rule_from_option("alias", "--alias", text) for text in aliases]
     if detect_only and (option_rules or rules_file or untie or doctor or transposed or equal):
         raise UsageError(Fault("several purposes cannot be combined", hint=PURPOSES))
-    # Without any rule there is no ruleset: share() then wants another purpose.
+    # Without any rule there is no ruleset, so share() expects a different mode.
     rules = make_ruleset(rules_file, option_rules, separator=separator, reuse=reuse) if option_rules or rules_file else None
     if detect_only:
         refuse_unused({"`separator`": separator, "`reuse`": reuse}, "without rules")

@@ -1,8 +1,8 @@
 """Arrange a picture: layers, order and gutters of all its levels.
 
-Every edge of a level leads from a row to the next one, long edges through points. Cycles, which scopes can have though graphs
-have none, are cut by drawing some edges upwards. Rows follow the longest path; what feeds more than it reads stands close to
-its consumers.
+Every edge of a level leads from a row to the next one, long edges through points. Graphs have no cycles but scopes can;
+cycles are cut by drawing some edges upwards. Rows follow the longest path; a vertex that feeds more than it reads
+stands close to its consumers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import pairwise
 from graphshare.drawing.layout.levels import Layout, Link, ScopeLevel, Vertex, build_levels
 from graphshare.drawing.picture import Picture
 
-MOST_POINTS = 12  # per member of a level, up to 10,000 members; longer edges than these suffice for are drawn without points
+MOST_POINTS = 12  # per member of a level, up to 10,000 members; edges that would need more are drawn without points
 _MOST_MEMBERS = 10_000  # more points take seconds in a browser
 _WIDEST_ROW = 12  # members without edges in a row
 _ROUNDS = 10
@@ -36,7 +36,7 @@ def arrange(picture: Picture) -> Layout:
 
 
 def _add_gutters(layout: Layout, number: int) -> None:
-    """Keep a place in a row for boxes that members of this row share, right of the first of them."""
+    """Reserve a place in a row, right of the first consumer, for boxes that members of this row share."""
     level = layout.levels[number]
     place = {v: (row, i) for row, members in enumerate(level.rows) for i, v in enumerate(members)}
     by_place: dict[tuple[int, int], int] = {}
@@ -57,7 +57,7 @@ def _add_gutters(layout: Layout, number: int) -> None:
 
 
 def _mirror(layout: Layout, vertex: int) -> None:
-    """Reverse all rows inside a vertex left of a gutter: what stands alone beside its main path then stands outside."""
+    """Reverse all rows inside a vertex left of a gutter, so that members beside its main path face outward."""
     pending = [vertex]
     while pending:
         v = pending.pop()
@@ -76,7 +76,7 @@ def _assign_layers(layout: Layout, number: int) -> None:
     upward = _find_back_edges(vertices, level)
     after: _Neighbours = {v: [] for v in vertices}
     before: _Neighbours = {v: [] for v in vertices}
-    # An edge of a cycle counts in its other direction: then the rest has an order.
+    # Back edges count in the opposite direction, so that the level has an order.
     for source, target in dict.fromkeys((s, t) if (s, t) not in upward else (t, s) for s, t, _ in level.edges):
         after[source].append(target)
         before[target].append(source)
@@ -92,7 +92,7 @@ def _assign_layers(layout: Layout, number: int) -> None:
 
 
 def _find_back_edges(vertices: Sequence[int], level: ScopeLevel) -> set[tuple[int, int]]:
-    """Return edges without which there is no cycle: those that lead back to where a depth-first walk is."""
+    """Return edges whose removal breaks all cycles: they lead back to the current path of a depth-first walk."""
     after: _Neighbours = {v: [] for v in vertices}
     for source, target, _ in level.edges:
         after[source].append(target)
@@ -131,7 +131,7 @@ def _rank(vertices: Sequence[int], after: _Neighbours, before: _Neighbours, leve
                 order.append(target)
     last = max((rank[v] for v in vertices if v not in exits), default=-1) + 1
     rank.update(dict.fromkeys(exits, last))
-    # From the bottom, because a row depends on those of the consumers.
+    # From the bottom, because a row depends on the consumers' rows.
     for v in reversed(order):
         if v not in ends and len(before[v]) < len(after[v]):
             rank[v] = min(rank[target] for target in after[v]) - 1
@@ -237,7 +237,7 @@ def _walk_order(rows: Sequence[Sequence[int]], above: _PlacedNeighbours, below: 
                 continue
             seen.add(v)
             ordered[row_of[v]].append(v)
-            # Pushed last, the vertices below are visited first, the left one before the others.
+            # The vertices below are pushed last and so visited first, from left to right.
             stack += [u for u, _ in reversed(above[v]) if u not in seen]
             stack += [u for u, _ in reversed(below[v]) if u not in seen]
     return ordered

@@ -1,8 +1,8 @@
 """The levels of a picture: the contents of each scope, and the edges inside it.
 
-A line between boxes of different scopes becomes an edge in each scope that it crosses: from the box to a port at the border,
-from border to border, from a port to the box. So every level can be arranged by itself, and a scope can be folded without
-arranging anything else anew. Lines from one box share ports and points: together they are a net.
+A line between boxes of different scopes becomes an edge in each scope that it crosses: from the box to a port at the
+border, from border to border, from a port to the box. So every level can be arranged by itself, and folding a scope
+does not rearrange anything else. Lines from one box share ports and points: together they are a net.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Path = tuple[str, ...]
 class Vertex(msgspec.Struct):
     """Something with a place in level ``level``: a ``box``, a ``scope``, a ``point`` of a net, or a ``gutter`` between others.
 
-    ``content`` is the number of the box, of the level inside, or of the net; ``size`` is (width, height), folded for a scope.
-    ``label`` is the width of the label behind a box, which has its place with it.
+    ``content`` is the number of the box, of the level inside, or of the net; ``size`` is (width, height), folded for a
+    scope. ``label`` is the width of the label behind a box; the label moves with the box.
     """
 
     kind: str
@@ -34,7 +34,7 @@ class Vertex(msgspec.Struct):
 
 
 class Link(msgspec.Struct):
-    """An edge between neighbouring rows of a level, ``source`` above. Data flow upwards in a ``reversed`` one."""
+    """An edge between neighbouring rows of a level, with ``source`` above. In a ``reversed`` link data flow upwards."""
 
     source: int
     target: int
@@ -52,7 +52,7 @@ class SharedBox(msgspec.Struct):
 
 
 class ScopeLevel(msgspec.Struct):
-    """The contents of one scope, which ``vertex`` is in the level around it and ``box`` shows when it is folded.
+    """The contents of one scope. ``vertex`` stands for it in the enclosing level, and ``box`` shows it when folded.
 
     ``edges`` give a kind to (source, target, net); layering turns them into rows and links.
     """
@@ -91,7 +91,7 @@ class Layout(msgspec.Struct):
 def build_levels(picture: Picture) -> Layout:
     """Return the levels of ``picture`` with their edges, not yet arranged."""
     paths = find_paths(picture)
-    fed = {line.target for line in picture.lines}  # a parameter with inputs, which a damaged file can have, stands in the rows
+    fed = {line.target for line in picture.lines}  # a parameter with inputs stands in the rows; damaged files can have one
     layout = Layout(_list_boxes(picture), [], [ScopeLevel((), "")], [])
     level_of: dict[Path, int] = {(): 0}
     for number, box in enumerate(layout.boxes[:]):
@@ -137,9 +137,10 @@ def _list_boxes(picture: Picture) -> list[Box]:
 
 
 def find_paths(picture: Picture) -> list[Path]:
-    """Return the path of each box: its branch, where there are several, and its scopes.
+    """Return the path of each box: its branch if there are several, and its scopes.
 
-    What only a part of a branch needs another one for, such as a loss of two branches, is outside of both.
+    A box that needs a second branch, such as a loss of two branches, is outside of both unless the whole branch needs
+    it.
     """
     several = len(picture.branches) > 1
     joint = _find_joint_boxes(picture) if several else frozenset()
@@ -152,7 +153,7 @@ def find_paths(picture: Picture) -> list[Path]:
 
 
 def _find_joint_boxes(picture: Picture) -> frozenset[int]:
-    """Return the boxes that need another branch than their own, unless all boxes of their branch do."""
+    """Return the boxes that need a second branch, unless all boxes of their own branch need it too."""
     # Sets of branches as bits of an integer: a graph may have thousands of them.
     bits = {branch: 1 << i for i, branch in enumerate(picture.branches)}
     kinds = ("operator", "scope", "output")
@@ -165,11 +166,11 @@ def _find_joint_boxes(picture: Picture) -> frozenset[int]:
     while pending:
         source = pending.pop()
         for target in targets.get(source, ()):
-            # A box is visited again only if it learns of another branch.
+            # A box is visited again only if it gains a branch.
             if own[target] and needs[source] & ~needs[target]:
                 needs[target] |= needs[source]
                 pending.append(target)
-    common: dict[int, int] = {}  # what all boxes of a branch need
+    common: dict[int, int] = {}  # the branches that all boxes of a branch need
     for mask, need in zip(own, needs, strict=True):
         common[mask] = common.get(mask, need) & need
     return frozenset(i for i, (mask, need) in enumerate(zip(own, needs, strict=True)) if mask and need & ~common[mask])
@@ -190,7 +191,7 @@ def _open_level(layout: Layout, picture: Picture, path: Path, outer: int) -> Non
 def _add_edges(layout: Layout, source: int, target: int, net: int, kind: str) -> None:
     """Add a line as an edge of each level that it crosses."""
     above, below = layout.ancestors(source), layout.ancestors(target)
-    # Scopes around both ends are not crossed; the ends are two boxes, which contain nothing.
+    # Scopes around both ends are not crossed. The loop stops, because the ends are different boxes.
     while above[-1] == below[-1]:
         above.pop()
         below.pop()
@@ -203,7 +204,7 @@ def _add_edges(layout: Layout, source: int, target: int, net: int, kind: str) ->
 
 def _add_edge(layout: Layout, source: int, target: int, net: int, kind: str) -> None:
     edges = layout.levels[layout.vertices[source].level].edges
-    # Of several lines between two vertices data is drawn, not control.
+    # If data and control lines connect two vertices, the data line is drawn.
     if edges.get((source, target, net)) != "data":
         edges[source, target, net] = kind
 

@@ -1,7 +1,7 @@
 """Coordinates: the boxes of an arranged picture in the plane, and the paths of its lines.
 
-``page/placement.js`` places the same way whenever a scope is folded; a test compares the two. Everything is computed for data
-that flow down, then turned.
+``page/placement.js`` computes the same placement whenever a scope is folded; a test compares the two. Everything is
+computed for data that flow down, then turned.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Route(msgspec.Struct):
 
 
 class VertexPlacement(msgspec.Struct):
-    """The places of the vertices, the routes, and the size of all."""
+    """The places of the vertices, the routes, and the total size."""
 
     rects: dict[int, Rect]
     routes: list[Route]
@@ -64,7 +64,7 @@ class _Inner(msgspec.Struct):
 
 
 def place(layout: Layout, *, direction: str = "TB") -> VertexPlacement:
-    """Return the coordinates of ``layout`` with all scopes open; ``direction`` is where the data flow."""
+    """Return the coordinates of ``layout`` with all scopes open; ``direction`` is the direction of data flow."""
     return _Placer(layout, direction).place()
 
 
@@ -76,7 +76,7 @@ class _Placer:
         self.size = {v: measure_vertex(vertex, is_flat) for v, vertex in enumerate(layout.vertices)}
         for shared in (shared for level in layout.levels for shared in level.shared if shared.gutter >= 0):
             (width, height), box = self.size[shared.gutter], self.size[shared.vertex]
-            # Boxes in one gutter are stacked: the width is that of the widest, the height that of all.
+            # Boxes in one gutter are stacked: the stack is as wide as the widest box, and its height is the sum.
             self.size[shared.gutter] = (max(width, box[0] + 2 * GUTTER_MARGIN), height + box[1] + STACK_GAP)
         self.pads = pads(direction)
         self.inner: dict[int, _Inner] = {}
@@ -273,7 +273,7 @@ class _Placer:
                 yield Route(route_sideways(box, rects[consumer]), "shared", self.layout.vertices[shared.vertex].content, "end")
 
     def _turn(self, rects: dict[int, Rect], routes: list[Route]) -> VertexPlacement:
-        """Turn everything so that the data flow in the direction that was asked for."""
+        """Turn everything so that the data flow in the requested direction."""
         width, height = self.inner[0].width, self.inner[0].height
 
         def turn(x: float, y: float) -> tuple[float, float]:
@@ -300,7 +300,7 @@ def measure_vertex(vertex: Vertex, is_flat: bool) -> tuple[float, float]:
 
 
 def split_label(rect: Rect, vertex: Vertex, direction: str) -> tuple[Rect, tuple[float, float]]:
-    """Return the rectangle of the box of a vertex, and the middle of its label, which stands behind it in the flow."""
+    """Return the rectangle of a vertex's box, and the middle of its label, placed behind the box in the flow."""
     along = vertex.label if direction in ("LR", "RL") else LINE_STEP if vertex.label else 0.0
     x, y, width, height = rect.x, rect.y, rect.width, rect.height
     if direction in ("LR", "RL"):
@@ -362,7 +362,7 @@ GAPS = {(False, False): 22.0, (True, False): 16.0, (False, True): 16.0, (True, T
 SPINE, MAIN_SPINE = 64.0, 4096.0  # weights of links that should be straight: with points, and of the main path
 SWEEPS = 6
 
-Pull = tuple[int, float, float]  # a neighbour, where it wants the vertex relative to itself, and the weight
+Pull = tuple[int, float, float]  # a neighbour, the position relative to itself where it pulls the vertex, and the weight
 
 
 def _hold_spines(above: Mapping[int, list[Pull]], below: Mapping[int, list[Pull]]) -> list[dict[int, list[Pull]]]:
@@ -415,7 +415,7 @@ def fit_in_order(wanted: Sequence[float], weights: Sequence[float], steps: Seque
         mean, count = wanted[i] - offsets[i], 1
         while blocks and blocks[-1][0] > mean:
             other, its_weight, its_count = blocks.pop()
-            # Vertices that would overlap move as one block, to the mean of what they want.
+            # Vertices that would overlap move as one block, to the mean of their wanted positions.
             mean = (mean * weight + other * its_weight) / (weight + its_weight)
             weight += its_weight
             count += its_count

@@ -20,7 +20,7 @@ _NARROW, _WIDE = frozenset("iljtfrI.,:;|!'()[]/ -`"), frozenset("mwMW@%")
 
 
 def shorten_middle(text: str, limit: int = LONGEST_TEXT) -> str:
-    """Return printable text of at most ``limit`` characters; the ends of a name are more telling than its middle."""
+    """Return printable text of at most ``limit`` characters; the ends of a name tell more than its middle."""
     # Only the ends are shown, so megabytes between them need not be escaped.
     text = escape_control(text[:limit] + text[limit:][-limit:])
     if len(text) <= limit:
@@ -45,14 +45,14 @@ def _relative_width(character: str) -> float:
 
 
 def box_texts(box: Box) -> list[str]:
-    """Return the title and the lines of a box as they are drawn."""
+    """Return the title and the lines of a box in their drawn form."""
     return [shorten_middle(text) for text in (box.title, *box.lines)]
 
 
 def measure_box(box: Box) -> tuple[float, float]:
     """Return the width and the height of a box in pixels."""
     title, *lines = box_texts(box)
-    # Titles are bold, which is some 6 % wider.
+    # Titles are bold: some 6 % wider.
     widths = [estimate_width(title, TITLE_SIZE) * 1.06, *(estimate_width(line, LINE_SIZE) for line in lines)]
     height = 2 * PADDING - 4 + LINE_STEP * (1 + len(lines)) + (RIM if box.kind in ("shared", "parameter") else 0)
     return max(56.0, round(max(widths) + 2 * PADDING)), height

@@ -41,7 +41,7 @@ _LONGEST_TEXT = 2000  # characters of a name or of an attribute
 _MOST_USERS = 50
 _BINS = 40
 
-_Row = tuple[str, str | list[int]]  # numbers are those of a histogram
+_Row = tuple[str, str | list[int]]  # a list of numbers is a histogram
 _Table = dict[str, object]
 
 
@@ -54,9 +54,9 @@ def format_page(
     direction: str = "TB",
     title: str = "graph",
 ) -> str:
-    """Return the page of a picture whose scopes are all open; ``picture.depth`` of them are open at first.
+    """Return the page of a picture whose scopes are all open; the page first opens ``picture.depth`` levels.
 
-    ``sections`` are the findings of a comparison of two graphs, which the panel shows first.
+    ``sections`` are the findings of a comparison of two graphs; the panel shows them first.
     """
     style = _read("page.css")
     script = "".join(map(_read, _SCRIPTS))
@@ -72,7 +72,7 @@ def format_page(
         "sections": _describe_sections(sections, details),
         **_describe_layout(picture, details),
     }
-    # The hashes allow this script and this style alone, whatever the data contain.
+    # The hashes allow only this script and this style, so data cannot add any.
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; base-uri 'none'; "
         "form-action 'none'"
@@ -164,7 +164,7 @@ def _describe_link(link: Link) -> list[object]:
 
 
 class Details(msgspec.Struct, frozen=True):
-    """Tables of a page: ``nodes`` of the boxes' nodes, ``parameters`` by name; ``notes`` for the reader."""
+    """Tables of a page: ``nodes`` for the boxes' nodes, ``parameters`` by name, and ``notes`` for the reader."""
 
     nodes: Mapping[Node, _Table]
     parameters: Mapping[str, _Table]
@@ -174,7 +174,7 @@ class Details(msgspec.Struct, frozen=True):
 def describe_boxes(graph: AnnotatedGraph, files: Sequence[ParameterFile]) -> Details:
     """Return the details of every node of ``graph``; the arrays of ``files`` are read in pieces for their statistics.
 
-    Of two files with an array of one name the first counts.
+    If two files have an array of one name, the first file's is described.
     """
     users = consumers(graph.graph.nodes)
     measured: dict[Node, list[_Row]] = {}
@@ -225,7 +225,7 @@ def _list_outputs(graph: AnnotatedGraph) -> dict[Node, list[str]]:
 
 
 def _measure(variables: Sequence[Node], params: ParameterFile, notes: dict[str, None]) -> dict[Node, list[_Row]]:
-    """Return rows with the statistics of each parameter that the file holds; ``notes`` get why there are none."""
+    """Return rows with the statistics of each parameter in the file; if there are none, add the reason to ``notes``."""
     from graphshare.formats.params.statistics import count_in_bins, measure_array
 
     records = RecordsByName(params)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from graphshare.errors import GraphshareError, RefusedError
+from graphshare.errors import Fault, GraphshareError, RefusedError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.fleet import slots
 from graphshare.fleet.foreach import FleetOptions, FleetRun, foreach
@@ -59,7 +59,7 @@ def run(words: Sequence[str]) -> Captured:
         try:
             bytearray(1 << 30)
         except MemoryError:
-            return Captured(2, b"", "error: too large\n")
+            return Captured(2, b"", "", [Fault("too large")])
     return Captured(0, b"", "")
 
 

@@ -12,14 +12,15 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
+from graphshare.errors import Fault
 from graphshare.files.byte_source import ListedFile
 from graphshare.fleet import work as work_module
 from graphshare.fleet.records import Captured, FileState, FleetModel, Result, Task
 from graphshare.fleet.work import (
     _MOST_ERRORS,
     _MOST_FIGURES,
+    _describe_faults,
     _describe_state,
-    _find_error,
     _find_figures,
     _limit_data,
     any_time_limit,
@@ -61,27 +62,29 @@ def test_figures_are_the_numbers_at_the_top_and_in_small_objects() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stderr", "text"),
+    ("captured", "text"),
     [
-        ("error: a.json: is not JSON\n  hint: fetch it\n", "is not JSON"),
-        ("note\nerror: one\nerror: two\n", "one; two"),
-        ("Killed\n  by signal\n", "Killed by signal"),
-        ("error: https://u:p@h/a?key=1 is gone\n", "https://h/a?... is gone"),
+        (Captured(2, b"", "", [Fault("is not JSON", where="a.json", hint="fetch it")]), "is not JSON"),
+        (Captured(2, b"", "", [Fault("is cut off", where="a.json", path="byte 7")]), "byte 7: is cut off"),
+        (Captured(2, b"", "", [Fault("is not JSON", where="b.json")]), "b.json: is not JSON"),
+        (Captured(2, b"", "note\n", [Fault("one"), Fault("two\nlines")]), "one; two\\nlines"),
+        (Captured(2, b"", "Killed\n  by signal\n"), "Killed by signal"),
+        (Captured(2, b"", "", [Fault("https://u:p@h/a?key=1 is gone")]), "https://h/a?... is gone"),
     ],
 )
-def test_the_error_of_a_task_is_the_first_of_those_it_printed(stderr: str, text: str) -> None:
-    assert _find_error(stderr, "a.json") == text
+def test_the_error_of_a_task_is_the_first_of_its_faults(captured: Captured, text: str) -> None:
+    assert _describe_faults(captured, "a.json") == text
 
 
 @pytest.mark.parametrize(("unlisted", "more"), [(0, ""), (1, "; and 1 more error"), (4, "; and 4 more errors")])
 def test_more_errors_are_counted(unlisted: int, more: str) -> None:
-    text = _find_error("".join(f"error: e{i}\n" for i in range(_MOST_ERRORS + unlisted)), "a.json")
+    faults = [Fault(f"e{i}") for i in range(_MOST_ERRORS + unlisted)]
     listed = "; ".join(f"e{i}" for i in range(_MOST_ERRORS))
-    assert text == listed + more
+    assert _describe_faults(Captured(2, b"", "", faults), "a.json") == listed + more
 
 
 def run_report(words: Sequence[str]) -> Captured:
-    return Captured(1, b'{"nodes": 3}', "error: a\n")
+    return Captured(1, b'{"nodes": 3}', "", [Fault("a")])
 
 
 def test_the_result_of_a_task_has_the_file_the_times_and_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import graphshare as gs
 from graphshare.errors import DisprovedError, Fault, InputError, MemoryLimitError
 from graphshare.resources import resource_limits
 from graphshare.rewrite.fold.fold import Folded, Folding, FoldingProof
-from graphshare.verification.whole_model import compare_bits, prove_folding
+from graphshare.verification.whole_model import BitComparison, compare_bits, prove_folding
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -28,7 +28,7 @@ def load(folder: Path, name: str, text: str) -> gs.Checkpoint:
     return gs.load(path)
 
 
-def compare(folder: Path, text: str, copy: str) -> str:
+def compare(folder: Path, text: str, copy: str) -> BitComparison:
     source = load(folder, "source", text)
     load(folder, "copy", copy)
     return compare_bits(source, source, "copy.onnx", lambda: ((folder / "copy.onnx").read_bytes(), str(folder)))
@@ -56,7 +56,9 @@ def refuse(*_: object, **__: object) -> None:
     ],
 )  # fmt: skip
 def test_a_copy_is_compared_bit_for_bit(text: str, copy: str, words: str, tmp_path: Path) -> None:
-    assert compare(tmp_path, text, copy).startswith(words)
+    comparison = compare(tmp_path, text, copy)
+    assert comparison.text.startswith(words)
+    assert comparison.were_compared == words.endswith("bit for bit")
 
 
 @pytest.mark.parametrize(
@@ -85,7 +87,7 @@ def test_a_limit_that_is_chosen_ends_a_proof_and_no_other(
 
     def prove() -> str:
         if is_whole:
-            return compare_bits(model, model, "", lambda: (b"", ""))
+            return compare_bits(model, model, "", lambda: (b"", "")).text
         return prove_folding(model, Folding((), ()), model, {"float32"}, None).notes[-1]
 
     assert prove().endswith(": too large")
@@ -96,7 +98,8 @@ def test_a_limit_that_is_chosen_ends_a_proof_and_no_other(
 def test_another_refusal_leaves_a_model_unproved_under_a_limit(tmp_path: Path) -> None:
     text = "(float[4] x) => (float[K] y) <int64[1] k = {3}> { y = Reshape(x, k) }"
     with resource_limits("4 GB", None):
-        assert compare(tmp_path, text, text).startswith("not computed: ")
+        comparison = compare(tmp_path, text, text)
+        assert (comparison.were_compared, comparison.text.partition(": ")[0]) == (False, "not computed")
         model = gs.load(tmp_path / "source.onnx")
         note = prove_folding(model, Folding((), ()), model, {"float32"}, None).notes[-1]
     assert note.startswith("proved by weights alone, as the models were not computed: onnxruntime")
