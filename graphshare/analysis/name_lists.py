@@ -239,6 +239,13 @@ def resolve_targets(names: Sequence[str], nodes: Sequence[Node], *, option: str,
     return targets
 
 
+def find_outputs(names: Iterable[str], nodes: Sequence[Node], heads: Sequence[Entry]) -> list[Entry]:
+    """Return the outputs that ``names`` mean, as in :func:`resolve_targets`; names of no node or of several are left out."""
+    known = _Outputs(nodes, heads)
+    found = (known.find(name) for name in names)
+    return [entry for entries in found if len({each.node for each in entries}) == 1 for entry in entries]
+
+
 class _Outputs:
     """The outputs of a graph by their own names and by those of their nodes."""
 
