@@ -10,7 +10,7 @@ BatchNorm's moving statistics. Their parameter records must follow a rename of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -25,6 +25,7 @@ from graphshare.text.names import did_you_mean, find_numbered, unique_names
 from graphshare.text.patterns import compile_pattern, is_literal
 
 _ALL_NAMES = "`model.graph.nodes` lists them all"
+_HINTED = 20  # unknown names that are compared with all others, which takes a while in a large graph
 IMPLIED_BEFORE = 900  # NNVM (0.9.0) writes auxiliary states as nodes
 
 
@@ -212,9 +213,18 @@ def resolve_targets(names: Sequence[str], nodes: Sequence[Node], *, option: str,
         RefusedError: every name that no node or several nodes have, every pattern that matches nothing.
         UsageError: a pattern is malformed.
     """
+    return [entry for entries in resolve_each(names, nodes, option=option, heads=heads) for entry in entries]
+
+
+def resolve_each(names: Sequence[str], nodes: Sequence[Node], *, option: str, heads: Sequence[Entry] = ()) -> list[list[Entry]]:
+    """Return the outputs that each of ``names`` means, as in :func:`resolve_targets`, which also has the errors."""
     known = _Outputs(nodes, heads)
-    targets: list[Entry] = []
+    targets: list[list[Entry]] = []
     faults: list[Fault] = []
+
+    def suggest_names(hint: Callable[[str], str], name: str) -> str:
+        return (hint(name) if len(faults) < _HINTED else "") or _ALL_NAMES
+
     for name in names:
         entries = known.find(name)
         owners = list(dict.fromkeys(entry.node for entry in entries))
@@ -224,19 +234,27 @@ def resolve_targets(names: Sequence[str], nodes: Sequence[Node], *, option: str,
             hint = _tell_apart(name, sorted(entries, key=lambda entry: order[entry.node]))
             faults.append(Fault(f"{option} {name!r} means {format_count(len(owners), 'node')} ({ops})", hint=hint))
         elif owners:
-            targets.extend(entries)
+            targets.append(entries)
         elif name and not is_literal(name):
-            chosen = {(entry.node, entry.index) for entry in targets}
+            chosen = {(entry.node, entry.index) for entries in targets for entry in entries}
             entries = known.match(name)
             if not entries:
-                hint = known.hint_on_pattern(name) or _ALL_NAMES
+                hint = suggest_names(known.hint_on_pattern, name)
                 faults.append(Fault(f"{option} {name!r} matches no output and no operator", hint=hint))
-            targets.extend(entry for entry in entries if (entry.node, entry.index) not in chosen)
+            targets.append([entry for entry in entries if (entry.node, entry.index) not in chosen])
         else:
-            faults.append(Fault(f"{option} {name!r} names no output and no node", hint=known.hint(name) or _ALL_NAMES))
+            hint = suggest_names(known.hint, name)
+            faults.append(Fault(f"{option} {name!r} names no output and no node", hint=hint))
     if faults:
         raise RefusedError(faults)
     return targets
+
+
+def find_outputs(names: Iterable[str], nodes: Sequence[Node], heads: Sequence[Entry]) -> list[Entry]:
+    """Return the outputs that ``names`` mean, as in :func:`resolve_targets`; names of no node or of several are left out."""
+    known = _Outputs(nodes, heads)
+    found = (known.find(name) for name in names)
+    return [entry for entries in found if len({each.node for each in entries}) == 1 for entry in entries]
 
 
 class _Outputs:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 
 import msgspec
 
-from graphshare.analysis.name_lists import output_name, resolve_targets
+from graphshare.analysis.name_lists import find_outputs, output_name
 from graphshare.api.share import refuse_unused
 from graphshare.api.stated_types import find_untyped, parse_types, refuse_types, state_untyped
 from graphshare.arguments import Text
 from graphshare.checkpoint.load import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles
 from graphshare.checkpoint.model import Checkpoint, follow_group, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
-from graphshare.errors import Fault, GraphshareError, RefusedError, UsageError
+from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.export_onnx.opsets import DEFAULT
 from graphshare.formats.model_format import Operation, find_format
-from graphshare.ir.graph import Entry, Graph
+from graphshare.ir.graph import Entry
 from graphshare.ir.walk import topological
 from graphshare.rewrite.group.connections import find_forgotten_inputs
 from graphshare.rewrite.group.join import Member
@@ -163,7 +162,9 @@ def _state_types(
     untyped = []
     for number, source in enumerate(sources):
         prefix = prefixes[number] if prefixes else ""
-        fed = [entry for name in connected for entry in _find_named(source.graph, name, prefix)]
+        # A name may be the one that a value gets in the result, or its own.
+        own = dict.fromkeys(each for name in connected for each in (name, name.removeprefix(prefix)))
+        fed = find_outputs(own, topological(source.graph), source.graph.heads)
         untyped.append(find_untyped(source.graph, [*source.graph.heads, *fed]))
         for entry in untyped[-1]:
             names += [(name, entry) for name in dict.fromkeys((output_name(entry), prefix + output_name(entry)))]
@@ -171,15 +172,6 @@ def _state_types(
     rewrites = [state_untyped(source, source.graph, own, stated) for source, own in zip(sources, untyped, strict=True)]
     pairs = zip(sources, rewrites, strict=True)
     return [source if rewrite is None else follow_rewrite(source, rewrite) for source, rewrite in pairs]
-
-
-def _find_named(graph: Graph, name: str, prefix: str) -> Sequence[Entry]:
-    """Return this graph's outputs that ``name`` may mean, with or without the prefix that they get in the result."""
-    nodes, entries = topological(graph), list[Entry]()
-    for own in dict.fromkeys((name, name.removeprefix(prefix))):
-        with suppress(RefusedError):
-            entries += resolve_targets([f"={own}"], nodes, option="`connect`", heads=graph.heads)
-    return entries
 
 
 def _is_exportable(source: Checkpoint) -> bool:

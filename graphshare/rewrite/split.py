@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 
 import msgspec
 
-from graphshare.analysis.name_lists import output_name, resolve_targets
+from graphshare.analysis.name_lists import output_name, resolve_each
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Entry, Graph, Node, Rewrite
 from graphshare.ir.walk import post_order, topological
@@ -37,9 +37,9 @@ def split_at(graph: Graph, names: Sequence[str]) -> dict[Node, int]:
     """
     parts: dict[Node, int] = {}
     faults = []
-    for number, name in enumerate(names):
+    for number, (name, cut) in enumerate(zip(names, resolve_each(names, graph.nodes, option="`at`"), strict=True)):
         before = len(parts)
-        for node in post_order(entry.node for entry in resolve_targets([name], graph.nodes, option="`at`")):
+        for node in post_order(entry.node for entry in cut):
             if node.op:
                 parts.setdefault(node, number)
         if len(parts) == before:

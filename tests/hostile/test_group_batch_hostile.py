@@ -61,6 +61,17 @@ def test_thousands_of_unknown_names_are_told(tmp_path: Path, capfd: pytest.Captu
     assert capfd.readouterr().err.count("error: ") == 4_000
 
 
+@ends()
+@pytest.mark.parametrize("words", ["extract --target", "extract --target a1 --cut", "split --at", "run --target"])
+def test_thousands_of_unknown_outputs_are_told(words: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    write_json(tmp_path / "a.json", chain(5_000, "a"))
+    command, *first, option = words.split()
+    names = [word for i in range(2_000) for word in (option, f"nobody{i}")]
+    out = [] if command == "run" else ["-o", str(tmp_path / "out")]
+    assert main.run([command, str(tmp_path / "a.json"), *first, *names, *out]) == 2
+    assert capfd.readouterr().err.count("error: ") == 2_000
+
+
 @pytest.mark.parametrize("name", ["=", "\\", "a=b=c", "x" * 30_000, "é\n", "*", "-"])
 def test_odd_names_in_connections(tmp_path: Path, name: str) -> None:
     write_json(tmp_path / "a.json", siamese())
