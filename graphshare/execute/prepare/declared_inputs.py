@@ -76,16 +76,16 @@ def unify_sizes(
     held = {node.name for node in graphs[0].variables()}
     names = {name: twin for name, twin in names.items() if name in held}  # a body need not read all that the other one reads
     for name, twin in names.items():
-        given, sizes, others = shapes.get(name), left.get(name, _UNKNOWN)[1], right.get(twin, _UNKNOWN)[1]
+        wanted, sizes, others = shapes.get(name), left.get(name, _UNKNOWN)[1], right.get(twin, _UNKNOWN)[1]
         if others is None:
             continue
         if sizes is not None and not fits_sizes(sizes, others):
             both = zip((sizes, others), titles, strict=True)
             text = ", and ".join(f"{format_declared(own)} in {title}" for own, title in both)
             faults.append(Fault(f"input {name!r} is {text}", node=name))
-        elif not fits_sizes(given, sizes):
+        elif not fits_sizes(wanted, sizes):
             continue  # who draws values for the first graph says so
-        elif not fits_sizes(given, others):
+        elif not fits_sizes(wanted, others):
             own_text, text = format_shape(shapes[name]), format_declared(others)
             faults.append(Fault(f"input {name!r} is given as {own_text}, but it is {text} in {titles[1]}", node=name))
         else:
