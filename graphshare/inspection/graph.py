@@ -38,10 +38,10 @@ class Inspection(ShortRepr, msgspec.Struct, frozen=True):
 
     Weights in functions that an ONNX model defines come last among them; they are not nodes of the graph.
 
-    ``nodes`` counts all nodes of the file, ``ops`` the operators by kind; ``implied`` are the variables without nodes that
-    MXNet would add while loading, auxiliary states in real files. ``shaped`` has shapes, parameter counts and multiply-adds; it
-    is None where neither the caller nor the parameter file nor the graph gives a shape, and where ``contradiction`` says why
-    the shapes in the files do not fit each other.
+    ``nodes`` counts what the format calls a node (in ONNX no inputs and no initializers), ``ops`` the operators by kind;
+    ``implied`` are the variables without nodes that MXNet would add while loading, auxiliary states in real files. ``shaped``
+    has shapes, parameter counts and multiply-adds; it is None where neither the caller nor the parameter file nor the graph
+    gives a shape, and where ``contradiction`` says why the shapes in the files do not fit each other.
     """
 
     generation: str
@@ -86,7 +86,7 @@ def list_facts(graph: Graph, roles: Mapping[Node, Role]) -> Inspection:
     return Inspection(
         generation=find_format(graph).describe(graph),
         mxnet_version=graph.version,
-        nodes=len(graph.nodes),
+        nodes=graph.source.count_parts(graph.nodes)["node"],
         arguments=lists.arguments,
         auxiliary_states=lists.auxiliary_states,
         outputs=lists.outputs,
