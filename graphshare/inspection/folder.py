@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 
 import msgspec
@@ -109,12 +109,12 @@ def _inspect_model(files: ModelFiles) -> ModelFacts:
         inputs=tuple(model_facts.inputs),
         outputs=tuple(model_facts.outputs),
         parameters=len(model_facts.parameters),
-        numbers=_count_numbers(model.parameter_file, model_facts.parameters),
+        numbers=count_numbers(model.parameter_file, model_facts.parameters),
         remarks=tuple(remarks),
     )
 
 
-def _count_numbers(file: ParameterFile | None, names: list[str]) -> int | None:
+def count_numbers(file: ParameterFile | None, names: Sequence[str]) -> int | None:
     """Return the sum of the sizes of these parameters, or None if the file lacks one."""
     if file is None:
         return None

@@ -38,10 +38,10 @@ class Inspection(ShortRepr, msgspec.Struct, frozen=True):
 
     Weights in functions of an ONNX model come last in ``parameters``; they are not nodes of the graph.
 
-    ``nodes`` counts all nodes of the file, ``ops`` the operators by kind; ``implied`` are the variables without nodes
-    that MXNet would add while loading, auxiliary states in real files. ``shaped`` has shapes, parameter counts and
-    multiply-adds. It is None if the caller, the parameter file and the graph give no shape, or if the shapes in the
-    files contradict each other; ``contradiction`` then says why.
+    ``nodes`` counts what the format calls a node (in ONNX no inputs and no initializers), ``ops`` the operators by kind;
+    ``implied`` are the variables without nodes that MXNet would add while loading, auxiliary states in real files.
+    ``shaped`` has shapes, parameter counts and multiply-adds. It is None if the caller, the parameter file and the graph
+    give no shape, or if the shapes in the files contradict each other; ``contradiction`` then says why.
     """
 
     generation: str
@@ -86,7 +86,7 @@ def list_facts(graph: Graph, roles: Mapping[Node, Role]) -> Inspection:
     return Inspection(
         generation=find_format(graph).describe(graph),
         mxnet_version=graph.version,
-        nodes=len(graph.nodes),
+        nodes=graph.source.count_parts(graph.nodes)["node"],
         arguments=lists.arguments,
         auxiliary_states=lists.auxiliary_states,
         outputs=lists.outputs,

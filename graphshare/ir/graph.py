@@ -214,7 +214,7 @@ class Graph(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     captures: tuple[Node, ...] = ()
 
     def _summary(self) -> str:
-        return f"{format_count(len(self.nodes), 'node')}, {format_count(len(self.heads), 'head')}"
+        return f"{self.source.describe_parts(self.nodes)}, {format_count(len(self.heads), 'head')}"
 
     @property
     def version(self) -> int | None:

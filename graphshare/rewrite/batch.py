@@ -105,7 +105,7 @@ def _find_inputs(
         raise RefusedError([Fault(f"`batch_axes` {name!r} is not an input ({name} is a parameter)") for name in wrong])
     implied = [variable for variable in list_implied_variables(graph) if not assign_implied_role(variable).is_parameter]
     if implied:
-        hint = "`gs.upgrade(model)` gives them nodes of their own"
+        hint = "add `gs.upgrade(model)`: it gives them nodes of their own"
         raise RefusedError(
             [
                 Fault(f"input {i.name!r} is implied by the file and cannot be joined", node=i.node.name, hint=hint)
@@ -227,7 +227,7 @@ class _Batch:
         """Refuse names that two nodes would have, and heads whose operator implies states by its name."""
         if implies_variables(self._graph):
             implying = [node for node in self._headed if any(list_implied_inputs(node))]
-            hint = "`gs.upgrade(model)` gives the states nodes of their own"
+            hint = "add `gs.upgrade(model)`: it gives the states nodes of their own"
             faults = [
                 Fault("implies states by its name, and a batch changes that name", node=n.name, hint=hint) for n in implying
             ]

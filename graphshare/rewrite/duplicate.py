@@ -111,7 +111,7 @@ def _choose_tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: 
                 continue
             hint = f"if it is one after all, add `as_parameter={node.name!r}`; inputs are shared with `share_inputs`"
             faults.append(Fault(f"{option} matches {node.name!r}, which is not a parameter ({roles[node].reason})", hint=hint))
-    hint = "`gs.upgrade(model)` gives it one"
+    hint = "add `gs.upgrade(model)`: it gives it one"
     faults += [
         Fault(f"{state.name!r} is implied by the file and has no node that could be shared", node=state.node.name, hint=hint)
         for state, how in implied.items()

@@ -189,7 +189,7 @@ class ModelComparison:
         """Find out whether both models are the same graph with equal parameters."""
         left, right = (find_format(model.graph) for model in self._sources)
         if left is not right:
-            self._structure = Stage("structure", "skipped", f"{left.title} and {right.title} have other nodes")
+            self._structure = Stage("structure", "skipped", f"{left.title} and {right.title} have different nodes")
             return
         self._pairing, changes = find_changes(self._pairs, across_dtypes=bool(self._dtype))
         self._is_exact = not changes and not self._dtype

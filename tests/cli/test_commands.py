@@ -276,7 +276,7 @@ def test_old_files_and_what_they_imply(folder: Path) -> None:
     assert keys_of(folder / "x.params")[6:] == [f"{key[:4]}b-{key[4:]}" for key in keys]
     assert nodes_of(folder / "x.json")[10]["param"] == {"eps": "0.001", "fix_gamma": "True"}
     for more in (["--mode", "tie"], ["--tie", "bn_*"], ["--tie", "=bn_moving_mean"]):
-        refused(graphshare(*arguments, *more, cwd=folder), "bn_moving_mean", "graphshare upgrade", "--upgrade")
+        refused(graphshare(*arguments, *more, cwd=folder), "bn_moving_mean", "add --upgrade")
     done(graphshare(*arguments, "--mode", "tie", "--upgrade", "-o", "t.json", cwd=folder))
     assert names_of(folder / "t.json").count("bn_moving_mean") == 1
     done(

@@ -15,7 +15,7 @@ def test_the_suffix_names_the_language(tmp_path: Path) -> None:
     for name, start in (("a.dot", b"digraph"), ("a.gv", b"digraph"), ("a.mmd", b"flowchart TB")):
         run = done(graphshare("draw", LENET, "-o", name, cwd=tmp_path))
         assert (tmp_path / name).read_bytes().startswith(start)
-        assert b"15 boxes for 31 nodes" in run.stderr
+        assert b"16 boxes for 31 nodes" in run.stderr
     refused(graphshare("draw", LENET, "-o", "a.gif", cwd=tmp_path), "a.gif: the suffix '.gif'", ".svg")
     assert done(graphshare("draw", LENET)).stdout.startswith(b"digraph")
     assert done(graphshare("draw", LENET, "--to", "mermaid", "--direction", "LR")).stdout.startswith(b"flowchart LR")

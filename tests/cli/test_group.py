@@ -256,7 +256,7 @@ def test_generations_versions_and_np_shape_do_not_mix(tmp_path: Path) -> None:
     )
     assert "new.json is of 1.0 (1.0 and later) and old.json of 2015" in said
     assert "is_np_shape is not given in new.json and 1 in np.json" in said
-    assert "graphshare upgrade" in said
+    assert "add --upgrade: it brings them to one version" in said
 
 
 def test_group_upgrades_what_is_older(tmp_path: Path) -> None:

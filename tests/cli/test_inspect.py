@@ -45,7 +45,7 @@ def test_the_summary_of_a_checkpoint_needs_no_option(folder: Path) -> None:
         "model             lenet-symbol.json, lenet-0000.params (49.3 kB)",
         "inputs            data ?x1x?x?, softmax_label ?",
         "outputs           softmax_output ?x10",
-        "parameter count   12,026, auxiliary states 48; 16 arrays",
+        "parameters        12,074 in 16 arrays, 48 of them in 4 auxiliary states",
         "multiply-adds     unknown: give --shape data=?,1,?,? with a size for each ?",
         "generation        1.0 (1.0 and later), mxnet_version 10901",
         "nodes             31",

@@ -318,7 +318,7 @@ def test_shapes_in_an_inspection(folder: Path) -> None:
     assert totals["operators"]["FullyConnected"] == {"nodes": 2, "parameters": 24, "multiply_adds": 100}
     text = done(graphshare("inspect", "layers.json", "--shape", "data=5,3", cwd=folder)).stdout.decode()
     assert "multiply-adds     100" in text
-    assert "parameter count   32, auxiliary states 8" in text
+    assert "parameters        40 in 7 arrays, 8 of them in 2 auxiliary states" in text
     tied = done(graphshare("duplicate", "layers.json", "--prefix", "b-", "--mode", "tie", cwd=folder)).stdout
     run = done(graphshare("inspect", "-", "--shape", "data=5,3", "--shape", "b-data=1,3", "--format", "json", data=tied))
     totals = json.loads(run.stdout)["shaped"]["totals"]

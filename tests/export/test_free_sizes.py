@@ -79,7 +79,7 @@ def test_a_batch_that_the_graph_fixes_leads_to_reshape_and_not_back(cases: Path,
     path, shapes = cases / "mxnet" / "s2", {"data": (96, 3, 8, 8)}
     with pytest.raises(RefusedError, match="Reshape sets axis 0 to 96") as caught:
         gs.export(path, shapes=shapes, dynamic_batch=True)
-    assert "free the batch of the ONNX file: `graphshare reshape FILE --dynamic-batch`" in caught.value.faults[0].hint
+    assert "free the batch of the ONNX file: `gs.reshape(FILE, dynamic_batch=True)`" in caught.value.faults[0].hint
     gs.export(path, tmp_path / "s2.onnx", shapes=shapes)
     assert gs.reshape(tmp_path / "s2.onnx", dynamic_batch=True).report.outputs == {"sm_output": ("batch", 7, 10)}
 

@@ -237,7 +237,7 @@ def test_branches_of_an_exported_model_have_one_shape(tmp_path: Path) -> None:
     assert [output.shape[0] for output in report.branches[0].rounds[0].outputs] == [3, 2]
     (branch,) = gs.compare(siam, model, shapes=one, tolerance=gs.Tolerance(atol=0, rtol=1e-4)).branches
     assert branch.tolerance == Tolerance(0, 1e-4, of_largest=1e-4)
-    assert branch.stages[0].summary == "an MXNet graph and an ONNX model have other nodes"
+    assert branch.stages[0].summary == "an MXNet graph and an ONNX model have different nodes"
     with pytest.raises(gs.GraphshareError, match="is computed by one engine"):
         gs.compare(siam, model, shapes=one, engine="numpy,onnxruntime")
     assert gs.compare(siam, model, shapes=one, engine="onnxruntime")

@@ -20,9 +20,10 @@ from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.files.paths import note_read
 from graphshare.formats.model_format import find_format
 from graphshare.formats.model_names import find_stem
+from graphshare.formats.params.records import ParameterFile
 from graphshare.inspection.checkpoint import inspect_checkpoint
 from graphshare.inspection.fingerprint import fingerprint
-from graphshare.inspection.folder import ModelFacts, find_shared, inspect_models
+from graphshare.inspection.folder import ModelFacts, count_numbers, find_shared, inspect_models
 from graphshare.inspection.graph import Inspection, inspect, list_module_names
 from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_shape
 from graphshare.text.markup import quote_shell
@@ -317,7 +318,7 @@ def _format_summary(inspection: Inspection, model: Checkpoint, *, with_layers: b
     types = {name: f"{name} {type_}" for name, type_ in format_.types.list_types(model.graph).items()}
     yield _line("inputs", _name_with_shapes([types.get(name, name) for name in inspection.inputs], shapes))
     yield _line("outputs", _name_with_shapes([types.get(name, name) for name in inspection.outputs], shapes))
-    yield _format_parameters(inspection)
+    yield _format_parameters(inspection, file)
     if format_.knows_operators:
         labels = list_module_names(model.graph, held=model.held).label_names
         yield _line("multiply-adds", _format_multiply_adds(inspection, labels, shapes))
@@ -340,14 +341,15 @@ def _name_with_shapes(names: Sequence[str], shapes: Mapping[str, _Dims]) -> str:
     return format_names((f"{n} {format_dims(shapes[n])}" if n in shapes else n for n in names), _LISTED) or "none"
 
 
-def _format_parameters(inspection: Inspection) -> str:
+def _format_parameters(inspection: Inspection, file: ParameterFile | None) -> str:
     totals = inspection.shaped.totals if inspection.shaped is not None else None
-    arrays = format_count(len(inspection.parameters), "array")
-    if totals is not None and (totals.parameters is not None or totals.auxiliary is not None):
-        counts = f"{_count(totals.parameters)}, auxiliary states {_count(totals.auxiliary)}"
-        return _line("parameter count", f"{counts}; {arrays}")
-    states = len(inspection.auxiliary_states)
-    return _line("parameters", arrays + (f", {states} of them auxiliary states" if states else ""))
+    arrays, states = format_count(len(inspection.parameters), "array"), len(inspection.auxiliary_states)
+    if totals is not None and totals.parameters is not None and totals.auxiliary is not None:
+        more = f", {totals.auxiliary:,} of them in {format_count(states, 'auxiliary state')}" if states else ""
+        return _line("parameters", f"{totals.parameters + totals.auxiliary:,} in {arrays}{more}")
+    count = count_numbers(file, inspection.parameters)
+    known = arrays if count is None else f"{count:,} in {arrays}"
+    return _line("parameters", known + (f", {states} of them auxiliary states" if states else ""))
 
 
 def _format_multiply_adds(inspection: Inspection, labels: Collection[str], shapes: Mapping[str, _Dims]) -> str:

@@ -23,7 +23,7 @@ from graphshare.ir.walk import reachable
 
 _INDENT = re.compile(r"indent:(\d{1,2})")
 _UPGRADED = "an upgrade keeps what MXNet reads"
-_UPGRADE = "`gs.upgrade(model)` brings them to one version"
+_UPGRADE = "add `gs.upgrade(model)`: it brings them to one version"
 
 
 class MxnetDescription(Description):

@@ -232,7 +232,7 @@ def _refuse_aliases(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) 
 
 def _refuse_implied(graph: Graph, resolver: Resolver) -> list[Fault]:
     """Return a fault for each implied parameter that rules match: it has no node that could be tied."""
-    hint = "`gs.upgrade(model)` gives it one"
+    hint = "add `gs.upgrade(model)`: it gives it one"
     return [
         Fault(f"{state.name!r} is implied by the file and has no node that could be shared", node=state.node.name, hint=hint)
         for state in list_implied_variables(graph)
