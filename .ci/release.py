@@ -174,7 +174,7 @@ def release(version: str, folder: Path) -> None:
     ask(f"tag the last commit as v{version}?")
     run("git", "tag", "-a", f"v{version}", "-m", f"graphshare {version}")
     ask("upload sdist and wheel to the package index?")
-    upload = (sys.executable, "-m", "twine", "upload", "--non-interactive", *archives)
+    upload = (sys.executable, "-m", "twine", "upload", "--non-interactive", "--disable-progress-bar", *archives)
     try:
         print(run(*upload))
     except RefusedError as error:  # the tag stands, and a second release of this version would be refused
