@@ -240,7 +240,7 @@ def _pair_outputs(
         text = ", ".join(f"{a} with {b}" for a, b in by_value)
         notes.append(f"outputs have other names, and are compared where one passes the other on: {text}")
     rest = [[name for name in own if name not in {*chain(*by_value)}] for own in rest]
-    # An output of one model may be an inner value of the other: then it is compared, but the other lacks the output.
+    # What one model lists may be inside of the other: then it is compared, but the other has not the output.
     inner = [_find_inner(graph, wanted) for graph, wanted in zip((left, right), reversed(rest), strict=True)]
     in_order = [] if any(inner) else _pair_in_order("output", heads, rest)
     if in_order:
