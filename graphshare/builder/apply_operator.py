@@ -180,7 +180,7 @@ def _check_distinct(operator: str, names: Sequence[str]) -> None:
 
 
 def _list_missing(application: _Application) -> list[_Missing]:
-    """Return the inputs that become variables. Raises RefusedError for an input that must be passed as an output."""
+    """Return the inputs that become variables. Raises RefusedError for other inputs that were not passed."""
     missing, faults = [], []
     creates = application.signature.registers_inputs
     for position, formal in enumerate(application.formals):

@@ -138,7 +138,7 @@ def _fix_files(targets: Sequence[Target], options: CheckOptions, stage: OutputTr
 
 
 def _merge_findings(results: Sequence[TargetResult]) -> list[Finding]:
-    """Return the findings; a graph checked with several parameter files reports each of its findings once."""
+    """Return the findings; a later parameter file of a graph only adds new findings, with the file's name."""
     findings: list[Finding] = []
     known: dict[str, tuple[Finding, ...]] = {}
     for result in results:

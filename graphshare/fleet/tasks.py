@@ -23,8 +23,8 @@ _MOST = 5  # collisions that are listed
 class Template(msgspec.Struct, frozen=True):
     """The command of every model; ``name`` is the command's name.
 
-    ``outputs`` maps options to their contents: the graph, the parameters, the map, or a file with the model's name and
-    this suffix; ``folder`` is a graph whose option names its folder. ``subject`` says what replaces ``{}``.
+    ``outputs`` pairs options with their contents: the graph, the parameters, the map, or a file with the model's name
+    and this suffix; ``folder`` is a graph whose option names its folder. ``subject`` says what replaces ``{}``.
     ``takes_params`` says that ``--params`` gives the parameter file. ``extra`` are words to add, and with
     ``has_report`` stdout is then JSON. With ``has_exports`` some ONNX models have the stems of symbol files, so that
     the names of their maps keep the suffix. ``kinds`` are the models that the command takes.

@@ -185,7 +185,7 @@ def compare_runs(
     pairs = list(zip(names, reference.run(), runner.run(), strict=True))
     outputs = tuple(_compare_output(a, b, value, wanted, tolerance, reference.title) for (a, b), wanted, value in pairs)
     are_equal = all(output.comparison for output in outputs)
-    # A side that refuses its inputs has no inner values.
+    # A side that rejects its inputs has no inner values.
     is_refused = any(isinstance(value, Refused) for _, *both in pairs for value in both)
     inner: list[InnerComparison] = []
     first: InnerComparison | None = None

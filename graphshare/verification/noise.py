@@ -75,7 +75,7 @@ def _excuse(
     tolerance: Tolerance,
     notes: list[str],
 ) -> Values:
-    """Return a comparison that accepts outputs explained by noise; outputs beyond the noise's cap are not judged."""
+    """Return a comparison that accepts outputs explained by noise, or leaves them unjudged beyond the cap of noise."""
     compared = list(values.outputs)
     heads = [side.graph.heads for side in sides]
     for place, (output, each) in enumerate(zip(values.outputs, noise, strict=True)):

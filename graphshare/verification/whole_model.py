@@ -30,7 +30,7 @@ ModelContent = Callable[[], tuple[bytes | Iterable[bytes | memoryview], str]]
 
 
 class BitComparison(NamedTuple):
-    """The result of :func:`compare_bits`: whether the outputs ``were_compared`` and are equal, and ``text`` on that."""
+    """The result of :func:`compare_bits`: whether outputs ``were_compared`` (and are equal), and a ``text`` for users."""
 
     were_compared: bool
     text: str

@@ -139,8 +139,8 @@ def _list_boxes(picture: Picture) -> list[Box]:
 def find_paths(picture: Picture) -> list[Path]:
     """Return the path of each box: its branch if there are several, and its scopes.
 
-    A box that needs a second branch, such as a loss of two branches, is outside of both unless the whole branch needs
-    it.
+    A box that needs a second branch, such as a loss of two branches, is outside of both unless all boxes of its branch
+    do.
     """
     several = len(picture.branches) > 1
     joint = _find_joint_boxes(picture) if several else frozenset()
