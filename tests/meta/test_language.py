@@ -56,10 +56,10 @@ VAGUE_VARIABLES = set("found given made of said shown spoken told".split())
 
 #: Constructions of translated English in docstrings and comments, each with its limit per 1,000 words. A limit may only fall.
 CONSTRUCTIONS = {
-    "that of, those of: repeat the noun, or leave it out": (r"\bth(?:at|ose) of\b", 1.1),
-    "what is, what it: use a noun": (r"\bwhat (?:is|are|it|they|no|the|a)\b", 1.0),
-    "which, as an afterthought: begin a new sentence": (r", (?:of |with |by |in )?which\b", 0.9),
-    "whatever, as it is: name the cases": (r"\bwhatever\b|\bas (?:it|they) (?:has|have|is|are)\b", 0.3),
+    "that of, those of: repeat the noun, or leave it out": (r"\bth(?:at|ose) of\b", 0.2),
+    "what is, what it: use a noun": (r"\bwhat (?:is|are|it|they|no|the|a)\b", 0.2),
+    "which, as an afterthought: begin a new sentence": (r", (?:of |with |by |in )?which\b", 0.2),
+    "whatever, as it is: name the cases": (r"\bwhatever\b|\bas (?:it|they) (?:has|have|is|are)\b", 0.2),
 }
 
 
