@@ -253,8 +253,8 @@ def resolve_each(names: Sequence[str], nodes: Sequence[Node], *, option: str, he
 def find_outputs(names: Iterable[str], nodes: Sequence[Node], heads: Sequence[Entry]) -> list[Entry]:
     """Return the outputs that ``names`` mean, as in :func:`resolve_targets`; names of no node or of several are left out."""
     known = _Outputs(nodes, heads)
-    found = (known.find(name) for name in names)
-    return [entry for entries in found if len({each.node for each in entries}) == 1 for entry in entries]
+    meanings = (known.find(name) for name in names)
+    return [entry for entries in meanings if len({each.node for each in entries}) == 1 for entry in entries]
 
 
 class _Outputs:

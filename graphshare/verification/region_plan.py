@@ -1,12 +1,12 @@
 """Where two models differ: both graphs as terms of one table, cut into regions at values with the same name.
 
-A *pair* is a left and a right value that correspond, most often by name. A pair whose terms differ is an *end*: both
-values get one fresh term, a *cut*, and count as one value downstream. The *cone* of an end has the operators that
-compute it, back to its *sources*, whose terms both sides have. Ends with equal cones are one region.
+A *pair* is a left and a right value that correspond, most often by name. A pair whose terms differ is an *end*: both values
+get one fresh term, a *cut*, and count as one value downstream. The *cone* of an end has the operators that compute it, back
+to its *sources*, whose terms both sides have. Ends with equal cones are one region.
 
-Each region is judged separately: both sides compute its ends from the left values of its sources, so that a difference
-is reported where it arises. If all are equal bit for bit, so are the outputs for these inputs; the regions' tolerances
-do not bound the outputs'.
+Each region is judged separately: both sides compute its ends from the left values of its sources, so that a difference is
+reported where it arises. If all are equal bit for bit, so are the outputs for these inputs; the regions' tolerances do not
+bound the outputs'.
 """
 
 from __future__ import annotations
