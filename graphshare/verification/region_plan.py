@@ -87,8 +87,7 @@ class AnalyzedModel:
         read = {get_place(e) for e in chain(heads, *(node.inputs for node in self.nodes))}
         outputs = [e for node in self.nodes if node.op for e in visible_outputs(node) if get_place(e) in read]
         converted = find_format(model.graph).meaning.list_converted_names(model.graph)
-        self.is_numbered = bool(converted)
-        self.names = _index_by_name(outputs, converted)
+        self.is_numbered, self.names = bool(converted), _index_by_name(outputs, converted)
         inputs = [Entry(node, 0) for node in self.nodes if not node.op and not node.details.holds_value]
         kinds = find_format(model.graph).types.find_types(model.graph, inputs)
         self.dtypes = {node: kind.parts[0] for (node, _), kind in kinds.items()}
