@@ -15,6 +15,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "graphshare").rglob("*.py"))
 LONGEST = 500
+MOST_DECISIONS = 20
+MANY_DECISIONS, FEW_WITH_MANY = 15, 167
+"""How many functions have more decisions than are easily kept in mind; it only sinks."""
+_DECISIONS = (ast.If, ast.IfExp, ast.For, ast.While, ast.ExceptHandler, ast.comprehension, ast.Assert, ast.match_case)
 
 
 def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
@@ -82,6 +86,38 @@ def test_no_module_is_too_long() -> None:
 def test_what_has_no_docstring_is_found() -> None:
     assert list(undocumented("def f():\n    pass\nclass _C:\n    pass\n")) == ["the module", "f"]
     assert list(undocumented('"""Doc."""\nclass C:\n    """Doc."""\n')) == []
+
+
+def count_decisions(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return the branches, loops, comprehensions and boolean operators of a function, without functions in it, plus one."""
+    decisions, pending = 1, list(ast.iter_child_nodes(function))
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            continue
+        decisions += isinstance(node, _DECISIONS)
+        decisions += len(node.values) - 1 if isinstance(node, ast.BoolOp) else 0
+        decisions += len(node.ifs) if isinstance(node, ast.comprehension) else 0
+        pending += ast.iter_child_nodes(node)
+    return decisions
+
+
+def list_decisions(source: str) -> dict[str, int]:
+    """Return the decisions of each function by its name."""
+    functions = (node for node in ast.walk(ast.parse(source)) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    return {f"{node.name}, line {node.lineno}": count_decisions(node) for node in functions}
+
+
+def test_no_function_decides_too_much() -> None:
+    counted = {f"{path.relative_to(ROOT)}: {name}": count for path in MODULES
+               for name, count in list_decisions(path.read_text(encoding="utf-8")).items()}  # fmt: skip
+    assert {name: count for name, count in counted.items() if count > MOST_DECISIONS} == {}
+    assert sum(count > MANY_DECISIONS for count in counted.values()) <= FEW_WITH_MANY
+
+
+def test_every_decision_counts() -> None:
+    source = "def f(x):\n    if x and x or x:\n        pass\n    return [y for y in x if y if y]\n"
+    assert list_decisions(source) == {"f, line 1": 7}
 
 
 def print_calls(source: str) -> list[int]:
