@@ -7,7 +7,7 @@ what can be fused (:mod:`graphshare.ops.kernel`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -72,9 +72,13 @@ class ExecutionPlan(msgspec.Struct, frozen=True, eq=False):
     constants: Mapping[int, Array] = {}
 
 
-def missing_kernels(nodes: Sequence[Node]) -> list[Fault]:
+def missing_kernels(nodes: Iterable[Node]) -> list[Fault]:
     """Return a fault for each operator without a kernel, those in subgraphs too."""
-    faults = []
+    return [fault for _, fault in list_without_kernels(nodes)]
+
+
+def list_without_kernels(nodes: Iterable[Node]) -> Iterator[tuple[Node, Fault]]:
+    """Yield each operator without a kernel, those in subgraphs too, with its fault."""
     for node in nodes:
         if node.is_variable:
             continue
@@ -84,14 +88,13 @@ def missing_kernels(nodes: Sequence[Node]) -> list[Fault]:
             reason = signature.no_kernel if signature is not None else ""
             hint = "register a kernel for it (entry point graphshare.kernels), or compare structure and parameters only"
             hint = f"{reason}; {hint}" if reason else hint
-            faults.append(Fault(f"operator {node.op} cannot be run", node=node.name, hint=hint))
+            yield node, Fault(f"operator {node.op} cannot be run", node=node.name, hint=hint)
         elif kernel.refuses is not None and (refusal := _explain_refusal(node, kernel.refuses)):
             hint = "compare structure and parameters only"
             message = f"operator {node.op} cannot be run with these attributes: {refusal}"
-            faults.append(Fault(message, node=node.name, hint=hint))
+            yield node, Fault(message, node=node.name, hint=hint)
         for graph in node.subgraphs:
-            faults += missing_kernels(post_order(entry.node for entry in graph.heads))
-    return faults
+            yield from list_without_kernels(post_order(entry.node for entry in graph.heads))
 
 
 def _explain_refusal(node: Node, refuses: Callable[..., str | None]) -> str | None:

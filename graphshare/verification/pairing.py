@@ -442,5 +442,5 @@ def find_changes(pairs: ModelPairs, *, across_dtypes: bool) -> tuple[Pairing, tu
     parameters = [(a, b) for a, b in pairing.variables if one.is_parameter(a) or two.is_parameter(b)]
     compared = compare_parameters(parameters, one.is_auxiliary, one.records, two.records)
     # A weight in a different dtype has different bytes on purpose, so values decide.
-    different = [p for p in compared if p.how == "different" and not (across_dtypes and p.detail.startswith("types "))]
+    different = [p for p in compared if p.how == "different" and not (across_dtypes and p.has_other_type)]
     return pairing, (*pairing.describe(), *(f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in different))

@@ -12,7 +12,7 @@ from graphshare.analysis.name_lists import internals, resolve_targets
 from graphshare.analysis.roles import Role, assign_roles
 from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import RefusedError
-from graphshare.execute.plan import missing_kernels
+from graphshare.execute.plan import list_without_kernels
 from graphshare.execute.prepare.assignment import refuse_missing
 from graphshare.execute.prepare.declared_inputs import infer_by_format
 from graphshare.execute.prepare.feeds import GivenShape, T, for_variables, read_recorded_shapes
@@ -91,9 +91,8 @@ def shape_graph(
         # A batch of 1 contradicts sizes inside: then the shapes stay unknown.
         except RefusedError:
             samples = {}
-    faults = missing_kernels(inference.nodes) if not find_format(graph).types.are_stated else ()
-    # The second word of `operator X cannot be run`.
-    missing = list(dict.fromkeys(fault.message.split()[1] for fault in faults))
+    lacking = list_without_kernels(inference.nodes) if not find_format(graph).types.are_stated else ()
+    missing = list(dict.fromkeys(node.op for node, _ in lacking))
     return Shaped(_outputs(inference), totals(inference, roles), missing, list(samples))
 
 

@@ -22,13 +22,15 @@ How = Literal["tied", "equal", "different", "missing", "fed"]
 class ParameterPair(msgspec.Struct, frozen=True, eq=False):
     """A parameter of the reference and its twin; ``detail`` names a difference, or the missing ones.
 
-    ``fed`` is a parameter that the files do not hold, with a value from the user.
+    ``fed`` is a parameter that the files do not hold, with a value from the user. With ``has_other_type`` the files have
+    it in one shape and two types.
     """
 
     left: Node
     right: Node
     how: How
     detail: str = ""
+    has_other_type: bool = False
 
 
 class RecordsByName:
@@ -77,7 +79,8 @@ def compare_parameters(
                 results.append(ParameterPair(a, b, "missing", f"the parameter file does not hold {' and '.join(absent)}"))
                 continue
             detail = describe_difference(left_arrays, x, right_arrays, y)
-            results.append(ParameterPair(a, b, "different" if detail else "equal", detail))
+            has_other_type = x.shape == y.shape and x.element_type != y.element_type
+            results.append(ParameterPair(a, b, "different" if detail else "equal", detail, has_other_type))
     return results
 
 
