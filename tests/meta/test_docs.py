@@ -336,7 +336,7 @@ def test_every_measured_figure_has_its_source() -> None:
 
 
 def test_a_source_of_figures_exists() -> None:
-    for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]:
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "graphshare").rglob("*.py")]:
         text = page.read_text(encoding="utf-8")
         for module in re.findall(r"\b(benchmarks[./]\w+)", text):
             path = ROOT / module.replace(".", "/")

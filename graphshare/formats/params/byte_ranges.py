@@ -89,7 +89,6 @@ def _start_writing(target: int, count: int) -> None:
     """Let the disk begin with the last ``count`` bytes, so that the closing fsync has little left to do.
 
     On Linux this advice starts writing dirty pages out (and drops clean ones of the output: it is not read again soon).
-    Measured with ``benchmarks/params_duplicate.py``: about two thirds of the time without it.
     """
     if count < _SYSTEM_CHUNK or not hasattr(os, "posix_fadvise"):
         return
