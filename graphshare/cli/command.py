@@ -192,14 +192,30 @@ def _make_help_all() -> click.Option:
     )
 
 
+_WRITTEN = frozenset(
+    "csv dot gif gz html jpg json jsonl mmd npy npz onnx params pdf png sarif svg toml xml yaml yml zip".split()
+)
+"""Suffixes of formats, which the name of a file promises; an answer in others is text."""
+
+
 def _choose_format(command: click.Command, ctx: click.Context) -> dict[str, str]:
-    """Return ``format_`` by the suffix of the answer's file, if the command has that format and no option chose one."""
+    """Return ``format_`` by the suffix of the answer's file, unless an option chose one.
+
+    Raises UsageError where the suffix is that of a format that the command does not write.
+    """
     options = {option.name: option for option in command.params}
-    suffix = os.path.splitext(ctx.params.get("out") or "")[1].removeprefix(".").lower()
-    format_ = options.get("format_")
-    is_open = format_ is not None and ctx.get_parameter_source("format_") is ParameterSource.DEFAULT
-    is_choice = format_ is not None and isinstance(format_.type, click.Choice) and suffix in format_.type.choices
-    return {"format_": suffix} if isinstance(options.get("out"), AnswerFile) and is_open and is_choice else {}
+    out, format_ = ctx.params.get("out") or "", options.get("format_")
+    if not isinstance(options.get("out"), AnswerFile) or format_ is None or not isinstance(format_.type, click.Choice):
+        return {}
+    if ctx.get_parameter_source("format_") is not ParameterSource.DEFAULT:
+        return {}
+    suffix = os.path.splitext(out)[1].removeprefix(".").lower()
+    chosen = {**{name: name for name in format_.type.choices}, **({"xml": "junit"} if "junit" in format_.type.choices else {})}
+    if suffix in _WRITTEN - chosen.keys():
+        known = " or ".join(f".{each}" for each in chosen if each in _WRITTEN)
+        hint = f"name a file that ends with {known}, or choose --format"
+        raise UsageError(Fault(f"-o {out!r} ends with .{suffix}, a format that this command does not write", hint=hint))
+    return {"format_": chosen[suffix]} if suffix in chosen else {}
 
 
 def _localize(value: Any) -> Any:

@@ -81,7 +81,9 @@ def assign_values(
     chosen, examples = choose_sizes(assigned.inference, idle)
     # Without a seed nothing else is made up, sizes included.
     if examples and (seed is not None or examples.keys() <= set(idle)):
-        assigned.inference, assigned.sized = chosen, [node for node in examples if node not in idle]
+        assigned.inference = chosen
+        # Sizes of weights follow from those of the inputs that they are used with.
+        assigned.sized = [node for node in examples if node not in idle and not roles[node].is_parameter]
     refuse_unknown_shapes(assigned.inference, missing, roles, examples)
     check_memory(nodes, part.heads, assigned.inference, assigned.values)
     for node in missing:
