@@ -180,6 +180,8 @@ def find_prefixes(graph: Graph) -> list[str]:
         "give the parts by which their outputs differ with `prefixes`, or the map file with `map`; or cut them out with"
         " `gs.extract`, and `gs.compare` the files"
     )
+    if len(graph.heads) == 1:
+        hint = "it has one output: make a second branch first, as in `gs.duplicate(GRAPH, prefixes='b-')`"
     raise RefusedError(Fault("the names of the outputs do not show which branches there are", hint=hint))
 
 

@@ -192,10 +192,9 @@ def _make_help_all() -> click.Option:
     )
 
 
-_WRITTEN = frozenset(
-    "csv dot gif gz html jpg json jsonl mmd npy npz onnx params pdf png sarif svg toml xml yaml yml zip".split()
-)
-"""Suffixes of formats, which the name of a file promises; an answer in others is text."""
+_READ = frozenset("gz jpg json npy npz onnx params png toml zip".split())
+_WRITTEN = _READ | frozenset("csv dot gif html jsonl mmd pdf sarif svg xml yaml yml".split())
+"""Suffixes of formats, which the name of a file promises; an answer in others is text. Commands read some of them."""
 
 
 def _choose_format(command: click.Command, ctx: click.Context) -> dict[str, str]:
@@ -211,7 +210,8 @@ def _choose_format(command: click.Command, ctx: click.Context) -> dict[str, str]
         return {}
     suffix = os.path.splitext(out)[1].removeprefix(".").lower()
     chosen = {**{name: name for name in format_.type.choices}, **({"xml": "junit"} if "junit" in format_.type.choices else {})}
-    if suffix in _WRITTEN - chosen.keys():
+    # A file that exists may be one that the command reads, which is said before it would be replaced.
+    if suffix in _WRITTEN - chosen.keys() and not (suffix in _READ and os.path.exists(out)):
         known = " or ".join(f".{each}" for each in chosen if each in _WRITTEN)
         hint = f"name a file that ends with {known}, or choose --format"
         raise UsageError(Fault(f"-o {out!r} ends with .{suffix}, a format that this command does not write", hint=hint))

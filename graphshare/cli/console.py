@@ -51,7 +51,7 @@ OPTIONS |= {phrase.strip(): option.strip() for phrase, _, option in (pair.rparti
 """The option of each keyword of the library that messages name, and of some whole phrases."""
 _COMMANDS = {
     "gs.convert": "params convert", "gs.detect": "share --detect", "gs.train": "run --sgd-steps",
-    "model.graph.nodes": "inspect --names", "report.rules": "check --list",
+    "model.graph.nodes": "inspect GRAPH --names", "report.rules": "check --list",
 }  # fmt: skip
 """The commands that are called otherwise than the functions that messages name."""
 PATIENCE = 1.0  # seconds before a bar appears

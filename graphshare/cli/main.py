@@ -347,7 +347,7 @@ def _say_usage(error: click.ClickException) -> None:
     if isinstance(error, click.UsageError) and type(error).__name__ == "NoArgsIsHelpError":  # no command
         click.echo(error.format_message(), err=True)
         return
-    say_fault(Fault(error.format_message()))
+    say_fault(Fault(" ".join(error.format_message().split())))  # click lists choices on lines of their own
     context = getattr(error, "ctx", None)
     if context is not None:
         example = _example(context) if isinstance(error, click.MissingParameter) else ""

@@ -36,8 +36,14 @@ def write_result(
 
     ``options`` has the command's output options as click gives them. The model's notes become warnings, or errors with
     ``--strict``. ``inputs`` are further files that were read besides the model's. ``report`` is added to the map in a
-    JSON plan.
+    JSON plan, which is printed after writing, too.
+
+    Raises UsageError where the plan and the graph are both wanted on stdout.
     """
+    wants_plan = options.get("format_") == "json" and not options["dry_run"]
+    if wants_plan and options["out"] == "-":
+        hint = "name a file with `out`; or leave out --format"
+        raise UsageError(Fault("--format json prints what was done on stdout, where the graph goes, too", hint=hint))
     write_options = choose_options(
         model, options.get("external_data"), no_copy=options.get("no_copy", False), verify_bytes=options["verify_bytes"]
     )
@@ -62,6 +68,8 @@ def write_result(
     if outputs.graph == "-":
         refuse_terminal()
     write_outputs(outputs, model, options=write_options)
+    if wants_plan:
+        _print_plan(model, "json", report)
     context = click.get_current_context(silent=True)
     if context is not None and context.obj is not None:
         context.obj.append(model)  # the process ends next and need not free the model

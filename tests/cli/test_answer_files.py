@@ -15,7 +15,7 @@ import graphshare as gs
 from graphshare.cli.main import cli
 from tests import pictures
 from tests.onnx_files.made import MADE
-from tests.processes import ROOT, done, files_in, graphshare
+from tests.processes import ROOT, done, files_in, graphshare, refused
 from tests.shard_folders import write_shards
 
 onnx = pytest.importorskip("onnx")
@@ -109,6 +109,17 @@ def test_the_suffix_of_an_answer_is_its_format(folder: Path) -> None:
     assert (folder / "text.json").read_bytes().startswith(b"model ")
     done(graphshare("check", "lenet", "-o", "c.sarif", cwd=folder))
     assert json.loads((folder / "c.sarif").read_bytes())["runs"]
+    done(graphshare("check", "lenet", "-o", "c.xml", cwd=folder))
+    assert b"<testsuites" in (folder / "c.xml").read_bytes()
+
+
+@pytest.mark.parametrize("line", ["diff lenet lenet -o x.svg", "inspect lenet -o x.yaml", "check lenet -o x.params"])
+def test_a_suffix_of_a_format_that_is_not_written_is_refused(line: str, folder: Path) -> None:
+    before = files_in(folder)
+    refused(
+        graphshare(*line.split(), cwd=folder), "a format that this command does not write", "name a file that ends with .json"
+    )
+    assert files_in(folder) == before
 
 
 @pytest.mark.parametrize("line", READING)

@@ -491,6 +491,14 @@ def test_a_dry_run_writes_nothing(folder: Path) -> None:
     assert "record            arg:fc1_weight -> arg:b-fc1_weight" in text
 
 
+def test_the_plan_is_printed_as_json_when_it_was_carried_out(folder: Path) -> None:
+    words = ["duplicate", "net", "--prefix", "b-", "--format", "json", "-o"]
+    planned = done(graphshare(*words, "siam", "--dry-run", cwd=folder)).stdout
+    assert json.loads(done(graphshare(*words, "siam", cwd=folder)).stdout) == json.loads(planned)
+    assert (folder / "siam-symbol.json").exists()
+    refused(graphshare("duplicate", "siamese.json", *words[2:], "-", cwd=folder), "where the graph goes, too")
+
+
 @pytest.mark.parametrize(
     "name", ["a b.json", "-a.json", "--prefix", "'q\".json", "é日.json", "a\nb.json", "%s{}.json", "~.json"]
 )

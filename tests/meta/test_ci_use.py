@@ -148,6 +148,12 @@ def test_all_that_the_action_installs_is_pinned() -> None:
     assert all("==" in line for line in PINS if not line.startswith("#"))
 
 
+@pytest.mark.parametrize("name", ["action.yml", ".pre-commit-hooks.yaml"])
+def test_what_others_read_as_yaml_is_yaml(name: str) -> None:
+    yaml = pytest.importorskip("yaml", reason="PyYAML is of the docs extra")
+    assert yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
+
+
 def steps() -> list[tuple[dict[str, str], str]]:
     """The environment and the script of each step of ``action.yml``, which keeps to a form that needs no YAML reader."""
     found = []

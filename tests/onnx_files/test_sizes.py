@@ -928,7 +928,7 @@ def test_the_command_of_earlier_versions_names_its_successor() -> None:
 def test_mxnet_graphs_are_refused_with_a_hint() -> None:
     with pytest.raises(RefusedError, match="is for ONNX models, and this is an MXNet graph") as caught:
         gs.reshape("fixtures/lenet-symbol.json", dynamic_batch=True)
-    assert "export --shape data=n,3,h,w" in caught.value.faults[0].hint
+    assert "`gs.export(GRAPH, shapes={'data': ('n', 3, 'h', 'w')})`" in caught.value.faults[0].hint
 
 
 def draw_weights(path: Path) -> onnx.ModelProto:

@@ -13,7 +13,7 @@ from graphshare.checkpoint.parameters import notes_on
 from graphshare.checkpoint.save import Outputs, resolve_outputs, write_models
 from graphshare.cli import options
 from graphshare.cli.command import Command
-from graphshare.cli.console import put, put_json, say
+from graphshare.cli.console import name_program, put, put_json, say
 from graphshare.cli.output import format_name_list, say_written, warn
 from graphshare.files.atomic import make_folder
 from graphshare.files.paths import join
@@ -94,9 +94,9 @@ def _describe(result: Splitting, outputs: Sequence[Outputs]) -> dict[str, object
 
 def _make_join_line(result: Splitting, paths: Sequence[str]) -> str:
     """Return the command that joins the parts."""
-    words = ["graphshare", "group", *paths]
+    words = ["group", *paths]
     for each in result.crossings:
         words += ["--connect", each.name.replace("=", "\\=") + "=" + each.name]
     for name in result.inputs:
         words += ["--share-input", name]
-    return " ".join([*map(quote_shell, words), "--on-collision tie-if-equal -o joined"])
+    return " ".join([name_program(), *map(quote_shell, words), "--on-collision tie-if-equal -o joined"])
