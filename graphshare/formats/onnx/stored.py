@@ -318,7 +318,7 @@ class OnnxSource(Source, frozen=True, eq=False):
     def name_faults(self, graph: Graph) -> Iterator[tuple[str, str, Node]]:
         """Yield the names that two values, or two outputs, have; not of outputs if a file that was read repeats them."""
         taken: set[str] = set()
-        hint = "choose another prefix, or rename one of them first"
+        hint = "choose another name or prefix, or rename one of them first"
         names = [*filter(None, chain.from_iterable(map(list_output_names, graph.nodes)))]
         # Without a repeated name there is nothing to look for.
         for node in graph.nodes if len(set(names)) < len(names) else ():

@@ -264,7 +264,7 @@ def test_a_group_does_not_give_two_values_one_name(tmp_path: Path) -> None:
         gs.group([one, other], prefixes=["", "p-"])
     (fault,) = error.value.faults
     assert fault.message == "two values would be called 'p-d', and a name stands for one value"
-    assert (fault.node, fault.hint) == ("p-c", "choose another prefix, or rename one of them first")
+    assert (fault.node, fault.hint) == ("p-c", "choose another name or prefix, or rename one of them first")
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def test_parts_labels_and_names_of_a_graph() -> None:
     relu, neg = graph.nodes[1], graph.nodes[3]
     clash = replace(neg, details=replace(neg.details, outputs=("y",)))
     twice = replace(graph, nodes=(*graph.nodes[:3], clash, *graph.nodes[4:]))
-    hint = "choose another prefix, or rename one of them first"
+    hint = "choose another name or prefix, or rename one of them first"
     assert list(source.name_faults(twice)) == [("two values would be called 'y', and a name stands for one value", hint, clash)]
     heads = replace(graph, heads=(Entry(relu), Entry(neg), Entry(relu)))
     ((message, _, node),) = source.name_faults(heads)
