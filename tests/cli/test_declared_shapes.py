@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphshare as gs
-from tests.processes import done, graphshare, refused, write_json
+from tests.processes import ROOT, done, graphshare, refused, write_json
 from tests.symbols import document, operator, variable
 from tests.unit.ops.test_declared_shapes import FIXED
 
@@ -67,3 +67,11 @@ def test_a_label_that_declares_a_shape(tmp_path: Path) -> None:
     write_json(tmp_path / "net.json", document(nodes, [2]))
     run = done(graphshare("run", "net.json", "--shape", "data=2,3", "--shape", "label=2", "--seed", "0", cwd=tmp_path))
     assert "s_output  2x3" in run.stdout.decode()
+
+
+def test_sizes_of_weights_are_none_that_a_batch_could_have(tmp_path: Path) -> None:
+    """Without shapes and parameters both the input and the first weight are open; only the input has samples."""
+    done(graphshare("duplicate", ROOT / "fixtures" / "nin-symbol.json", "--prefix", "b-", "-o", "two.json", cwd=tmp_path))
+    run = done(graphshare("verify", "two.json", "--random-params", "0", "--prefix", "b-", cwd=tmp_path))
+    assert b"conv1_weight" not in run.stderr
+    assert b"1 output compared in 2 runs" in run.stdout

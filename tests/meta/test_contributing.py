@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +30,8 @@ FILES = {
 }
 """How many files each recipe may touch, besides tests and what a command generates."""
 GENERATED = {"graphshare/ops/index.py"}
+GENERATORS = ("python -m graphshare.ops.make_index", "python -m tests.", "python docs/")
+"""How lines of recipes begin that write what follows from the code."""
 AFTERWARDS = (
     "python -m ruff check .",
     "python -m ruff format --check .",
@@ -36,7 +39,7 @@ AFTERWARDS = (
     "python docs/generate.py --no-run",
     "python -m pytest -q tests/meta/test_language.py tests/meta/test_code_shape.py tests/meta/test_import_cycles.py",
 )
-"""What must pass after any recipe."""
+"""What must pass after all recipes, which are followed one after the other: most of it reads the whole tree."""
 _BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\w+)(?P<head>[^\n]*)\n(?P<body>.*?)^(?P=indent)```$", re.M | re.S)
 
 
@@ -81,6 +84,11 @@ def copy_tree(folder: Path) -> Path:
     return Path(shutil.copytree(ROOT, folder / "tree", ignore=ignore))
 
 
+def list_files(blocks: Iterable[Block]) -> set[str]:
+    """Return the files that blocks write or change, besides tests."""
+    return {block.title for block in blocks if block.title and not block.title.startswith("tests/")}
+
+
 def read_sources(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in (root / "graphshare").rglob("*.py")}
 
@@ -110,7 +118,7 @@ def test_the_recipe_works_as_written(title: str, tmp_path: Path) -> None:
     root = copy_tree(tmp_path)
     before = read_sources(root)
     blocks = read_recipe(title)
-    files = {block.title for block in blocks if block.title and not block.title.startswith("tests/")}
+    files = list_files(blocks)
     assert len(files) <= FILES[title], files
     assert any(block.language == "sh" for block in blocks)
     for block in blocks:
@@ -120,10 +128,24 @@ def test_the_recipe_works_as_written(title: str, tmp_path: Path) -> None:
             assert block.language == "sh"
             for line in block.body.splitlines():
                 run_line(line, root)
-    for line in AFTERWARDS:
-        run_line(line, root)
     after = read_sources(root)
     assert {path for path, content in after.items() if before.get(path) != content} - GENERATED <= files
+
+
+@pytest.mark.large
+@pytest.mark.slow
+def test_the_tree_is_in_order_after_all_recipes(tmp_path: Path) -> None:
+    root = copy_tree(tmp_path)
+    before = read_sources(root)
+    blocks = [block for title in FILES for block in read_recipe(title)]
+    for block in blocks:
+        if block.title:
+            apply_block(block, root)
+    lines = [line for block in blocks if not block.title for line in block.body.splitlines()]
+    for line in dict.fromkeys([*(line for line in lines if line.startswith(GENERATORS)), *AFTERWARDS]):
+        run_line(line, root)
+    after = read_sources(root)
+    assert {path for path, content in after.items() if before.get(path) != content} - GENERATED <= list_files(blocks)
 
 
 def test_the_table_of_what_to_run_names_every_folder_of_tests() -> None:

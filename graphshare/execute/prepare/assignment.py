@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -46,6 +46,11 @@ class Assignment(msgspec.Struct, eq=False):
     notes: list[str] = []
 
 
+def _list_inputs(nodes: Iterable[Node], idle: Collection[Node], roles: Mapping[Node, Role]) -> list[Node]:
+    """Return those of the nodes that are inputs: sizes of weights follow from those of the inputs that they are used with."""
+    return [node for node in nodes if node not in idle and not roles[node].is_parameter]
+
+
 def assign_values(
     part: Graph,
     roles: Mapping[Node, Role],
@@ -81,9 +86,7 @@ def assign_values(
     chosen, examples = choose_sizes(assigned.inference, idle)
     # Without a seed nothing else is made up, sizes included.
     if examples and (seed is not None or examples.keys() <= set(idle)):
-        assigned.inference = chosen
-        # Sizes of weights follow from those of the inputs that they are used with.
-        assigned.sized = [node for node in examples if node not in idle and not roles[node].is_parameter]
+        assigned.inference, assigned.sized = chosen, _list_inputs(examples, idle, roles)
     refuse_unknown_shapes(assigned.inference, missing, roles, examples)
     check_memory(nodes, part.heads, assigned.inference, assigned.values)
     for node in missing:
