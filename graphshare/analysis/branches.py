@@ -181,7 +181,9 @@ def find_prefixes(graph: Graph) -> list[str]:
         " `gs.extract`, and `gs.compare` the files"
     )
     if len(graph.heads) == 1:
-        hint = "it has one output: make a second branch first, as in `gs.duplicate(GRAPH, prefixes='b-')`"
+        hint = (
+            "it has one output: make a second branch, as in `gs.duplicate(GRAPH, prefixes='b-')`; `gs.compare` takes two files"
+        )
     raise RefusedError(Fault("the names of the outputs do not show which branches there are", hint=hint))
 
 
