@@ -182,7 +182,8 @@ def find_prefixes(graph: Graph) -> list[str]:
     )
     if len(graph.heads) == 1:
         hint = (
-            "it has one output: make a second branch, as in `gs.duplicate(GRAPH, prefixes='b-')`; `gs.compare` takes two files"
+            "it has one output: make a second branch, as in `gs.duplicate(GRAPH, prefixes='b-')`; or cut out what is to be"
+            " compared with `gs.extract`, and `gs.compare` the files"
         )
     raise RefusedError(Fault("the names of the outputs do not show which branches there are", hint=hint))
 
