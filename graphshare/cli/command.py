@@ -192,6 +192,8 @@ def _make_help_all() -> click.Option:
     )
 
 
+_SUFFIXES = {"junit": "xml"}
+"""Suffixes of formats that have another name."""
 _READ = frozenset("gz jpg json npy npz onnx params png toml zip".split())
 _WRITTEN = _READ | frozenset("csv dot gif html jsonl mmd pdf sarif svg xml yaml yml".split())
 """Suffixes of formats, which the name of a file promises; an answer in others is text. Commands read some of them."""
@@ -209,7 +211,7 @@ def _choose_format(command: click.Command, ctx: click.Context) -> dict[str, str]
     if ctx.get_parameter_source("format_") is not ParameterSource.DEFAULT:
         return {}
     suffix = os.path.splitext(out)[1].removeprefix(".").lower()
-    chosen = {**{name: name for name in format_.type.choices}, **({"xml": "junit"} if "junit" in format_.type.choices else {})}
+    chosen = {_SUFFIXES.get(name, name): name for name in format_.type.choices}
     # A file that exists may be one that the command reads, which is said before it would be replaced.
     if suffix in _WRITTEN - chosen.keys() and not (suffix in _READ and os.path.exists(out)):
         known = " or ".join(f".{each}" for each in chosen if each in _WRITTEN)
@@ -284,10 +286,19 @@ def _make_quiet() -> click.Option:
     )
 
 
+class MissingCommand(click.UsageError):
+    """No command is given; the message is the help. Versions of click end such a call with different codes."""
+
+
 class SuggestingGroup(_OneValue, click.Group):
     """A group that answers a misspelt command with the nearest name."""
 
     command_class = Command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args and not ctx.resilient_parsing:
+            raise MissingCommand(ctx.get_help(), ctx)
+        return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         known = self.list_commands(ctx)

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 import click
 
 import graphshare
-from graphshare.cli.command import SuggestingGroup, add_examples, list_command_examples, make_color
+from graphshare.cli.command import MissingCommand, SuggestingGroup, add_examples, list_command_examples, make_color
 from graphshare.cli.console import NAME, Bar, choose_program, is_shown, say, say_fault
 from graphshare.errors import DisprovedError, Fault, GraphshareError, OutputError, UsageError
 from graphshare.files.staged_file import note_inherited_descriptors, output_listener
@@ -344,7 +344,7 @@ def say_faults(error: GraphshareError) -> None:
 
 
 def _say_usage(error: click.ClickException) -> None:
-    if isinstance(error, click.UsageError) and type(error).__name__ == "NoArgsIsHelpError":  # no command
+    if isinstance(error, MissingCommand):
         click.echo(error.format_message(), err=True)
         return
     say_fault(Fault(" ".join(error.format_message().split())))  # click lists choices on lines of their own

@@ -90,9 +90,12 @@ def assign_values(
     refuse_unknown_shapes(assigned.inference, missing, roles, examples)
     check_memory(nodes, part.heads, assigned.inference, assigned.values)
     for node in missing:
-        role = roles[node]
-        is_zero = role.is_label or role.is_state
-        (assigned.parameters if role.is_parameter else assigned.zeros if is_zero else assigned.inputs).append(node)
+        if roles[node].is_parameter:
+            assigned.parameters.append(node)
+        elif roles[node].is_label or roles[node].is_state:
+            assigned.zeros.append(node)
+        else:
+            assigned.inputs.append(node)
     assigned.values.update(draw_parameters(assigned.parameters, assigned.inference, seed=params_seed or 0))
     assigned.values.update(draw_inputs(nodes, assigned.values, assigned.inference, roles, seed=seed or 0))
     return assigned

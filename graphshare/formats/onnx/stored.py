@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import reduce
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress
 from typing import Any, ClassVar
 
@@ -272,29 +271,24 @@ class OnnxSource(Source, frozen=True, eq=False):
 
         Of metadata with one key the first stays.
         """
-        return reduce(OnnxSource._join, (other for other in others if isinstance(other, OnnxSource)), self)
-
-    def _join(self, other: OnnxSource) -> OnnxSource:
-        fields = self.fields
-        if other.ir_version > self.ir_version:
-            kept = [field for field in fields if field[0] != _IR_VERSION]
-            fields = (*kept, *_select(other.fields, _IR_VERSION))
-        sets, missing = _select(other.fields, OPSET), [domain not in self.opsets for domain in other.opsets]
-        # A damaged model may import a domain twice, and then fields and versions are no pairs.
-        if len(sets) == len(missing):
-            fields = (*fields, *compress(sets, missing))
-        functions = {span.read() for _, span in _select(fields, FUNCTION)}
-        added = [field for field in _select(other.fields, FUNCTION) if field[1].read() not in functions]
-        added += _list_new_metadata(fields, other.fields, METADATA)
-        return replace(
-            self,
-            fields=(*fields, *added),
+        fields, rest, opsets, version = list(self.fields), list(self.rest), dict(self.opsets), self.ir_version
+        joined = [other for other in others if isinstance(other, OnnxSource)]
+        functions = _NewFields(FUNCTION, Span.read, self.fields)
+        metadata = _NewFields(METADATA, _read_key, self.fields)
+        graph_metadata = _NewFields(GRAPH_METADATA, _read_key, self.rest)
+        for other in joined:
+            if other.ir_version > version:
+                version = other.ir_version
+                fields = [field for field in fields if field[0] != _IR_VERSION] + _select(other.fields, _IR_VERSION)
+            sets, missing = _select(other.fields, OPSET), [domain not in opsets for domain in other.opsets]
+            # A damaged model may import a domain twice, and then fields and versions are no pairs.
+            fields += compress(sets, missing) if len(sets) == len(missing) else ()
+            opsets = {**other.opsets, **opsets}
+            fields += functions.take(other.fields) + metadata.take(other.fields)
             # Metadata of all graphs is kept; a graph has one name and one documentation, taken from the first.
-            rest=(*self.rest, *_list_new_metadata(self.rest, other.rest, GRAPH_METADATA)),
-            opsets={**other.opsets, **self.opsets},
-            ir_version=max(self.ir_version, other.ir_version),
-            orphans=self.orphans + other.orphans,
-        )
+            rest += graph_metadata.take(other.rest)
+        orphans = tuple(chain.from_iterable(source.orphans for source in (self, *joined)))
+        return replace(self, fields=tuple(fields), rest=tuple(rest), opsets=opsets, ir_version=version, orphans=orphans)
 
     def mismatches(self, other: Source) -> Iterator[tuple[str, str]]:
         """Yield the operator sets that both import in different versions."""
@@ -357,13 +351,23 @@ def _select(fields: Iterable[tuple[int, Span]], number: int) -> list[tuple[int, 
     return [field for field in fields if field[0] == number]
 
 
-def _list_new_metadata(
-    fields: Sequence[tuple[int, Span]], others: Sequence[tuple[int, Span]], number: int
-) -> list[tuple[int, Span]]:
-    """Return the metadata among ``others`` whose keys are not among ``fields``; the last of those with one key."""
-    known = {read_metadata(span)[0] for _, span in _select(fields, number)}
-    added = {read_metadata(field[1])[0]: field for field in _select(others, number)}
-    return [field for key, field in added.items() if key not in known]
+class _NewFields:
+    """Takes the fields of one number that no model before has, told apart by a part of their contents."""
+
+    def __init__(self, number: int, identify: Callable[[Span], Hashable], fields: Iterable[tuple[int, Span]]) -> None:
+        self._number, self._identify = number, identify
+        self._known = {identify(span) for _, span in _select(fields, number)}
+
+    def take(self, fields: Iterable[tuple[int, Span]]) -> list[tuple[int, Span]]:
+        """Return the new fields of one model; of several with equal contents the last."""
+        own = {self._identify(field[1]): field for field in _select(fields, self._number)}
+        new = [field for key, field in own.items() if key not in self._known]
+        self._known.update(own)
+        return new
+
+
+def _read_key(span: Span) -> str:
+    return read_metadata(span)[0]
 
 
 def read_metadata(span: Span) -> tuple[str, str]:
