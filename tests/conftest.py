@@ -44,6 +44,10 @@ sys.dont_write_bytecode = False
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
+# What tests write needs not outlive a power cut, and waiting for the disk takes a third of the time of tests that write much.
+# fstat fails as fsync does where a descriptor is none.
+os.fsync = os.fstat
+
 # Few examples, and always the same, in everyday runs, more where large sizes are required, many new ones with
 # HYPOTHESIS_PROFILE=ci.
 _SLOW_DATA = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
