@@ -5,7 +5,7 @@ An operator that mixes samples is refused, and so is one that takes a fixed size
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from graphshare.onnx_ops.free_axes import Axes, Axis, Call, Edit, SizeRefusal, fix, is_free, join, list_names, regroup
@@ -23,9 +23,9 @@ def find_axes(call: Call) -> Outputs:
         if node.op == "If":
             call.refuse_batch(call.data, "has a condition that depends on the samples")
         raise SizeRefusal("has a body, and free sizes are not followed into bodies")
-    rule = {"": _RULES, "com.microsoft": _FUSED}.get(node.details.domain, {}).get(node.op)
     if not (_makes_sizes(call) or any(operand.has_free_axis for operand in call.operands)):
         return [tuple(map(fix, shape)) if shape is not None else None for shape in call.list_shapes()]
+    rule = {"": _RULES, "com.microsoft": _FUSED}.get(node.details.domain, {}).get(node.op)
     if rule is None:
         raise SizeRefusal
     try:
@@ -34,6 +34,12 @@ def find_axes(call: Call) -> Outputs:
         outputs = rule(call)
     except (IndexError, KeyError, ValueError, ZeroDivisionError):  # a file can state anything
         raise SizeRefusal("has operands or attributes that do not fit each other") from None
+    _check_outputs(call, outputs)
+    return outputs
+
+
+def _check_outputs(call: Call, outputs: Outputs) -> None:
+    """Refuse axes that have the samples twice, or other sizes than the file."""
     for axes, shape in zip(outputs, call.shapes, strict=False):
         if axes is None:
             continue
@@ -42,7 +48,6 @@ def find_axes(call: Call) -> Outputs:
             raise SizeRefusal("relates samples to each other")
         if shape is not None and [*map(call.table.count, axes)] != list(shape):
             raise SizeRefusal("has an output whose shape does not follow from its inputs")
-    return outputs
 
 
 def _makes_sizes(call: Call) -> bool:
@@ -210,29 +215,32 @@ def _unsqueeze(call: Call) -> Outputs:
 
 
 def _reshape(call: Call) -> Outputs:
-    data, sizes = call.data, call.get_operand(1)
-    target = regroup(call.table, data, call.shape())
-    if sizes.has_free_axis:
+    target = regroup(call.table, call.data, call.shape())
+    if call.get_operand(1).has_free_axis:
         raise SizeRefusal("uses values of samples as sizes")
     # A 0 stands for the size of the input at the same place, unless allowzero makes it a size.
-    copies = not call.integer("allowzero")
-    kept = [copies and number < len(data) and axis == data[number] for number, axis in enumerate(target)]
-    if sizes.row is not None:
-        stated = zip(target, sizes.row, kept, strict=False)
-        if all(size in (axis, (-1,)) or (size == (0,) and keeps) for axis, size, keeps in stated):
-            return [target]
-    elif sizes.depends and not any(map(call.table.is_new, target)):
+    copied = () if call.integer("allowzero") else call.data
+    kept = {place for place, (axis, own) in enumerate(zip(target, copied, strict=False)) if axis == own}
+    if _makes_target(call, target, kept):
         return [target]
     if not call.has(1):
         raise SizeRefusal("states its sizes as an attribute")
-    computed = [number for number, axis in enumerate(target) if is_free(axis) and not kept[number]]
+    wanted = [(0,) if place in kept and is_free(axis) else axis for place, axis in enumerate(target)]
     # -1 can stand once: for the axis that would take most operators to compute.
-    inferred = max(computed, key=lambda number: len(list_names(target[number])), default=None)
-    wanted = [(0,) if kept[number] and is_free(axis) else axis for number, axis in enumerate(target)]
-    if inferred is not None:
-        wanted[inferred] = (-1,)
+    longest = max(wanted, key=lambda axis: len(list_names(axis)), default=())
+    if is_free(longest):
+        wanted[wanted.index(longest)] = (-1,)
     call.edits[1] = Edit(tuple(wanted))
     return [target]
+
+
+def _makes_target(call: Call, target: Axes, kept: Collection[int]) -> bool:
+    """Return whether the stated sizes make ``target`` for all free sizes; a 0 keeps the axis at a place in ``kept``."""
+    sizes = call.get_operand(1)
+    if sizes.row is None:
+        return sizes.depends and not any(map(call.table.is_new, target))
+    stated = enumerate(zip(sizes.row, target, strict=False))
+    return all(size in (axis, (-1,)) or (size == (0,) and place in kept) for place, (size, axis) in stated)
 
 
 def _expand(call: Call) -> Outputs:
@@ -291,22 +299,27 @@ def _slice(call: Call) -> Outputs:
     steps = call.integers("steps", 4) or [1] * len(axes)
     if starts is None or ends is None:
         call.refuse_batch([data[axis] for axis in axes] or data, "has a start or end that is not stated")
-        is_head = starts == [0] * len(axes) and steps == [1] * len(axes)
+        is_head = (starts, steps) == ([0] * len(axes), [1] * len(axes))
         return [_cut(call, axes)] if is_head else _along(_no_axis)(call)
     moved = list(ends)
-    for number, (start, end, place, step) in enumerate(zip(starts, ends, axes, steps, strict=False)):
-        axis = data[place % len(data)]
-        size = call.table.count(axis)
-        if start or step != 1 or end < size:
-            call.refuse_batch([axis], "takes some of the samples")
-        if is_free(axis) and size <= end < _LARGEST["int32"] and step > 0:
-            # An end at the size in the file would cut off a larger axis; the largest number means its end.
-            if not call.has(2):
-                raise SizeRefusal("states its sizes as an attribute")
-            moved[number] = _LARGEST[call.operands[2].dtype]
+    for number, (place, *cut) in enumerate(zip(axes, starts, ends, steps, strict=False)):
+        moved[number] = _move_end(call, data[place % len(data)], *cut)
     if moved != ends:
         call.edits[2] = Edit(tuple([(end,) for end in moved]), dtype=call.operands[2].dtype)
     return _along(_no_axis)(call)
+
+
+def _move_end(call: Call, axis: Axis, start: int, end: int, step: int) -> int:
+    """Return the end of a slice for each size of an axis: the largest number where it is the axis's own end."""
+    size = call.table.count(axis)
+    if start or step != 1 or end < size:
+        call.refuse_batch([axis], "takes some of the samples")
+    # An end at the size in the file would cut off a larger axis; the largest number means its end.
+    if not is_free(axis) or step <= 0 or not size <= end < _LARGEST["int32"]:
+        return end
+    if not call.has(2):
+        raise SizeRefusal("states its sizes as an attribute")
+    return _LARGEST[call.operands[2].dtype]
 
 
 def _cut(call: Call, axes: Sequence[int]) -> Axes:

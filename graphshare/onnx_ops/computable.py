@@ -15,57 +15,53 @@ from graphshare.onnx_ops.integer_inputs import read_numbers
 from graphshare.onnx_ops.random_operators import DRAWING
 
 _Size = TypeVar("_Size")
-_SIZES = frozenset(("Gather", "Shape", "Size", "Slice"))
-"""Operators whose value may follow from shapes."""
+_Sizes = int | tuple[int, ...]
 
 
-def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[list[Entry], dict[Place, int | tuple[int, ...]]]:
+def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[list[Entry], dict[Place, _Sizes]]:
     """Return the outputs of operators on constants alone that others read, and the sizes that operators return.
 
     Outputs of operators without a standard meaning, of bodies, and of those that draw numbers are not among them.
     """
     constant: set[Node] = set()
-    sizes: dict[Place, int | tuple[int, ...]] = {}
+    sizes: dict[Place, _Sizes] = {}
     functions = list_functions(graph)
     read: list[Entry] = []
-    nodes = post_order(head.node for head in graph.heads)
-    for node in nodes:
-        is_plain = not node.details.domain and not node.subgraphs and key_of_call(node) not in functions
+    for node in post_order(head.node for head in graph.heads):
         if not node.op:
-            if node.details.holds_value:
-                constant.add(node)
-        elif is_plain and node.op in _SIZES and (sized := _read_sizes(node, types)) is not None:
+            is_constant = node.details.holds_value
+        elif node.details.domain or node.subgraphs or key_of_call(node) in functions:
+            is_constant = False
+        elif (sized := _read_sizes(node, types)) is not None:
             sizes[node, 0] = sized
-            constant.add(node)
-        elif is_plain and node.op not in DRAWING and all(entry.node in constant for entry in node.inputs):
+            is_constant = True
+        else:
+            is_constant = node.op not in DRAWING and all(entry.node in constant for entry in node.inputs)
+        if is_constant:
             constant.add(node)
         else:
             read += node.inputs
     read += graph.heads
-    computed = [entry for entry in read if entry.node in constant and entry.node.op not in ("", "Constant")]
-    plain = {(entry.node, entry.index): entry for entry in computed if (entry.node, 0) not in sizes}
-    return list(plain.values()), sizes
+    computed = {node for node in constant if node.op not in ("", "Constant") and (node, 0) not in sizes}
+    return list({(entry.node, entry.index): entry for entry in read if entry.node in computed}.values()), sizes
 
 
-def _read_sizes(node: Node, types: Mapping[Place, StaticType]) -> int | tuple[int, ...] | None:
+def _read_sizes(node: Node, types: Mapping[Place, StaticType]) -> _Sizes | None:
     """Return the value of a Shape, a Size, or a part of a Shape, where that follows from the types."""
-    if node.op in ("Gather", "Slice"):
-        if len(node.inputs) < 2:
-            return None
+    if node.op in _PARTS and len(node.inputs) > 1:
         source = node.inputs[0].node
         shaped = types.get((source.inputs[0].node, source.inputs[0].index)) if source.op == "Shape" and source.inputs else None
         sizes = None if shaped is None or shaped.parts[1] is None else _choose_axes(source, shaped.parts[1])
-        read = _read_size if node.op == "Gather" else _read_row
-        return None if sizes is None else read(node, sizes, types)
-    shape = static_shape(types, (node.inputs[0].node, node.inputs[0].index)) if node.inputs else None
+        return None if sizes is None else _PARTS[node.op](node, sizes, types)
+    if node.op not in ("Shape", "Size") or not node.inputs:
+        return None
+    shape = static_shape(types, (node.inputs[0].node, node.inputs[0].index))
     if shape is None:
         return None
-    if node.op == "Size":
-        return prod(shape)
-    return tuple(_choose_axes(node, shape))
+    return prod(shape) if node.op == "Size" else tuple(_choose_axes(node, shape))
 
 
-def _read_size(node: Node, sizes: Sequence[object], types: Mapping[Place, StaticType]) -> int | tuple[int, ...] | None:
+def _read_size(node: Node, sizes: Sequence[object], types: Mapping[Place, StaticType]) -> _Sizes | None:
     """Return the size that a Gather takes; None for several of them, and for one that is not known."""
     numbers, kind = read_numbers(node.inputs[1]), types.get((node, 0))
     if kind is None or numbers is None or len(numbers) != 1 or not -len(sizes) <= numbers[0] < len(sizes):
@@ -88,6 +84,10 @@ def _read_row(node: Node, sizes: Sequence[object], types: Mapping[Place, StaticT
     row = sizes[slice(start[0], end[0])]
     known = tuple(size for size in row if isinstance(size, int))
     return known if len(known) == len(row) else None
+
+
+_PARTS = {"Gather": _read_size, "Slice": _read_row}
+"""Operators that take a part of a Shape."""
 
 
 def _choose_axes(node: Node, sizes: Sequence[_Size]) -> Sequence[_Size]:

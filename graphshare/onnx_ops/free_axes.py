@@ -271,28 +271,35 @@ def regroup(table: SizeTable, data: Axes, shape: Sequence[int]) -> Axes:
     """
     # Row by row, as a Reshape reads the elements: the factors stay in order and are only grouped anew.
     factors = deque(join(*data))
-    target: list[Axis] = []
-    for size, behind in zip(shape, (*shape[1:], 0), strict=False):
-        taken: list[int | str] = []
-        rest = size
-        while factors:
-            factor = factors[0]
-            count = table.count((factor,))
-            is_unit = count == 1 and isinstance(factor, str)
-            is_split = len(factors) > 1 and isinstance(part := factors[1], int) and 1 < behind < part
-            if rest == 1 and (not is_unit or (taken and (1 in (size, behind) or is_split))):
-                break
-            if isinstance(factor, int) and rest and count > rest and count % rest == 0:
-                taken.append(rest)
-                factors[0], rest = count // rest, 1
-                break
-            if not count or rest % count:
-                break
-            taken.append(factors.popleft())
-            rest //= count
-        if rest != 1:
-            raise SizeRefusal("splits an axis whose size is free")
-        target.append(join(tuple(taken)))
+    target = [_take_axis(table, factors, *sizes) for sizes in zip(shape, (*shape[1:], 0), strict=False)]
     if factors and target:
         target[-1] = join(target[-1], tuple(factors))
     return tuple(target)
+
+
+def _take_axis(table: SizeTable, factors: deque[int | str], size: int, behind: int) -> Axis:
+    """Take the factors of an axis of ``size`` from the front; the axis behind it has the size ``behind``."""
+    taken: list[int | str] = []
+    rest = size
+    while factors:
+        factor, count = factors[0], table.count((factors[0],))
+        is_unit = count == 1 and isinstance(factor, str)
+        if rest == 1 and (not is_unit or (taken and _goes_behind(factors, size, behind))):
+            break
+        if count and rest % count == 0:
+            taken.append(factors.popleft())
+            rest //= count
+        elif isinstance(factor, int) and count > rest > 0 and count % rest == 0:
+            taken.append(rest)
+            factors[0], rest = count // rest, 1
+        else:
+            break
+    if rest != 1:
+        raise SizeRefusal("splits an axis whose size is free")
+    return join(tuple(taken))
+
+
+def _goes_behind(factors: Sequence[int | str], size: int, behind: int) -> bool:
+    """Return whether a free size that is 1 in the file, the first factor, goes to an axis behind the one of this ``size``."""
+    is_split = len(factors) > 1 and isinstance(part := factors[1], int) and 1 < behind < part
+    return 1 in (size, behind) or is_split

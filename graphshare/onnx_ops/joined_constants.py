@@ -6,9 +6,10 @@ of angles, at these places into a constant. It has a row for each new token, and
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain
 from math import prod
+from operator import mul
 
 import msgspec
 
@@ -17,7 +18,6 @@ from graphshare.ir.walk import find_dependents, list_operands
 from graphshare.onnx_ops.free_axes import Axes, list_names
 
 _ELEMENTWISE = frozenset("Add Div Mul Sub Where".split())
-_REGROUPED = frozenset("Flatten Reshape Squeeze Unsqueeze".split())
 
 Place = tuple[Node, int]
 Shapes = Mapping[Place, Sequence[int]]
@@ -41,15 +41,14 @@ def find_joined_constants(
     """
     fed = find_dependents(nodes, (node for node in nodes if not node.op and not node.details.holds_value))
     seen: set[tuple[Place, int]] = set()
-    for node in (node for node in nodes if node.op == "Concat"):
-        axis = _count_from_first(node, shapes.get((node, 0)))
-        joined = [entry for entry in list_operands(node) if entry is not None]
-        names = [name for e in joined for name in _list_axis_names(axes.get((e.node, e.index)), axis) if name in sizes]
-        if axis is None or not names:
+    for node, axis in _find_concats(nodes, shapes):
+        along = [own[axis] for entry in node.inputs if axis < len(own := axes.get((entry.node, entry.index), ()))]
+        names = [name for name in chain.from_iterable(map(list_names, along)) if name in sizes]
+        if not names:
             continue
-        starts = [(entry, axis) for entry in joined if (entry.node, entry.index) not in axes and entry.node in fed]
-        for reader, operand, own in _walk_back(starts, fed, shapes, seen):
-            yield JoinedConstant(reader, operand, own, names[0])
+        starts = [(entry, axis) for entry in node.inputs if (entry.node, entry.index) not in axes and entry.node in fed]
+        for reader, operand, own_axis in _walk_back(starts, fed, shapes, seen):
+            yield JoinedConstant(reader, operand, own_axis, names[0])
 
 
 def _walk_back(
@@ -68,14 +67,13 @@ def _walk_back(
                 yield entry.node, operand, own
 
 
-def _count_from_first(node: Node, shape: Sequence[int] | None) -> int | None:
-    """Return the axis of a Concat, counted from the first; None where its rank is not known."""
-    axis = int(node.attrs.get("axis", 0))
-    return None if shape is None or not -len(shape) <= axis < len(shape) else axis % len(shape)
-
-
-def _list_axis_names(axes: Axes | None, axis: int | None) -> list[str]:
-    return [] if axes is None or axis is None or axis >= len(axes) else list_names(axes[axis])
+def _find_concats(nodes: Iterable[Node], shapes: Shapes) -> Iterator[tuple[Node, int]]:
+    """Yield each Concat whose rank is known, with its axis counted from the first."""
+    for node in nodes:
+        if node.op == "Concat" and (shape := shapes.get((node, 0))) is not None:
+            axis = int(node.attrs.get("axis", 0))
+            if -len(shape) <= axis < len(shape):
+                yield node, axis % len(shape)
 
 
 def _follow_back(entry: Entry, axis: int, shapes: Shapes) -> Iterator[tuple[Entry, int]]:
@@ -87,26 +85,55 @@ def _follow_back(entry: Entry, axis: int, shapes: Shapes) -> Iterator[tuple[Entr
         own = None if operand is None else shapes.get((operand.node, operand.index))
         if operand is None or own is None:
             continue
-        at = _find_axis(node, number, axis, shape, own)
+        at = _AXES.get(node.op, _keep_axis)(_Operand(node, number, own, shape), axis)
         if at is not None and 0 <= at < len(own) and own[at] == shape[axis]:
             yield operand, at
 
 
-def _find_axis(node: Node, number: int, axis: int, shape: Sequence[int], own: Sequence[int]) -> int | None:
-    """Return the axis of an operand of shape ``own`` that becomes ``axis`` of the output; None where there is none."""
-    if node.op == "Transpose":
-        order = [int(text) for text in node.attrs.get("perm", "").strip("[]").split(", ") if text]
-        return order[axis] if order else len(shape) - 1 - axis
-    if node.op in _REGROUPED:
-        before = [1, *accumulate(own, lambda a, b: a * b)]
-        places = [place for place, size in enumerate(own) if before[place] == prod(shape[:axis]) and size == shape[axis]]
-        return places[-1] if number == 0 and places else None
-    if node.op == "Gather":
-        first = int(node.attrs.get("axis", 0))
-        return axis - first if number == 1 else None
-    if node.op == "MatMul":
-        return axis if number == 0 and len(own) == len(shape) and axis < len(shape) - 1 else None
-    # Operands of elementwise operators are aligned at the last axis; others have the rank of the output, or other axes.
-    if node.op in _ELEMENTWISE or len(own) == len(shape):
-        return axis - (len(shape) - len(own))
-    return None
+class _Operand(msgspec.Struct, frozen=True):
+    """An operand by its position, with its ``own`` shape and the ``shape`` of the node's output."""
+
+    node: Node
+    number: int
+    own: Sequence[int]
+    shape: Sequence[int]
+
+
+def _keep_axis(operand: _Operand, axis: int) -> int | None:
+    """Return the axis of an operand that becomes ``axis`` of the output; None where there is none, as in the rules below."""
+    return axis if len(operand.own) == len(operand.shape) else None
+
+
+def _align_axis(operand: _Operand, axis: int) -> int:
+    # Operands of elementwise operators are aligned at the last axis.
+    return axis - (len(operand.shape) - len(operand.own))
+
+
+def _transpose_axis(operand: _Operand, axis: int) -> int:
+    order = [int(text) for text in operand.node.attrs.get("perm", "").strip("[]").split(", ") if text]
+    return order[axis] if order else len(operand.shape) - 1 - axis
+
+
+def _regroup_axis(operand: _Operand, axis: int) -> int | None:
+    before, size = [1, *accumulate(operand.own, mul)], operand.shape[axis]
+    ahead = prod(operand.shape[:axis])
+    places = [place for place, own in enumerate(operand.own) if (before[place], own) == (ahead, size)]
+    return places[-1] if operand.number == 0 and places else None
+
+
+def _gather_axis(operand: _Operand, axis: int) -> int | None:
+    return axis - int(operand.node.attrs.get("axis", 0)) if operand.number == 1 else None
+
+
+def _multiply_axis(operand: _Operand, axis: int) -> int | None:
+    is_row = axis < len(operand.shape) - 1
+    return _keep_axis(operand, axis) if operand.number == 0 and is_row else None
+
+
+_AXES: Mapping[str, Callable[[_Operand, int], int | None]] = {
+    **dict.fromkeys(_ELEMENTWISE, _align_axis),
+    **dict.fromkeys("Flatten Reshape Squeeze Unsqueeze".split(), _regroup_axis),
+    "Gather": _gather_axis,
+    "MatMul": _multiply_axis,
+    "Transpose": _transpose_axis,
+}

@@ -47,7 +47,7 @@ BY_SAMPLE_FUSED = {
 
 def find_by_sample(rule: BySample, call: Call) -> list[Axes | None]:
     """Return the axes of the outputs; an operand that has one sample for all is expanded. Raises SizeRefusal."""
-    batch = _find_batch(rule, call)
+    batch = _expand_operands(rule, call)
     return [
         None if shape is None else _follow(call, rule.like[index], shape, rule.at.get(index, 0), batch)
         for index, shape in enumerate(call.list_shapes())
@@ -56,7 +56,7 @@ def find_by_sample(rule: BySample, call: Call) -> list[Axes | None]:
 
 def sample_grid(call: Call) -> list[Axes | None]:
     """Return the axes of GridSample: height and width come from the grid. Raises SizeRefusal."""
-    batch = _find_batch(BySample(_first(0, 1), ()), call)
+    batch = _expand_operands(BySample(_first(0, 1), ()), call)
     data, grid = call.data, call.get_axes(1)
     return [(grid[0] if batch is None else batch, data[1], *grid[1:-1])]
 
@@ -90,8 +90,15 @@ def _find_batch(rule: BySample, call: Call) -> Axis | None:
                 batches[axis] = None
     if len(batches) > 1:
         raise SizeRefusal("has different samples in its operands")
-    batch = next(iter(batches), None)
-    for place in (*rule.operands, *rule.broadcast) if batch is not None else ():
+    return next(iter(batches), None)
+
+
+def _expand_operands(rule: BySample, call: Call) -> Axis | None:
+    """Expand operands that have one sample for all, and return the batch axis; None where no operand has any."""
+    batch = _find_batch(rule, call)
+    if batch is None:
+        return None
+    for place in (*rule.operands, *rule.broadcast):
         axes = call.get_axes(place) if call.has(place) else ()
         at = _count_from_end(rule, place, axes)
         if at is None or not 0 <= at < len(axes) or axes[at] == batch:
@@ -99,7 +106,7 @@ def _find_batch(rule: BySample, call: Call) -> Axis | None:
         if axes[at]:
             raise SizeRefusal(f"has a fixed size of {call.table.count(axes[at])} on an axis whose size is free")
         if place in rule.operands:
-            call.edits[place] = Edit(tuple([batch or () if number == at else () for number in range(len(axes))]), expands=True)
+            call.edits[place] = Edit(tuple([batch if number == at else () for number in range(len(axes))]), expands=True)
     return batch
 
 
