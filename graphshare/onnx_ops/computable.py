@@ -7,7 +7,7 @@ from math import prod
 from typing import TypeVar
 
 from graphshare.formats.facets import StaticType
-from graphshare.formats.onnx.statements import key_of_call, list_functions
+from graphshare.formats.onnx.statements import Functions, key_of_call, list_functions
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.terms import Place
 from graphshare.ir.walk import list_operands, post_order
@@ -30,7 +30,7 @@ def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[li
     for node in post_order(head.node for head in graph.heads):
         if not node.op:
             is_constant = node.details.holds_value
-        elif node.details.domain or node.subgraphs or key_of_call(node) in functions:
+        elif not _is_plain(node, functions):
             is_constant = False
         elif (sized := _read_sizes(node, types)) is not None:
             sizes[node, 0] = sized
@@ -44,6 +44,11 @@ def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[li
     read += graph.heads
     computed = {node for node in constant if node.op not in ("", "Constant") and (node, 0) not in sizes}
     return list({(entry.node, entry.index): entry for entry in read if entry.node in computed}.values()), sizes
+
+
+def _is_plain(node: Node, functions: Functions) -> bool:
+    """Return whether an operator has ONNX's own meaning, and no bodies."""
+    return not node.details.domain and not node.subgraphs and key_of_call(node) not in functions
 
 
 def _read_sizes(node: Node, types: Mapping[Place, StaticType]) -> _Sizes | None:

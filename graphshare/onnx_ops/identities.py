@@ -32,7 +32,7 @@ from graphshare.formats.onnx.stored import find_stored, get_source
 from graphshare.formats.onnx.values import Content, StoredValue
 from graphshare.ir.affine import AffineStep, FindConstant
 from graphshare.ir.graph import EMPTY, Graph, Node
-from graphshare.ir.onnx import dtype_code, dtype_name
+from graphshare.ir.onnx import DTYPE_NAMES, OTHER_NAMES, dtype_code, dtype_name
 from graphshare.ir.terms import Facts, NormalForm, Place, ReadContent, TermTable, shorten
 from graphshare.ir.walk import list_operands
 from graphshare.onnx_ops.computable import static_shape
@@ -41,17 +41,15 @@ from graphshare.onnx_ops.random_operators import DRAWING
 from graphshare.onnx_ops.windows import WEIGHTS, WINDOWS, read_integers, settle_windows
 
 _BY_AXIS = frozenset(
-    ("ArgMax", "ArgMin", "Concat", "Flatten", "Gather", "GatherElements", "Hardmax", "LayerNormalization", "LogSoftmax",
-     "LpNormalization", "ScatterElements", "Softmax", "Split", "TopK")
-)  # fmt: skip
+    """ArgMax ArgMin Concat Flatten Gather GatherElements Hardmax LayerNormalization LogSoftmax
+LpNormalization ScatterElements Softmax Split TopK""".split()
+)
 _COUNTED = frozenset(("BatchNormalization", "Split"))
 """Operators whose number of outputs changes the computation."""
 _OF_FURTHER = {"BatchNormalization": "momentum", "MaxPool": "storage_order"}
 """Attributes on which no first output depends: the momentum of running statistics, and the order that indices count in."""
-_DEFAULTED = frozenset(("DequantizeLinear", "Pad", "QuantizeLinear", "Slice"))
-"""Operators with operands that may equal their defaults, beside those that reduce."""
-_FREE = frozenset(("Reshape", "Squeeze", "Unsqueeze", "Flatten"))
-"""Operators that change nothing but the shape."""
+_ZEROS = {"DequantizeLinear": (UINT8, INT8), "Pad": (*DTYPE_NAMES, *OTHER_NAMES), "QuantizeLinear": (UINT8,)}
+"""The dtypes of a third operand that need not be stated if it is 0: a quantization without a zero point is one to uint8."""
 
 
 class OnnxForm(NormalForm):
@@ -103,18 +101,10 @@ class OnnxForm(NormalForm):
 
     def _make_own_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:
         """Return the terms of an operator's outputs as follow from its operands, whether or not these are constants."""
-        domain, key = node.details.domain, key_of_call(node)
-        entries, terms = list_operands(node), iter(operands)
-        places = [None if entry is None else next(terms) for entry in entries]
-        while places and places[-1] is None:  # one that is absent at the end is one that is not there
-            places.pop()
-        if domain or key in self._functions:
-            # A function may call others: two calls are equal only in models that define all functions alike.
-            own = tuple(sorted(self._functions.items())) if key in self._functions else ()
-            stated = tuple(sorted(self._list_attributes(node).items()))
-            call = (key, self._opsets.get(domain), own, _count_outputs(node), stated, tuple(places), bodies)
-            # Unknown operators may draw numbers: equal calls of them are different values. Operators of ai.onnx.ml draw none.
-            return self.number_outputs(node, "call", *call, 0 if domain == "ai.onnx.ml" else self.count_drawn(call))
+        terms = iter(operands)
+        places = _drop_absent([None if entry is None else next(terms) for entry in list_operands(node)])
+        if node.details.domain or self.is_call(node):
+            return self._number_call(node, places, bodies)
         attributes = self._list_attributes(node)
         if node.op == "Constant" and (content := read_constant(node.details.values)) is not None:
             return [self.table.number("constant", content)]
@@ -132,15 +122,30 @@ class OnnxForm(NormalForm):
             self._shapes.setdefault(outputs[0], shape)
         return outputs
 
+    def _number_call(self, node: Node, operands: Sequence[int | None], bodies: Hashable) -> list[int]:
+        """Return the terms of a call of a function, or of an operator of another domain."""
+        domain, key = node.details.domain, key_of_call(node)
+        # A function may call others: two calls are equal only in models that define all functions alike.
+        own = tuple(sorted(self._functions.items())) if key in self._functions else ()
+        stated = tuple(sorted(self._list_attributes(node).items()))
+        call = (key, self._opsets.get(domain), own, _count_outputs(node), stated, tuple(operands), bodies)
+        # Unknown operators may draw numbers: equal calls of them are different values. Operators of ai.onnx.ml draw none.
+        return self.number_outputs(node, "call", *call, 0 if domain == "ai.onnx.ml" else self.count_drawn(call))
+
+    def read_content(self, term: int | None) -> Any:
+        """Return the content of a constant, an array as its dtype, shape and data; None for any other term."""
+        key = self.table.keys[term] if term is not None else ("absent",)
+        return key[1] if key[0] == "constant" else None
+
     def find_truth(self, term: int) -> bool | None:
-        key = self.table.keys[term]
-        is_bool = key[0] == "constant" and key[1][0] == BOOL
-        return {(b"\0",): False, (b"\1",): True}.get(key[1][2]) if is_bool else None
+        content = self.read_content(term)
+        is_bool = content is not None and content[0] == BOOL
+        return {(b"\0",): False, (b"\1",): True}.get(content[2]) if is_bool else None
 
     def read_number(self, term: int) -> tuple[str, tuple[int, ...], bytes] | None:
-        key = self.table.keys[term]
-        is_short = key[0] == "constant" and len(key[1]) == 3 and isinstance(key[1][0], int) and len(key[1][2]) == 1
-        return (dtype_name(key[1][0]), key[1][1], key[1][2][0]) if is_short else None
+        content = self.read_content(term)
+        is_array = content is not None and len(content) == 3 and isinstance(content[0], int)
+        return (dtype_name(content[0]), content[1], content[2][0]) if is_array and len(content[2]) == 1 else None
 
     def read_version(self, term: int) -> int:
         key = self.table.keys[term]
@@ -165,9 +170,8 @@ class OnnxForm(NormalForm):
 
     def find_rank(self, place: Place) -> int | None:
         """Return the rank of a value where it follows from the inputs, or was seen."""
-        kind = self._types.get(place)
-        shape = None if kind is None else kind.parts[1]
-        return self._ranks.get(place) if shape is None else len(shape)
+        sizes = self.find_sizes(place)
+        return self._ranks.get(place) if sizes is None else len(sizes)
 
     def find_dtype(self, place: Place) -> str | None:
         """Return the dtype of a value where it follows from the inputs."""
@@ -176,17 +180,16 @@ class OnnxForm(NormalForm):
 
     def find_zero(self, term: int | None) -> int:
         """Return the dtype of a constant of one element, a number whose bits are all 0, as -0's are not; 0 for any other."""
-        key = self.table.keys[term] if term is not None else ("absent",)
-        if key[0] != "constant" or not isinstance(key[1][0], int) or key[1][0] == STRING:
-            return 0
-        return key[1][0] if prod(key[1][1]) == 1 and not any(key[1][2][0]) else 0
+        content = self.read_content(term)
+        is_number = content is not None and isinstance(content[0], int) and content[0] != STRING
+        return content[0] if is_number and prod(content[1]) == 1 and not any(content[2][0]) else 0
 
     def read_integers(self, term: int | None) -> list[int] | None:
         """Return the numbers of a small constant of int64 or int32."""
-        key = self.table.keys[term] if term is not None else ("absent",)
-        if key[0] != "constant" or key[1][0] not in (INT64, INT32) or len(key[1][2]) != 1:
+        content = self.read_content(term)
+        if content is None or content[0] not in (INT64, INT32) or len(content[2]) != 1:
             return None
-        data, width = key[1][2][0], 8 if key[1][0] == INT64 else 4
+        data, width = content[2][0], 8 if content[0] == INT64 else 4
         return [int.from_bytes(data[at : at + width], "little", signed=True) for at in range(0, len(data), width)]
 
     def number_integers(self, values: Sequence[int]) -> int:
@@ -217,9 +220,10 @@ class _Call:
         self._move_attributes()
         self.version, self.defaults = form.find_version(node.op, self.least)
 
-    def use(self, identity: str) -> None:
-        """Count an identity."""
+    def use(self, identity: str, term: int | None = None) -> int | None:
+        """Count an identity, and return the term that it leaves of an operator."""
         self.form.used[identity] += 1
+        return term
 
     def read_integer(self, name: str) -> int | None:
         """Return an attribute that is an integer, or its default; None where it has none."""
@@ -239,12 +243,8 @@ class _Call:
 
     def key(self, bodies: Hashable) -> tuple[Hashable, ...]:
         """Return the key of the operator's value: operators with equal keys compute the same."""
-        op = self.node.op
-        attributes = dict(self.attributes)
-        for name, value in self.defaults.items():
-            if attributes.get(name) == encode_value(value):
-                self.use("defaults of attributes")
-                del attributes[name]
+        op, attributes = self.node.op, dict(self.attributes)
+        self._drop_default_attributes(attributes)
         if op in WINDOWS:
             self._settle_windows(attributes)
         version = self._find_version(attributes)
@@ -261,6 +261,12 @@ class _Call:
         key = ("operator", op, version, count, tuple(sorted(attributes.items())), self._list_operands(), bodies)
         return (*key, self.form.count_drawn(key)) if op in DRAWING else key
 
+    def _drop_default_attributes(self, attributes: dict[str, Content]) -> None:
+        for name, value in self.defaults.items():
+            if attributes.get(name) == encode_value(value):
+                self.use("defaults of attributes")
+                del attributes[name]
+
     def _find_version(self, attributes: Mapping[str, Content]) -> int:
         first, later, changed = CHANGED.get(self.node.op, (0, 0, ()))
         return self.version if not first <= self.version < later or any(name in attributes for name in changed) else later
@@ -274,40 +280,33 @@ class _Call:
 
     def _find_shape(self, place: int) -> tuple[int, ...] | None:
         """Return the shape of an operand where it is known. The shape of a constant is known even without types."""
-        term, where = self.operand(place), self.places[place]
-        key = self.form.table.keys[term] if term is not None else ("absent",)
-        if key[0] == "constant" and isinstance(key[1][0], int):
-            return tuple(key[1][1])
-        return None if where is None else self.form.find_shape(where)
+        content = self.form.read_content(self.operand(place))
+        is_array = content is not None and isinstance(content[0], int)
+        return tuple(content[1]) if is_array else self.form.find_shape(self.places[place])
 
     def _list_operands(self) -> tuple[int | None, ...]:
         """Return the operands without those that equal their defaults; axes count from the first."""
-        operands = list(self.operands)
-        if self.node.op in _DEFAULTED or self.node.op.startswith("Reduce"):
-            operands += [None] * (5 - len(operands))
-            self._drop_defaults(operands)
-        while operands and operands[-1] is None:
-            operands.pop()
-        return tuple(operands)
+        op, read, operands = self.node.op, self.form.read_integers, list(self.operands)
+        operands += [None] * (5 - len(operands))
+        if op.startswith("Reduce"):
+            operands[1] = self._count_axes(operands[1])
+        elif op == "Slice":
+            axes, steps = read(operands[3]), read(operands[4])
+            operands[3] = None if axes == list(range(len(axes or ()))) else operands[3]
+            operands[4] = None if set(steps or ()) == {1} else operands[4]
+        elif op in _ZEROS and self.form.find_zero(operands[2]) in _ZEROS[op]:
+            has_dtype = op == "QuantizeLinear" and self.read_integer("output_dtype")
+            operands[2] = operands[2] if has_dtype else None
+        return tuple(_drop_absent(operands))
 
-    def _drop_defaults(self, operands: list[int | None]) -> None:
-        op, rank, read = self.node.op, self._find_rank(), self.form.read_integers
-        if op.startswith("Reduce") and rank and (axes := read(operands[1])):
-            numbers = sorted(axis % rank for axis in axes)
-            is_all = numbers == list(range(rank)) and not self.read_integer("noop_with_empty_axes")
-            operands[1] = None if is_all else self.form.number_integers(numbers)
-        if op == "Slice":
-            if set(read(operands[4]) or ()) == {1}:
-                operands[4] = None
-            axes = read(operands[3])
-            if axes == list(range(len(axes or ()))):
-                operands[3] = None
-        zero = self.form.find_zero(operands[2])
-        # Without a zero point it is 0; for quantization, a uint8.
-        if (op == "Pad" and zero) or (op == "DequantizeLinear" and zero in (UINT8, INT8)):
-            operands[2] = None
-        if op == "QuantizeLinear" and zero == UINT8 and not self.read_integer("output_dtype"):
-            operands[2] = None
+    def _count_axes(self, term: int | None) -> int | None:
+        """Return the axes of a reduction as they count from the first; None for all of them."""
+        rank, axes = self._find_rank(), self.form.read_integers(term)
+        if not rank or not axes:
+            return term
+        numbers = sorted(axis % rank for axis in axes)
+        is_all = numbers == list(range(rank)) and not self.read_integer("noop_with_empty_axes")
+        return None if is_all else self.form.number_integers(numbers)
 
     def _find_rank(self) -> int | None:
         place = self.places[0] if self.places else None
@@ -331,15 +330,10 @@ class _Call:
             return
         if self.node.op == "Clip" and len(self.attributes) < len(places):
             return  # a limit that is absent is the largest float32 there, and none in later versions
-        moved: dict[int, int] = {}
-        for name, place in places.items():
-            content = self.attributes.get(name)
-            if content is None:
-                continue
-            term = self._number_attribute(name, content)
-            if term is None:
-                return
-            moved[place] = term
+        stated = {place: (name, self.attributes[name]) for name, place in places.items() if name in self.attributes}
+        moved = {place: self._number_attribute(*attribute) for place, attribute in stated.items()}
+        if None in moved.values():
+            return
         self.operands += [None] * (max(moved, default=0) + 1 - len(self.operands))
         for place, term in moved.items():
             self.operands[place] = term
@@ -365,8 +359,7 @@ class _Call:
 
 
 def _drop_identity(call: _Call) -> int | None:
-    call.use("Identity")
-    return call.operand(0)
+    return call.use("Identity", call.operand(0))
 
 
 def _drop_dropout(call: _Call) -> int | None:
@@ -377,8 +370,7 @@ def _drop_dropout(call: _Call) -> int | None:
     # A Dropout that trains with a ratio of 0 drops nothing, and multiplies by 1.
     if training is not None and call.form.find_truth(training) is not False and not call.form.find_zero(call.operand(1)):
         return None
-    call.use("Dropout in inference")
-    return call.operand(0)
+    return call.use("Dropout in inference", call.operand(0))
 
 
 def _drop_cast(call: _Call) -> int | None:
@@ -386,8 +378,7 @@ def _drop_cast(call: _Call) -> int | None:
     wanted = call.read_integer("to") if call.node.op == "Cast" else dtype_code(others[0] or "") if others else None
     if dtype is None or wanted != dtype_code(dtype):
         return None
-    call.use("casts to the same dtype")
-    return call.operand(0)
+    return call.use("casts to the same dtype", call.operand(0))
 
 
 def _drop_neutral(call: _Call) -> int | None:
@@ -400,8 +391,7 @@ def _drop_neutral(call: _Call) -> int | None:
         own, entry = len(call.form.table.keys[term][1][1]), call.places[1 - place]
         rank = None if entry is None else call.form.find_rank(entry)
         if not own or (rank is not None and own <= rank):
-            call.use("integers that change nothing")
-            return other
+            return call.use("integers that change nothing", other)
     return None
 
 
@@ -418,9 +408,18 @@ def _join_transposes(call: _Call) -> int | None:
         call.use("Transposes joined")
         perm, term = [key[2][axis] for axis in perm], key[1]
     if perm == sorted(perm):
-        call.use("Transposes that change nothing")
-        return term
+        return call.use("Transposes that change nothing", term)
     return call.form.table.number("transpose", term, tuple(perm))
+
+
+def _join_reshapes(call: _Call) -> int | None:
+    """Return one change of shape for several; none where the shape is the same as before."""
+    term, shape = call.operand(0), call.form.find_shape((call.node, 0))
+    if term is None:
+        return None
+    if shape is not None:
+        return _reshape(call, term, shape)
+    return _join_moved_axes(call, term) if call.node.op in _OTHER else _join_open_shapes(call, term)
 
 
 def _find_base(call: _Call, term: int, *kinds: str) -> int:
@@ -431,41 +430,38 @@ def _find_base(call: _Call, term: int, *kinds: str) -> int:
     return int(key[1])
 
 
-def _join_reshapes(call: _Call) -> int | None:
-    """Return one change of shape for several; none where the shape is the same as before."""
-    form, term = call.form, call.operand(0)
-    shape = form.find_shape((call.node, 0))
-    if term is None:
-        return None
-    key = form.table.keys[term]
-    if shape is not None:
-        base = _find_base(call, term, "reshape")
-        before = form.find_shape(call.places[0]) if base == term else form._shapes.get(base)
-        if before == shape:
-            call.use("Reshapes that change nothing")
-            return base
-        if before is not None:
-            form._shapes.setdefault(base, before)
-        return form.table.number("reshape", base, shape)
-    wanted = None if call.node.op in _OTHER else _find_wanted(form.find_sizes((call.node, 0)))
+def _reshape(call: _Call, term: int, shape: tuple[int, ...]) -> int | None:
+    form, base = call.form, _find_base(call, term, "reshape")
+    before = form.find_shape(call.places[0]) if base == term else form._shapes.get(base)
+    if before == shape:
+        return call.use("Reshapes that change nothing", base)
+    if before is not None:
+        form._shapes.setdefault(base, before)
+    return form.table.number("reshape", base, shape)
+
+
+def _join_open_shapes(call: _Call, term: int) -> int | None:
+    form = call.form
+    wanted = _find_wanted(form.find_sizes((call.node, 0)))
     if wanted is not None and wanted == _find_wanted(form.find_sizes(call.places[0])):
-        call.use("Reshapes that change nothing")
-        return term
+        return call.use("Reshapes that change nothing", term)
     if wanted is None and call.node.op == "Reshape":
         wanted = form.read_integers(call.operand(1))
         # A 0 copies a size of this Reshape's input; the value before it may lack that size.
         wanted = None if wanted and 0 in wanted and not call.read_integer("allowzero") else wanted
-    if wanted is not None:
-        base = _find_base(call, term, "reshape", "reshape to")
-        return form.table.number("reshape to", base, tuple(wanted))
-    axes = form.read_integers(call.operand(1)) if call.node.op in _OTHER else None
+    if wanted is None:
+        return None
+    return form.table.number("reshape to", _find_base(call, term, "reshape", "reshape to"), tuple(wanted))
+
+
+def _join_moved_axes(call: _Call, term: int) -> int | None:
+    axes, key = call.form.read_integers(call.operand(1)), call.form.table.keys[term]
     if axes is None:
         return None
     # Negative axes count from the end, and the end is not the same place before and after.
     if key[0] == "moved axes" and (key[1], key[3]) == (_OTHER[call.node.op], call.operand(1)) and min(axes, default=-1) >= 0:
-        call.use("Squeeze of Unsqueeze")
-        return int(key[2])
-    return form.table.number("moved axes", call.node.op, term, call.operand(1))
+        return call.use("Squeeze of Unsqueeze", int(key[2]))
+    return call.form.table.number("moved axes", call.node.op, term, call.operand(1))
 
 
 def _find_wanted(sizes: Sequence[int | str | None] | None) -> list[int] | None:
@@ -478,10 +474,7 @@ _OTHER = {"Squeeze": "Unsqueeze", "Unsqueeze": "Squeeze"}
 
 
 def _join_concat(call: _Call) -> int | None:
-    if len(call.operands) != 1:
-        return None
-    call.use("Concat of one value")
-    return call.operand(0)
+    return call.use("Concat of one value", call.operand(0)) if len(call.operands) == 1 else None
 
 
 _RULES: Mapping[str, Callable[[_Call], int | None]] = {
@@ -491,10 +484,16 @@ _RULES: Mapping[str, Callable[[_Call], int | None]] = {
     "Dropout": _drop_dropout,
     "Identity": _drop_identity,
     "Transpose": _join_transposes,
-    **dict.fromkeys(_FREE, _join_reshapes),
+    **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), _join_reshapes),
 }
 
 
+def _drop_absent(operands: list[int | None]) -> list[int | None]:
+    """Return the operands without those that are absent at the end."""
+    while operands and operands[-1] is None:
+        operands.pop()
+    return operands
+
+
 def _count_outputs(node: Node) -> int:
-    outputs = node.details.outputs
-    return max((place + 1 for place, name in enumerate(outputs) if name), default=0)
+    return max((place + 1 for place, name in enumerate(node.details.outputs) if name), default=0)

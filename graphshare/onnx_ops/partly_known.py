@@ -58,7 +58,7 @@ def _slice(call: Call, first: Known, shape: Sequence[int]) -> Known | None:
     rows = [first[place : place + inner] for place in range(0, len(first), inner)]
     # An end before the first row is written as a large negative number; Python would count it from the last row.
     stop = None if step < 0 and end < -len(rows) else end
-    return tuple(number for row in rows[start:stop:step] for number in row) if step else None
+    return tuple(chain.from_iterable(rows[start:stop:step])) if step else None
 
 
 _RULES: Mapping[str, Callable[[Call, Known, Sequence[int]], Known | None]] = {

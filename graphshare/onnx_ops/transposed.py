@@ -7,7 +7,7 @@ becomes a ``Reshape`` of the one that stays.
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from graphshare.formats.onnx.stored import find_stored
 from graphshare.formats.onnx.types import list_replaceable
 from graphshare.formats.onnx.value_types import find_types
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.records import ParameterFile
+from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.onnx import Tensor
 from graphshare.ir.rebuild import rebuild, relink_all
@@ -36,25 +36,33 @@ LEAST = 128
 
 def find_tables(graph: Graph, params: ParameterFile) -> Iterator[tuple[Node, Node]]:
     """Yield pairs of a parameter that only Gathers of rows use, and the one that is its transpose, value by value."""
-    records, uses, heads = params.by_key(), consumers(graph.nodes), {head.node for head in graph.heads}
+    records = params.by_key()
     inputs = {*list_replaceable(graph)}  # a table that became one of them would follow what callers give
-    shapes = {node: records[node.name].shape for node in graph.variables() if node.name in records and node not in inputs}
-    tables = [
-        node
-        for node, shape in shapes.items()
-        if shape is not None and len(shape) == 2 and all(shape) and node in uses and node not in heads
-        if all(_takes_rows(user, slot) for user, slot in uses[node])
-    ]
+    stored = {node: records[node.name] for node in graph.variables() if node.name in records and node not in inputs}
+    tables = _list_tables(graph, stored)
     with ArrayReader(params) as reader:
-        for table in tables:
-            record = records[table.name]
-            for other, shape in shapes.items():
-                twin = records[other.name]
-                if other in tables or shape is None or shape[::-1] != record.shape or twin.dtype != record.dtype:
-                    continue
-                if _are_transposes(reader.read(record), reader.read(twin)):
+        for table, record in tables.items():
+            for other, twin in stored.items():
+                fits = other not in tables and _has_turned_shape(twin, record)
+                if fits and _are_transposes(reader.read(record), reader.read(twin)):
                     yield table, other
                     break
+
+
+def _list_tables(graph: Graph, stored: Mapping[Node, Record]) -> dict[Node, Record]:
+    """Return the matrices that only Gathers of rows use."""
+    uses, heads = consumers(graph.nodes), {head.node for head in graph.heads}
+    read = [node for node in stored if node in uses and node not in heads]
+    gathered = [node for node in read if all(_takes_rows(user, slot) for user, slot in uses[node])]
+    return {node: stored[node] for node in gathered if _is_matrix(stored[node])}
+
+
+def _is_matrix(record: Record) -> bool:
+    return record.shape is not None and len(record.shape) == 2 and all(record.shape)
+
+
+def _has_turned_shape(twin: Record, table: Record) -> bool:
+    return twin.dtype == table.dtype and twin.shape is not None and twin.shape[::-1] == table.shape
 
 
 def _are_transposes(table: Array, twin: Array) -> bool:
@@ -74,15 +82,8 @@ def list_gathers(graph: Graph, tables: Collection[Node]) -> list[Node]:
     return [node for node in graph.nodes if node.op and node.inputs and node.inputs[0].node in tables and _takes_rows(node, 0)]
 
 
-def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
-    """Return the graph whose Gathers take columns of the second of each pair in place of rows of the first.
-
-    Each is followed by a Transpose with its outputs.
-
-    Raises:
-        RefusedError: the rank of the indices is not known; all are listed.
-    """
-    gathers = list_gathers(graph, pairs)
+def _find_ranks(graph: Graph, gathers: Sequence[Node]) -> dict[Node, int]:
+    """Return the ranks of the indices of Gathers. Raises RefusedError where one is not known; all are listed."""
     types = find_types(graph, [node.inputs[1] for node in gathers])
     ranks: dict[Node, int] = {}
     faults = []
@@ -92,10 +93,22 @@ def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
         if isinstance(known, TensorType) and known.shape is not None:
             ranks[node] = len(known.shape)
         else:
-            faults.append(Fault(f"the rank of {list_output_names(indices.node)[indices.index]!r} is not known", node=node.name))
+            message = f"the rank of {list_output_names(indices.node)[indices.index]!r} is not known"
+            faults.append(Fault(message, node=node.name, hint="state it with `types={'ids': 'int64[n,s]'}`"))
     if faults:
-        hint = "state it with `types={'ids': 'int64[n,s]'}`"
-        raise RefusedError([replace(fault, hint=hint) for fault in faults])
+        raise RefusedError(faults)
+    return ranks
+
+
+def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
+    """Return the graph whose Gathers take columns of the second of each pair in place of rows of the first.
+
+    Each is followed by a Transpose with its outputs.
+
+    Raises:
+        RefusedError: the rank of the indices is not known; all are listed.
+    """
+    ranks = _find_ranks(graph, list_gathers(graph, pairs))
     taken = TakenNames(name for node in graph.nodes for name in list_output_names(node))
     images: dict[Node, Node] = {twin: twin for twin in pairs.values()}
     ends: dict[Node, Node] = {}

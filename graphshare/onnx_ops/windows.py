@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graphshare.formats.onnx.constants import INTS, read_parts
@@ -13,7 +13,7 @@ WEIGHTS = {"Conv": 1, "ConvInteger": 1, "ConvTranspose": 1, "QLinearConv": 3}
 """The operators on windows whose weights have the sizes of the window, and the places of these operands."""
 WINDOWS = frozenset(("AveragePool", "LpPool", "MaxPool", *WEIGHTS))
 _PLAIN = {"strides": 1, "dilations": 1, "pads": 0, "output_padding": 0}
-_AUTO = {encode_value(name): name for name in ("VALID", "SAME_UPPER", "SAME_LOWER")}
+_AUTO: Mapping[Content | None, str] = {encode_value(name): name for name in ("VALID", "SAME_UPPER", "SAME_LOWER")}
 
 
 def settle_windows(
@@ -31,8 +31,7 @@ def settle_windows(
     if op in WEIGHTS and weight is not None and window in (None, list(weight[2:])):
         window = list(weight[2:])
         attributes.pop("kernel_shape", None)  # without it the weights say it
-    stated = attributes.get("auto_pad")
-    auto = _AUTO.get(stated, "") if stated is not None else ""
+    auto = _AUTO.get(attributes.get("auto_pad"), "")
     # Beside stated pads, or a stated shape of the output, auto_pad has no one meaning.
     if not auto or "pads" in attributes or "output_shape" in attributes:
         return

@@ -213,7 +213,8 @@ def _stof(kind: str) -> Callable[[str], float]:
         exponent = match["exponent"] or "0"
         power = abs(int(exponent)) if exponent not in "+-" else 0
         negative = exponent.startswith("-")
-        if power > highest or (power == highest and (value < smallest if negative else value > largest)):
+        is_beyond = value < smallest if negative else value > largest
+        if (power, is_beyond) > (highest, False):
             raise ValueError(text)
         scale = 1.0
         for factor in (*[1e8] * (power // 8), *[10.0] * (power % 8)):

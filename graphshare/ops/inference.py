@@ -250,8 +250,8 @@ def _infer_body(
             raise KernelError(
                 f"a subgraph with {format_count(len(inner), 'variable')} gets {format_count(len(variables), 'input')}"
             )
-        pairs = zip(inner, variables, strict=True) if what == "shapes" else ()
-        inference = _start(order, {n: shape for n, shape in pairs if shape is not None}, {}, (), np_shape=np_shape)
+        shapes = dict(zip(inner, variables, strict=True)) if what == "shapes" else {}
+        inference = _start(order, shapes, {}, (), np_shape=np_shape)
         table: Mapping[Node, list[Any]] = inference.shapes if what == "shapes" else inference.types
         for entry, value in [
             *zip((Entry(n, 0, 0) for n in inner), variables, strict=True),
@@ -291,41 +291,48 @@ def choose_sizes(inference: Inference, lists: Collection[Node] = ()) -> tuple[In
     Axis 0 becomes 1, the channels of an image 3, all other unknown sizes of all variables one number. Dtypes stay. Variables
     in ``lists`` get as few axes as fit where nothing determines their rank.
     """
-    nodes, np_shape = inference.nodes, getattr(inference.shapes, "np_shape", False)
-    unknown = [node for node in nodes if node.is_variable and not is_known(inference.shapes[node][0])]
-    rules = _bind_rules(nodes, np_shape=np_shape)
+    choice = _SizeChoice(inference)
+    for start, sizes in choice.list_starts(lists):
+        partly = {node: shape for node in choice.unknown if (shape := start.shapes[node][0]) is not None}
+        for size in sizes if partly else ():
+            trial = choice.infer_with(start, {node: _fill_shape(shape, size) for node, shape in partly.items()})
+            if trial is not None and _all_positive(trial.shapes[node] for node in trial.nodes):
+                return trial, {node: tuple(d or 0 for d in trial.shapes[node][0] or ()) for node in partly}
+    return inference, {}
 
-    def infer_with(known: Inference, shapes: Mapping[Node, Shape]) -> Inference | None:
-        trial = Inference(nodes, ShapeTable(np_shape), inference.types)
+
+class _SizeChoice:
+    """Trials of sizes for the variables of an inference that are ``unknown``."""
+
+    def __init__(self, inference: Inference) -> None:
+        self._inference, self._np_shape = inference, getattr(inference.shapes, "np_shape", False)
+        self._rules = _bind_rules(inference.nodes, np_shape=self._np_shape)
+        self.unknown = [node for node in inference.nodes if node.is_variable and not is_known(inference.shapes[node][0])]
+
+    def infer_with(self, known: Inference, shapes: Mapping[Node, Shape]) -> Inference | None:
+        """Return the inference with these shapes of variables; None where they contradict each other."""
+        trial = Inference(known.nodes, ShapeTable(self._np_shape), known.types)
         trial.shapes.update((node, list(row)) for node, row in known.shapes.items())
         trial.shapes.update((node, [shape]) for node, shape in shapes.items())
         try:
-            _Propagation(trial, rules).run("shapes")
+            _Propagation(trial, self._rules).run("shapes")
         except RefusedError:
             return None
         return trial
 
-    unranked = [node for node in unknown if node in lists and inference.shapes[node][0] is None]
-
-    def list_starts() -> Iterator[tuple[Inference, Iterable[int]]]:
-        usual = dict.fromkeys((*_USUAL, *_SMALL))
+    def list_starts(self, lists: Collection[Node]) -> Iterator[tuple[Inference, Iterable[int]]]:
+        """Yield inferences in which ``lists`` have a rank, each with the sizes to try."""
+        inference, usual = self._inference, dict.fromkeys((*_USUAL, *_SMALL))
+        unranked = [node for node in self.unknown if node in lists and inference.shapes[node][0] is None]
         if not unranked:
             yield inference, usual
             return
-        yield infer_with(inference, dict.fromkeys(unranked, (None,))) or inference, usual
+        yield self.infer_with(inference, dict.fromkeys(unranked, (None,))) or inference, usual
         # An RNN's labels go through Reshape(-1): they have as many elements as what is left, in one axis or more.
         rows = [row[0] or () for node, row in inference.shapes.items() if node.op and row]
-        start = infer_with(inference, dict.fromkeys(unranked, (None, None)))
+        start = self.infer_with(inference, dict.fromkeys(unranked, (None, None)))
         if start is not None:
             yield start, dict.fromkeys(row[0] for row in rows if len(row) == 1 and row[0])
-
-    for start, sizes in list_starts():
-        partly = {node: shape for node in unknown if (shape := start.shapes[node][0]) is not None}
-        for size in sizes if partly else ():
-            trial = infer_with(start, {node: _fill_shape(shape, size) for node, shape in partly.items()})
-            if trial is not None and _all_positive(trial.shapes[node] for node in nodes):
-                return trial, {node: tuple(d or 0 for d in trial.shapes[node][0] or ()) for node in partly}
-    return inference, {}
 
 
 def _fill_shape(shape: tuple[int | None, ...], size: int) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import prod
 from typing import Any
 
@@ -64,6 +64,17 @@ def normalize_axis(axis: int, rank: int) -> int:
 def with_dim(shape: Dims, axis: int, size: Dim) -> Dims:
     """Return ``shape`` with another size along ``axis``, counted from the front."""
     return (*shape[:axis], size, *shape[axis + 1 :])
+
+
+def without_axes(shape: Dims, axes: Collection[int]) -> Dims:
+    """Return ``shape`` without these axes, counted from the front."""
+    return tuple([size for axis, size in enumerate(shape) if axis not in axes])
+
+
+def add_sizes(sizes: Sequence[Dim]) -> Dim:
+    """Return the sum of sizes; None unless all are known."""
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
 
 
 def output_rule(shape_of: Callable[..., Shape]) -> ShapeRule:

@@ -12,6 +12,7 @@ from graphshare.ops.kernel import NP_SHAPE, Array, Attrs, Context, Dim, Dims, Ke
 from graphshare.ops.limits import require
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unification import (
+    add_sizes,
     count_elements,
     dims_of_rank,
     is_known,
@@ -20,6 +21,7 @@ from graphshare.ops.unification import (
     same_shapes,
     unify,
     with_dim,
+    without_axes,
 )
 from graphshare.text.format import format_shape
 
@@ -85,8 +87,7 @@ def concatenate_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
     if attrs["axis"] is not None:
         return _infer_along(attrs["axis"], inputs, outputs[0])
     sizes = [count_elements(shape) for shape in inputs]
-    total = None if None in sizes else sum(size for size in sizes if size is not None)
-    return inputs, [unify((total,), outputs[0])]
+    return inputs, [unify((add_sizes(sizes),), outputs[0])]
 
 
 def stack(context: Context, attrs: Attrs, *inputs: Array) -> Array:
@@ -100,7 +101,7 @@ def stack_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     output = outputs[0]
     if output is not None:
         at = normalize_axis(attrs["axis"], len(output))
-        each = unify(each, output[:at] + output[at + 1 :])
+        each = unify(each, without_axes(output, [at]))
     if each is not None:
         at = normalize_axis(attrs["axis"], len(each) + 1)
         output = unify((*each[:at], len(inputs), *each[at:]), output)
@@ -156,29 +157,40 @@ def _open_by_parts(parts: Shapes, squeeze: bool) -> Shape:
 
 def split_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer the parts along an axis, and the input from parts whose size along the axis is known."""
-    x = inputs[0]
     sections = number_of_sections(attrs)
     count = sections if sections > 0 else len(attrs["indices"])
     parts = [*outputs, *[None] * (count - len(outputs))][:count]
-    squeeze = attrs["squeeze_axis"]
-    x = _open_by_parts(parts, squeeze) if x is None else x
+    x = _open_by_parts(parts, attrs["squeeze_axis"]) if inputs[0] is None else inputs[0]
     if x is None:
         return inputs, parts
     at = normalize_axis(attrs["axis"], len(x))
+    x = _infer_whole(attrs, x, at, parts)
+    expected = _list_part_shapes(attrs, x, at, count)
+    return [x], [unify(a, b) for a, b in zip(expected, parts, strict=True)]
+
+
+def _infer_whole(attrs: Attrs, x: Dims, at: int, parts: Shapes) -> Dims:
+    """Return the shape of the input, completed by its parts along axis ``at``."""
+    squeeze = attrs["squeeze_axis"]
     along: list[Dim] = []
     for part in parts:
         along.append(1 if squeeze else None if part is None else part[at])
         if part is not None and len(part) + squeeze == len(x):
-            rest = part if squeeze else part[:at] + part[at + 1 :]
-            x = dims_of_rank(unify(x, (*rest[:at], None, *rest[at:])), len(x))
-    x = with_dim(x, at, _whole_size(attrs, x[at], along))
+            behind = part[at:] if squeeze else part[at + 1 :]
+            x = dims_of_rank(unify(x, (*part[:at], None, *behind)), len(x))
+    return with_dim(x, at, _whole_size(attrs, x[at], along))
+
+
+def _list_part_shapes(attrs: Attrs, x: Dims, at: int, count: int) -> list[Shape]:
+    """Return the shapes of the parts of an input along axis ``at``."""
     size = x[at]
     sizes: list[Dim] = [None] * count if size is None else [end - begin for begin, end in part_spans(attrs, size)]
-    if squeeze and any(d not in (1, None) for d in sizes):
+    if not attrs["squeeze_axis"]:
+        return [with_dim(x, at, d) for d in sizes]
+    if not {1, None}.issuperset(sizes):
         raise KernelError(f"axis {at} of a part of {format_shape(x)} has size {sizes[0]}, expected 1 to squeeze it")
     single: Shape = () if attrs.get(NP_SHAPE) else (1,)
-    expected = [x[:at] + x[at + 1 :] or single if squeeze else with_dim(x, at, d) for d in sizes]
-    return [x], [unify(a, b) for a, b in zip(expected, parts, strict=True)]
+    return [without_axes(x, [at]) or single] * len(sizes)
 
 
 def _whole_size(attrs: Attrs, size: Dim, parts: Sequence[Dim]) -> Dim:

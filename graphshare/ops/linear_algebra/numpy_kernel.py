@@ -18,6 +18,7 @@ from graphshare.ops.unification import (
     output_rule,
     same_dtypes,
     unify,
+    without_axes,
 )
 from graphshare.ops.windows import unify_dims
 from graphshare.text.format import format_count, format_shape
@@ -70,8 +71,7 @@ def _contraction_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
         raise KernelError(f"axes {tuple(left)} and {tuple(right)} name an axis twice")
     for i, j in zip(first, second, strict=True):
         unify_dims(a[i], b[j], "axes that are summed over")
-    rest = [d for i, d in enumerate(a) if i not in first] + [d for i, d in enumerate(b) if i not in second]
-    return inputs, [unify(tuple(rest), outputs[0])]
+    return inputs, [unify((*without_axes(a, first), *without_axes(b, second)), outputs[0])]
 
 
 def _matmul_shape(attrs: Attrs, a: Dims, b: Dims) -> Shape:

@@ -69,6 +69,13 @@ def split_activations(attrs: Attrs, inner: Inner) -> tuple[list[tuple[str, Attrs
     return first, activations[len(first) :] if attrs["with_postsum_act"] else []
 
 
+def list_applied_activations(attrs: Attrs, inner: Inner) -> tuple[list[tuple[str, Attrs]], list[tuple[str, Attrs]]]:
+    """Return the activations that are computed before the sum and after it; without a sum the limit of the dtype clips."""
+    before, after = split_activations(attrs, inner)
+    is_clip = bool(before) and before[0][0] == "clip"
+    return [] if is_clip and not attrs["with_sum"] else before, after
+
+
 def _output_dtype(attrs: Attrs, inner: Inner) -> str:
     """Return the dtype of an integer convolution: uint8 where its last activation is never negative."""
     if not is_calibrated(attrs):
@@ -189,9 +196,7 @@ def _prepare_layer(
         unit = per_unit(dtype, low, high)
         scale = unit / data_unit / filters.units
     factor = None if other is None else unit / per_unit(str(other), *ends[2:4])
-    before, after = split_activations(attrs, inner)
-    if other is None and before and before[0][0] == "clip":
-        before = []  # the limit of the dtype clips it
+    before, after = list_applied_activations(attrs, inner)
     # oneDNN writes a sum over the added array, in its dtype; the bytes are then read as the operator's own dtype.
     written = dtype if other is None or dtype == "int32" else str(other)
     limits = None

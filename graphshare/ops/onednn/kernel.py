@@ -38,15 +38,20 @@ def is_by_unit(attrs: Attrs) -> bool:
     return attrs["channel_wise_quantize"] is not None
 
 
+def list_activations(attrs: Attrs, inner: Inner) -> list[tuple[str, Attrs]]:
+    """Return the elementwise functions that are fused behind the dense layer."""
+    return [item for item in inner if item[0] in ACTIVATIONS] if attrs["with_eltwise"] else []
+
+
 def _output_dtype(attrs: Attrs, inner: Inner) -> str:
     """Return the dtype of an integer layer: uint8 where its activation is never negative."""
     if attrs["enable_float_output"]:
         return "float32"
     if not is_calibrated(attrs):
         return "int32"
-    last = [(name, activation) for name, activation in inner if name in ACTIVATIONS] if attrs["with_eltwise"] else []
-    positive = last and (
-        last[0][0] in ("clip", *POINTWISE) or last[0][1].get("act_type") in ("relu", "sigmoid", "softrelu", "leaky")
+    positive = any(
+        name in ("clip", *POINTWISE) or activation.get("act_type") in ("relu", "sigmoid", "softrelu", "leaky")
+        for name, activation in list_activations(attrs, inner)[:1]
     )
     return "uint8" if positive else "int8"
 
@@ -69,7 +74,7 @@ def dense_integers(context: Context, attrs: Attrs, *inputs: Array) -> Array | tu
     sums = np.matmul(rows.astype(np.float64), whole.T).astype(np.float32)
     if term is not None:
         sums += term.astype(np.float32)
-    follow = [item for item in inner if item[0] in ACTIVATIONS] if attrs["with_eltwise"] else []
+    follow = list_activations(attrs, inner)
     if dtype == "int32":
         # oneDNN reads the data's range as a range of int8, and the weights' range as a range of the data's dtype.
         ends = product_range(find_magnitude(*rest[:2]), 127, find_magnitude(*rest[2:4]), 127 if x.dtype == np.int8 else 255)

@@ -10,8 +10,8 @@ import numpy as np
 from graphshare.ops.activation.to_onnx import activate, translate_leaky_relu
 from graphshare.ops.kernel import Attrs
 from graphshare.ops.matmul.to_onnx import split_interleaved
-from graphshare.ops.onednn.convolution import convolution_refusal, is_calibrated, split_activations
-from graphshare.ops.onednn.kernel import ACTIVATIONS, ROOM, dense_refusal, is_by_unit
+from graphshare.ops.onednn.convolution import convolution_refusal, is_calibrated, list_applied_activations
+from graphshare.ops.onednn.kernel import ROOM, dense_refusal, is_by_unit, list_activations
 from graphshare.ops.onednn.products import LEVELS, Inner, find_attributes
 from graphshare.ops.onednn.products import per_unit as kernel_per_unit
 from graphshare.ops.onnx_terms import Term, term
@@ -143,9 +143,7 @@ def _convolve(t: Translation, conv: Attrs, kernel: Term, units: Term) -> Term:
 
 def _add_between_activations(t: Translation, sums: Term, added: Term | None) -> Term:
     """Apply the first activation, add, and apply the second."""
-    before, after = split_activations(t.attrs, t.inner)
-    if added is None and before and before[0][0] == "clip":
-        before = []  # the limit of the dtype clips it
+    before, after = list_applied_activations(t.attrs, t.inner)
     out = apply_activations(t, before, sums)
     return apply_activations(t, after, out if added is None else out + added)
 
@@ -221,11 +219,11 @@ def translate_dense(t: Translation) -> str | list[str]:
     else:
         whole, units, addend = _scale_weights(term(t, weight), bias, data_unit, rest[2:])
     shape = (x.shape[0], prod(x.shape[1:])) if dense["flatten"] else x.shape
-    rows = term(t, x) if shape == x.shape else term(t, x).reshape(shape)
+    rows = Term(t, t.reshape(x, shape), x.dtype)
     sums = multiply_rows(t, rows, whole, shape, weight.shape).cast("float32")
     if addend is not None:
         sums = sums + addend
-    follow = [item for item in t.inner if item[0] in ACTIVATIONS] if t.attrs["with_eltwise"] else []
+    follow = list_activations(t.attrs, t.inner)
 
     def follow_up(values: Term) -> Term:
         return apply_activations(t, follow, values)

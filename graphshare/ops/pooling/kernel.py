@@ -192,15 +192,7 @@ def pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     if known is None:
         return inputs, outputs
     last, rank = is_channels_last(attrs.get("layout")), len(known)
-    if not 3 <= rank <= 5:
-        raise KernelError(
-            f"data has {format_count(rank, 'axis')}; pooling takes 3 to 5: samples, channels, 1 to 3 spatial axes"
-        )
-    check_layout(attrs.get("layout"), rank)
-    if attrs["pooling_convention"] == "same" and (rank != 3 or any(attrs["pad"] or ())):
-        raise KernelError("pooling_convention same takes data with one spatial axis, and no pad")
-    if not attrs["global_pool"] and len(attrs["kernel"]) != rank - 2:
-        raise KernelError(f"kernel {attrs['kernel']} does not fit data with {format_count(rank - 2, 'spatial axis')}")
+    _check_pooled_rank(attrs, rank)
     data = to_channels_first((None,) * rank if data is None else data, last)
     out = to_channels_first((None,) * rank if out is None else out, last)
     require(len(data) == len(out), f"data has {format_count(len(data), 'axis')}, but the output has {len(out)}")
@@ -213,6 +205,19 @@ def pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
         spatial.append(unify_dims(count, expected, "spatial axis of the output"))
     front = tuple(unify_dims(a, b, "samples or channels of data and output") for a, b in zip(data[:2], out[:2], strict=True))
     return [to_layout((*front, *data[2:]), last)], [to_layout((*front, *spatial), last)]
+
+
+def _check_pooled_rank(attrs: Attrs, rank: int) -> None:
+    """Refuse data of so many axes, and attributes that do not fit it."""
+    if not 3 <= rank <= 5:
+        raise KernelError(
+            f"data has {format_count(rank, 'axis')}; pooling takes 3 to 5: samples, channels, 1 to 3 spatial axes"
+        )
+    check_layout(attrs.get("layout"), rank)
+    if attrs["pooling_convention"] == "same" and (rank != 3 or any(attrs["pad"] or ())):
+        raise KernelError("pooling_convention same takes data with one spatial axis, and no pad")
+    if not attrs["global_pool"] and len(attrs["kernel"]) != rank - 2:
+        raise KernelError(f"kernel {attrs['kernel']} does not fit data with {format_count(rank - 2, 'spatial axis')}")
 
 
 def _pooling_v1_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:

@@ -15,7 +15,7 @@ from graphshare.ops.conversion import convert
 from graphshare.ops.gradient import Gradient, GradientError, TapeEntry, no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Dims, Forward, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import NUMBERS, Limits, require, with_limits
-from graphshare.ops.unification import count_elements, dtype_rule, normalize_axis, output_rule, same_dtypes, unify
+from graphshare.ops.unification import count_elements, dtype_rule, normalize_axis, output_rule, same_dtypes, unify, without_axes
 from graphshare.text.format import format_count
 
 Reduce = Callable[[Array, tuple[int, ...], bool], Array]
@@ -50,7 +50,7 @@ def _axis_set(axes: Sequence[int], rank: int) -> set[int]:
 def _reduce_shape(shape: Dims, axes: tuple[int, ...], keepdims: bool, scalar: Dims) -> Shape:
     if keepdims:
         return tuple(1 if axis in axes else d for axis, d in enumerate(shape))
-    return tuple(d for axis, d in enumerate(shape) if axis not in axes) or scalar
+    return without_axes(shape, axes) or scalar
 
 
 _shapes = output_rule(lambda attrs, x: _reduce_shape(x, read_axes(attrs, len(x)), attrs["keepdims"], (1,)))

@@ -23,6 +23,7 @@ from graphshare.ops.unification import (
     same_dtypes,
     same_shapes,
     unify,
+    without_axes,
 )
 from graphshare.text.format import format_count, format_shape
 
@@ -368,7 +369,7 @@ def _squeeze_shape(attrs: Attrs, shape: Dims) -> Dims:
             raise KernelError(
                 f"axis {axis} of {format_shape(shape)} has size {shape[axis]}; only axes of size 1 can be squeezed"
             )
-    return tuple(d for i, d in enumerate(shape) if i not in gone) or (1,)
+    return without_axes(shape, gone) or (1,)
 
 
 def squeeze(context: Context, attrs: Attrs, x: Array) -> Array:

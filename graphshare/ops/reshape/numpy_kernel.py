@@ -14,7 +14,16 @@ from graphshare.ops.kernel import Array, Attrs, Context, Dims, Kernel, KernelErr
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.reshape.kernel import restore_shape
-from graphshare.ops.unification import count_elements, is_known, normalize_axis, output_rule, same_dtypes, same_shapes, unify
+from graphshare.ops.unification import (
+    count_elements,
+    is_known,
+    normalize_axis,
+    output_rule,
+    same_dtypes,
+    same_shapes,
+    unify,
+    without_axes,
+)
 from graphshare.text.format import format_count, format_shape
 
 View = Callable[[Attrs, Array], Array]
@@ -109,11 +118,10 @@ def _diag_shape(attrs: Attrs, shape: Dims) -> Shape:
         return side, side
     first, second = (normalize_axis(attrs.get(key, i), len(shape)) for i, key in enumerate(("axis1", "axis2")))
     rows, columns = shape[first], shape[second]
-    rest = tuple(d for i, d in enumerate(shape) if i not in (first, second))
     length = None if rows is None or columns is None else min(rows + min(k, 0), columns - max(k, 0))
     if length is not None and (length < 0 or (length == 0 and 0 not in (rows, columns))):
         raise KernelError(f"there is no diagonal {k} in {format_shape(shape)}")
-    return (*rest, None if length is None else max(length, 0))
+    return (*without_axes(shape, [first, second]), None if length is None else max(length, 0))
 
 
 def _diagflat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:

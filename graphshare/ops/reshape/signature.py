@@ -73,10 +73,7 @@ def _squeeze(use: Use) -> Outcome:
 def _reshape(use: Use) -> Outcome:
     shape, at = tuple(use.value("shape") or ()), use.first
     if not shape:
-        target = tuple(use.value("target_shape") or ())
-        if not at.axis and (use.value("keep_highest") or target[:1] == (0,)):
-            return At(0, len(target))
-        return f"sets axis 0 to {target[0]}, whatever the batch size is" if target and not at.axis else "moves the samples"
+        return _reshape_to_target(use)
     rank = len(shape) if min(shape) >= -1 else None
     if use.value("reverse") and shape[0] != -1 and rank != at.rank:
         return "applies its shape from the last axis, so that the position of the batch axis is not known"
@@ -85,6 +82,16 @@ def _reshape(use: Use) -> Outcome:
     if shape[0] > 0 or (shape[0] == -4 and shape[1:2] != (-1,)):
         return f"sets axis 0 to {max(shape[:2])}, whatever the batch size is"
     return At(0, rank)
+
+
+def _reshape_to_target(use: Use) -> Outcome:
+    """Reshape by ``target_shape``, as before ``shape`` was introduced."""
+    target = tuple(use.value("target_shape") or ())
+    if use.first.axis:
+        return "moves the samples"
+    if use.value("keep_highest") or target[:1] == (0,):
+        return At(0, len(target))
+    return f"sets axis 0 to {target[0]}, whatever the batch size is" if target else "moves the samples"
 
 
 def _reshape_like(use: Use) -> Outcome:

@@ -10,7 +10,7 @@ from graphshare.ops.convolution.kernel import deconvolution, deconvolution_gradi
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shapes
 from graphshare.ops.limits import Limits, require, with_limits
-from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
+from graphshare.ops.unification import add_sizes, dims_of_rank, same_dtypes, unify
 from graphshare.ops.windows import to_compute_dtype, unify_dims
 from graphshare.text.format import format_count, format_shape
 
@@ -62,10 +62,7 @@ def upsampling(context: Context, attrs: Attrs, *arrays: Array) -> Array:
 def upsampling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer the output from the images, and the weight of bilinear upsampling."""
     if attrs["sample_type"] == "bilinear":
-        channels = dims_of_rank(inputs[0], 4)[1]
-        if channels not in (None, attrs["num_filter"]):
-            raise KernelError(f"num_filter is {attrs['num_filter']}, expected the {format_count(channels, 'channel')} of data")
-        return deconvolution_shapes(bilinear_attrs(attrs), inputs, outputs)
+        return _bilinear_shapes(attrs, inputs, outputs)
     shapes = [dims_of_rank(shape, 4) for shape in inputs]
     scale, first = attrs["scale"], shapes[0]
     height, width = (None if n is None else n * scale for n in first[2:])
@@ -80,9 +77,15 @@ def upsampling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
             channels = unify_dims(shape[1], channels, "channels of images that are summed")
         shapes = [(s[0], channels, *s[2:]) for s in shapes]
     else:
-        counts = [s[1] for s in shapes]
-        channels = None if None in counts else sum(count for count in counts if count is not None)
+        channels = add_sizes([s[1] for s in shapes])
     return [(batch, *s[1:]) for s in shapes], [unify((batch, channels, height, width), outputs[0])]
+
+
+def _bilinear_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    channels = dims_of_rank(inputs[0], 4)[1]
+    if channels not in (None, attrs["num_filter"]):
+        raise KernelError(f"num_filter is {attrs['num_filter']}, expected the {format_count(channels, 'channel')} of data")
+    return deconvolution_shapes(bilinear_attrs(attrs), inputs, outputs)
 
 
 def adaptive_average(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -151,26 +154,26 @@ def _output_size(attrs: Attrs, shape: Dims, like: Dims | None) -> tuple[Dim, Dim
     scaled = attrs["scale_height"] is not None  # MXNet looks at the height alone
     if scaled and attrs["scale_width"] is None and mode == "size":
         raise KernelError("scale_height needs scale_width")
-    sizes: list[Dim] = []
-    for axis, name in ((2, "height"), (3, "width")):
-        size, scale = shape[axis], attrs[f"scale_{name}"]
-        if mode == "like":
-            sizes.append(None if like is None else like[axis])
-        elif mode == "size" and not scaled:
-            sizes.append(attrs[name])
-        elif size is None:
-            sizes.append(None)
-        elif mode in ("size", "odd_scale"):
-            if scale is None:
-                raise KernelError(f"mode odd_scale needs scale_{name}")
-            odd = mode == "odd_scale" and size % 2
-            sizes.append(
-                int(np.float32(size - 1) * np.float32(scale)) + 1 if odd else int(np.float32(scale) * np.float32(size))
-            )
-        else:
-            remainder = 0 if "even" in mode else 1
-            sizes.append(size if size % 2 == remainder else size + (-1 if mode.endswith("down") else 1))
-    return sizes[0], sizes[1]
+    if mode == "like":
+        return (None, None) if like is None else (like[2], like[3])
+    if mode == "size" and not scaled:
+        return attrs["height"], attrs["width"]
+    return _resize_axis(attrs, shape[2], "height"), _resize_axis(attrs, shape[3], "width")
+
+
+def _resize_axis(attrs: Attrs, size: Dim, name: str) -> Dim:
+    """Return the size of the output along the axis ``name`` by its scale, or by the parity that the mode demands."""
+    mode, scale = attrs["mode"], attrs[f"scale_{name}"]
+    if size is None:
+        return None
+    if mode not in ("size", "odd_scale"):
+        remainder = 0 if "even" in mode else 1
+        return size if size % 2 == remainder else size + (-1 if mode.endswith("down") else 1)
+    if scale is None:
+        raise KernelError(f"mode odd_scale needs scale_{name}")
+    if mode == "odd_scale" and size % 2:
+        return int(np.float32(size - 1) * np.float32(scale)) + 1
+    return int(np.float32(scale) * np.float32(size))
 
 
 def adaptive_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
