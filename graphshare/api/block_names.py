@@ -117,7 +117,7 @@ def match_blocks(graph: Graph, blocks: ParameterFile, known: Mapping[str, Sizes]
 def _list_layers(nodes: Sequence[Node], graph: Graph, known: Mapping[str, Sizes], attributes: Collection[str]) -> list[_Layer]:
     """Return the layers of the graph: variables whose names end in one of ``attributes``, by the rest of the name."""
     variables = [node for node in nodes if node.is_variable]
-    shapes = infer(graph, {node: known[node.name] for node in variables if node.name in known}, None, default_type=None).shapes
+    shapes = infer(graph, {node: known[node.name] for node in variables if node.name in known}, None).shapes
     layers: dict[str, _Layer] = {}
     for node in variables:
         endings = [each for each in attributes if node.name == each or node.name.endswith(f"_{each}")]

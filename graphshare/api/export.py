@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -29,7 +28,7 @@ from graphshare.checkpoint.save import input_files, place_result
 from graphshare.errors import DisprovedError, Fault, RefusedError, UsageError, locate_refusals
 from graphshare.execute.prepare.variable_values import as_arrays, check_shapes, convert_feed, index_limits, largest_integer
 from graphshare.export_onnx.opsets import DEFAULT, check_opset, refuse_versions
-from graphshare.export_onnx.translate import translate_graph
+from graphshare.export_onnx.translate import OnnxTarget
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.paths import UsedFile, base_name, extend, is_directory, is_stem, refuse_inputs_as_outputs
 from graphshare.formats.facets import TensorType
@@ -167,8 +166,7 @@ def export(
     fixed, named = split_names(sizes, fed_shapes)
     all_shapes = {**fed_shapes, **fixed}
     with locate_refusals(source), resource_limits(max_memory, time_limit), _open_weights(source) as reader:
-        translate = partial(
-            translate_graph,
+        target = OnnxTarget(
             opset=opset,
             name=_name(source),
             domain=custom_domain,
@@ -177,7 +175,7 @@ def export(
             input_dtypes=stated,
             keep_io=keep_io,
         )
-        request = Request(source, reader, types, targets, inputs, translate)
+        request = Request(source, reader, types, targets, inputs, target)
         instances = _translate(request, all_shapes, named, dynamic_batch)
         _check_inputs(instances[0], stated, keep_io)
         translated, inference = instances[0].translated, instances[0].static.inference

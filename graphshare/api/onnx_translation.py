@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 
 import msgspec
 from msgspec.structs import replace
@@ -18,7 +17,7 @@ from graphshare.checkpoint.parameters import MEMORY
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.execute.prepare.shape_report import StaticPart, infer_part
 from graphshare.export_onnx.dynamic import Variant, generalize, list_constants
-from graphshare.export_onnx.translate import Translated
+from graphshare.export_onnx.translate import OnnxTarget, Translated, translate_graph
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params.arrays import ArrayReader, record_of_bytes
 from graphshare.formats.params.lookup import RecordsByName
@@ -35,18 +34,14 @@ _BATCH = 2  # never 1, which broadcasting and squeezing treat in their own way
 
 
 class Request(msgspec.Struct, frozen=True, eq=False):
-    """The model to translate: its selected outputs, the ``reader`` of its parameters, and dtypes of inputs.
-
-    ``translate`` is :func:`graphshare.export_onnx.translate.translate_graph` with the arguments that all instances
-    share.
-    """
+    """The model to translate: its selected outputs, the ``reader`` of its parameters, dtypes of inputs, and its ``target``."""
 
     source: Checkpoint
     reader: ArrayReader | None
     types: Mapping[str, str]
     targets: Sequence[str]
     as_input: Sequence[str]
-    translate: Callable[..., Translated]
+    target: OnnxTarget
 
 
 class Instance(msgspec.Struct, frozen=True, eq=False):
@@ -90,7 +85,7 @@ def translate_instance(request: Request, shapes: Mapping[str, Shape]) -> Instanc
     variables = [node for node in static.inference.nodes if node.is_variable]
     records = _find_records(variables, static.roles, source.parameter_file)
     values, tensors = _list_weights(records, request.reader)
-    translated = request.translate(static.part, static.inference, values, tensors)
+    translated = translate_graph(static.part, static.inference, values, tensors, request.target)
     return Instance(static, translated, {translated.variables[node]: record for node, record in records.items()})
 
 
@@ -155,7 +150,7 @@ def translate_sizes(request: Request, instance: Instance, symbols: Sequence[Symb
     input_shapes = instance.input_shapes()
     base = {s.name: _BATCH if s.axis == 0 else input_shapes[s.input][s.axis] for s in symbols}
 
-    open_request = replace(request, translate=partial(request.translate, is_open=True))
+    open_request = replace(request, target=replace(request.target, is_open=True))
 
     def translate(sizes: Mapping[str, int]) -> Instance:
         return translate_instance(open_request, instance.shapes(symbols, sizes))

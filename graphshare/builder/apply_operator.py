@@ -303,7 +303,7 @@ def _infer_operator(
     node = Node(operator, name, attrs, tuple(map(Entry, nodes)))
     order = [*dict.fromkeys(nodes), node]
     # A dtype that nothing determines yet stays open until a later operator, or the run, decides.
-    inference = infer(Graph(tuple(order), (Entry(node),)), shapes, dtypes, nodes=order, default_type=None)
+    inference = infer(Graph(tuple(order), (Entry(node),)), shapes, dtypes, nodes=order, yielding=None)
     return _InferredOperator(
         [inference.shapes[stub][0] for stub in nodes],
         [inference.types[stub][0] for stub in nodes],

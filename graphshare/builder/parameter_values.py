@@ -106,7 +106,7 @@ class ParameterValues:
         known = self._collect_shapes(node for node in plan.variables if node not in fed)
         dtypes = self._collect_dtypes(plan.variables)
         # Without the fed shapes, inference gives the shapes that would have fit, for the message.
-        without_feed = infer(graph, known, dtypes, nodes=graph.nodes, default_type="float32")
+        without_feed = infer(graph, known, dtypes, nodes=graph.nodes)
         check_shapes({node: array.shape for node, array in fed.items()}, without_feed)
         return infer(graph, {**known, **{node: array.shape for node, array in fed.items()}}, dtypes, nodes=graph.nodes)
 

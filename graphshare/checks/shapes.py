@@ -100,7 +100,7 @@ class Shapes:
         try:
             held = self.records.keys() - self._select_given_shapes().keys()
             graph, nodes = (self.graph, self._nodes) if other is None else (other, None)
-            return infer(graph, shapes, dtypes, nodes=nodes, default_type=None, held=held)
+            return infer(graph, shapes, dtypes, nodes=nodes, yielding=None, held=held)
         except GraphshareError as error:
             return error.faults[0]
 

@@ -22,7 +22,7 @@ from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops.bodies import inner_variables
 from graphshare.ops.inference import Inference, ShapeTable, infer
 from graphshare.ops.kernel import Array, Context, KernelError, KernelResult, Once, RunSubgraph, Shape, compute_now
-from graphshare.ops.node_errors import explain_failure, refuse_inputs
+from graphshare.ops.node_errors import KernelCall, explain_failure, refuse_inputs
 from graphshare.progress import item_progress
 from graphshare.text.format import format_count, format_shape
 
@@ -211,9 +211,8 @@ def run_kernel(step: PlanStep, context: Context, inputs: Sequence[Array]) -> Ker
         raise refuse_inputs(step.node, [format_shape(x.shape) for x in inputs], reason) from error
     except Exception as error:
         shapes, dtypes = [x.shape for x in inputs], [str(x.dtype) for x in inputs]
-        raise explain_failure(
-            step.node, "kernel", error, step.kernel, step.attrs, shapes, dtypes, inputs, context.shapes
-        ) from error
+        call = KernelCall(step.node, step.kernel, step.attrs, shapes, dtypes, inputs, context.shapes)
+        raise explain_failure(call, "kernel", error) from error
     result = output if isinstance(output, KernelResult) else KernelResult(output if isinstance(output, tuple) else (output,))
     if len(result.outputs) < len(step.outputs):
         message = (

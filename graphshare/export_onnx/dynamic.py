@@ -144,6 +144,7 @@ class _Generalization:
         return scope.connect(msgspec.structs.replace(first, subgraphs=tuple(bodies)), names)
 
     def _input(self, node: Node, names: Sequence[str]) -> str:
+        """Return the name of an input for all sizes, after emitting the nodes that compute it if it depends on them."""
         tensors = [known.get(name) for known, name in zip(self.constants, names, strict=True)]
         constants = [tensor for tensor in tensors if tensor is not None]
         if len(constants) != len(names):
@@ -152,23 +153,28 @@ class _Generalization:
             return names[0]
         if len({(tensor.dtype, tensor.shape, tensor.content) for tensor in constants}) == 1:
             return names[0]
-        arrays = [read_array(tensor) for tensor in constants]
-        kinds = {(tensor.dtype, len(tensor.shape)) for tensor in constants}
-        rows = [array.reshape(-1) for array in arrays] if kinds in ({(_SIZE, 1)}, {(_SIZE, 0)}) else []
+        computed = self._compute_integers(node, constants) or self._count_up(node, constants)
+        if computed is None:
+            self._refuse(node, "has a constant that depends on the sizes")
+        return computed or names[0]
+
+    def _compute_integers(self, node: Node, constants: Sequence[Tensor]) -> str | None:
+        """Emit integers that follow from the sizes, a row or a single one, and return their name; None for other constants."""
+        if {(tensor.dtype, len(tensor.shape)) for tensor in constants} not in ({(_SIZE, 1)}, {(_SIZE, 0)}):
+            return None
+        rows = [read_array(tensor).reshape(-1) for tensor in constants]
         shape = _find_open_shape(rows) if node.op == "Reshape" else None
         if shape is not None:
             return self.computed.add_constant(f"{_label(node)}/shape", shape)
         law = self._find_row(rows, infers=node.op == "Reshape" and 0 not in np.array(rows))
-        if law is not None:
-            row = self._compute(node, law)
-            return row if constants[0].shape else self.computed.emit("Squeeze", (row,), f"{_label(node)}/number")
-        counted = self._count_up(node, arrays, constants[0].dtype)
-        if counted is None:
-            self._refuse(node, "has a constant that depends on the sizes")
-        return counted or names[0]
+        if law is None:
+            return None
+        row = self._compute(node, law)
+        return row if constants[0].shape else self.computed.emit("Squeeze", (row,), f"{_label(node)}/number")
 
-    def _count_up(self, node: Node, arrays: Sequence[Array], dtype: str) -> str | None:
+    def _count_up(self, node: Node, constants: Sequence[Tensor]) -> str | None:
         """Emit 0, 1, 2... along one axis, as many as the sizes say, and return their name; None for other constants."""
+        arrays, dtype = [read_array(tensor) for tensor in constants], constants[0].dtype
         longest = max(arrays, key=lambda array: array.size)
         # All elements lie along one axis; the others have size 1.
         axes = [size == longest.size for size in longest.shape]

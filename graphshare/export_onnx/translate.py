@@ -22,9 +22,9 @@ from graphshare.ir.walk import post_order
 from graphshare.ops.bodies import inner_operators, inner_variables
 from graphshare.ops.inference import Inference, infer
 from graphshare.ops.kernel import Attrs, KernelError, Shape
-from graphshare.ops.node_errors import explain_failure
+from graphshare.ops.node_errors import KernelCall, explain_failure
 from graphshare.ops.registry import canonical, find_kernel, find_translation, lookup, total_outputs
-from graphshare.ops.translation import NoTranslation, Translation, TranslationError, Value
+from graphshare.ops.translation import NoTranslation, Subgraphs, Translation, TranslationError, Value
 from graphshare.ops.unification import is_known
 from graphshare.text.format import format_count
 
@@ -33,6 +33,25 @@ class UntranslatedError(RefusedError):
     """Nodes that have no translation; ``reasons`` has the reason of each in a graph as a clause."""
 
     reasons: Mapping[Node, str]
+
+
+class OnnxTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """How a graph is written as an ONNX model.
+
+    Nodes without a translation are written in ``domain``, if there is one, with the texts of their attributes. ``version`` and
+    ``metadata`` are the model's producer version and properties. Inputs have the dtypes in ``input_dtypes`` by variable name,
+    with ``keep_io`` inputs and outputs float32 where the graph has float16, and are cast. With ``is_open`` the translations at
+    different sizes have the same nodes, where that can be.
+    """
+
+    opset: int
+    name: str
+    domain: str = ""
+    version: str = ""
+    metadata: Mapping[str, str] = EMPTY
+    input_dtypes: Mapping[str, str] = EMPTY
+    keep_io: bool = False
+    is_open: bool = False
 
 
 class Translated(msgspec.Struct, frozen=True, eq=False):
@@ -58,35 +77,25 @@ def translate_graph(
     inference: Inference,
     parameters: Mapping[Node, Value],
     tensors: Mapping[Node, Tensor],
-    *,
-    opset: int,
-    name: str,
-    domain: str = "",
-    version: str = "",
-    metadata: Mapping[str, str] = EMPTY,
-    input_dtypes: Mapping[str, str] = EMPTY,
-    keep_io: bool = False,
-    is_open: bool = False,
+    target: OnnxTarget,
 ) -> Translated:
     """Translate the nodes that the heads of ``part`` need.
 
     ``parameters`` are the variables that become initializers, with their arrays; ``tensors`` are those initializers. All
-    other variables become inputs. Nodes without a translation are written in ``domain``, if there is one, with the texts of
-    their attributes. ``version`` and ``metadata`` are the model's producer version and properties. Inputs have the dtypes in
-    ``input_dtypes`` by variable name, with ``keep_io`` inputs and outputs float32 where the graph has float16, and are cast.
-    With ``is_open`` the translations at different sizes have the same nodes, where that can be.
+    other variables become inputs.
 
     Raises:
         UntranslatedError: nodes cannot be translated; all are listed, with the part that can be.
     """
-    work = _Work(part, inference, parameters, tensors, opset, domain, input_dtypes, keep_io, is_open)
+    work = _Work(part, inference, parameters, tensors, target)
     work.translate()
     if work.faults:
         error = UntranslatedError(add_hint(part, work.refused, work.faults))
         error.reasons = work.refused
         raise error
     graph, renamed, dropped = work.finish()
-    source = make_source(name, list_versions(graph, opset), IR_VERSIONS[opset], version=version, metadata=metadata)
+    opset, version, metadata = target.opset, target.version, target.metadata
+    source = make_source(target.name, list_versions(graph, opset), IR_VERSIONS[opset], version=version, metadata=metadata)
     names = {**work.values, **{(node, 0): name for node, name in work.variables.items()}}
     graph, owners = msgspec.structs.replace(graph, source=source), work.writer.owners
     return Translated(graph, names, work.variables, owners, renamed, dropped, work.custom)
@@ -137,13 +146,7 @@ class GraphTranslation:
             # Nodes that the translation emitted before it failed are dropped: _custom begins the node anew.
             results = self._custom(node)
         except Exception as error:  # a translation relies on the inputs and attributes that a kernel may refuse
-            kernel = find_kernel(node.op)
-            if kernel is None:
-                raise
-            types = [self._find_type(entry) for entry in node.inputs]
-            cause = explain_failure(
-                node, "translation", error, kernel, attrs, [shape for shape, _ in types], [dtype for _, dtype in types]
-            )
+            cause = self._explain(node, attrs, error)
             if not isinstance(cause, RefusedError):
                 raise cause from error
             self._refuse(node, *(fault.message for fault in cause.faults))
@@ -151,6 +154,15 @@ class GraphTranslation:
         wanted = [self.name_result(Entry(node, index)) for index in range(len(results))]
         for index, final in enumerate(self.writer.end(results, wanted)):
             self.values[node, index] = final
+
+    def _explain(self, node: Node, attrs: Attrs, error: Exception) -> Exception:
+        """Return the error to raise where a translation raised ``error``: a refusal if the kernel refuses the node, too."""
+        kernel = find_kernel(node.op)
+        if kernel is None:
+            raise error
+        types = [self._find_type(entry) for entry in node.inputs]
+        call = KernelCall(node, kernel, attrs, [shape for shape, _ in types], [dtype for _, dtype in types])
+        return explain_failure(call, "translation", error)
 
     def name_result(self, entry: Entry) -> str:
         """Return the name that the output of a node gets."""
@@ -172,17 +184,10 @@ class GraphTranslation:
             raise TranslationError("its shapes do not follow from those of the graph's inputs")
         if all(0 in outputs[index].shape for index in self.used[node]):
             return [self.writer.add_constant(np.zeros(output.shape), output.dtype) for output in outputs]
-        translation = Translation(
-            node.op,
-            attrs,
-            inputs,
-            outputs,
-            self.writer,
-            used=self.used[node],
-            inline=partial(self._inline, node) if node.subgraphs else None,
-            inner=inner_operators(node.subgraphs[0]) if node.subgraphs else (),
+        subgraphs = Subgraphs(partial(self._inline, node), inner_operators(node.subgraphs[0])) if node.subgraphs else None
+        results = translator.translate(
+            Translation(node.op, attrs, inputs, outputs, self.writer, used=self.used[node], subgraphs=subgraphs)
         )
-        results = translator.translate(translation)
         # Most operators have one output, and their translations return its name alone.
         return [results] if isinstance(results, str) else list(results)
 
@@ -241,14 +246,11 @@ class _Work(GraphTranslation):
         inference: Inference,
         parameters: Mapping[Node, Value],
         tensors: Mapping[Node, Tensor],
-        opset: int,
-        domain: str,
-        input_dtypes: Mapping[str, str],
-        keep_io: bool,
-        is_open: bool,
+        target: OnnxTarget,
     ) -> None:
-        names = UniqueNames(separator="#")
-        super().__init__(part, inference, parameters, GraphWriter(opset, names, is_open=is_open), domain)
+        names, keep_io = UniqueNames(separator="#"), target.keep_io
+        writer = GraphWriter(target.opset, names, is_open=target.is_open)
+        super().__init__(part, inference, parameters, writer, target.domain)
         self.variables = {node: names.take(node.name) for node in inference.nodes if node.is_variable}
         self.inputs: list[Node] = []
         self.widened = {(e.node, e.index) for e in part.heads if keep_io and self.value(e).dtype == "float16"}
@@ -261,7 +263,7 @@ class _Work(GraphTranslation):
                     self.values[node, 0] = self.writer.convert(name, "bfloat16", "float32")
             else:
                 value = self.value(Entry(node, 0))
-                dtype = input_dtypes.get(node.name, "float32" if keep_io and value.dtype == "float16" else value.dtype)
+                dtype = target.input_dtypes.get(node.name, "float32" if keep_io and value.dtype == "float16" else value.dtype)
                 self.inputs.append(self.writer.scope.define(make_input(name, dtype, value.shape)))
                 if dtype != value.dtype:
                     self.values[node, 0] = self.writer.convert(name, dtype, value.dtype)

@@ -171,15 +171,17 @@ class GraphWriter:
         """
         level, final = self._level, self._final
         # Nodes that came from an inlined subgraph have their final names already.
-        produced = {output for node in level.pending for output in node.outputs if output.startswith(_PROVISIONAL)}
-        for result, name in zip(results, wanted, strict=False):
-            if result in produced and result not in final:
-                final[result] = self.names.take(name)
+        unnamed = {
+            output: f"{level.name}/{node.op_type}"
+            for node in level.pending
+            for output in node.outputs
+            if output.startswith(_PROVISIONAL)
+        }
+        for value, name in (*zip(results, wanted, strict=False), *unnamed.items()):
+            if value in unnamed and value not in final:
+                final[value] = self.names.take(name)
         for number, node in enumerate(level.pending):
             name = level.name if number == len(level.pending) - 1 else f"{level.name}/{node.op_type}"
-            for output in node.outputs:
-                if output in produced and output not in final:
-                    final[output] = self.names.take(f"{level.name}/{node.op_type}")
             outputs = tuple([final.get(x, x) for x in node.outputs])
             label = node.label or self.node_names.take(name)
             self.owners.setdefault(label, level.name)

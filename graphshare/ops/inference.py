@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.attributes import TYPE_FLAGS, has_np_shape, read_declared_shape
 from graphshare.ops.bodies import NodeBodies, What, inner_variables
 from graphshare.ops.kernel import NP_SHAPE, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import impossible_shape
-from graphshare.ops.node_errors import explain_failure, refuse_inputs
+from graphshare.ops.node_errors import KernelCall, explain_failure, refuse_inputs
 from graphshare.ops.registry import find_node_kernel, find_signature, visible_outputs
 from graphshare.ops.signature import MAX_COUNT
 from graphshare.ops.unification import is_known, unify
@@ -55,8 +55,7 @@ def infer(
     types: Mapping[Node, str] | None,
     *,
     nodes: Sequence[Node] | None = None,
-    default_type: str | None = "float32",
-    yielding: Mapping[Node, str] | None = None,
+    yielding: Mapping[Node, str] | None = EMPTY,
     held: Collection[Node] = (),
     np_shape: bool = False,
 ) -> Inference:
@@ -66,8 +65,8 @@ def infer(
     variables that are ``held`` in a parameter file.
 
     Nothing is inferred across operators without a kernel. Variables whose dtype is not determined otherwise get the one in
-    ``yielding``, then ``default_type``. With ``types`` None only shapes are inferred. ``np_shape`` states that a subgraph's
-    outer graph has NumPy shapes; other graphs state it in their attributes.
+    ``yielding``, then float32, or none if ``yielding`` is None. With ``types`` None only shapes are inferred. ``np_shape``
+    states that a subgraph's outer graph has NumPy shapes; other graphs state it in their attributes.
 
     Raises:
         RefusedError: shapes or dtypes contradict each other; the node is named, with its shapes and those that would fit.
@@ -81,7 +80,8 @@ def infer(
     if types is None:
         return inference
     propagation.run("types")
-    for fallback in (yielding or {}, dict.fromkeys(order, default_type)):  # float32 is MXNet's own default
+    # float32 is MXNet's own default.
+    for fallback in (yielding, dict.fromkeys(order, "float32")) if yielding is not None else ():
         # A dtype from the first source may determine other variables; the default must not reach those then.
         untyped = [node for node in order if node.is_variable and inference.types[node][0] is None]
         inference.types.update((node, [fallback.get(node)]) for node in untyped)
@@ -218,7 +218,7 @@ class _Propagation:
             texts = [format_shape(shape) for shape in shapes] if what == "shapes" else list(map(str, dtypes))
             return refuse_inputs(node, texts, error)
         part = "shape rule" if what == "shapes" else "dtype rule"
-        return explain_failure(node, part, error, rule.kernel, rule.attrs, shapes, dtypes)
+        return explain_failure(KernelCall(node, rule.kernel, rule.attrs, shapes, dtypes), part, error)
 
 
 def _find_excess(attrs: Mapping[str, Any]) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import isfinite
 
+import msgspec
+
 from graphshare.errors import BugError, Fault, GraphshareError, RefusedError
 from graphshare.ir.graph import Node
 from graphshare.ops.kernel import Array, Attrs, Kernel, KernelError, Shapes, Types
@@ -15,50 +17,52 @@ from graphshare.text.format import format_count, format_shape
 _NUMBER_KINDS = ("int", "int64", "uint", "uint64", "float", "double")
 
 
+class KernelCall(msgspec.Struct, frozen=True, eq=False):
+    """The facts of a node that its kernel, or a rule of it, had; ``results`` are the inferred shapes of its outputs."""
+
+    node: Node
+    kernel: Kernel
+    attrs: Attrs
+    shapes: Shapes
+    dtypes: Types
+    arrays: Sequence[Array] = ()
+    results: Shapes = ()
+
+
 def refuse_inputs(node: Node, inputs: Sequence[str], reason: object) -> RefusedError:
     """Return the error for ``node`` whose operator cannot take its inputs, given as texts of their shapes or dtypes."""
     return RefusedError(Fault(f"{node.op} cannot take {_format_inputs(node, inputs)}: {reason}", node=node.name))
 
 
-def explain_failure(
-    node: Node,
-    part: str,
-    error: Exception,
-    kernel: Kernel,
-    attrs: Attrs,
-    shapes: Shapes,
-    dtypes: Types,
-    arrays: Sequence[Array] = (),
-    results: Shapes = (),
-) -> Exception:
-    """Return the error to raise where ``part`` of the kernel or gradient of ``node`` raised ``error``.
+def explain_failure(call: KernelCall, part: str, error: Exception) -> Exception:
+    """Return the error to raise where ``part`` of a kernel or gradient raised ``error``.
 
     It is a refusal if the node itself is wrong or its inputs are outside of the kernel's limits, otherwise a bug. An error that
     has an explanation already (from within a subgraph), or whose cause is the machine, is raised again.
     """
     if isinstance(error, (BugError, GraphshareError, MemoryError, RecursionError)):
         raise error
+    node, limits = call.node, call.kernel.limits
     faults = find_faults(node)
     if faults:
         return RefusedError(faults)
-    reason = negative_size(results) or _contradiction(kernel, attrs, shapes, dtypes)
-    reason = reason or _unusable_attribute(node, attrs)
+    reason = negative_size(call.results) or _contradiction(call) or _unusable_attribute(node, call.attrs)
     # numpy raises it for a Python integer that its dtype cannot hold.
     if reason is None and isinstance(error, OverflowError):
         reason = f"a number is out of range ({error})"
-    if reason is None and kernel.limits is not None:
-        reason = kernel.limits.violation(attrs, shapes, dtypes, arrays)
+    if reason is None and limits is not None:
+        reason = limits.violation(call.attrs, call.shapes, call.dtypes, call.arrays)
     if reason:
-        return refuse_inputs(node, [format_shape(shape) for shape in shapes], reason)
-    texts = [f"{dtype or '?'} {format_shape(shape)}" for dtype, shape in zip(dtypes, shapes, strict=False)]
+        return refuse_inputs(node, [format_shape(shape) for shape in call.shapes], reason)
+    texts = [f"{dtype or '?'} {format_shape(shape)}" for dtype, shape in zip(call.dtypes, call.shapes, strict=False)]
     return report_bug(node, part, texts, error)
 
 
-def _contradiction(kernel: Kernel, attrs: Attrs, shapes: Shapes, dtypes: Types) -> str | None:
+def _contradiction(call: KernelCall) -> str | None:
     """Return why the kernel's own rules refuse these shapes and dtypes, where nothing was inferred before it ran."""
     try:
-        kernel.shapes(attrs, shapes, [None])
-        kernel.types(attrs, dtypes, [None])
+        call.kernel.shapes(call.attrs, call.shapes, [None])
+        call.kernel.types(call.attrs, call.dtypes, [None])
     except KernelError as error:
         return str(error)
     except Exception:  # the rule itself fails: the first error is the bug to report

@@ -72,6 +72,13 @@ Inline = Callable[[int, Sequence[Value]], Sequence[Value]]
 """Emits the nodes of one of the node's subgraphs, given values for its variables, and returns its heads."""
 
 
+class Subgraphs(msgspec.Struct, frozen=True):
+    """The subgraphs of a node; ``inner`` are the operators of the first with their attributes, inputs before users."""
+
+    inline: Inline
+    inner: Sequence[tuple[str, Attrs]]
+
+
 class Writer(Protocol):
     """Where nodes and constants go: the graph that is being made, or the body of a loop in it."""
 
@@ -88,7 +95,7 @@ class Translation:
 
     ``inputs`` and ``outputs`` have the shapes and dtypes; outputs are all that the operator has, hidden ones included, and
     their names mean nothing. ``used`` are the positions of the outputs that something reads. ``opset`` is the version that is
-    written. ``inner`` are the operators of the node's first subgraph with their attributes, inputs before users.
+    written.
     """
 
     def __init__(
@@ -100,17 +107,20 @@ class Translation:
         writer: Writer,
         *,
         used: frozenset[int] = frozenset({0}),
-        inline: Inline | None = None,
-        inner: Sequence[tuple[str, Attrs]] = (),
+        subgraphs: Subgraphs | None = None,
     ) -> None:
         self.op = op
         self.attrs = attrs
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self.used = used
-        self.inner = inner
-        self._inline = inline
+        self._subgraphs = subgraphs
         self._writer = writer
+
+    @property
+    def inner(self) -> Sequence[tuple[str, Attrs]]:
+        """Return the operators of the node's first subgraph; see :class:`Subgraphs`."""
+        return self._subgraphs.inner if self._subgraphs is not None else ()
 
     @property
     def opset(self) -> int:
@@ -171,9 +181,9 @@ class Translation:
 
     def inline(self, number: int, inputs: Sequence[Value]) -> Sequence[Value]:
         """Emit the nodes of subgraph ``number`` of the node on ``inputs`` for its variables, and return its heads."""
-        if self._inline is None:
+        if self._subgraphs is None:
             self.refuse("it has no subgraph")
-        return self._inline(number, inputs)
+        return self._subgraphs.inline(number, inputs)
 
     def constant(self, value: Any, dtype: str) -> str:
         """Return the name of a constant, of an array or of anything that numpy converts to one. Equal constants are one."""

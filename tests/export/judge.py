@@ -10,7 +10,7 @@ import numpy as np
 
 from graphshare.errors import RefusedError
 from graphshare.export_onnx.opsets import refuse_versions
-from graphshare.export_onnx.translate import translate_graph
+from graphshare.export_onnx.translate import OnnxTarget, translate_graph
 from graphshare.export_onnx.writer import encode_array
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import Entry, Graph, Node
@@ -71,7 +71,7 @@ def translate(
     tensors = {v: Tensor(x.dtype, x.shape, encode_array(arrays[v], x.dtype)) for v, x in values.items()}
     try:
         inference = infer(graph, {v: x.shape for v, x in arrays.items()}, {v: str(x.dtype) for v, x in arrays.items()})
-        translated = translate_graph(graph, inference, values, tensors, opset=opset, name="test")
+        translated = translate_graph(graph, inference, values, tensors, OnnxTarget(opset=opset, name="test"))
     except RefusedError as refusal:
         return refusal
     faults = refuse_versions(translated.graph, opset)

@@ -14,7 +14,7 @@ from graphshare.execute.backends.onnx_session import require_runtime
 from graphshare.execute.backends.session import Session
 from graphshare.execute.engines.engine import Compiled, NodesRefusedError, Part
 from graphshare.export_onnx.opsets import DEFAULT
-from graphshare.export_onnx.translate import UntranslatedError, translate_graph
+from graphshare.export_onnx.translate import OnnxTarget, UntranslatedError, translate_graph
 from graphshare.formats.onnx.protobuf import Message
 from graphshare.formats.onnx.tensor_messages import encode_tensor
 from graphshare.formats.onnx.write import encode_model
@@ -120,7 +120,7 @@ def translate_part(part: Part) -> OnnxPart:
         if content is None:
             arrays[node] = array
     try:
-        translated = translate_graph(part.graph, part.inference, values, tensors, opset=DEFAULT, name="part")
+        translated = translate_graph(part.graph, part.inference, values, tensors, OnnxTarget(opset=DEFAULT, name="part"))
     except UntranslatedError as error:
         raise NodesRefusedError(error.reasons) from error
     stored = {node.name for node in translated.graph.variables()}

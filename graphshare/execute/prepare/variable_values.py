@@ -146,7 +146,7 @@ def infer_given(
     types: Mapping[Node, str],
     *,
     nodes: Sequence[Node],
-    yielding: Mapping[Node, str] | None = None,
+    yielding: Mapping[Node, str] = EMPTY,
 ) -> Inference:
     """Infer from shapes ``held`` in files and those that the user has ``stated``.
 
@@ -159,7 +159,7 @@ def infer_given(
         if not stated:
             raise
         # Inference without the user's shapes gives the sizes that would have fit.
-        free = infer(part, held, types, nodes=nodes, default_type=None, held=held)
+        free = infer(part, held, types, nodes=nodes, yielding=None, held=held)
         _, fitting = choose_sizes(free)
         hint = " ".join(f"`shapes={{{node.name!r}: {tuple(fitting[node])}}}`" for node in stated if node in fitting)
         hint = f"sizes that fit: {hint}" if hint else ""

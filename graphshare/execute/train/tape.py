@@ -21,7 +21,7 @@ from graphshare.ops.bodies import inner_operators
 from graphshare.ops.gradient import Gradient, GradientError, Gradients, TapeEntry
 from graphshare.ops.inference import ShapeTable
 from graphshare.ops.kernel import Array, Context, KernelError, KernelResult, Shape
-from graphshare.ops.node_errors import explain_failure
+from graphshare.ops.node_errors import KernelCall, explain_failure
 from graphshare.ops.registry import find_gradient
 from graphshare.text.format import format_shape
 
@@ -238,17 +238,9 @@ def _apply_vjp(recorded: RecordedStep, outputs: list[Array | None]) -> list[Arra
         shapes = ", ".join(format_shape(shape) for shape, _ in recorded.outputs)
         raise RefusedError(Fault(f"the gradient of {step.node.op}, output {shapes}: {error}", node=step.node.name)) from error
     except Exception as error:
-        inputs = recorded.inputs
-        raise explain_failure(
-            step.node,
-            "gradient",
-            error,
-            step.kernel,
-            step.attrs,
-            [shape for shape, _ in inputs],
-            [dtype for _, dtype in inputs],
-            recorded.entry.inputs,
-        ) from error
+        known, dtypes = [shape for shape, _ in recorded.inputs], [dtype for _, dtype in recorded.inputs]
+        call = KernelCall(step.node, step.kernel, step.attrs, known, dtypes, recorded.entry.inputs)
+        raise explain_failure(call, "gradient", error) from error
     gradients = [result] if result is None or isinstance(result, (np.ndarray, np.generic)) else list(result)
     # Gradients of rank 0 may be plain numbers.
     gradients = [None if gradient is None else np.asarray(gradient) for gradient in gradients]

@@ -116,7 +116,7 @@ def test_types_contradict_each_other() -> None:
     with pytest.raises(RefusedError, match="float16 and float64"):
         infer(graph, {}, {a: "float16", b: "float64"})
     assert infer(graph, {}, {a: "float16"}).types[b] == ["float16"]
-    assert infer(graph, {}, {}, default_type=None).types[b] == [None]
+    assert infer(graph, {}, {}, yielding=None).types[b] == [None]
 
 
 def costs(op: str, attrs: dict[str, str], **shapes: tuple[int, ...]) -> int | None:

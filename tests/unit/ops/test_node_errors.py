@@ -11,7 +11,7 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Node
 from graphshare.ops.bodies import NodeBodies
 from graphshare.ops.kernel import KernelError
-from graphshare.ops.node_errors import explain_failure, find_faults
+from graphshare.ops.node_errors import KernelCall, explain_failure, find_faults
 from graphshare.ops.registry import find_kernel, lookup
 from tests.symbols import document, operator, variable
 
@@ -37,7 +37,7 @@ def test_an_attribute_that_cannot_be_used_is_named(op: str, attrs: dict[str, str
     assert kernel is not None
     values, faults = signature.parse(attrs)
     assert not faults
-    error = explain_failure(graph.nodes[1], "kernel", ValueError("odd"), kernel, values, [(3, 4)], ["float32"])
+    error = explain_failure(KernelCall(graph.nodes[1], kernel, values, [(3, 4)], ["float32"]), "kernel", ValueError("odd"))
     assert isinstance(error, BugError if words is None else RefusedError)
     assert (words or "the kernel of") in str(error)
 
@@ -66,6 +66,6 @@ def test_a_bug_is_reported_with_dtypes_and_shapes() -> None:
     nodes = [variable("x"), variable("z"), operator("elemwise_add", "y", [0, 1])]
     node, kernel = read_symbol(json.dumps(document(nodes, [2])).encode()).nodes[-1], find_kernel("elemwise_add")
     assert kernel is not None
-    error = explain_failure(node, "kernel", ValueError("odd"), kernel, {}, [(2,), (2,)], ["float32", None])
+    error = explain_failure(KernelCall(node, kernel, {}, [(2,), (2,)], ["float32", None]), "kernel", ValueError("odd"))
     assert isinstance(error, BugError)
     assert "failed on x float32 (2), z ? (2): ValueError: odd" in str(error)
