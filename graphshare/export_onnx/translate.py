@@ -198,7 +198,7 @@ class GraphTranslation:
         graph = node.subgraphs[number]
         known = dict(zip(inner_variables(graph), inputs, strict=True))
         shapes, types = {n: x.shape for n, x in known.items()}, {n: x.dtype for n, x in known.items()}
-        inference = infer(graph, shapes, types, np_shape=getattr(self.inference.shapes, "np_shape", False))
+        inference = infer(graph, shapes, types, np_shape=self.inference.np_shape)
         parameters = {n: x for n, x in known.items() if x.read is not None}
         scope = GraphTranslation(graph, inference, parameters, self.writer, self.domain)
         scope.values = {(n, 0): x.name for n, x in known.items()}

@@ -55,12 +55,11 @@ def _read_sizes(node: Node, types: Mapping[Place, StaticType]) -> _Sizes | None:
     """Return the value of a Shape, a Size, or a part of a Shape, where that follows from the types."""
     if node.op in _PARTS and len(node.inputs) > 1:
         source = node.inputs[0].node
-        shaped = types.get((source.inputs[0].node, source.inputs[0].index)) if source.op == "Shape" and source.inputs else None
-        sizes = None if shaped is None or shaped.parts[1] is None else _choose_axes(source, shaped.parts[1])
-        return None if sizes is None else _PARTS[node.op](node, sizes, types)
+        sizes = find_sizes(types, _get_place(source.inputs[0])) if source.op == "Shape" and source.inputs else None
+        return None if sizes is None else _PARTS[node.op](node, _choose_axes(source, sizes), types)
     if node.op not in ("Shape", "Size") or not node.inputs:
         return None
-    shape = static_shape(types, (node.inputs[0].node, node.inputs[0].index))
+    shape = static_shape(types, _get_place(node.inputs[0]))
     if shape is None:
         return None
     return prod(shape) if node.op == "Size" else tuple(_choose_axes(node, shape))
@@ -68,13 +67,13 @@ def _read_sizes(node: Node, types: Mapping[Place, StaticType]) -> _Sizes | None:
 
 def _read_size(node: Node, sizes: Sequence[object], types: Mapping[Place, StaticType]) -> _Sizes | None:
     """Return the size that a Gather takes; None for several of them, and for one that is not known."""
-    numbers, kind = read_numbers(node.inputs[1]), types.get((node, 0))
-    if kind is None or numbers is None or len(numbers) != 1 or not -len(sizes) <= numbers[0] < len(sizes):
+    numbers, shape = read_numbers(node.inputs[1]), find_sizes(types, (node, 0))
+    if numbers is None or len(numbers) != 1 or not -len(sizes) <= numbers[0] < len(sizes):
         return None
     size = sizes[numbers[0]]
-    if not isinstance(size, int) or kind.parts[1] not in ((), (1,)):
+    if not isinstance(size, int) or shape not in ((), (1,)):
         return None
-    return (size,) if kind.parts[1] else size
+    return (size,) if shape else size
 
 
 def _read_row(node: Node, sizes: Sequence[object], types: Mapping[Place, StaticType]) -> tuple[int, ...] | None:
@@ -100,9 +99,18 @@ def _choose_axes(node: Node, sizes: Sequence[_Size]) -> Sequence[_Size]:
     return sizes[int(node.attrs.get("start") or 0) : int(node.attrs.get("end") or len(sizes))]
 
 
+def _get_place(entry: Entry) -> Place:
+    return entry.node, entry.index
+
+
+def find_sizes(types: Mapping[Place, StaticType], place: Place) -> Sequence[int | str | None] | None:
+    """Return the sizes of a value where its rank is known."""
+    kind = types.get(place)
+    return None if kind is None else kind.parts[1]
+
+
 def static_shape(types: Mapping[Place, StaticType], place: Place) -> tuple[int, ...] | None:
     """Return the shape of a value where all of its sizes are known."""
-    kind = types.get(place)
-    shape = None if kind is None else kind.parts[1]
+    shape = find_sizes(types, place)
     sizes = tuple([size for size in shape or () if isinstance(size, int)])
     return sizes if shape is not None and len(sizes) == len(shape) else None

@@ -117,20 +117,21 @@ class FixedConstants:
     def _list_constants(self, operands: Sequence[Entry | None]) -> list[Entry]:
         return [entry for entry in operands if entry is not None and entry.node not in self._dependent]
 
+    def _list_axes(self, entry: Entry | None) -> Axes:
+        """Return the axes of an operand; none where they are not known."""
+        return () if entry is None else self._axes.get((entry.node, entry.index), ())
+
     def _find_kernel(self, node: Node, operands: Sequence[Entry | None]) -> Iterator[str]:
         """Yield a window as large as the axis that it moves over: a mean over all places, written for one size."""
-        assert operands[0] is not None
-        axes = self._axes.get((operands[0].node, operands[0].index), ())[2:]
         kernel = _parse_numbers(node.attrs.get("kernel_shape", ""))
-        for axis, size in zip(axes, kernel, strict=False):
+        for axis, size in zip(self._list_axes(operands[0])[2:], kernel, strict=False):
             if is_free(axis) and size in self._sizes:
                 yield f"its window of {size:g} is {self._name(int(size))}"
                 return
 
     def _find_ends(self, node: Node, operands: Sequence[Entry | None]) -> Iterator[str]:
         """Yield an index, a start or end, or a count that is the size of its axis or the last place on it."""
-        data = operands[0]
-        axes = self._axes.get((data.node, data.index), ()) if data is not None else ()
+        axes = self._list_axes(operands[0])
         if not any(map(is_free, axes)):
             return
         # The output of a Slice or a TopK has its own size, the number that the operator states.
@@ -148,8 +149,7 @@ class FixedConstants:
 
     def _find_pads(self, operands: Sequence[Entry | None]) -> Iterator[str]:
         """Yield a Pad behind the last place whose result is a multiple: its number fits the fixed size alone."""
-        data, pads = operands[0], self._read_integers(operands, 1)
-        axes = self._axes.get((data.node, data.index), ()) if data is not None else ()
+        axes, pads = self._list_axes(operands[0]), self._read_integers(operands, 1)
         places = self._read_integers(operands, 3) or range(len(axes))
         for place, before, after in zip(places, pads, pads[len(places) :], strict=False):
             padded = axes[place] if -len(axes) <= place < len(axes) else ()

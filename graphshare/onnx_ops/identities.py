@@ -35,7 +35,7 @@ from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.onnx import DTYPE_NAMES, OTHER_NAMES, dtype_code, dtype_name
 from graphshare.ir.terms import Facts, NormalForm, Place, ReadContent, TermTable, shorten
 from graphshare.ir.walk import list_operands
-from graphshare.onnx_ops.computable import static_shape
+from graphshare.onnx_ops.computable import find_sizes, static_shape
 from graphshare.onnx_ops.operators import CHANGED, MOVED, encode_value, find_meaning
 from graphshare.onnx_ops.random_operators import DRAWING
 from graphshare.onnx_ops.windows import WEIGHTS, WINDOWS, read_integers, settle_windows
@@ -165,8 +165,7 @@ class OnnxForm(NormalForm):
 
     def find_sizes(self, place: Place | None) -> Sequence[int | str | None] | None:
         """Return the sizes of a value where its rank follows from the inputs."""
-        kind = None if place is None else self._types.get(place)
-        return None if kind is None else kind.parts[1]
+        return None if place is None else find_sizes(self._types, place)
 
     def find_rank(self, place: Place) -> int | None:
         """Return the rank of a value where it follows from the inputs, or was seen."""

@@ -48,6 +48,15 @@ class Inference(msgspec.Struct):
     shapes: dict[Node, list[Shape]]
     types: dict[Node, list[str | None]]
 
+    @property
+    def np_shape(self) -> bool:
+        """Return whether 0 and () are sizes."""
+        return getattr(self.shapes, "np_shape", False)
+
+    def table(self, what: What) -> dict[Node, list[Any]]:
+        """Return the shapes or the dtypes."""
+        return self.shapes if what == "shapes" else self.types
+
 
 def infer(
     graph: Graph,
@@ -194,8 +203,8 @@ class _Propagation:
     def _apply(self, rule: _Rule, what: What) -> bool:
         """Apply one rule; return whether it changed anything. A rule is not asked again about the same facts."""
         node = rule.node
-        table: dict[Node, list[Any]] = self._inference.shapes if what == "shapes" else self._inference.types
-        inputs = [_slot(table, entry.node, entry.index) for entry in node.inputs]
+        table = self._inference.table(what)
+        inputs = [_slot(table, entry) for entry in node.inputs]
         facts = (inputs, list(table[node]))  # inference from consumers changes a row of outputs in place
         if self._settled.get((node, what)) == facts:
             return False
@@ -212,8 +221,8 @@ class _Propagation:
     def _explain(self, rule: _Rule, what: What, error: Exception) -> Exception:
         """Return the error for ``error`` of a rule: a refusal for a contradiction or a malformed node, else a bug."""
         node = rule.node
-        shapes = [_slot(self._inference.shapes, entry.node, entry.index) for entry in node.inputs]
-        dtypes = [_slot(self._inference.types, entry.node, entry.index) for entry in node.inputs]
+        shapes = [_slot(self._inference.shapes, entry) for entry in node.inputs]
+        dtypes = [_slot(self._inference.types, entry) for entry in node.inputs]
         if isinstance(error, KernelError):
             texts = [format_shape(shape) for shape in shapes] if what == "shapes" else list(map(str, dtypes))
             return refuse_inputs(node, texts, error)
@@ -252,24 +261,21 @@ def _infer_body(
             )
         shapes = dict(zip(inner, variables, strict=True)) if what == "shapes" else {}
         inference = _start(order, shapes, {}, (), np_shape=np_shape)
-        table: Mapping[Node, list[Any]] = inference.shapes if what == "shapes" else inference.types
-        for entry, value in [
-            *zip((Entry(n, 0, 0) for n in inner), variables, strict=True),
-            *zip(graph.heads, heads, strict=False),
-        ]:
+        table = inference.table(what)
+        for entry, value in (*zip(map(Entry, inner), variables, strict=True), *zip(graph.heads, heads, strict=False)):
             row = table[entry.node]
             if entry.index < len(row):
                 row[entry.index] = unify(row[entry.index], value) if what == "shapes" else row[entry.index] or value
         _Propagation(inference, _bind_rules(order, np_shape=np_shape)).run(what)
     except RefusedError as error:
         raise KernelError("in its subgraph, " + "; ".join(fault.message for fault in error.faults)) from None
-    return [table[n][0] for n in inner], [_slot(table, entry.node, entry.index) for entry in graph.heads]
+    return [table[n][0] for n in inner], [_slot(table, entry) for entry in graph.heads]
 
 
-def _slot(table: Mapping[Node, list[Any]], node: Node, index: int) -> Any:
+def _slot(table: Mapping[Node, list[Any]], entry: Entry) -> Any:
     # A file may name an output that its operator does not have.
-    row = table[node]
-    return row[index] if index < len(row) else None
+    row = table[entry.node]
+    return row[entry.index] if entry.index < len(row) else None
 
 
 def _store(table: dict[Node, list[Any]], node: Node, inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
@@ -305,13 +311,12 @@ class _SizeChoice:
     """Trials of sizes for the variables of an inference that are ``unknown``."""
 
     def __init__(self, inference: Inference) -> None:
-        self._inference, self._np_shape = inference, getattr(inference.shapes, "np_shape", False)
-        self._rules = _bind_rules(inference.nodes, np_shape=self._np_shape)
+        self._inference, self._rules = inference, _bind_rules(inference.nodes, np_shape=inference.np_shape)
         self.unknown = [node for node in inference.nodes if node.is_variable and not is_known(inference.shapes[node][0])]
 
     def infer_with(self, known: Inference, shapes: Mapping[Node, Shape]) -> Inference | None:
         """Return the inference with these shapes of variables; None where they contradict each other."""
-        trial = Inference(known.nodes, ShapeTable(self._np_shape), known.types)
+        trial = Inference(known.nodes, ShapeTable(self._inference.np_shape), known.types)
         trial.shapes.update((node, list(row)) for node, row in known.shapes.items())
         trial.shapes.update((node, [shape]) for node, shape in shapes.items())
         try:

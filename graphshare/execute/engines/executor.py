@@ -329,7 +329,7 @@ def cut(segment: Segment, outputs: Sequence[_Output], inference: Inference, grap
     rebuild(segment.nodes, detach, redirect=redirect, images=images)
     heads = tuple(Entry(images[node], index) for node, index in outputs)
     nodes = (*variables, *stand_ins.values(), *(images[node] for node in segment.nodes))
-    own = Inference(list(nodes), ShapeTable(getattr(inference.shapes, "np_shape", False)), {})
+    own = Inference(list(nodes), ShapeTable(inference.np_shape), {})
     for node in (*variables, *segment.nodes):
         own.shapes[images[node]], own.types[images[node]] = inference.shapes[node], inference.types[node]
     for (node, index), variable in stand_ins.items():
