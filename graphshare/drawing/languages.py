@@ -169,14 +169,13 @@ def _format_flowchart(picture: Picture, palette: Palette, direction: str) -> Ite
 
 
 def _format_groups(picture: Picture) -> Iterator[str]:
-    several = len(picture.branches) > 1
     opened: tuple[str, ...] = ()
     count = 0
     # Mermaid has no way to open a group again, so its boxes must be neighbours.
-    order = sorted(range(len(picture.boxes)), key=lambda n: _cluster_path(picture.boxes[n], several))
+    order = sorted(range(len(picture.boxes)), key=lambda n: picture.find_path(picture.boxes[n]))
     for number in order:
         box = picture.boxes[number]
-        path = _cluster_path(box, several)
+        path = picture.find_path(box)
         common = 0
         while common < min(len(path), len(opened)) and path[common] == opened[common]:
             common += 1
@@ -190,12 +189,6 @@ def _format_groups(picture: Picture) -> Iterator[str]:
         yield f"{'  ' * (len(path) + 1)}{_format_mermaid_box(number, box)}"
     for depth in range(len(opened), 0, -1):
         yield f"{'  ' * depth}end"
-
-
-def _cluster_path(box: Box, several: bool) -> tuple[str, ...]:
-    if box.cluster is None:
-        return ()
-    return box.cluster if several else box.cluster[1:]
 
 
 def _format_mermaid_box(number: int, box: Box) -> str:
