@@ -51,15 +51,19 @@ class Difference(ShortRepr, msgspec.Struct, frozen=True):
     def verdict(self) -> str:
         """Return the result in one line."""
         graph = self.graph
-        counts = [(len(getattr(graph, what)), what) for what in ("added", "removed", "renamed", "changed")]
-        parts = [f"{format_count(count, 'node')} {what}" for count, what in counts if count]
-        parts += [f"{format_count(len(graph.ties), 'tie')} moved"] if graph.ties else []
-        parts += [format_count(len(graph.outputs), "output")] if graph.outputs else []
-        parts += [format_count(len(graph.attributes), "graph attribute")] if graph.attributes else []
-        if self.parameters:
-            alone = " (bits)" if all(change.how == "bits" for change in self.parameters.changes) else ""
-            parts.append(format_count(len(self.parameters.changes), "parameter") + alone)
+        parameters = self.parameters.changes if self.parameters is not None else ()
         missing = self.parameters.missing if self.parameters is not None else ()
+        counts = (
+            (graph.added, "node", " added"),
+            (graph.removed, "node", " removed"),
+            (graph.renamed, "node", " renamed"),
+            (graph.changed, "node", " changed"),
+            (graph.ties, "tie", " moved"),
+            (graph.outputs, "output", ""),
+            (graph.attributes, "graph attribute", ""),
+            (parameters, "parameter", " (bits)" if all(change.how == "bits" for change in parameters) else ""),
+        )
+        parts = [format_count(len(changes), what) + how for changes, what, how in counts if changes]
         rest = f"; {format_count(len(missing), 'parameter')} not compared: the values are missing" if missing else ""
         if parts:
             return f"DIFFERENT: {', '.join(parts)}{rest}"

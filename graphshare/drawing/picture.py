@@ -278,13 +278,7 @@ class _PictureBuilder:
 
     def _scope_box(self, key: tuple[str, tuple[str, ...]], nodes: Sequence[Node]) -> Box:
         branch, scopes = key
-        kinds = Counter(node.op for node in nodes).most_common()
-        parts = [f"{op} ×{count}" if count > 1 else op for op, count in kinds]
-        # A seventh kind takes the place that `and 1 more kinds` would need.
-        first = parts if len(parts) <= 7 else parts[:6]
-        lines = [", ".join(first[start : start + 2]) for start in range(0, len(first), 2)]
-        if len(parts) > len(first):
-            lines.append(f"and {len(parts) - len(first)} more kinds")
+        lines = _summarize_kinds((node.op for node in nodes), 7)
         variables = dict.fromkeys(entry.node for node in nodes for entry in node.inputs)
         lines += self._count_weights(list(variables))
         lines += self._count_marks((*nodes, *variables))
@@ -405,9 +399,14 @@ class _PictureBuilder:
 
 
 def _summarize_endings(nodes: Sequence[Node]) -> list[str]:
-    """Count the endings of parameter names, two per line; of more than five endings the four most frequent."""
-    endings = Counter(next((s for s in SUFFIXES if node.name.endswith(s)), node.name) for node in nodes).most_common()
-    first = endings if len(endings) <= 5 else endings[:4]
-    parts = [f"{ending} ×{count}" if count > 1 else ending for ending, count in first]
-    parts += [f"and {len(endings) - len(first)} more kinds"] if len(endings) > len(first) else []
+    return _summarize_kinds((next((s for s in SUFFIXES if node.name.endswith(s)), node.name) for node in nodes), 5)
+
+
+def _summarize_kinds(kinds: Iterable[str], most: int) -> list[str]:
+    """Count equal texts, two per line, the most frequent first; ``most`` bounds the number of entries."""
+    counts = Counter(kinds).most_common()
+    # The last kind takes the place that `and 1 more kinds` would need.
+    first = counts if len(counts) <= most else counts[: most - 1]
+    parts = [f"{kind} ×{count}" if count > 1 else kind for kind, count in first]
+    parts += [f"and {len(counts) - len(first)} more kinds"] if len(counts) > len(first) else []
     return [", ".join(parts[start : start + 2]) for start in range(0, len(parts), 2)]

@@ -250,7 +250,7 @@ class InputDrawer:
 
     def _sizes(self, name: str) -> Sequence[int | None]:
         """Return the sizes of an input; None for open ones."""
-        declared = [n if isinstance(n, int) and n >= 0 else None for n in self._declared[name]]
+        declared = _keep_sizes(self._declared[name])
         if not declared and "sequence" in split_type(self._session.dtypes[name])[0]:
             declared = self._find_element_sizes(name)
         chosen = self._shapes.get(name, (None,) * len(declared))
@@ -264,7 +264,7 @@ class InputDrawer:
         while hasattr(inner, "inner"):
             inner = inner.inner
         shape = None if inner is None else inner.shape
-        return [None] if shape is None else [n if isinstance(n, int) and n >= 0 else None for n in shape]
+        return [None] if shape is None else _keep_sizes(shape)
 
     def _choose(self, name: str, place: int, size: int, batch: int, *, is_batch: bool, differ: bool) -> int:
         """Return a size: what is given, else what the input of the same dimension has, else ``batch`` or ``size``."""
@@ -298,6 +298,11 @@ class InputDrawer:
                 if dimension == symbol and size is not None:
                     return int(size)
         return None
+
+
+def _keep_sizes(sizes: Sequence[object]) -> list[int | None]:
+    """Return sizes with None for names, and for numbers that onnxruntime writes for open sizes."""
+    return [n if isinstance(n, int) and n >= 0 else None for n in sizes]
 
 
 def _is_narrow_array(dtype: str) -> bool:

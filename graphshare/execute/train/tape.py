@@ -15,7 +15,7 @@ import numpy as np
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.interpreter import has_np_shape, infer_body, run_kernel
 from graphshare.execute.plan import ExecutionPlan, PlanStep, RecordedStep, make_plan
-from graphshare.ir.graph import Node
+from graphshare.ir.graph import EMPTY, Node
 from graphshare.ir.walk import reachable
 from graphshare.ops.bodies import inner_operators
 from graphshare.ops.gradient import Gradient, GradientError, Gradients, TapeEntry
@@ -74,7 +74,8 @@ class Tape:
         self._wanted = {plan.variables[node]: node for node in wanted if node in plan.variables}
         self._live = set(self._wanted)
         self._values: list[Any] = [None] * plan.slots
-        self._training, self._streams, self._shapes = training, streams, shapes or {}
+        self._training, self._streams = training, streams
+        self._shapes = EMPTY if shapes is None else shapes
         self._np_shape = has_np_shape(self._shapes)
         self._repeatable = repeatable
         check_gradients(plan, wanted)

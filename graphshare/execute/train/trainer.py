@@ -178,7 +178,8 @@ class Trainer:
         self._targets, self._trained = list(targets), list(trained)
         self._heads = list(heads) if heads is not None else [None] * len(self._targets)
         self._momentum = Momentum(settings, self._trained)
-        self._streams, self._shapes = streams, shapes or EMPTY
+        self._streams = streams
+        self._shapes = EMPTY if shapes is None else shapes
         self._steps = 0
         self.without_gradient: list[Node] = []
 
