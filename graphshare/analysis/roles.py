@@ -50,6 +50,11 @@ class Role(msgspec.Struct, frozen=True, eq=False, gc=False):
         return self.kind is Kind.PARAMETER or self.kind is Kind.AUXILIARY
 
     @property
+    def is_optional(self) -> bool:
+        """Whether it is zeros unless it is fed: a label or a state."""
+        return self.is_label or self.is_state
+
+    @property
     def reason(self) -> str:
         """Return the reason in words, with the operator."""
         return f"{self.why} {self.user.op} {self.user.name!r}" if self.user is not None else self.why

@@ -13,7 +13,7 @@ import msgspec
 from graphshare.analysis.roles import LABEL_FORMALS, STATE_FORMALS, Kind
 from graphshare.builder.scopes import Scope, current_scope
 from graphshare.builder.var import ReuseLike, Var
-from graphshare.builder.variables import ParameterPlan, create_input, create_parameter, plan_parameter
+from graphshare.builder.variables import ParameterPlan, ParameterRequest, create_input, create_parameter, plan_parameter
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Entry, Graph, Node, freeze
 from graphshare.ops.inference import infer
@@ -235,7 +235,8 @@ def _plan_parameter(application: _Application, owner: str, missing: _Missing, sh
     attrs = dict(application.attrs)  # MXNet copies the operator's attributes to the variable, where they have no effect
     if missing.position in initializers:
         attrs["__init__"] = initializers[missing.position]
-    return plan_parameter(scope, local, kind=missing.kind, formal=missing.formal, shape=shape, attrs=attrs, reuse=reuse)
+    request = ParameterRequest(local, missing.kind, missing.formal, shape, attrs=attrs)
+    return plan_parameter(scope, request, reuse=reuse)
 
 
 def _create(

@@ -12,7 +12,7 @@ import msgspec
 from graphshare.builder.apply_operator import apply, check_reuse, draw_automatic_names
 from graphshare.builder.scopes import Scope, current_scope, variable_scope
 from graphshare.builder.var import ReuseLike, Settings, Var
-from graphshare.builder.variables import create_parameter, parse_shape, plan_parameter
+from graphshare.builder.variables import ParameterRequest, create_parameter, parse_shape, plan_parameter
 from graphshare.errors import Fault, RefusedError
 from graphshare.ops.unification import count_elements
 
@@ -51,7 +51,8 @@ class Layer:
         self._formals[formal] = number + 1
         local = self._scope.naming.parameter_name(self.name, formal, number)
         own = Settings(initializer, regularizer, dtype, trainable)
-        plan = plan_parameter(self._scope, local, formal=formal, shape=parse_shape(shape), own=own, reuse=self._reuse)
+        request = ParameterRequest(local, formal=formal, shape=parse_shape(shape), own=own)
+        plan = plan_parameter(self._scope, request, reuse=self._reuse)
         return create_parameter(self._scope, plan)
 
     def temporary(self) -> str | None:

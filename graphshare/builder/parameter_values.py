@@ -16,7 +16,7 @@ from graphshare.execute.plan import ExecutionPlan
 from graphshare.execute.prepare.memory import check_memory
 from graphshare.execute.prepare.variable_values import check_shapes, convert_feed, initial_value, unknown_shapes
 from graphshare.execute.train.sgd import Momentum, Sgd
-from graphshare.execute.train.trainer import Backpropagation, backpropagate, batch_rescale, fill_zeros, first_data, node_streams
+from graphshare.execute.train.trainer import Backpropagation, NodeStreams, backpropagate, batch_rescale, fill_zeros, first_data
 from graphshare.formats.mxnet.source import VERSION, MxnetSource
 from graphshare.ir.graph import Graph, Node, freeze
 from graphshare.ir.walk import post_order
@@ -158,7 +158,7 @@ class TrainingState:
             raise RefusedError(unused)
         values, inference = self._values.complete(plan, targets, fed)
         graph = extract_graph(targets)
-        streams = node_streams(self._seed, self._updates)
+        streams = NodeStreams(self._seed).start(self._updates)
         heads = [head_gradients.get(target) for target in targets]
         result = backpropagate(plan, graph.heads, values, nodes, heads=heads, streams=streams, shapes=inference.shapes)
         result.gradients = fill_zeros(result.gradients, nodes, values)

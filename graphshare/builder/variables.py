@@ -31,6 +31,23 @@ _FIRST_VALUES = {
 }
 
 
+class ParameterRequest(msgspec.Struct, frozen=True, eq=False):
+    """A parameter that is wanted: ``local`` is its name in the scope.
+
+    ``own`` are the settings of this parameter alone; unset ones are inherited from the scope, except for an auxiliary
+    state. ``formal`` is the operator's name for it (``weight``, ``bias``; empty for a standalone variable): a scope's
+    initializer applies to weights and to standalone variables. An ``__init__`` in ``attrs`` comes from the operator and
+    takes precedence.
+    """
+
+    local: str
+    kind: Kind = Kind.PARAMETER
+    formal: str = ""
+    shape: Shape = None
+    own: Settings = Settings()
+    attrs: Mapping[str, str] = EMPTY
+
+
 class ParameterPlan(msgspec.Struct, frozen=True, eq=False):
     """A parameter to be used: an ``existing`` one, or a new one with ``name`` and ``attrs``."""
 
@@ -43,31 +60,17 @@ class ParameterPlan(msgspec.Struct, frozen=True, eq=False):
 
 
 def plan_parameter(
-    scope: Scope,
-    local: str,
-    *,
-    kind: Kind = Kind.PARAMETER,
-    formal: str = "",
-    shape: Shape = None,
-    own: Settings = Settings(),  # noqa: B008 - it is frozen
-    attrs: Mapping[str, str] | None = None,
-    reuse: ReuseLike = None,
-    absolute: bool = False,
+    scope: Scope, request: ParameterRequest, *, reuse: ReuseLike = None, absolute: bool = False
 ) -> ParameterPlan:
-    """Resolve and check the parameter ``local`` in ``scope`` without creating it.
-
-    ``own`` are the settings of this parameter alone; unset ones are inherited from the scope, except for an auxiliary
-    state. ``formal`` is the operator's name for it (``weight``, ``bias``; empty for a standalone variable): a scope's
-    initializer applies to weights and to standalone variables. An ``__init__`` in ``attrs`` comes from the operator and
-    takes precedence.
+    """Resolve and check a parameter in ``scope`` without creating it; with ``absolute`` its name is the whole name.
 
     Raises:
         RefusedError: it exists and must not, or does not and must; or it is shared with a different shape or settings.
     """
-    path = local if absolute else scope.variables + local
+    path = request.local if absolute else scope.variables + request.local
     name = path if absolute else scope.parameter_name(path)
-    attrs = attrs or {}
-    settings = own.within(scope.settings) if kind is Kind.PARAMETER else own
+    formal, attrs, own = request.formal, request.attrs, request.own
+    settings = own.within(scope.settings) if request.kind is Kind.PARAMETER else own
     if own.initializer is None and (formal not in ("", "weight") or "__init__" in attrs):
         settings = msgspec.structs.replace(settings, initializer=None)
     existing = scope.registry.variables.get(name)
@@ -78,10 +81,9 @@ def plan_parameter(
     if existing is None:
         _check_new(scope, name, policy)
     else:
-        _check_shared(existing, name, policy, kind, shape, settings, own)
-    return ParameterPlan(
-        name, kind, shape, settings, {**_default_initializer(name, formal), **attrs, **_format_settings(settings)}, existing
-    )
+        _check_shared(existing, name, policy, request, settings)
+    attrs = {**_default_initializer(name, formal), **attrs, **_format_settings(settings)}
+    return ParameterPlan(name, request.kind, request.shape, settings, attrs, existing)
 
 
 def _check_new(scope: Scope, name: str, policy: Reuse) -> None:
@@ -103,13 +105,11 @@ def check_name(name: str) -> None:
         raise RefusedError(Fault(f"{name!r} is not a valid name for a variable"))
 
 
-def _check_shared(
-    existing: Variable, name: str, policy: Reuse, kind: Kind, shape: Shape, settings: Settings, own: Settings
-) -> None:
+def _check_shared(existing: Variable, name: str, policy: Reuse, request: ParameterRequest, settings: Settings) -> None:
     if policy is Reuse.FORBID:
         hint = "share it with reuse=True or reuse=AUTO_REUSE in a variable_scope, or give this one another name"
         raise RefusedError(Fault(f"variable {name} already exists, disallowed", hint=hint))
-    faults = []
+    faults, own, shape = [], request.own, request.shape
     if existing.kind is Kind.INPUT:
         faults.append(f"variable {name} is an input and cannot be shared as a parameter")
     try:
@@ -118,7 +118,7 @@ def _check_shared(
         faults.append(
             f"variable {name} is shared with inconsistent shapes: {format_shape(existing.var.shape)} and {format_shape(shape)}"
         )
-    both = existing.kind is Kind.PARAMETER and kind is Kind.PARAMETER  # an auxiliary state is not trained
+    both = existing.kind is Kind.PARAMETER and request.kind is Kind.PARAMETER  # an auxiliary state is not trained
     for field in ("dtype", "trainable", "regularizer") if both else ():
         old, new = getattr(existing.settings, field), getattr(settings, field)
         if old != new:
@@ -235,9 +235,8 @@ def variable(
     own = Settings(initializer, regularizer, dtype, trainable)
     sizes = parse_shape(shape)
     attrs = {} if sizes is None else {"__shape__": _format_shape_attribute(sizes)}
-    return create_parameter(
-        scope, plan_parameter(scope, name, shape=sizes, own=own, attrs=attrs, reuse=reuse, absolute=absolute)
-    )
+    request = ParameterRequest(name, shape=sizes, own=own, attrs=attrs)
+    return create_parameter(scope, plan_parameter(scope, request, reuse=reuse, absolute=absolute))
 
 
 def _draw_variable_name(scope: Scope) -> str:

@@ -59,8 +59,8 @@ class CheckContext:
     """The files that are checked.
 
     ``where`` is the path of the graph file and ``data`` its bytes; ``format`` and ``reading`` follow from these unless
-    given. ``params_path`` names a parameter file or is empty, ``params`` is its index if known; ``given_shapes`` are
-    the user's shapes by variable name. A checkpoint folder has only ``shards``. Unless ``has_graph`` is true, ``graph``
+    given. ``params`` is the path of a parameter file, or its index if known; ``given_shapes`` are the user's shapes by
+    variable name. A checkpoint folder has only ``shards``. Unless ``has_graph`` is true, ``graph``
     is empty.
     """
 
@@ -69,8 +69,7 @@ class CheckContext:
         where: str,
         data: bytes,
         *,
-        params_path: str = "",
-        params: ParameterFile | None = None,
+        params: str | ParameterFile | None = None,
         given_shapes: Mapping[str, PartialShape] | None = None,
         format_: ModelFormat | None = None,
         reading: Reading | None = None,
@@ -80,8 +79,9 @@ class CheckContext:
             self.format = format_
         if reading is not None:
             self.reading = reading
-        self.where, self.data, self.params_path, self._given_shapes = where, data, params_path, given_shapes or {}
-        self._params, self._shards = params, shards
+        self.where, self.data, self._given_shapes, self._shards = where, data, given_shapes or {}, shards
+        self.params_path = params if isinstance(params, str) else ""
+        self._params = params if isinstance(params, ParameterFile) else None
         self._facts: dict[tuple[str, int], OperatorFacts] = {}
         self._findings: dict[Callable[[CheckContext], Any], Any] = {}
 
@@ -230,14 +230,14 @@ class CheckContext:
 
     @cached_property
     def _index(self) -> tuple[ParameterFile | None, tuple[Fault, ...]]:
-        if self._params is not None or not self.params_path:
-            if self._params is None and self.has_graph:
-                return self.format.index_parameters(self.graph, complete=False), ()
-            return self._params, ()
         try:
-            return read_index(self.params_path), ()
+            if self.params_path:
+                return read_index(self.params_path), ()
         except InputError as error:
             return None, error.faults
+        if self._params is None and self.has_graph:
+            return self.format.index_parameters(self.graph, complete=False), ()
+        return self._params, ()
 
     @property
     def params(self) -> ParameterFile | None:

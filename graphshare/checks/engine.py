@@ -56,10 +56,10 @@ def _match_codes(texts: Iterable[str], faults: list[Fault]) -> set[str]:
 def run_rules(context: CheckContext, codes: Collection[str] = tuple(RULES)) -> tuple[list[Finding], int]:
     """Return the findings of the rules ``codes``, ordered by place, and the number that the file suppresses."""
     rules = [rule for code, rule in RULES.items() if code in codes and rule.format == context.subject]
-    violations = [(rule, violation) for rule in rules if rule.runs_after_errors for violation in _find(context, rule)]
+    violations = list(_find(context, [rule for rule in rules if rule.runs_after_errors]))
     # ONNX's checker would only repeat a fault that another rule has explained and located.
-    if not any((violation.level or rule.level) is Level.ERROR for rule, violation in violations):
-        violations += [(rule, violation) for rule in rules if not rule.runs_after_errors for violation in _find(context, rule)]
+    if all((violation.level or rule.level) is not Level.ERROR for rule, violation in violations):
+        violations += _find(context, [rule for rule in rules if not rule.runs_after_errors])
     reported = [(rule, violation) for rule, violation in violations if not _is_suppressed(context, rule, violation)]
     offsets = _find_offsets(context, [violation for _, violation in reported])
     findings = [_make_finding(context, rule, violation, offsets) for rule, violation in reported]
@@ -67,10 +67,11 @@ def run_rules(context: CheckContext, codes: Collection[str] = tuple(RULES)) -> t
     return ordered, len(violations) - len(reported)
 
 
-def _find(context: CheckContext, rule: CheckRule) -> Iterator[Violation]:
-    """Yield the violations of a rule; a violation without a place gets its node's."""
-    for violation in rule.find(context):
-        yield violation if violation.steps else replace(violation, steps=context.node_steps(violation.node))
+def _find(context: CheckContext, rules: Iterable[CheckRule]) -> Iterator[tuple[CheckRule, Violation]]:
+    """Yield the violations of rules; a violation without a place gets its node's."""
+    for rule in rules:
+        for violation in rule.find(context):
+            yield rule, violation if violation.steps else replace(violation, steps=context.node_steps(violation.node))
 
 
 def _is_suppressed(context: CheckContext, rule: CheckRule, violation: Violation) -> bool:

@@ -60,11 +60,10 @@ def infer_independently(graph: Graph) -> Mapping[tuple[Node, int], StaticType]:
 def list_stale(graph: Graph) -> Iterator[tuple[str, NamedMessage]]:
     """Yield value_info and annotations of values that do not exist, bodies included, each with the name of its list."""
     graphs = list(iter_graphs(graph))
-    if any(get_source(each).orphans for each in graphs):
+    orphans = [orphan for each in graphs for orphan in get_source(each).orphans]
+    if orphans:
         known = {name for each in graphs for node in each.nodes for name in list_output_names(node) if name}
-        for number, message in [orphan for each in graphs for orphan in get_source(each).orphans]:
-            if message.name not in known:
-                yield LIST_NAMES[number], message
+        yield from ((LIST_NAMES[number], message) for number, message in orphans if message.name not in known)
 
 
 def list_repeated(graph: Graph) -> Iterator[tuple[Steps, str]]:
@@ -72,9 +71,10 @@ def list_repeated(graph: Graph) -> Iterator[tuple[Steps, str]]:
 
     Each has its place and its name.
     """
-    for node in [node for each in iter_graphs(graph) for node in each.nodes]:
-        for number, _, message in find_stored(node.details).values.repeated:
-            yield ("graph", LIST_NAMES[number], message.rank), message.name
+    for each in iter_graphs(graph):
+        for node in each.nodes:
+            for number, _, message in find_stored(node.details).values.repeated:
+                yield ("graph", LIST_NAMES[number], message.rank), message.name
     source = get_source(graph)
     for steps, fields, number in (((), source.fields, METADATA), (("graph",), source.rest, GRAPH_METADATA)):
         keys = [read_metadata(span)[0] for each, span in fields if each == number]

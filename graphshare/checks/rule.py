@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from graphshare.checks.context import SHARDS
 from graphshare.checks.context import CheckContext as CheckContext
 from graphshare.errors import Fault
 from graphshare.ir.graph import VARIABLE_OP, Node
@@ -48,6 +49,8 @@ class Violation(msgspec.Struct, frozen=True, eq=False):
         return Violation(fault.message, parse_path(fault.path) or (), hint=fault.hint, name=fault.node)
 
 
+_FORMATS = {"gs6": "onnx", "gs7": SHARDS, "gs8": "paddle"}
+"""The formats that the rules check, by the beginning of their codes; the others check MXNet's."""
 Violations = Iterator[Violation]
 FindViolations = Callable[[CheckContext], Violations]
 
@@ -110,12 +113,11 @@ def check_rule(
     fails: Example | str | bytes,
     passes: Example | str | bytes,
     fix: str = "",
-    format: str = "mxnet",
     runs_after_errors: bool = True,
 ) -> Callable[[FindViolations], CheckRule]:
     """Make a rule from the function that finds its violations. The module's name has the rule's code and name.
 
-    An example given as text or bytes has no parameters.
+    The code implies the format of the graphs that it checks. An example given as text or bytes has no parameters.
     """
 
     def make(find: FindViolations) -> CheckRule:
@@ -130,7 +132,7 @@ def check_rule(
             fails=fails if isinstance(fails, Example) else Example(fails),
             passes=passes if isinstance(passes, Example) else Example(passes),
             fix=fix,
-            format=format,
+            format=_FORMATS.get(code[:3], "mxnet"),
             runs_after_errors=runs_after_errors,
         )
 

@@ -59,9 +59,8 @@ def find_targets(arguments: Iterable[str], *, params: str | None, epoch: int | N
     for argument in map(local_path, arguments):
         try:
             for target in _find_targets(argument, params, epoch, sieve):
-                if target.graph.endswith(PARAMETER_ENDINGS) and not target.params:
-                    target = Target(_find_graph(target.graph, graphs), target.graph, folder=target.folder)
-                targets.setdefault((_normalize(target.graph), _normalize(target.params)), target)
+                pair = _add_graph(target, graphs)
+                targets.setdefault((_normalize(pair.graph), _normalize(pair.params)), pair)
         except UsageError:
             raise
         except GraphshareError as error:
@@ -82,13 +81,16 @@ def _normalize(path: str) -> str:
     return path if is_url(path) or not path else os.path.normpath(path)
 
 
-def _find_graph(params: str, known: dict[str, dict[str, str]]) -> str:
-    """Return the graph to which a parameter file belongs by its name, if any; each folder is listed once."""
+def _add_graph(target: Target, known: dict[str, dict[str, str]]) -> Target:
+    """Return a lone parameter file with the graph to which it belongs by its name, if any; each folder is listed once."""
+    params = target.graph
+    if target.params or not params.endswith(PARAMETER_ENDINGS):
+        return target
     folder = split(params)[0]
     if folder not in known:
         models = group_models(folder, dict.fromkeys(list_names(folder)))
         known[folder] = {path: model.graph for model in models for path in model.params.values()}
-    return known[folder].get(params, "")
+    return Target(known[folder].get(params, ""), params, folder=target.folder)
 
 
 def _match_targets(pattern: str) -> list[Target]:
@@ -107,15 +109,19 @@ def _find_targets(argument: str, params: str | None, epoch: int | None, sieve: S
         models = find_models(argument, sieve, loose=True)
         files = [(model.graph, path) for model in models for path in reversed([*model.params.values()] or [""])]
         return [Target(graph, path, folder=argument) for graph, path in files]
+    return [_find_model(argument, params, epoch)]
+
+
+def _find_model(argument: str, params: str | None, epoch: int | None) -> Target:
     path, stem = graph_path(argument)
     if path == STDIN:
-        return [Target("-", params or "", "`params`" if params else "")]
+        return Target("-", params or "", "`params`" if params else "")
     names = find_names(path)
     beside = params if params is not None else sibling_params(stem, epoch, names) if stem else find_only_params(path, names)
     if not stem and epoch is not None and params is None:
         hint = "name the parameter file with `params`"
         raise UsageError(Fault(f"`epoch={epoch}` needs a stem, but {argument!r} is a file", hint=hint))
-    return [Target(path, beside or "", "`params`" if params else "`epoch`" if epoch is not None else "")]
+    return Target(path, beside or "", "`params`" if params else "`epoch`" if epoch is not None else "")
 
 
 def _find_named_format(path: str) -> ModelFormat | None:
@@ -132,7 +138,7 @@ def read_context(target: Target, options: CheckOptions) -> CheckContext:
         if is_shard_folder(target.params):
             shards = read_shard_folder(target.params)
             return CheckContext(target.params, b"", format_=alone, reading=Reading(), shards=shards)
-        return CheckContext(target.params, b"", params_path=target.params, format_=alone, reading=Reading())
+        return CheckContext(target.params, b"", params=target.params, format_=alone, reading=Reading())
     path = STDIN if target.graph == "-" else target.graph
     with open_model_file(path) as opened:
         format_, file = recognize_format(opened)
@@ -152,4 +158,4 @@ def read_context(target: Target, options: CheckOptions) -> CheckContext:
             if file is opened:  # otherwise gzip could be read, and its contents are damaged
                 raise
             reading = Reading(json_faults=list(error.faults))
-    return CheckContext(path, data, params_path=params, given_shapes=options.shapes, format_=format_, reading=reading)
+    return CheckContext(path, data, params=params, given_shapes=options.shapes, format_=format_, reading=reading)

@@ -5,7 +5,7 @@ Differences in node order, layout, an entry's mutation version, and expected nam
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 
 import msgspec
@@ -96,39 +96,57 @@ class PairedBranch(msgspec.Struct, frozen=True, eq=False):
         """Return the name that the counterpart of ``node`` should have."""
         return self.names[node] if node in self.names else self.prefix + node.name
 
+    def list_pairs(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, Node]]:
+        """Yield those of ``nodes`` that have a counterpart, in their order, with it."""
+        return ((node, self.images[node]) for node in nodes if node in self.images)
+
 
 def compare(left: Graph, right: Graph, branches: Sequence[PairedBranch]) -> GraphDiff:
     """Return the changes from ``left`` to ``right``, whose nodes ``branches`` pair; a left node may be in several."""
     ids = _Ids(left, right)
-    all_images: dict[Node, dict[Node, None]] = {}
-    for branch in branches:
-        for a, b in branch.images.items():
-            all_images.setdefault(a, {})[b] = None
-    reached = {b for branch in branches for b in branch.images.values()}
+    pairs = [pair for branch in branches for pair in branch.images.items()]
+    reached = {b for _, b in pairs}
+    counterparts: dict[Node, set[Node]] = {}
+    for a, b in pairs:
+        counterparts.setdefault(a, set()).add(b)
     renamed, changed = [], []
-    for branch in branches:
-        for a in left.nodes:
-            if a not in branch.images:
-                continue
-            b = branch.images[a]
-            changes = tuple(_find_node_changes(a, b, branch, all_images))
-            if b.name != branch.find_expected_name(a):
+    pairings = [_Pairing(branch, counterparts) for branch in branches]
+    for pairing in pairings:
+        for a, b in pairing.branch.list_pairs(left.nodes):
+            changes = tuple(_find_node_changes(a, b, pairing))
+            if b.name != pairing.branch.find_expected_name(a):
                 renamed.append(Renamed(ids.old(a), ids.new(b)))
             if changes:
                 changed.append(Changed(ids.old(a), ids.new(b), changes))
     return GraphDiff(
         added=tuple(ids.new(node) for node in right.nodes if node not in reached),
-        removed=tuple(ids.old(node) for node in left.nodes if node not in all_images),
+        removed=tuple(ids.old(node) for node in left.nodes if node not in counterparts),
         # Branches may share nodes: each is reported once.
         renamed=tuple(dict.fromkeys(renamed)),
         changed=tuple(dict.fromkeys(changed)),
         ties=tuple(_find_moved_ties(left, branches, ids)),
-        outputs=tuple(_find_output_changes(left, right, branches, all_images)),
+        outputs=tuple(_find_output_changes(left, right, pairings)),
         attributes=(
             *_find_mapping_changes("graph attribute", left.attrs, right.attrs),
-            *find_statement_changes(left, right, (pair for branch in branches for pair in branch.images.items())),
+            *find_statement_changes(left, right, pairs),
         ),
     )
+
+
+class _Pairing(msgspec.Struct, frozen=True, eq=False):
+    """The counterparts of nodes in one branch; a node without one there, which branches share, has those of any branch."""
+
+    branch: PairedBranch
+    counterparts: Mapping[Node, Collection[Node]]
+
+    def has_pair(self, a: Node, b: Node) -> bool:
+        """Return whether ``b`` is the counterpart of ``a``."""
+        image = self.branch.images.get(a)
+        return image is b if image is not None else b in self.counterparts.get(a, ())
+
+    def has_entries(self, x: Entry, y: Entry) -> bool:
+        """Return whether ``y`` is the same output of the counterpart of the node of ``x``."""
+        return x.index == y.index and self.has_pair(x.node, y.node)
 
 
 class _Ids:
@@ -145,21 +163,19 @@ class _Ids:
         return NodeRef(self._new[node], node.shown_name, node.operator_text)
 
 
-def _find_node_changes(
-    a: Node, b: Node, branch: PairedBranch, all_images: Mapping[Node, Mapping[Node, None]]
-) -> Iterator[Change]:
-    exempt = BARRIER_KEYS if _has_prefixed_barrier(a, b, branch.label) else EMPTY
+def _find_node_changes(a: Node, b: Node, pairing: _Pairing) -> Iterator[Change]:
+    exempt = BARRIER_KEYS if _has_prefixed_barrier(a, b, pairing.branch.label) else EMPTY
     for change in find_content_changes(a, b, exempt):
         yield Change("operator", "", a.operator_text, b.operator_text) if change.what == "operator" else change
     yield from _find_mapping_changes("key", a.extra, b.extra)
     for position, (x, y) in enumerate(zip_longest(own_inputs(a), own_inputs(b))):
-        if x is None or y is None or not _same_entry(x, y, branch, all_images):
+        if x is None or y is None or not pairing.has_entries(x, y):
             yield Change("input", str(position), _format_entry(x), _format_entry(y))
     olds, news = a.control_deps, b.control_deps
-    if len(olds) != len(news) or any(not _is_image(x, y, branch, all_images) for x, y in zip(olds, news, strict=True)):
+    if len(olds) != len(news) or not all(map(pairing.has_pair, olds, news)):
         yield Change("control dependencies", "", ", ".join(n.name for n in olds), ", ".join(n.name for n in news))
     if a.subgraphs or b.subgraphs:
-        yield from _find_subgraph_changes(a, b, branch, all_images)
+        yield from _find_subgraph_changes(a, b, pairing)
 
 
 def _has_prefixed_barrier(a: Node, b: Node, label: str) -> bool:
@@ -174,13 +190,11 @@ def _has_prefixed_barrier(a: Node, b: Node, label: str) -> bool:
     return b.attrs.get(key) == prefix + a.attrs[key]
 
 
-def _find_subgraph_changes(
-    a: Node, b: Node, branch: PairedBranch, all_images: Mapping[Node, Mapping[Node, None]]
-) -> Iterator[Change]:
+def _find_subgraph_changes(a: Node, b: Node, pairing: _Pairing) -> Iterator[Change]:
     if len(a.subgraphs) != len(b.subgraphs):
         yield Change("subgraphs", "", str(len(a.subgraphs)), str(len(b.subgraphs)))
         return
-    for key, x, y, images in align_bodies(a, b, branch.images):
+    for key, x, y, images in align_bodies(a, b, pairing.branch.images):
         # Captures are named by the numbers of their places, so their names are not compared.
         names = {capture: images[capture].name for capture in x.captured if capture in images}  # numbered, not stored
         diff = GraphDiff()
@@ -191,7 +205,7 @@ def _find_subgraph_changes(
             yield Change("sub-graph", key, format_count(len(x.graph.nodes), "node"), f"{size} ({_summarize(diff)})")
         for capture, entry in x.captured.items():
             other = y.captured.get(images.get(capture, capture))
-            if other is not None and not _same_entry(entry, other, branch, all_images):
+            if other is not None and not pairing.has_entries(entry, other):
                 yield Change("input", f"of sub-graph {key}", _format_entry(entry), _format_entry(other))
 
 
@@ -201,17 +215,6 @@ def _summarize(diff: GraphDiff) -> str:
     texts = [f"{count} {what}" for count, what in parts if count]
     texts += [format_change(change) for change in (*diff.outputs, *diff.attributes)]
     return ", ".join(texts)
-
-
-def _same_entry(x: Entry, y: Entry, branch: PairedBranch, all_images: Mapping[Node, Mapping[Node, None]]) -> bool:
-    return x.index == y.index and _is_image(x.node, y.node, branch, all_images)
-
-
-def _is_image(a: Node, b: Node, branch: PairedBranch, all_images: Mapping[Node, Mapping[Node, None]]) -> bool:
-    """Whether ``b`` is the counterpart of ``a`` in this branch, or in any branch if this one has none."""
-    image = branch.images.get(a)
-    # A node that this branch shares with another has its image there.
-    return image is b if image is not None else b in all_images.get(a, ())
 
 
 def _format_entry(entry: Entry | None) -> str | None:
@@ -232,18 +235,16 @@ def _format_value(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _find_output_changes(
-    left: Graph, right: Graph, branches: Sequence[PairedBranch], all_images: Mapping[Node, Mapping[Node, None]]
-) -> Iterator[Change]:
+def _find_output_changes(left: Graph, right: Graph, pairings: Sequence[_Pairing]) -> Iterator[Change]:
     """Yield changed outputs; the right graph should have the outputs of the left one, branch by branch."""
     rights = list(right.heads)
     place = 0
-    for branch in branches:
+    for pairing in pairings:
         for head in left.heads:
-            if len(branches) > 1 and head.node not in branch.images:
+            if len(pairings) > 1 and head.node not in pairing.branch.images:
                 continue  # a branch may lack outputs
             other = rights[place] if place < len(rights) else None
-            if other is None or not _same_entry(head, other, branch, all_images):
+            if other is None or not pairing.has_entries(head, other):
                 yield Change("output", str(place), _format_entry(head), _format_entry(other))
             place += 1
     for position in range(place, len(rights)):
@@ -256,29 +257,31 @@ def _find_moved_ties(left: Graph, branches: Sequence[PairedBranch], ids: _Ids) -
     for branch in branches:
         images: dict[Node, dict[Node, None]] = {}
         origins: dict[Node, dict[Node, None]] = {}
-        inputs: dict[Node, Sequence[Entry | None]] = {}  # of operators with subgraphs
-        for a in left.nodes:
-            if not a.is_variable:
-                continue
-            for consumer, position in uses.get(a, ()):
-                twin = branch.images.get(consumer)
-                if twin is None:
-                    continue
-                twins: Sequence[Entry | None] = twin.inputs
-                if consumer.subgraphs:
-                    if consumer not in inputs:
-                        inputs[consumer] = list_counterparts(consumer, twin, branch.images)
-                    twins = inputs[consumer]
-                entry = twins[position] if position < len(twins) else None
-                if entry is None or not entry.node.is_variable:
-                    continue
-                b = entry.node
-                images.setdefault(a, {})[b] = None
-                origins.setdefault(b, {})[a] = None
+        for a, b in _pair_variables(left, uses, branch):
+            images.setdefault(a, {})[b] = None
+            origins.setdefault(b, {})[a] = None
         tied = [(b, olds) for b, olds in origins.items() if len(olds) > 1]
         yield from (TieMoved("tied", tuple(map(ids.old, olds)), (ids.new(b),)) for b, olds in tied)
         untied = [(a, news) for a, news in images.items() if len(news) > 1]
         yield from (TieMoved("untied", (ids.old(a),), tuple(map(ids.new, news))) for a, news in untied)
+
+
+def _pair_variables(
+    left: Graph, uses: Mapping[Node, Sequence[tuple[Node, int]]], branch: PairedBranch
+) -> Iterator[tuple[Node, Node]]:
+    """Yield a variable of ``left`` and a variable of the right graph for each place in which paired operators read both."""
+    inputs: dict[Node, Sequence[Entry | None]] = {}  # of operators with subgraphs
+    for variable in left.variables():
+        for consumer, position in uses.get(variable, ()):
+            image = branch.images.get(consumer)
+            if image is None:
+                continue
+            if consumer.subgraphs and consumer not in inputs:
+                inputs[consumer] = list_counterparts(consumer, image, branch.images)
+            twins = inputs.get(consumer, image.inputs)
+            entry = twins[position] if position < len(twins) else None
+            if entry is not None and entry.node.is_variable:
+                yield variable, entry.node
 
 
 def diff_graphs(left: Graph, right: Graph, *, renames: bool = True) -> GraphDiff:

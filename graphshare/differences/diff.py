@@ -51,15 +51,19 @@ class Difference(ShortRepr, msgspec.Struct, frozen=True):
     def verdict(self) -> str:
         """Return the result in one line."""
         graph = self.graph
-        counts = [(len(getattr(graph, what)), what) for what in ("added", "removed", "renamed", "changed")]
-        parts = [f"{format_count(count, 'node')} {what}" for count, what in counts if count]
-        parts += [f"{format_count(len(graph.ties), 'tie')} moved"] if graph.ties else []
-        parts += [format_count(len(graph.outputs), "output")] if graph.outputs else []
-        parts += [format_count(len(graph.attributes), "graph attribute")] if graph.attributes else []
-        if self.parameters:
-            alone = " (bits)" if all(change.how == "bits" for change in self.parameters.changes) else ""
-            parts.append(format_count(len(self.parameters.changes), "parameter") + alone)
+        parameters = self.parameters.changes if self.parameters is not None else ()
         missing = self.parameters.missing if self.parameters is not None else ()
+        counts = (
+            (graph.added, "node", " added"),
+            (graph.removed, "node", " removed"),
+            (graph.renamed, "node", " renamed"),
+            (graph.changed, "node", " changed"),
+            (graph.ties, "tie", " moved"),
+            (graph.outputs, "output", ""),
+            (graph.attributes, "graph attribute", ""),
+            (parameters, "parameter", " (bits)" if all(change.how == "bits" for change in parameters) else ""),
+        )
+        parts = [format_count(len(changes), what) + how for changes, what, how in counts if changes]
         rest = f"; {format_count(len(missing), 'parameter')} not compared: the values are missing" if missing else ""
         if parts:
             return f"DIFFERENT: {', '.join(parts)}{rest}"
@@ -133,13 +137,8 @@ def _complete(left: Graph, right: Graph, branches: list[PairedBranch], renames: 
 
 def _match_prefixes(left: Graph, right: Graph, prefixes: Sequence[str], other: str) -> list[PairedBranch]:
     """Return a branch for each prefix, paired by name, and one for the plain names of the right graph."""
-    by_name = _index_names(right.nodes)
-    branches = []
-    for prefix in prefixes:
-        rest = {name: iter(nodes) for name, nodes in by_name.items()}
-        # Names may repeat: nodes of one name are paired in file order.
-        images = {a: b for a in left.nodes if (b := next(rest.get(prefix + a.name, iter(())), None)) is not None}
-        branches.append(PairedBranch(prefix, images, prefix=prefix))
+    lefts, rights = _index_names(left.nodes), _index_names(right.nodes)
+    branches = [PairedBranch(prefix, dict(_pair_names(lefts, rights, prefix)), prefix=prefix) for prefix in prefixes]
     unmatched = [branch.label for branch in branches if not branch.images]
     if unmatched:
         hint = f"its nodes are {format_names(dict.fromkeys(node.name for node in right.nodes), 6)}"
@@ -147,9 +146,17 @@ def _match_prefixes(left: Graph, right: Graph, prefixes: Sequence[str], other: s
             [Fault(f"no node has the prefix {prefix!r} before a name of {other}", hint=hint) for prefix in unmatched]
         )
     paired = {b for branch in branches for b in branch.images.values()}
-    rest = {name: iter(node for node in nodes if node not in paired) for name, nodes in by_name.items()}
-    plain = {a: b for a in left.nodes if (b := next(rest.get(a.name, iter(())), None)) is not None and a.op == b.op}
+    rest = _index_names(node for node in right.nodes if node not in paired)
+    plain = {a: b for a, b in _pair_names(lefts, rest) if a.op == b.op}
     return [PairedBranch("", plain), *branches]
+
+
+def _pair_names(
+    lefts: Mapping[str, Sequence[Node]], rights: Mapping[str, Sequence[Node]], prefix: str = ""
+) -> Iterator[tuple[Node, Node]]:
+    """Yield pairs of nodes whose names differ by ``prefix``; nodes of one name are paired in file order."""
+    for name, nodes in lefts.items():
+        yield from zip(nodes, rights.get(prefix + name, ()), strict=False)
 
 
 def _index_names(nodes: Iterable[Node]) -> dict[str, list[Node]]:
@@ -187,9 +194,8 @@ def _map_parameter_names(left: Graph, branches: Sequence[PairedBranch]) -> Mappi
     """Return the names in the right graph of each variable of the left one, implied variables included."""
     names: dict[str, dict[str, None]] = {}
     for branch in branches:
-        for node in left.variables():
-            if node in branch.images:
-                names.setdefault(node.name, {})[branch.images[node].name] = None
+        for node, image in branch.list_pairs(left.variables()):
+            names.setdefault(node.name, {})[image.name] = None
         for implied in list_implied_variables(left):
             if implied.node in branch.images:
                 new = name_implied(branch.images[implied.node].name, implied.formal)

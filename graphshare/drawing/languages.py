@@ -38,42 +38,39 @@ def _format_statements(picture: Picture, palette: Palette, title: str, direction
 
 def _format_clusters(picture: Picture, palette: Palette) -> Iterator[str]:
     """Yield the boxes inside their clusters: one for each of several branches, and one for each scope."""
-    tree: dict[str, object] = {}
-    outside: list[int] = []
-    for number, box in enumerate(picture.boxes):
-        path = box.cluster
-        if path is not None and (len(picture.branches) < 2 or path[0] not in picture.branches):
-            path = path[1:]
-        if not path:
-            outside.append(number)
-            continue
-        inner = tree
-        for part in path:
-            # Keys of scopes begin with / and keys of boxes with #, so that they cannot collide.
-            inner = inner.setdefault("/" + part, {})  # type: ignore[assignment]
-        inner[f"#{number}"] = number
-    several = len(picture.branches) > 1
+    members = _list_members(picture)
     counter = itertools.count()
-    stack: list[tuple[str, object, int]] = [(key, value, 1) for key, value in reversed(tree.items())]
-    while stack:
-        # A stack instead of recursion: the scopes of a file may be nested deeper than Python allows.
-        key, value, depth = stack.pop()
-        pad = "  " * depth
-        if key == "}":
-            yield f"{pad}}}"
-        elif isinstance(value, dict):
-            label = key[1:] or "original" if several and depth == 1 else key[1:]
-            kind = "branch" if several and depth == 1 else "scope"
+    # A stack instead of recursion: the scopes of a file may be nested deeper than Python allows.
+    open_clusters = [iter(sorted(members[()], key=lambda member: isinstance(member, int)))]
+    while open_clusters:
+        pad = "  " * len(open_clusters)
+        member = next(open_clusters[-1], None)
+        if member is None:
+            open_clusters.pop()
+            yield from [pad[2:] + "}"] if open_clusters else []
+        elif isinstance(member, int):
+            yield f"{pad}{_format_node(member, picture.boxes[member], palette)}"
+        else:
+            is_branch = len(picture.branches) > 1 and len(member) == 1
+            label = member[-1] or "original" if is_branch else member[-1]
             yield f"{pad}subgraph cluster_{next(counter)} {{"
+            kind = "branch" if is_branch else "scope"
             yield f'{pad}  label={_quote(label)}; class="{kind}"; style="rounded,filled"; fillcolor="{palette.cluster_fill}";'
             yield f'{pad}  color="{palette.cluster}"; fontcolor="{palette.text}"; margin=10;'
-            stack.append(("}", None, depth))
-            stack += [(k, v, depth + 1) for k, v in reversed(value.items())]
-        else:
-            number = int(key[1:])
-            yield f"{pad}{_format_node(number, picture.boxes[number], palette)}"
-    for number in outside:
-        yield f"  {_format_node(number, picture.boxes[number], palette)}"
+            open_clusters.append(iter(members[member]))
+
+
+def _list_members(picture: Picture) -> dict[tuple[str, ...], list[int | tuple[str, ...]]]:
+    """Return the numbers of the boxes and the paths of the clusters in each cluster; the empty path is outside of all."""
+    members: dict[tuple[str, ...], list[int | tuple[str, ...]]] = {(): []}
+    for number, box in enumerate(picture.boxes):
+        path = picture.find_path(box)
+        for depth, cluster in enumerate(itertools.accumulate((part,) for part in path), 1):
+            if cluster not in members:
+                members[cluster] = []
+                members[path[: depth - 1]].append(cluster)
+        members[path].append(number)
+    return members
 
 
 def _format_node(number: int, box: Box, palette: Palette) -> str:
@@ -172,14 +169,13 @@ def _format_flowchart(picture: Picture, palette: Palette, direction: str) -> Ite
 
 
 def _format_groups(picture: Picture) -> Iterator[str]:
-    several = len(picture.branches) > 1
     opened: tuple[str, ...] = ()
     count = 0
     # Mermaid has no way to open a group again, so its boxes must be neighbours.
-    order = sorted(range(len(picture.boxes)), key=lambda n: _cluster_path(picture.boxes[n], several))
+    order = sorted(range(len(picture.boxes)), key=lambda n: picture.find_path(picture.boxes[n]))
     for number in order:
         box = picture.boxes[number]
-        path = _cluster_path(box, several)
+        path = picture.find_path(box)
         common = 0
         while common < min(len(path), len(opened)) and path[common] == opened[common]:
             common += 1
@@ -193,12 +189,6 @@ def _format_groups(picture: Picture) -> Iterator[str]:
         yield f"{'  ' * (len(path) + 1)}{_format_mermaid_box(number, box)}"
     for depth in range(len(opened), 0, -1):
         yield f"{'  ' * depth}end"
-
-
-def _cluster_path(box: Box, several: bool) -> tuple[str, ...]:
-    if box.cluster is None:
-        return ()
-    return box.cluster if several else box.cluster[1:]
 
 
 def _format_mermaid_box(number: int, box: Box) -> str:

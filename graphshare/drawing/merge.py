@@ -6,15 +6,14 @@ inputs' counterparts in the second. Lines that only the first graph has are lost
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from graphshare.drawing.picture import AnnotatedGraph
 from graphshare.drawing.unfold import OpenBody
-from graphshare.ir.graph import Entry, Node
+from graphshare.ir.graph import EMPTY, Entry, Node
 from graphshare.ir.walk import reachable
 
 Images = Mapping[Node, Node]
@@ -29,45 +28,56 @@ class Merged(msgspec.Struct, frozen=True, eq=False):
     second: Sequence[Node]
 
 
-def _list_lines(nodes: Iterable[Node]) -> set[_Line]:
-    return {(entry.node, entry.index, node) for node in nodes for entry in node.inputs}
+class _Counterparts:
+    """Nodes in the merged graph for nodes of the first: those of the second (``images``), or copies of nodes ``alone``."""
+
+    def __init__(self, left: AnnotatedGraph, branches: Sequence[Images]) -> None:
+        self._branches = branches
+        self._needed = reachable(left.graph)
+        self.images: dict[Node, Node] = {}
+        for node, image in (pair for branch in branches for pair in branch.items()):
+            # Of several copies the first stands for nodes that no branch pairs.
+            self.images.setdefault(node, image)
+        self.alone: dict[Node, Node] = {}
+        for node in self._needed:  # inputs come first
+            if node not in self.images:
+                self.alone[node] = replace(node, inputs=tuple(map(self.follow, node.inputs)), control_deps=())
+
+    def follow(self, entry: Entry, branch: Images = EMPTY) -> Entry:
+        """Return the counterpart of a value, in ``branch`` if it has one."""
+        node = branch.get(entry.node) or self.images.get(entry.node) or self.alone[entry.node]
+        return Entry(node, entry.index)
+
+    def list_lines(self) -> dict[_Line, Entry]:
+        """Return the lines to operators of the first graph, as lines to their images in each branch."""
+        members = set(self._needed)
+        lines: dict[_Line, Entry] = {}
+        for branch in self._branches:
+            for node, image in branch.items():
+                for entry in node.inputs if node in members else ():
+                    start = self.follow(entry, branch)
+                    lines[start.node, start.index, image] = start
+        return lines
 
 
 def merge(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[Images]) -> Merged:
     """Merge two graphs; each of ``branches`` maps nodes of ``left`` to their counterparts in one copy."""
-    everywhere: dict[Node, Node] = {}
-    pairs = [(branch, a, b) for branch in branches for a, b in branch.items()]
-    for _, a, b in pairs:
-        # Of several copies the first stands for nodes that no branch pairs.
-        everywhere.setdefault(a, b)
-    needed = reachable(left.graph)
-    alone: dict[Node, Node] = {}
-
-    def follow(entry: Entry, branch: Images = everywhere) -> Entry:
-        node = branch.get(entry.node) or everywhere.get(entry.node) or alone[entry.node]
-        return Entry(node, entry.index)
-
-    for node in needed:  # inputs come first
-        if node not in everywhere:
-            alone[node] = replace(node, inputs=tuple(map(follow, node.inputs)), control_deps=())
-    members = set(needed)
+    counterparts = _Counterparts(left, branches)
+    alone = counterparts.alone
+    reached = {image for branch in branches for image in branch.values()}
     # Where both graphs have the operator, inputs of one of them alone are lost or added lines.
-    olds: dict[_Line, Entry] = {}
-    for branch, a, b in pairs:
-        for entry in map(partial(follow, branch=branch), a.inputs if a in members else ()):
-            olds[entry.node, entry.index, b] = entry
-    reached = {b for _, _, b in pairs}
-    news = _list_lines({*right.graph.nodes, *reached})
-    lost: list[tuple[Entry, Node | None]] = [(entry, key[2]) for key, entry in olds.items() if key not in news]
+    olds = counterparts.list_lines()
+    news = {(entry.node, entry.index, node) for node in {*right.graph.nodes, *reached} for entry in node.inputs}
+    lost: list[tuple[Entry, Node | None]] = [(entry, line[2]) for line, entry in olds.items() if line not in news]
     # An output that only the first graph has leads nowhere; the line keeps its operator in the picture.
     ends = {(head.node, head.index): head for head in left.graph.heads if head.node in alone}
-    lost += [(follow(head), None) for head in ends.values()]
+    lost += [(counterparts.follow(head), None) for head in ends.values()]
     graph = replace(
         right,
         graph=replace(right.graph, nodes=(*right.graph.nodes, *alone.values())),
         parameters=right.parameters | {alone[node] for node in left.parameters & alone.keys()},
         shapes={**{(alone[n], i): shape for (n, i), shape in left.shapes.items() if n in alone}, **right.shapes},
-        bodies={**right.bodies, **_place_bodies(left, right, everywhere, alone)},
+        bodies={**right.bodies, **_place_bodies(left, right, counterparts.images, alone)},
         alone=frozenset(alone.values()),
         added=frozenset(news - olds.keys()),
         lost=lost,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -84,6 +84,12 @@ class Picture(ShortRepr, msgspec.Struct):
     branches: list[str]
     depth: int | None
     scopes: dict[tuple[str, ...], Box] = {}
+
+    def find_path(self, box: Box) -> tuple[str, ...]:
+        """Return the clusters around a box, from the outside in: its branch if there are several, and its scopes."""
+        path = box.cluster or ()
+        is_in_branch = len(self.branches) > 1 and path != () and path[0] in self.branches
+        return path if is_in_branch else path[1:]
 
 
 class Section(msgspec.Struct, frozen=True):
@@ -272,13 +278,7 @@ class _PictureBuilder:
 
     def _scope_box(self, key: tuple[str, tuple[str, ...]], nodes: Sequence[Node]) -> Box:
         branch, scopes = key
-        kinds = Counter(node.op for node in nodes).most_common()
-        parts = [f"{op} ×{count}" if count > 1 else op for op, count in kinds]
-        # A seventh kind takes the place that `and 1 more kinds` would need.
-        first = parts if len(parts) <= 7 else parts[:6]
-        lines = [", ".join(first[start : start + 2]) for start in range(0, len(first), 2)]
-        if len(parts) > len(first):
-            lines.append(f"and {len(parts) - len(first)} more kinds")
+        lines = _summarize_kinds((node.op for node in nodes), 7)
         variables = dict.fromkeys(entry.node for node in nodes for entry in node.inputs)
         lines += self._count_weights(list(variables))
         lines += self._count_marks((*nodes, *variables))
@@ -306,18 +306,12 @@ class _PictureBuilder:
 
     def _add_variables(self, picture: Picture, at: dict[Node, int], folded: Mapping[tuple[str, tuple[str, ...]], int]) -> None:
         """Add the boxes of inputs and parameters; an input of a ``folded`` body is inside its box."""
-        users: dict[Node, dict[int, None]] = {}
-        alone: dict[Node, dict[int, None]] = {}  # by nodes of the first of two graphs alone; they share nothing
-        for node in self.nodes:
-            for entry in node.inputs:
-                if entry.node.is_variable and node in at:
-                    readers = alone if node in self.source.alone else users
-                    readers.setdefault(entry.node, {})[at[node]] = None
+        readers = self._find_readers(at)
         shared: dict[tuple[int, ...], list[Node]] = {}
         for node in self.nodes:
             if not node.is_variable or node in self.constants:
                 continue
-            boxes = tuple(sorted(users.get(node, alone.get(node, ()))))
+            boxes = tuple(sorted(readers.get(node, ())))
             if node not in self.source.parameters or not boxes:
                 scopes = self._find_scopes(node)
                 number = folded.get((self.branch_of[node], scopes[: picture.depth])) if scopes else None
@@ -329,6 +323,16 @@ class _PictureBuilder:
         for nodes in shared.values():
             number = self._add_box(picture, self._parameter_box(nodes, "shared", None))
             at.update(dict.fromkeys(nodes, number))
+
+    def _find_readers(self, at: Mapping[Node, int]) -> dict[Node, set[int]]:
+        """Return the boxes that read each variable."""
+        readers: dict[Node, set[int]] = {}
+        alone: dict[Node, set[int]] = {}  # operators that only the first of two graphs has share no variables with others
+        for node in self.nodes:
+            for entry in node.inputs if node in at else ():
+                if entry.node.is_variable:
+                    (alone if node in self.source.alone else readers).setdefault(entry.node, set()).add(at[node])
+        return {**alone, **readers}
 
     def _input_box(self, node: Node, scopes: tuple[str, ...]) -> Box:
         lines = self._list_shapes(Entry(node))
@@ -370,28 +374,39 @@ class _PictureBuilder:
                    nodes=tuple(nodes), weights=sum(sizes) if len(sizes) == len(nodes) else None)  # fmt: skip
 
     def _add_lines(self, picture: Picture, at: Mapping[Node, int]) -> None:
-        graph, edges = self.source, list[tuple[Entry, Node, str, str]]()
-        for node in self.nodes:
-            edges += [(e, node, "data", "added" if (e.node, e.index, node) in graph.added else "") for e in node.inputs]
-            edges += [(Entry(dep), node, "control", "") for dep in node.control_deps]
-        edges += [(entry, target, "data", "removed") for entry, target in graph.lost if target is not None]
         lines: dict[tuple[int, int, str, str], Line] = {}
-        for entry, node, kind, mark in edges:
+        for entry, node, kind, mark in self._list_edges():
             source, target = at.get(entry.node, -1), at.get(node, -1)
             # Hidden parameters have no box, and lines inside a closed scope are not drawn.
             if source < 0 or target < 0 or source == target:
                 continue
             kind = _LINES.get(picture.boxes[source].kind, kind)
-            mark = "removed" if entry.node in graph.alone or node in graph.alone else mark
             line = lines.setdefault((source, target, kind, mark), Line(source, target, kind, [], mark))
             line.labels += [text for text in self._list_shapes(entry) if kind == "data" and text not in line.labels]
         picture.lines = list(lines.values())
 
+    def _list_edges(self) -> Iterator[tuple[Entry, Node, str, str]]:
+        """Yield the edges of the graph, each with its kind and its mark."""
+        graph = self.source
+        for node in self.nodes:
+            for entry in node.inputs:
+                is_added = (entry.node, entry.index, node) in graph.added
+                is_removed = entry.node in graph.alone or node in graph.alone
+                yield entry, node, "data", "removed" if is_removed else "added" if is_added else ""
+            for dep in node.control_deps:
+                yield Entry(dep), node, "control", "removed" if dep in graph.alone or node in graph.alone else ""
+        yield from ((entry, target, "data", "removed") for entry, target in graph.lost if target is not None)
+
 
 def _summarize_endings(nodes: Sequence[Node]) -> list[str]:
-    """Count the endings of parameter names, two per line; of more than five endings the four most frequent."""
-    endings = Counter(next((s for s in SUFFIXES if node.name.endswith(s)), node.name) for node in nodes).most_common()
-    first = endings if len(endings) <= 5 else endings[:4]
-    parts = [f"{ending} ×{count}" if count > 1 else ending for ending, count in first]
-    parts += [f"and {len(endings) - len(first)} more kinds"] if len(endings) > len(first) else []
+    return _summarize_kinds((next((s for s in SUFFIXES if node.name.endswith(s)), node.name) for node in nodes), 5)
+
+
+def _summarize_kinds(kinds: Iterable[str], most: int) -> list[str]:
+    """Count equal texts, two per line, the most frequent first; ``most`` bounds the number of entries."""
+    counts = Counter(kinds).most_common()
+    # The last kind takes the place that `and 1 more kinds` would need.
+    first = counts if len(counts) <= most else counts[: most - 1]
+    parts = [f"{kind} ×{count}" if count > 1 else kind for kind, count in first]
+    parts += [f"and {len(counts) - len(first)} more kinds"] if len(counts) > len(first) else []
     return [", ".join(parts[start : start + 2]) for start in range(0, len(parts), 2)]

@@ -14,6 +14,7 @@ from graphshare.drawing.unfold import OpenBody
 from graphshare.ir.graph import Node
 
 _MAX_PARTS = 16
+_NameParts = Sequence[tuple[Node, list[str]]]
 
 
 class ScopedName(msgspec.Struct, frozen=True):
@@ -38,22 +39,24 @@ def infer_scopes(branches: Mapping[str, Sequence[Node]], *, separator: str | Non
     common = _count_common_parts(list(parts.values()))
     scoped: dict[Node, ScopedName] = {}
     for nodes in branches.values():
-        pending: list[tuple[tuple[str, ...], list[tuple[Node, list[str]]]]] = [((), [(n, parts[n][common:]) for n in nodes])]
-        while pending:
-            scopes, items = pending.pop()
-            for name, members in _group_by_first(items, mark).items():
-                if _is_scope(members, strict):
-                    pending.append(((*scopes, name), [(n, rest[1:] or rest) for n, rest in members]))
-                    continue
-                # Not a scope: the first two parts are one, and longer names may still have scopes inside.
-                longer = []
-                for node, rest in members:
-                    if len(rest) > 1:
-                        longer.append((node, [mark.join(rest[:2]), *rest[2:]]))
-                    else:
-                        scoped[node] = ScopedName(scopes, rest[0])
-                if longer:
-                    pending.append((scopes, longer))
+        scoped.update(_infer_branch_scopes([(node, parts[node][common:]) for node in nodes], mark, strict))
+    return scoped
+
+
+def _infer_branch_scopes(parts: _NameParts, mark: str, strict: bool) -> dict[Node, ScopedName]:
+    scoped: dict[Node, ScopedName] = {}
+    pending: list[tuple[tuple[str, ...], _NameParts]] = [((), parts)]
+    while pending:
+        scopes, items = pending.pop()
+        for name, members in _group_by_first(items).items():
+            if _is_scope(members, strict):
+                pending.append(((*scopes, name), [(node, rest[1:] or rest) for node, rest in members]))
+                continue
+            scoped.update({node: ScopedName(scopes, rest[0]) for node, rest in members if len(rest) == 1})
+            # Not a scope: the first two parts are one, and longer names may still have scopes inside.
+            longer = [(node, [mark.join(rest[:2]), *rest[2:]]) for node, rest in members if len(rest) > 1]
+            if longer:
+                pending.append((scopes, longer))
     return scoped
 
 
@@ -93,14 +96,14 @@ def _count_common_parts(names: Sequence[Sequence[str]]) -> int:
     return count
 
 
-def _group_by_first(items: Sequence[tuple[Node, list[str]]], mark: str) -> dict[str, list[tuple[Node, list[str]]]]:
+def _group_by_first(items: _NameParts) -> dict[str, list[tuple[Node, list[str]]]]:
     groups: dict[str, list[tuple[Node, list[str]]]] = {}
     for node, parts in items:
         groups.setdefault(parts[0], []).append((node, parts))
     return groups
 
 
-def _is_scope(members: Sequence[tuple[Node, list[str]]], strict: bool) -> bool:
+def _is_scope(members: _NameParts, strict: bool) -> bool:
     if len(members) < 2 or all(len(parts) == 1 for _, parts in members):
         return False
     if not strict:

@@ -6,7 +6,7 @@ body.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -56,7 +56,6 @@ class _Unfolder:
     def unfold(self, graph: Graph, outer: Mapping[Node, Entry], body: OpenBody | None, depth: int) -> dict[Node, Node]:
         """Return the images of a graph's nodes, new in each body; ``outer`` maps its variables to their outer values."""
         images: dict[Node, Node] = {}
-        opens = depth < _DEEPEST
 
         def follow(entry: Entry) -> Entry:
             return outer.get(entry.node) or Entry(images[entry.node], entry.index, entry.version)
@@ -64,9 +63,7 @@ class _Unfolder:
         for node in topological(graph):
             if node in outer:
                 continue
-            call = self._find_call(node) if opens and self._calls < _MOST_CALLS else None
-            self._calls += call is not None
-            inner = {"function": call} if call is not None else list_bodies(node) if opens else {}
+            inner, own_entries = self._open(node, depth)
             results: list[Entry] = []
             opened = []
             for key, each in inner.items():
@@ -74,7 +71,7 @@ class _Unfolder:
                 captured = {variable: follow(entry) for variable, entry in each.captured.items()}
                 within = self.unfold(each.graph, captured, opened[-1], depth + 1)
                 results += [captured.get(head.node) or Entry(within[head.node], head.index) for head in each.graph.heads]
-            own = [] if call is not None else [follow(entry) for entry in (own_inputs(node) if inner else node.inputs)]
+            own = tuple(map(follow, own_entries))
             deps = tuple([images[dep] for dep in node.control_deps])
             # An operator whose bodies are open reads their results, so that lines lead out of them.
             image = replace(node, inputs=(*own, *results), control_deps=deps, subgraphs=() if inner else node.subgraphs)
@@ -86,3 +83,13 @@ class _Unfolder:
             if body is not None:
                 self.bodies[image] = body
         return images
+
+    def _open(self, node: Node, depth: int) -> tuple[Mapping[str, Body], Sequence[Entry]]:
+        """Return the bodies of an operator that are unfolded, by name, and the inputs that it still reads itself."""
+        if depth >= _DEEPEST:
+            return {}, node.inputs
+        call = self._find_call(node) if self._calls < _MOST_CALLS else None
+        if call is None:
+            return list_bodies(node), own_inputs(node)
+        self._calls += 1
+        return {"function": call}, ()

@@ -7,7 +7,6 @@ function of its input arrays alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from math import prod
 from typing import Any
 from weakref import WeakValueDictionary
@@ -19,11 +18,12 @@ from graphshare.analysis.name_lists import name_outputs, resolve_targets
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.arguments import Natural
 from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError, locate_refusals
-from graphshare.execute.backends.backend import Computation, choose_executor, open_computation
+from graphshare.execute.backends.backend import Computation, DrawOptions, choose_executor, open_computation
 from graphshare.execute.engines.executor import Executor, Program
-from graphshare.execute.interpreter import SMALL, Memo, Pool, run_plan
+from graphshare.execute.interpreter import SMALL, Memo, run_plan
 from graphshare.execute.plan import ExecutionPlan, PlanStep, make_plan
 from graphshare.execute.prepare.assignment import assign_values, refuse_missing
 from graphshare.execute.prepare.feeds import for_variables, parameter_values
@@ -74,7 +74,7 @@ def bind(
     graph, params, names = source.graph, source.parameter_file, as_names(targets)
     executor = choose_executor(graph, engine, where=source.where, strict=strict_engine, forwards=_CALLS, fixed=True)
     size = parse_size(max_memory) if isinstance(max_memory, str) else max_memory
-    again = partial(bind, source, targets=names, seed=seed, engine=engine, strict_engine=strict_engine, max_memory=max_memory)
+    arguments = _Arguments(source, names, seed, engine, strict_engine, size)
     with locate_refusals(source):
         check_belongs(params, graph)
         wanted = resolve_targets(names, graph.nodes, option="`targets`", heads=graph.heads) if names else list(graph.heads)
@@ -82,13 +82,35 @@ def bind(
         outputs = name_outputs(graph, wanted)
         if not find_format(graph).knows_operators:
             with memory_limit(size):
-                return _BoundWhole(open_computation(part, params, source.where), outputs, again, size)
+                return _BoundWhole(open_computation(part, params, source.where), outputs, arguments)
         roles = assign_roles(part, held=list_parameter_names(params))
         nodes = post_order(entry.node for entry in part.heads)
         variables = [node for node in nodes if node.is_variable]
         values = parameter_values(variables, params, lambda n: roles[n].kind is Kind.AUXILIARY, shared=_ARRAYS)
         refuse_missing([n for n in variables if n not in values and roles[n].is_parameter], roles, seed, None, params)
-        return Bound(part, outputs, values, roles, seed, again, size, executor)
+        return Bound(part, outputs, values, roles, arguments, executor)
+
+
+class _Arguments(msgspec.Struct, frozen=True, eq=False):
+    """The arguments of :func:`bind`; ``max_memory`` is in bytes."""
+
+    source: Checkpoint
+    targets: Sequence[str]
+    seed: int
+    engine: str | None
+    strict_engine: bool
+    max_memory: int | None
+
+    def bind(self) -> Bound:
+        """Bind the model once more."""
+        return bind(
+            self.source,
+            targets=self.targets,
+            seed=self.seed,
+            engine=self.engine,
+            strict_engine=self.strict_engine,
+            max_memory=self.max_memory,
+        )
 
 
 class _Case(msgspec.Struct, eq=False):
@@ -113,20 +135,17 @@ class Bound:
         outputs: list[str],
         parameters: Mapping[Node, Any],
         roles: Mapping[Node, Role],
-        seed: int,
-        again: Callable[[], Bound],
-        max_memory: int | None = None,
+        arguments: _Arguments,
         executor: Executor | None = None,
     ) -> None:
-        self.outputs, self._again = outputs, again
-        self._max_memory = max_memory
+        self.outputs, self._arguments = outputs, arguments
         self._part, self._parameters, self._roles = part, parameters, roles
         self._nodes = post_order(entry.node for entry in part.heads)
         self._inputs = [node for node in self._nodes if node.is_variable and node not in parameters]
         self._optional: list[Node] = []
         self._executor = executor if executor is not None and executor.engine is not None else None
         self._numpy = self._prepare_numpy() if self._executor is None else None
-        self._pool, self._rng = Pool(), random_stream(seed)
+        self._rng = random_stream(arguments.seed)
         self._known: dict[Any, _Case] = {}
 
     def __repr__(self) -> str:
@@ -143,7 +162,7 @@ class Bound:
         return [node.name for node in self._inputs]
 
     def __reduce__(self) -> tuple[Callable[[], Bound], tuple[()]]:
-        return self._again, ()
+        return self._arguments.bind, ()
 
     def __call__(self, feeds: Any = None, /, **named: Any) -> dict[str, Any]:
         """Return the outputs for inputs by name, given as keywords or in a mapping, or for the array of the only input.
@@ -172,12 +191,12 @@ class Bound:
             # An engine may leave some shapes to numpy, whose plan is made when it is first needed.
             plan, memo = self._numpy = self._numpy or self._prepare_numpy()
             case.plan = case.plan or _call_directly(plan, inference)
-            done = run_plan(case.plan, values, shapes=inference.shapes, rng=self._rng, pool=self._pool, memo=memo)
+            done = run_plan(case.plan, values, shapes=inference.shapes, rng=self._rng, memo=memo)
         return done.outputs
 
     def _find_only_input(self) -> str:
         """Return the name of the input that is neither a label nor an RNN state. Raises RefusedError unless there is one."""
-        names = [node.name for node in self._inputs if not (self._roles[node].is_label or self._roles[node].is_state)]
+        names = [node.name for node in self._inputs if not self._roles[node].is_optional]
         if len(names) != 1:
             example = ", ".join(f"{name!r}: ..." for name in names[:3])
             message = f"an array without a name is for one input, but there are {format_count(len(names), 'input')}"
@@ -194,13 +213,13 @@ class Bound:
         """Return the engine's program for these shapes; None where numpy computes."""
         if self._executor is None:
             return None
-        with memory_limit(self._max_memory):
+        with memory_limit(self._arguments.max_memory):
             return self._executor.find_program(self._part.heads, values, inference, self._roles)
 
     def _list_missing(self, fed: Mapping[Node, Any]) -> list[Node]:
         """Return the inputs that are not fed. Raises RefusedError with those that are neither labels nor RNN states."""
         missing = [node for node in self._inputs if node not in fed]
-        lacking = [node for node in missing if not (self._roles[node].is_label or self._roles[node].is_state)]
+        lacking = [node for node in missing if not self._roles[node].is_optional]
         if lacking:
             raise RefusedError([Fault(f"input {node.name!r} has no value", node=node.name) for node in lacking])
         return missing
@@ -211,8 +230,8 @@ class Bound:
         if key not in self._known:
             roles = self._roles
             missing = self._list_missing(fed)
-            with memory_limit(self._max_memory):
-                assigned = assign_values(self._part, roles, self._parameters, feeds=fed, shapes={}, seed=None, params_seed=None)
+            with memory_limit(self._arguments.max_memory):
+                assigned = assign_values(self._part, roles, self._parameters, feeds=fed, shapes={}, options=DrawOptions(None))
             if len(self._known) >= _KEPT:
                 # The oldest combination goes; dicts keep the order of insertion.
                 del self._known[next(iter(self._known))]
@@ -223,10 +242,8 @@ class Bound:
 class _BoundWhole(Bound):
     """A graph that its backend computes as a whole, and which stays open there."""
 
-    def __init__(
-        self, computation: Computation, outputs: list[str], again: Callable[[], Bound], max_memory: int | None
-    ) -> None:
-        self.outputs, self._again, self._max_memory = outputs, again, max_memory
+    def __init__(self, computation: Computation, outputs: list[str], arguments: _Arguments) -> None:
+        self.outputs, self._arguments = outputs, arguments
         self._computation, self._executor = computation, None
         self._nodes, self._roles = list(computation.graph.nodes), assign_roles(computation.graph)
         variables = [node for node in self._nodes if node.is_variable]
@@ -237,7 +254,7 @@ class _BoundWhole(Bound):
 
     def _compute(self, fed: Mapping[Node, Any]) -> Sequence[Any]:
         self._list_missing(fed)
-        with memory_limit(self._max_memory):
+        with memory_limit(self._arguments.max_memory):
             return self._computation.run(self._computation.draw(fed).values).outputs
 
 

@@ -58,15 +58,20 @@ def rank_classes(
     scores = {name: rows for name, value in outputs.items() if (rows := _as_rows(as_array(value))) is not None}
     fitting = {name: rows for name, rows in scores.items() if names is None or rows.shape[1] == len(names)}
     if not fitting:
-        shapes = ", ".join(f"{name} {format_dims(np.shape(value))}" for name, value in outputs.items())
-        wanted = "rows of scores" if names is None else f"rows of {format_count(len(names), 'score')}"
-        hint = "choose the output with `targets`" + ("" if names is None else ", or the labels of this network")
-        raise RefusedError(Fault(f"no output has {wanted}, one for each class; the outputs are {shapes}", hint=hint))
+        raise _refuse_outputs(outputs, names)
     return [
         Ranking(name, number, images[number] if len(images) == len(rows) else None, _best(row, top, names))
         for name, rows in fitting.items()
         for number, row in enumerate(rows)
     ]
+
+
+def _refuse_outputs(outputs: Mapping[str, Any], names: Sequence[str] | None) -> RefusedError:
+    """Return the error of outputs without scores, or with none for as many classes as there are labels."""
+    shapes = ", ".join(f"{name} {format_dims(np.shape(value))}" for name, value in outputs.items())
+    wanted = "rows of scores" if names is None else f"rows of {format_count(len(names), 'score')}"
+    hint = "choose the output with `targets`" + ("" if names is None else ", or the labels of this network")
+    return RefusedError(Fault(f"no output has {wanted}, one for each class; the outputs are {shapes}", hint=hint))
 
 
 def _has_no_scores(value: Any) -> bool:

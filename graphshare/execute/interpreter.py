@@ -18,7 +18,7 @@ import numpy as np
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.plan import ExecutionPlan, PlanStep, make_plan
 from graphshare.execute.prepare.memory import check_memory
-from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ops.bodies import inner_variables
 from graphshare.ops.inference import Inference, ShapeTable, infer
 from graphshare.ops.kernel import Array, Context, KernelError, KernelResult, Once, RunSubgraph, Shape, compute_now
@@ -101,9 +101,13 @@ class Run(msgspec.Struct, eq=False):
 
 
 class Memo:
-    """The last result of each step from parameters alone. ``constant`` are the slots whose values never change."""
+    """What one plan keeps from run to run: buffers, and the last result of each step from parameters alone.
+
+    ``constant`` are the slots whose values never change.
+    """
 
     def __init__(self, constant: Collection[int]) -> None:
+        self.pool = Pool()
         self._constant = constant
         self._results: dict[PlanStep, tuple[Any, Any]] = {}
         self._once: dict[PlanStep, Once] = {}
@@ -137,30 +141,27 @@ def run_plan(
     plan: ExecutionPlan,
     values: Mapping[Node, Array],
     *,
-    shapes: Mapping[Node, Sequence[Shape]] | None = None,
-    training: bool = False,
+    shapes: Mapping[Node, Sequence[Shape]] = EMPTY,
     rng: np.random.Generator | None = None,
     profile: bool = False,
     watch: Callable[[Node, Sequence[Array]], None] | None = None,
-    pool: Pool | None = None,
     memo: Memo | None = None,
 ) -> Run:
-    """Run ``plan`` on the values of its variables, and never write to these.
+    """Run ``plan`` for inference on the values of its variables, and never write to these.
 
     ``shapes`` are the inferred shapes of outputs; operators without inputs may depend on them. ``watch`` is called with each
-    node and its outputs; with it, or ``profile``, every node runs by itself. ``pool`` keeps buffers from one run to the next,
-    ``memo`` keeps values that are computed from parameters alone.
+    node and its outputs; with it, or ``profile``, every node runs by itself. ``memo`` is kept from one run of ``plan`` to the
+    next.
 
     Raises:
         RefusedError: a kernel cannot take its inputs; node and shapes are named.
     """
-    state = _State(plan, values, tracked=0 if pool is None else SMALL)
-    pool = pool or Pool()
+    state = _State(plan, values, tracked=0 if memo is None else SMALL)
+    pool = Pool() if memo is None else memo.pool
     timings: list[Timing] = []
-    updates: dict[Node, Array] = {}
-    np_shape = isinstance(shapes, ShapeTable) and shapes.np_shape
-    # A fused step has no values between its operators to time, to watch or to differentiate.
-    steps = plan.steps if training or profile or watch is not None else plan.fused
+    np_shape = has_np_shape(shapes)
+    # A fused step has no values between its operators to time or to watch.
+    steps = plan.steps if profile or watch is not None else plan.fused
     with np.errstate(all="ignore"):  # once, because it takes as long as a small kernel
         for step in item_progress(steps, "computing", "nodes"):
             inputs = [state.values[slot] for slot in step.inputs]
@@ -170,13 +171,12 @@ def run_plan(
                 state.free(step)
                 continue
             context = Context(
-                training=training,
                 rng=rng,
                 reusable=state.dead(step),
                 num_outputs=len(step.outputs),
-                shapes=shapes.get(step.node, ()) if shapes else (),
+                shapes=shapes.get(step.node, ()),
                 inner=step.inner,
-                run_subgraph=_find_runner(step, memo, training, rng, np_shape) if step.node.subgraphs else None,
+                run_subgraph=_find_runner(step, memo, rng, np_shape) if step.node.subgraphs else None,
                 empty=pool.empty,
                 once=memo.of(step) if memo is not None else compute_now,
             )
@@ -185,14 +185,12 @@ def run_plan(
             outputs = result.outputs
             if profile:
                 timings.append(Timing(step.node, perf_counter() - started, sum(x.nbytes for x in outputs)))
-            if result.updates:
-                updates.update((step.node.inputs[position].node, update) for position, update in result.updates.items())
             del inputs  # the list would keep buffers alive that free() is to release
             state.keep(step, outputs)
             if watch is not None:
                 watch(step.node, outputs)
             state.free(step)
-    return Run([state.values[slot] for slot in plan.targets], updates, state.peak, timings)
+    return Run([state.values[slot] for slot in plan.targets], {}, state.peak, timings)
 
 
 def run_kernel(step: PlanStep, context: Context, inputs: Sequence[Array]) -> KernelResult:
@@ -292,18 +290,21 @@ def _owner(array: Array) -> Array:
     return array
 
 
-def _find_runner(
-    step: PlanStep, memo: Memo | None, training: bool, rng: np.random.Generator | None, np_shape: bool
-) -> RunSubgraph:
+def has_np_shape(shapes: Mapping[Node, Sequence[Shape]]) -> bool:
+    """Return whether 0 and () are sizes in ``shapes``, and not unknown."""
+    return isinstance(shapes, ShapeTable) and shapes.np_shape
+
+
+def _find_runner(step: PlanStep, memo: Memo | None, rng: np.random.Generator | None, np_shape: bool) -> RunSubgraph:
     """Return the function that runs the subgraphs of ``step``; a bound graph keeps it, with their plans."""
 
     def make() -> RunSubgraph:
-        return _subgraph_runner(step.node, training, rng, np_shape)
+        return _subgraph_runner(step.node, rng, np_shape)
 
     return make() if memo is None else memo.find_runner(step, make)
 
 
-def _subgraph_runner(node: Node, training: bool, rng: np.random.Generator | None, np_shape: bool) -> RunSubgraph:
+def _subgraph_runner(node: Node, rng: np.random.Generator | None, np_shape: bool) -> RunSubgraph:
     """Return a function that runs a subgraph of ``node`` on arrays for its variables, in MXNet's order."""
     plans: dict[int, tuple[ExecutionPlan, list[Node]]] = {}
     inferences: dict[Any, Inference] = {}
@@ -320,8 +321,8 @@ def _subgraph_runner(node: Node, training: bool, rng: np.random.Generator | None
             inferences.clear()
             inferences[key] = infer_body(node.subgraphs[number], values, np_shape=np_shape)
         creates = any(not step.inputs for step in plan.steps)  # their shapes may follow from the others only
-        shapes = inferences[key].shapes if creates or np_shape else None
-        return run_plan(plan, values, shapes=shapes, training=training, rng=rng).outputs
+        shapes = inferences[key].shapes if creates or np_shape else EMPTY
+        return run_plan(plan, values, shapes=shapes, rng=rng).outputs
 
     return run_subgraph
 

@@ -19,14 +19,12 @@ from graphshare.analysis.branches import spread_inputs
 from graphshare.analysis.name_lists import name_outputs, resolve_targets
 from graphshare.arguments import Natural, Positive, Seconds
 from graphshare.checkpoint.load import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
-from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
-from graphshare.execute.backends.backend import REFERENCE, choose_executor
-from graphshare.execute.engines.executor import Executor
+from graphshare.execute.backends.backend import REFERENCE, DrawOptions, choose_executor
 from graphshare.execute.interpreter import Timing
 from graphshare.execute.prepare.fed_values import as_values
 from graphshare.execute.prepare.feeds import GivenShape
-from graphshare.execute.prepare.prepare import prepare, runnable_part
+from graphshare.execute.prepare.prepare import Request, prepare, runnable_part
 from graphshare.formats.images.images import Images, describe_images, suggest_preparation
 from graphshare.formats.params.arrays import have_equal_values
 from graphshare.formats.params.narrow_dtypes import is_number, name_dtype, widen
@@ -178,7 +176,15 @@ def run(
     with locate_refusals(source), suggest_preparation(fed), resource_limits(max_memory, time_limit):
         input_shapes = as_shapes(shapes, source.graph)
         values, sizes, notes = spread_inputs(source.graph, fed, input_shapes, targets=names, held=source.held)
-        compute = partial(_compute, source, sizes, names, executor, seed, params_seed, profile, all_outputs)
+        request = Request(
+            draw=DrawOptions(seed, params_seed),
+            params=source.parameter_file,
+            targets=names,
+            all_outputs=all_outputs,
+            where=source.where,
+            executor=executor,
+        )
+        compute = partial(_compute, source.graph, request, sizes, profile)
         computed = compute(values) if batch is None else _run_batches(source.graph, batch, compute, feeds=values, targets=names)
     computed.notes[:0] = [*describe_images(fed), *notes]
     return computed
@@ -197,31 +203,12 @@ def _check_options(engine: str | None, batch: int | None, *, profile: bool, all_
 
 
 def _compute(
-    source: Checkpoint,
-    shapes: Mapping[str, GivenShape],
-    targets: Sequence[str],
-    executor: Executor | None,
-    seed: int | None,
-    params_seed: int | None,
-    profile: bool,
-    all_outputs: bool,
-    values: Mapping[str, Any],
+    graph: Graph, request: Request, shapes: Mapping[str, GivenShape], profile: bool, values: Mapping[str, Any]
 ) -> Computed:
     """Prepare a graph for ``values`` of its variables, and compute it."""
-    ready = prepare(
-        source.graph,
-        params=source.parameter_file,
-        feeds=as_values(values, source.graph),
-        shapes=shapes,
-        targets=targets,
-        seed=seed,
-        params_seed=params_seed,
-        all_outputs=all_outputs,
-        where=source.where,
-        executor=executor,
-    )
+    ready = prepare(graph, request, as_values(values, graph), shapes)
     started = perf_counter()
-    done = ready.computation.run(ready.values, seed=seed or 0, profile=profile)
+    done = ready.computation.run(ready.values, seed=request.draw.seed or 0, profile=profile)
     seconds = perf_counter() - started
     ready.notes.extend(ready.computation.notes)
     outputs = dict(zip(ready.names, done.outputs, strict=True))

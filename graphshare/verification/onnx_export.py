@@ -14,9 +14,9 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
-from graphshare.execute.backends.backend import Computation, Look, open_computation
+from graphshare.execute.backends.backend import Computation, DrawOptions, Look, open_computation
 from graphshare.execute.prepare.declared_inputs import draw_as
-from graphshare.execute.prepare.prepare import Prepared, prepare
+from graphshare.execute.prepare.prepare import Prepared, Request, prepare
 from graphshare.execute.prepare.shape_report import StaticPart
 from graphshare.execute.prepare.variable_values import convert_feed
 from graphshare.formats.model_format import find_format
@@ -178,16 +178,8 @@ def _prepare(
             sizes.setdefault(node.name, set()).add(tuple(static.inference.shapes[node][0] or ()))
     # Labels of one name may differ in shape; their shapes follow from the inputs.
     shapes = {name: shape for name, (shape, *others) in sizes.items() if not others}
-    ready = prepare(
-        static.part,
-        params=source.parameter_file,
-        feeds=own,
-        shapes=shapes,
-        targets=(),
-        seed=seed,
-        params_seed=None,
-        as_input=as_input,
-    )
+    request = Request(draw=DrawOptions(seed), params=source.parameter_file, as_input=as_input)
+    ready = prepare(static.part, request, own, shapes)
     for node in ready.values:
         stated = part.stated.get(part.names.get((node, 0), ""))
         if stated is not None and node.name not in feeds:

@@ -15,9 +15,9 @@ from graphshare.analysis.name_lists import list_implied_variables
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.backends.backend import ChosenEngine
+from graphshare.execute.backends.backend import ChosenEngine, DrawOptions
 from graphshare.execute.prepare.fed_values import as_values
-from graphshare.execute.prepare.prepare import Prepared, prepare
+from graphshare.execute.prepare.prepare import Prepared, Request, prepare
 from graphshare.execute.run import is_recordable
 from graphshare.files.paths import is_folder, list_names
 from graphshare.formats.model_names import ARRAY_ENDINGS
@@ -154,19 +154,16 @@ class _RecordingComparer:
         inputs = {name: array for name, array in recorded.items() if name in self._variables and name not in self._held}
         feeds, shapes = find_twins(model.graph).spread({**inputs, **options.feeds}, options.shapes, ())
         try:
-            ready = prepare(
-                model.graph,
+            request = Request(
+                draw=DrawOptions(options.inputs.seed, options.inputs.params_seed),
                 params=model.parameter_file,
-                feeds=feeds,
-                shapes=shapes,
                 targets=options.targets,
-                seed=options.inputs.seed,
-                params_seed=options.inputs.params_seed,
                 all_outputs=options.layers,
                 as_input=options.as_input,
                 where=model.where,
                 executor=executor,
             )
+            ready = prepare(model.graph, request, feeds, shapes)
         except RefusedError as error:
             raise error.with_location(model.where) from error.__cause__
         self.notes.update(dict.fromkeys(ready.notes))

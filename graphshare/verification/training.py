@@ -18,7 +18,7 @@ from graphshare.execute.backends.backend import Computation
 from graphshare.execute.prepare.memory import check_memory
 from graphshare.execute.prepare.variable_values import draw_inputs
 from graphshare.execute.train.sgd import Sgd, multipliers
-from graphshare.execute.train.trainer import Trainer, batch_rescale, first_data
+from graphshare.execute.train.trainer import NodeStreams, Trainer, batch_rescale, first_data
 from graphshare.formats.params.comparison import Comparison, compare_arrays
 from graphshare.formats.params.lookup import ParameterPair
 from graphshare.ir.compare import Pairing
@@ -172,8 +172,9 @@ def compare_training(
     trained = list(dict.fromkeys(node for a, b, auxiliary in parameters if not auxiliary for node in (a, b)))
 
     heads, settings = [*left, *right], Sgd(rescale=rescale)
+    streams = NodeStreams(name=lambda node: names.get(node, node.name))
     first, second = (
-        Trainer(heads, values, trained, settings, name=lambda node: names.get(node, node.name), shapes=own)
+        Trainer(heads, values, trained, settings, streams=streams, shapes=own)
         for values, own in ((equal, shapes), (different, own_shapes))
     )
     before = first.outputs()

@@ -17,10 +17,11 @@ import pytest
 from graphshare.api.export import export
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
+from graphshare.execute.backends.backend import DrawOptions
 from graphshare.execute.engines.engine import Compiled, Part
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnxruntime_engine import OnnxPart, OnnxRuntime, translate_part
-from graphshare.execute.prepare.prepare import prepare
+from graphshare.execute.prepare.prepare import Request, prepare
 from graphshare.execute.run import run
 from graphshare.formats.params.format import read_index
 from graphshare.text.names import split_key
@@ -92,7 +93,7 @@ def computed(corpus: Path, stem: str, folder: Path) -> tuple[list[Any], list[str
     source, feeds = seeded_model(corpus, stem)
     engine, inputs = Recording(), tuple(feeds)
     held = source.parameter_file
-    ready = prepare(source.graph, params=held, feeds=feeds, shapes={}, targets=(), seed=None, params_seed=None, as_input=inputs)
+    ready = prepare(source.graph, Request(draw=DrawOptions(None), params=held, as_input=inputs), feeds, {})
     executor = Executor(engine, forwards=100)
     outputs = executor.run(ready.part.heads, ready.values, ready.inference, ready.roles).outputs
     if sum(x.nbytes for x in ready.values.values()) > LARGEST:

@@ -11,7 +11,6 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
     why="A name stands for one value, and a value is defined before it is read; runtimes refuse such a model.",
     fails=relu()[:-3],
     passes=relu(),
-    format="onnx",
 )
 def find(context: CheckContext) -> Violations:
     """Yield the reasons that the reader gives, or the first value that is read before it is defined."""

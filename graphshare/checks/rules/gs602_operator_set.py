@@ -11,7 +11,6 @@ from graphshare.reports.model import Steps
     why="The version of the operator set decides what an operator means; runtimes refuse a model without it.",
     fails=relu(opset=0),
     passes=relu(),
-    format="onnx",
 )
 def find(context: CheckContext) -> Violations:
     """Yield the operators of each domain that the model, or the function that they are in, does not import."""

@@ -9,7 +9,6 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, apply, c
     why="It makes the file larger, runtimes drop it with a warning, and often a name is wrong.",
     fails=relu(initializer("w")),
     passes=model(apply("Add", "x w", "y"), initializer("w"), value(11, "x", 2), value(12, "y", 2)),
-    format="onnx",
 )
 def find(context: CheckContext) -> Violations:
     """Yield each initializer of the graph that neither an operator nor an output uses."""

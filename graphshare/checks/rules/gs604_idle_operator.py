@@ -9,7 +9,6 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, apply, c
     why="Runtimes remove it; often an output is missing, or a name is wrong.",
     fails=relu(apply("Relu", "x", "z")),
     passes=relu(),
-    format="onnx",
 )
 def find(context: CheckContext) -> Violations:
     """Yield each operator that no output of the graph needs."""

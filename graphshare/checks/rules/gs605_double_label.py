@@ -10,7 +10,6 @@ from graphshare.ir.graph import Node
     why="onnxruntime refuses the model, and error messages that name the operator are ambiguous.",
     fails=model(apply("Relu", "x", "z", name="a"), apply("Relu", "z", "y", name="a"), value(11, "x", 2), value(12, "y", 2)),
     passes=model(apply("Relu", "x", "z", name="a"), apply("Relu", "z", "y"), value(11, "x", 2), value(12, "y", 2)),
-    format="onnx",
 )
 def find(context: CheckContext) -> Violations:
     """Yield each operator with the name of an earlier one."""

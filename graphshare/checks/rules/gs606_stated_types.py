@@ -14,7 +14,6 @@ from graphshare.formats.facets import StaticType
     "plan memory believe the wrong one. What ONNX infers is known where the onnx package is installed.",
     fails=relu(value(13, "y", 3)),
     passes=relu(value(13, "y", 2)),
-    format="onnx",
 )
 def find(context: CheckContext) -> Violations:
     """Yield inputs and outputs without a type, and values with two types (stated or inferred) that exclude each other."""

@@ -13,7 +13,6 @@ from graphshare.formats.params.records import WEIGHTS_HINT
     "Data behind a link, as in the folders of model hubs, is a warning: onnxruntime loads it, onnx does not.",
     fails=model(apply("Add", "x w", "y"), initializer("w", location="w.bin"), value(11, "x", 2), value(12, "y", 2)),
     passes=model(apply("Add", "x w", "y"), initializer("w"), value(11, "x", 2), value(12, "y", 2)),
-    format="onnx",
 )
 def find(context: CheckContext) -> Violations:
     """Yield each file of data that does not exist or is too short, changed pools, and files that are links."""

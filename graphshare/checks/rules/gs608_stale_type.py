@@ -9,7 +9,6 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
     why="An operator was removed or renamed and left it behind; a value that gets this name later gets the type too.",
     fails=relu(value(13, "z", 2)),
     passes=relu(value(13, "y", 2)),
-    format="onnx",
 )
 def find(context: CheckContext) -> Violations:
     """Yield each message on a value that no operator, input or initializer defines."""

@@ -12,7 +12,6 @@ _OPSET = field(8, field(1, "own") + field(2, 1))
     why="Runtimes refuse the model, or compute the wrong one of the two.",
     fails=relu(more=_OPSET + function("f") + function("f")),
     passes=relu(more=_OPSET + function("f") + function("g")),
-    format="onnx",
 )
 def find(context: CheckContext) -> Violations:
     """Yield functions with the name of an earlier one, unreadable functions, and calls that do not fit."""

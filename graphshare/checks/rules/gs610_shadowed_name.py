@@ -17,7 +17,6 @@ def _choose(name: str) -> bytes:
     "initializers, and names that come later outside, they accept or not (a warning).",
     fails=_choose("h"),
     passes=_choose("own"),
-    format="onnx",
 )
 def find(context: CheckContext) -> Violations:
     """Yield each value of a body that hides an outer value."""

@@ -21,7 +21,6 @@ def _add(size: int) -> bytes:
     "note says so), with its inference of types, and only where no other rule finds an error.",
     fails=_add(3),
     passes=_add(2),
-    format="onnx",
     runs_after_errors=False,
 )
 def find(context: CheckContext) -> Violations:

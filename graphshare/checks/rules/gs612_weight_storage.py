@@ -21,7 +21,6 @@ def _add_two(size: int) -> bytes:
     "only with related names. Tools that look for weights among the initializers (quantization, external data) miss Constants.",
     fails=_add_two(256),
     passes=_add_two(255),
-    format="onnx",
 )
 def find(context: CheckContext) -> Violations:
     """Yield the bytes that a tie of equal weights would save, and whether Constants have more than half of all weights."""

@@ -9,7 +9,6 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
     why="Readers take the first or the last of them, so that they may see different types or texts. Rewrites keep all.",
     fails=relu(value(13, "y", 2), value(13, "y", 2)),
     passes=relu(value(13, "y", 2)),
-    format="onnx",
 )
 def find(context: CheckContext) -> Violations:
     """Yield each entry whose value or key a later entry of the list repeats."""

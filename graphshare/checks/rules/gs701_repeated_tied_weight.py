@@ -11,7 +11,6 @@ from graphshare.text.format import format_bytes
     why="The configuration ties them, so that loaders keep one and the other wastes its bytes on every disk and download.",
     fails=checkpoint({"model.safetensors": "lm_head.weight model.embed_tokens.weight"}, tie_word_embeddings=True),
     passes=checkpoint({"model.safetensors": "model.embed_tokens.weight"}, tie_word_embeddings=True),
-    format="safetensors",
 )
 def find(context: CheckContext) -> Violations:
     """Yield the second copy of each tied array."""

@@ -10,7 +10,6 @@ from graphshare.checks.shard_facts import list_ties, report_tie
     why="The configuration ties them: a loader takes one of the two and drops the other, or does not tie them, by its version.",
     fails=checkpoint({"model.safetensors": "lm_head.weight! model.embed_tokens.weight"}, tie_word_embeddings=True),
     passes=checkpoint({"model.safetensors": "lm_head.weight! model.embed_tokens.weight"}, tie_word_embeddings=False),
-    format="safetensors",
 )
 def find(context: CheckContext) -> Violations:
     """Yield each tied array that differs from its twin."""

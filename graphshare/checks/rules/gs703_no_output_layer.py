@@ -10,7 +10,6 @@ from graphshare.checks.shard_facts import list_ties, report_tie
     why="A loader initializes the output layer at random, with a warning at most.",
     fails=checkpoint({"model.safetensors": "model.embed_tokens.weight"}, tie_word_embeddings=False),
     passes=checkpoint({"model.safetensors": "lm_head.weight model.embed_tokens.weight"}, tie_word_embeddings=False),
-    format="safetensors",
 )
 def find(context: CheckContext) -> Violations:
     """Yield the embedding whose output layer is missing."""

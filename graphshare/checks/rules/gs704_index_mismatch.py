@@ -10,7 +10,6 @@ from graphshare.checks.shard_facts import list_faults
     why="A loader ends with an error, or leaves the tensor as it was initialized.",
     fails=checkpoint({"a.safetensors": "x", "b.safetensors": "y"}, index={"x": "b.safetensors", "y": "b.safetensors"}),
     passes=checkpoint({"a.safetensors": "x", "b.safetensors": "y"}, index={"x": "a.safetensors", "y": "b.safetensors"}),
-    format="safetensors",
 )
 def find(context: CheckContext) -> Violations:
     """Yield each tensor that is elsewhere, or nowhere."""

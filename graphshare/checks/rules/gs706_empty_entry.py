@@ -10,7 +10,6 @@ from graphshare.checks.shard_facts import list_faults
     why="A loader ends with an error, or takes it for the weight; tools write it for an array that another process owned.",
     fails=checkpoint({"model.safetensors": "lm_head.weight:0 x"}, tie_word_embeddings=True),
     passes=checkpoint({"model.safetensors": "lm_head.weight x"}, tie_word_embeddings=True),
-    format="safetensors",
 )
 def find(context: CheckContext) -> Violations:
     """Yield each empty entry."""

@@ -10,7 +10,6 @@ from graphshare.checks.shard_facts import list_faults
     why="Loaders that follow the index do not find it, others do.",
     fails=checkpoint({"a.safetensors": "x y"}, index={"x": "a.safetensors"}),
     passes=checkpoint({"a.safetensors": "x y"}, index={"x": "a.safetensors", "y": "a.safetensors"}),
-    format="safetensors",
 )
 def find(context: CheckContext) -> Violations:
     """Yield each such tensor."""

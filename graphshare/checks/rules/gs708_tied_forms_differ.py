@@ -11,7 +11,6 @@ from graphshare.text.format import format_dims
     why="They cannot be one array: one of them was padded, resized or converted after they were tied.",
     fails=checkpoint({"model.safetensors": "lm_head.weight:4 model.embed_tokens.weight"}, tie_word_embeddings=True),
     passes=checkpoint({"model.safetensors": "lm_head.weight:4 model.embed_tokens.weight:4"}, tie_word_embeddings=True),
-    format="safetensors",
 )
 def find(context: CheckContext) -> Violations:
     """Yield each tied array whose twin has another form."""

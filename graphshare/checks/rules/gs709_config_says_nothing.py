@@ -10,7 +10,6 @@ from graphshare.checks.shard_facts import list_ties, report_tie
     why="The default is in the code of the model: versions and other programs may take the other one.",
     fails=checkpoint({"model.safetensors": "model.embed_tokens.weight"}, vocab_size=2),
     passes=checkpoint({"model.safetensors": "model.embed_tokens.weight"}, tie_word_embeddings=True),
-    format="safetensors",
 )
 def find(context: CheckContext) -> Violations:
     """Yield each pair that is equal, or whose output layer is missing."""

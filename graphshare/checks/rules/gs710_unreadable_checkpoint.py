@@ -10,7 +10,6 @@ from graphshare.checks.shard_facts import list_faults
     why="The checkpoint cannot be loaded.",
     fails=checkpoint({"a.safetensors": "x"}, index={"x": "a.safetensors", "y": "../b.safetensors"}),
     passes=checkpoint({"a.safetensors": "x"}, index={"x": "a.safetensors"}),
-    format="safetensors",
 )
 def find(context: CheckContext) -> Violations:
     """Yield each fault of a header, the index or the configuration."""

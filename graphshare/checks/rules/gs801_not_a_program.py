@@ -9,7 +9,6 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
     why="Paddle refuses such a file, with a text that does not name the place.",
     fails=program(step("1.relu", "1", 2), parameter("w", 1)),
     passes=program(parameter("w", 1), step("1.relu", "1", 2)),
-    format="paddle",
 )
 def find(context: CheckContext) -> Violations:
     """Yield the reasons that the reader gives."""

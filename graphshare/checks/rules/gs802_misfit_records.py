@@ -21,7 +21,6 @@ _GRAPH = program(parameter("w", 1), step("1.relu", "1", 2))
     why="The file has no names: one record more or less gives every parameter behind it a wrong value, or none.",
     fails=Example(_GRAPH, (ExampleRecord("w", (3,)),), named=False),
     passes=Example(_GRAPH, (ExampleRecord("w"),), named=False),
-    format="paddle",
 )
 def find(context: CheckContext) -> Violations:
     """Yield the reason why the parameter file cannot be read, or each record that does not fit its parameter."""

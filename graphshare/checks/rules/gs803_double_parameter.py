@@ -11,7 +11,6 @@ _ADD = step("1.add", "1 2", 3)
     why="Paddle has them in one scope: it refuses the program, or one takes the value of another.",
     fails=program(parameter("w", 1), parameter("w", 2), _ADD),
     passes=program(parameter("v", 1), parameter("w", 2), _ADD),
-    format="paddle",
 )
 def find(context: CheckContext) -> Violations:
     """Yield each repeated name, at its last place."""

@@ -12,7 +12,6 @@ _READ = step("1.relu", "1", 2)
     why="The other one gets the old or the new value, by the order of the run, and the next run starts from the new one.",
     fails=program(parameter("w", 1), _READ, step("1.increment_", "1", 3)),
     passes=program(parameter("w", 1), parameter("n", 4), _READ, step("1.increment_", "4", 3)),
-    format="paddle",
 )
 def find(context: CheckContext) -> Violations:
     """Yield each operator that writes a parameter with another user, with that user."""

@@ -71,19 +71,11 @@ def _mirror(layout: Layout, vertex: int) -> None:
 def _assign_layers(layout: Layout, number: int) -> None:
     """Fill the rows and the links of a level."""
     level = layout.levels[number]
-    ports = (*level.entrances.values(), *level.exits.values())
     vertices = [*level.entrances.values(), *level.members, *level.exits.values()]
     upward = _find_back_edges(vertices, level)
-    after: _Neighbours = {v: [] for v in vertices}
-    before: _Neighbours = {v: [] for v in vertices}
-    # Back edges count in the opposite direction, so that the level has an order.
-    for source, target in dict.fromkeys((s, t) if (s, t) not in upward else (t, s) for s, t, _ in level.edges):
-        after[source].append(target)
-        before[target].append(source)
-    rank = _rank(vertices, after, before, level)
-    ends = {v for v in vertices if len(before[v]) <= 1 and not after[v] and v not in ports}
-    isolated = {v: after[v] for v in vertices if not before[v] and v not in ports and ends.issuperset(after[v])}
-    _spread_isolated(isolated, rank, level)
+    order = _LevelOrder(vertices, level, upward)
+    rank = order.rank()
+    _spread_isolated(order.find_isolated(), rank, level)
     height = max(rank.values(), default=-1) + 1
     level.rows = [[] for _ in range(height)]
     for v in vertices:
@@ -115,31 +107,52 @@ def _find_back_edges(vertices: Sequence[int], level: ScopeLevel) -> set[tuple[in
     return back
 
 
-def _rank(vertices: Sequence[int], after: _Neighbours, before: _Neighbours, level: ScopeLevel) -> dict[int, int]:
-    """Return the row of each vertex: entrances in the first, exits in the last."""
-    first = 1 if level.entrances else 0
-    entrances, exits = set(level.entrances.values()), set(level.exits.values())
-    ends = entrances | exits
-    missing = {v: len(before[v]) for v in vertices}
-    order = [v for v in vertices if not missing[v]]
-    rank = {v: 0 if v in entrances else first for v in order}
-    for v in order:  # grows while it is walked
-        for target in after[v]:
-            rank[target] = max(rank.get(target, first), rank[v] + 1)
-            missing[target] -= 1
-            if not missing[target]:
-                order.append(target)
-    last = max((rank[v] for v in vertices if v not in exits), default=-1) + 1
-    rank.update(dict.fromkeys(exits, last))
-    # From the bottom, because a row depends on the consumers' rows.
-    for v in reversed(order):
-        if v not in ends and len(before[v]) < len(after[v]):
-            rank[v] = min(rank[target] for target in after[v]) - 1
-        elif len(before[v]) == len(after[v]) == 1 and rank[after[v][0]] > rank[v] + 1:
-            source = before[v][0]
-            if len(after[source]) > 1:  # on the short side of a detour: stand where the detour ends
-                rank[v] = rank[after[v][0]] - 1
-    return rank
+class _LevelOrder:
+    """The vertices of a level and their neighbours; edges of ``upward`` count in the opposite direction, to break cycles."""
+
+    def __init__(self, vertices: Sequence[int], level: ScopeLevel, upward: set[tuple[int, int]]) -> None:
+        self.vertices = vertices
+        self.entrances, self.exits = set(level.entrances.values()), set(level.exits.values())
+        self.after: _Neighbours = {v: [] for v in vertices}
+        self.before: _Neighbours = {v: [] for v in vertices}
+        for source, target in dict.fromkeys((s, t) if (s, t) not in upward else (t, s) for s, t, _ in level.edges):
+            self.after[source].append(target)
+            self.before[target].append(source)
+
+    def find_isolated(self) -> _Neighbours:
+        """Return the members without any edge but to members that read nothing else, with these."""
+        members = [v for v in self.vertices if v not in self.entrances and v not in self.exits]
+        ends = {v for v in members if len(self.before[v]) <= 1 and not self.after[v]}
+        return {v: self.after[v] for v in members if not self.before[v] and ends.issuperset(self.after[v])}
+
+    def rank(self) -> dict[int, int]:
+        """Return the row of each vertex: entrances in the first, exits in the last, and others below their inputs."""
+        before, after, ports = self.before, self.after, self.entrances | self.exits
+        first = 1 if self.entrances else 0
+        rank: dict[int, int] = {}
+        for v in self._sort():
+            rank[v] = max((rank[source] + 1 for source in before[v]), default=0 if v in self.entrances else first)
+        last = max((row for v, row in rank.items() if v not in self.exits), default=-1) + 1
+        rank.update(dict.fromkeys(self.exits, last))
+        # From the bottom, because a row depends on the consumers' rows.
+        for v in reversed(list(rank)):
+            if len(before[v]) < len(after[v]) and v not in ports:
+                rank[v] = min(rank[target] for target in after[v]) - 1
+            elif len(before[v]) == len(after[v]) == 1 and rank[after[v][0]] > rank[v] + 1:
+                is_short_side = len(after[before[v][0]]) > 1  # of a detour: stand where it ends
+                rank[v] = rank[after[v][0]] - 1 if is_short_side else rank[v]
+        return rank
+
+    def _sort(self) -> list[int]:
+        """Return the vertices in topological order."""
+        missing = {v: len(self.before[v]) for v in self.vertices}
+        order = [v for v in self.vertices if not missing[v]]
+        for v in order:  # grows while it is walked
+            for target in self.after[v]:
+                missing[target] -= 1
+                if not missing[target]:
+                    order.append(target)
+        return order
 
 
 def _spread_isolated(isolated: _Neighbours, rank: dict[int, int], level: ScopeLevel) -> None:

@@ -13,7 +13,7 @@ from itertools import pairwise
 import msgspec
 
 from graphshare.drawing.layout.text_size import measure_box, measure_label, shorten_middle
-from graphshare.drawing.picture import Box, Picture
+from graphshare.drawing.picture import Box, Line, Picture
 from graphshare.text.format import format_count
 
 Path = tuple[str, ...]
@@ -70,6 +70,10 @@ class ScopeLevel(msgspec.Struct):
     links: list[Link] = []
     long_links: list[Link] = []
     shared: list[SharedBox] = []
+
+    def number_rows(self) -> dict[int, int]:
+        """Return the number of the row of each vertex."""
+        return {v: number for number, row in enumerate(self.rows) for v in row}
 
 
 class Layout(msgspec.Struct):
@@ -142,14 +146,8 @@ def find_paths(picture: Picture) -> list[Path]:
     A box that needs a second branch, such as a loss of two branches, is outside of both unless all boxes of its branch
     do.
     """
-    several = len(picture.branches) > 1
-    joint = _find_joint_boxes(picture) if several else frozenset()
-    paths: list[Path] = []
-    for number, box in enumerate(picture.boxes):
-        path = box.cluster or ()
-        is_inside = several and path[:1] and path[0] in picture.branches and number not in joint
-        paths.append(path if is_inside else path[1:] if number not in joint else ())
-    return paths
+    joint = _find_joint_boxes(picture) if len(picture.branches) > 1 else frozenset()
+    return [() if number in joint else picture.find_path(box) for number, box in enumerate(picture.boxes)]
 
 
 def _find_joint_boxes(picture: Picture) -> frozenset[int]:
@@ -158,9 +156,18 @@ def _find_joint_boxes(picture: Picture) -> frozenset[int]:
     bits = {branch: 1 << i for i, branch in enumerate(picture.branches)}
     kinds = ("operator", "scope", "output")
     own = [bits.get(box.cluster[0], 0) if box.cluster and box.kind in kinds else 0 for box in picture.boxes]
+    needs = _find_needed_branches(picture.lines, own)
+    common: dict[int, int] = {}  # the branches that all boxes of a branch need
+    for mask, need in zip(own, needs, strict=True):
+        common[mask] = common.get(mask, need) & need
+    return frozenset(i for i, (mask, need) in enumerate(zip(own, needs, strict=True)) if mask and need & ~common[mask])
+
+
+def _find_needed_branches(lines: Sequence[Line], own: Sequence[int]) -> list[int]:
+    """Return the branches that each box needs as bits, from its ``own``; boxes without a branch pass none on."""
     needs = list(own)
     targets: dict[int, list[int]] = {}
-    for line in picture.lines:
+    for line in lines:
         targets.setdefault(line.source, []).append(line.target)
     pending = [number for number, mask in enumerate(own) if mask]
     while pending:
@@ -170,10 +177,7 @@ def _find_joint_boxes(picture: Picture) -> frozenset[int]:
             if own[target] and needs[source] & ~needs[target]:
                 needs[target] |= needs[source]
                 pending.append(target)
-    common: dict[int, int] = {}  # the branches that all boxes of a branch need
-    for mask, need in zip(own, needs, strict=True):
-        common[mask] = common.get(mask, need) & need
-    return frozenset(i for i, (mask, need) in enumerate(zip(own, needs, strict=True)) if mask and need & ~common[mask])
+    return needs
 
 
 def _open_level(layout: Layout, picture: Picture, path: Path, outer: int) -> None:

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import msgspec
 
-from graphshare.drawing.layout.levels import Layout, Link, ScopeLevel, SharedBox, Vertex
+from graphshare.drawing.layout.levels import Layout, Link, ScopeLevel, Vertex
 from graphshare.drawing.layout.text_size import LINE_STEP, TITLE_BAR, title_width
 
 PAD = 14.0
@@ -205,21 +205,20 @@ class _Placer:
 
     def _place_shared(self, number: int, inner: _Inner) -> None:
         """Place boxes of shared parameters as high as their consumers, in gutters of rows or right of them all."""
-        columns: dict[int, list[SharedBox]] = {}
-        for shared in self.layout.levels[number].shared:
-            columns.setdefault(shared.gutter, []).append(shared)
-        for gutter, boxes in columns.items():
-            wanted = [sum(self._height_inside(c, number) for c in b.consumers) / len(b.consumers) for b in boxes]
-            order = sorted(range(len(boxes)), key=wanted.__getitem__)
-            vertices = [boxes[i].vertex for i in order]
+        level = self.layout.levels[number]
+        row_of = level.number_rows() if level.shared else {}
+        columns: dict[int, dict[int, float]] = {}
+        for shared in level.shared:
+            wanted = [self._height_inside(consumer, number) for consumer in shared.consumers]
+            columns.setdefault(shared.gutter, {})[shared.vertex] = sum(wanted) / len(wanted)
+        for gutter, middles in columns.items():
+            vertices = sorted(middles, key=middles.__getitem__)
             heights = [self.size[v][1] for v in vertices]
             steps = [(a + b) / 2 + STACK_GAP for a, b in pairwise(heights)]
-            at = fit_in_order([wanted[i] for i in order], [1.0] * len(order), steps)
+            at = fit_in_order(sorted(middles.values()), [1.0] * len(vertices), steps)
             if gutter >= 0:
                 x = inner.x[gutter]
-                middle, half = inner.y[gutter], self.size[gutter][1] / 2
-                row = next(r for r, members in enumerate(self.layout.levels[number].rows) if gutter in members)
-                half = max(half, inner.heights[row] / 2)
+                middle, half = inner.y[gutter], inner.heights[row_of[gutter]] / 2
                 at = clamp_stack(at, heights, middle - half, middle + half)
             else:
                 right = self.pads[2] if number else PAD
@@ -243,7 +242,7 @@ class _Placer:
 
     def _route_level(self, number: int, origin: tuple[float, float]) -> Iterable[Route]:
         level, inner = self.layout.levels[number], self.inner[number]
-        row_of = {v: row for row, members in enumerate(level.rows) for v in members}
+        row_of = level.number_rows()
         entrances, exits = set(level.entrances.values()), set(level.exits.values())
         for link in (*level.links, *level.long_links):
             points = self._link_points(link, inner, row_of, is_first=link.source in entrances, is_last=link.target in exits)
@@ -335,7 +334,7 @@ def route_sideways(box: Rect, consumer: Rect) -> list[tuple[float, float]]:
 
 def _measure_gaps(level: ScopeLevel, x: dict[int, float]) -> list[float]:
     """Return the heights between the rows: more where links lead far to the side."""
-    row_of = {v: row for row, members in enumerate(level.rows) for v in members}
+    row_of = level.number_rows()
     gaps = [ROW_GAP] * max(len(level.rows) - 1, 0)
     for link in level.links:
         row = row_of[link.source]

@@ -74,10 +74,8 @@ class KernelComputation(Computation):
                 self._read_parameters(feeds),
                 feeds=feeds,
                 shapes=shapes,
-                seed=options.seed,
-                params_seed=options.params_seed,
+                options=options,
                 params=self.parameters,
-                training=options.training,
             )
 
         assigned = assign(shapes)
@@ -169,8 +167,7 @@ class KernelComputation(Computation):
                 {**self._read_parameters(values), **held},
                 feeds=fed,
                 shapes=EMPTY,
-                seed=0,
-                params_seed=None,
+                options=DEFAULT,
                 params=self.parameters,
             )
             self._keep(values, assigned)

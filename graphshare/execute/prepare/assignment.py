@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -25,6 +25,9 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.inference import Inference, choose_sizes, infer
 from graphshare.ops.kernel import Array, Shape
+
+if TYPE_CHECKING:
+    from graphshare.execute.backends.backend import DrawOptions
 
 
 class Assignment(msgspec.Struct, eq=False):
@@ -58,47 +61,48 @@ def assign_values(
     *,
     feeds: Mapping[Node, Array],
     shapes: Mapping[Node, GivenShape],
-    seed: int | None,
-    params_seed: int | None,
+    options: DrawOptions,
     params: ParameterFile | None = None,
-    training: bool = False,
 ) -> Assignment:
     """Assign a value to each variable that the heads of ``part`` need: a parameter, a feed, or one made up.
 
-    ``seed`` draws inputs, and chooses sizes that nothing determines; ``params_seed`` draws parameters. Labels and states are
-    zeros; labels that only ``training`` reads have any size that fits. ``params`` is the file that ``parameters`` are from, for
-    messages.
+    Of ``options`` the seed of inputs also chooses sizes that nothing determines. Labels and states are zeros. ``params`` is
+    the file that ``parameters`` are from, for messages.
 
     Raises:
         RefusedError: shapes contradict each other or do not follow, or values are missing; all of a kind are listed. The run
             would need more memory than the limit.
     """
     nodes = post_order(entry.node for entry in part.heads)
-    variables = [node for node in nodes if node.is_variable]
     assigned = Assignment(dict(parameters), infer_variables(part, nodes, parameters, feeds, shapes))
-    for node, array in feeds.items():
-        assigned.values[node] = convert_feed(node.name, array, assigned.inference.types[node][0])
-        if assigned.values[node] is not array:
-            assigned.converted[node] = array.dtype
-    missing = [node for node in variables if node not in assigned.values]
-    refuse_missing(missing, roles, seed, params_seed, params)
-    idle = [] if training else find_idle_labels(part, roles)
+    _add_feeds(assigned, feeds)
+    missing = [node for node in nodes if node.is_variable and node not in assigned.values]
+    refuse_missing(missing, roles, options.seed, options.params_seed, params)
+    idle = [] if options.training else find_idle_labels(part, roles)
     chosen, examples = choose_sizes(assigned.inference, idle)
     # Without a seed nothing else is made up, sizes included.
-    if examples and (seed is not None or examples.keys() <= set(idle)):
+    if examples and (options.seed is not None or examples.keys() <= set(idle)):
         assigned.inference, assigned.sized = chosen, _list_inputs(examples, idle, roles)
     refuse_unknown_shapes(assigned.inference, missing, roles, examples)
     check_memory(nodes, part.heads, assigned.inference, assigned.values)
     for node in missing:
         if roles[node].is_parameter:
             assigned.parameters.append(node)
-        elif roles[node].is_label or roles[node].is_state:
+        elif roles[node].is_optional:
             assigned.zeros.append(node)
         else:
             assigned.inputs.append(node)
-    assigned.values.update(draw_parameters(assigned.parameters, assigned.inference, seed=params_seed or 0))
-    assigned.values.update(draw_inputs(nodes, assigned.values, assigned.inference, roles, seed=seed or 0))
+    assigned.values.update(draw_parameters(assigned.parameters, assigned.inference, seed=options.params_seed or 0))
+    assigned.values.update(draw_inputs(nodes, assigned.values, assigned.inference, roles, seed=options.seed or 0))
     return assigned
+
+
+def _add_feeds(assigned: Assignment, feeds: Mapping[Node, Array]) -> None:
+    """Add the fed arrays in the dtypes of their variables."""
+    for node, array in feeds.items():
+        assigned.values[node] = convert_feed(node.name, array, assigned.inference.types[node][0])
+        if assigned.values[node] is not array:
+            assigned.converted[node] = array.dtype
 
 
 def infer_variables(
@@ -138,11 +142,7 @@ def refuse_missing(
 ) -> None:
     """Refuse variables without a value that no seed makes up; all are listed. ``hint`` is for missing parameters."""
     parameters = [node for node in missing if roles[node].is_parameter and params_seed is None]
-    inputs = [
-        node
-        for node in missing
-        if seed is None and not (roles[node].is_parameter or roles[node].is_label or roles[node].is_state)
-    ]
+    inputs = [node for node in missing if seed is None and not (roles[node].is_parameter or roles[node].is_optional)]
     where = f"{params.path} does not contain it" if params else "no parameter file is given"
     faults = [Fault(f"parameter {node.name!r} has no value: {where}", hint=hint) for node in parameters]
     hint = "give it with `feeds={NAME: array}`, or draw missing inputs with `seed=SEED`"

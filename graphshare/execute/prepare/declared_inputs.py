@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -80,8 +81,7 @@ def unify_sizes(
         if others is None:
             continue
         if sizes is not None and not fits_sizes(sizes, others):
-            both = zip((sizes, others), titles, strict=True)
-            text = ", and ".join(f"{format_declared(own)} in {title}" for own, title in both)
+            text = f"{format_declared(sizes)} in {titles[0]}, and {format_declared(others)} in {titles[1]}"
             faults.append(Fault(f"input {name!r} is {text}", node=name))
         elif not fits_sizes(wanted, sizes):
             continue  # who draws values for the first graph says so
@@ -90,19 +90,23 @@ def unify_sizes(
             faults.append(Fault(f"input {name!r} is given as {own_text}, but it is {text} in {titles[1]}", node=name))
         else:
             # A graph that states no sizes infers them from what the other one fixes.
-            own = shapes.get(name, (None,) * len(others) if sizes is None else sizes)
-            pairs = zip(own, others, strict=False)
-            unified[name] = tuple(next((size for size in pair if isinstance(size, int)), None) for pair in pairs)
+            unified[name] = _fill_sizes(wanted or sizes or (None,) * len(others), others)
     if faults:
         raise RefusedError(faults)
     # A name of a size that the second graph has in several inputs is one size, also where the first graph knows no names.
-    named = {name: sizes for name, twin in names.items() if name in unified and (sizes := right.get(twin, _UNKNOWN)[1])}
+    named = {name: right.get(twin, _UNKNOWN)[1] for name, twin in names.items() if name in unified}
     return {**unified, **_bind_names(unified, named)}
 
 
-def _bind_names(shapes: Mapping[str, GivenShape], named: Mapping[str, Sequence[object]]) -> dict[str, GivenShape]:
+def _fill_sizes(sizes: Sequence[object], others: Sequence[object]) -> GivenShape:
+    """Return the numbers in ``sizes``, and those in ``others`` where a size is not a number."""
+    pairs = zip(sizes, others, strict=False)
+    return tuple(next((size for size in pair if isinstance(size, int)), None) for pair in pairs)
+
+
+def _bind_names(shapes: Mapping[str, GivenShape], named: Mapping[str, Sequence[object] | None]) -> dict[str, GivenShape]:
     """Return ``shapes`` with the open sizes whose name in ``named`` has a number elsewhere."""
-    rows = {name: list(zip(shapes[name], texts, strict=False)) for name, texts in named.items()}
+    rows = {name: list(zip(shapes[name], texts, strict=False)) for name, texts in named.items() if texts}
     bound = {text: size for row in rows.values() for size, text in row if isinstance(text, str) and isinstance(size, int)}
     return {name: tuple(bound.get(str(text)) if size is None else size for size, text in row) for name, row in rows.items()}
 
@@ -220,16 +224,20 @@ class InputDrawer:
         return drawn
 
     def _find_faults(self, name: str) -> list[Fault]:
-        dtype, declared, is_fed = self._session.dtypes[name], self._declared[name], name in self._feeds
-        kinds, inner = split_type(dtype)
-        is_narrow_array = inner in NARROW and not kinds
-        if inner not in _DTYPES and not (is_narrow_array and is_installed()):
-            reason = "cannot be drawn" if not is_fed else "numpy has no arrays of" if NO_ARRAY.search(dtype) else ""
-            hint = "compare a part without it (extract `cuts`)"
-            hint = f"{INSTALL}, or {hint}" if is_narrow_array else hint
-            return [Fault(f"input {name!r} is a {dtype}, which {reason}", hint=hint)] if reason else []
-        if "sequence" in kinds:
-            return []
+        dtype = self._session.dtypes[name]
+        if not _can_draw(dtype):
+            return self._find_dtype_faults(name, dtype)
+        return [] if "sequence" in split_type(dtype)[0] else self._find_shape_faults(name)
+
+    def _find_dtype_faults(self, name: str, dtype: str) -> list[Fault]:
+        """Return the fault of a dtype that cannot be drawn; none if a value is fed that numpy can hold."""
+        reason = "cannot be drawn" if name not in self._feeds else "numpy has no arrays of" if NO_ARRAY.search(dtype) else ""
+        hint = "compare a part without it (extract `cuts`)"
+        hint = f"{INSTALL}, or {hint}" if _is_narrow_array(dtype) else hint
+        return [Fault(f"input {name!r} is a {dtype}, which {reason}", hint=hint)] if reason else []
+
+    def _find_shape_faults(self, name: str) -> list[Fault]:
+        declared, is_fed = self._declared[name], name in self._feeds
         chosen = getattr(self._feeds[name], "shape", None) if is_fed else self._shapes.get(name)
         if chosen is None or fits_sizes(chosen, declared) or (not declared and self._has_open_rank(name)):
             return []
@@ -242,7 +250,7 @@ class InputDrawer:
 
     def _sizes(self, name: str) -> Sequence[int | None]:
         """Return the sizes of an input; None for open ones."""
-        declared = [n if isinstance(n, int) and n >= 0 else None for n in self._declared[name]]
+        declared = _keep_sizes(self._declared[name])
         if not declared and "sequence" in split_type(self._session.dtypes[name])[0]:
             declared = self._find_element_sizes(name)
         chosen = self._shapes.get(name, (None,) * len(declared))
@@ -256,33 +264,54 @@ class InputDrawer:
         while hasattr(inner, "inner"):
             inner = inner.inner
         shape = None if inner is None else inner.shape
-        return [None] if shape is None else [n if isinstance(n, int) and n >= 0 else None for n in shape]
+        return [None] if shape is None else _keep_sizes(shape)
 
     def _choose(self, name: str, place: int, size: int, batch: int, *, is_batch: bool, differ: bool) -> int:
         """Return a size: what is given, else what the input of the same dimension has, else ``batch`` or ``size``."""
         sizes = self._sizes(name)
         symbol = self._declared[name][place] if self._declared[name] else None
-        known = self._find_size(symbol) if sizes[place] is None and isinstance(symbol, str) else sizes[place]
+        is_name = isinstance(symbol, str)
+        known = self._find_size(symbol) if sizes[place] is None and is_name else sizes[place]
         if known is not None:
             return known
         if is_batch and len(sizes) > 1 and [*sizes].count(None) == 1:
             return batch
         # A name that is the first size of some input is taken for the batch wherever it stands.
-        batches = {shape[0] for shape in self._declared.values() if shape}
-        if place == 0 or (isinstance(symbol, str) and symbol in batches):
+        if place == 0 or (is_name and symbol in self._first_sizes):
             return batch
-        symbols = dict.fromkeys(
-            n for sizes in self._declared.values() for n in sizes if isinstance(n, str) and n not in batches
-        )
-        return size + list(symbols).index(symbol) if differ and symbol in symbols else size
+        return size + self._inner_names.index(symbol) if differ and is_name else size
 
-    def _find_size(self, symbol: str) -> int | None:
+    @cached_property
+    def _first_sizes(self) -> set[object]:
+        return {shape[0] for shape in self._declared.values() if shape}
+
+    @cached_property
+    def _inner_names(self) -> list[object]:
+        """Return the names of sizes that are not the first size of an input, each once."""
+        names = [n for sizes in self._declared.values() for n in sizes if isinstance(n, str) and n not in self._first_sizes]
+        return list(dict.fromkeys(names))
+
+    def _find_size(self, symbol: object) -> int | None:
         for name, declared in self._declared.items():
             sizes = getattr(self._feeds[name], "shape", ()) if name in self._feeds else self._sizes(name)
             for dimension, size in zip(declared, sizes, strict=False):
                 if dimension == symbol and size is not None:
                     return int(size)
         return None
+
+
+def _keep_sizes(sizes: Sequence[object]) -> list[int | None]:
+    """Return sizes with None for names, and for numbers that onnxruntime writes for open sizes."""
+    return [n if isinstance(n, int) and n >= 0 else None for n in sizes]
+
+
+def _is_narrow_array(dtype: str) -> bool:
+    kinds, inner = split_type(dtype)
+    return inner in NARROW and not kinds
+
+
+def _can_draw(dtype: str) -> bool:
+    return split_type(dtype)[1] in _DTYPES or (_is_narrow_array(dtype) and is_installed())
 
 
 def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
@@ -320,7 +349,7 @@ def _draw_integers(
     also a number that differs from it. An array contains other numbers, too, so that a comparison distinguishes its elements.
     """
     (low, high), is_mask = _find_range(wishes, dtype), any(wish.is_mask for wish in wishes)
-    values = sorted({value for wish in wishes for value in wish.values if not high or low <= value < high})
+    values = _list_values(wishes, low, high)
     is_single, turns = prod(shape) == 1, 1
     if is_single and (values or low >= high):
         numbers = values if high or is_mask else _add_other(values)
@@ -343,6 +372,12 @@ def _find_range(wishes: Sequence[Integers], dtype: str) -> tuple[int, int]:
     ranges = [wish for wish in wishes if wish.high]
     high = min([np.iinfo(dtype).max, *(wish.high for wish in ranges)]) if ranges else 0
     return max((wish.low for wish in ranges), default=0), high
+
+
+def _list_values(wishes: Sequence[Integers], low: int, high: int) -> list[int]:
+    """Return the numbers that the wishes name, in the range if there is one."""
+    values = {value for wish in wishes for value in wish.values}
+    return sorted(value for value in values if not high or low <= value < high)
 
 
 def _add_other(values: list[int]) -> list[int]:

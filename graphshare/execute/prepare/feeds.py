@@ -63,8 +63,7 @@ def load_feeds(feeds: Iterable[tuple[str, str]], images: ImageSettings | None = 
             unreadable += error.faults
             continue
         if name:
-            arrays = arrays if len(arrays) == 1 else {name: arrays[name]} if name in arrays else {}
-            arrays = dict(zip((name,), arrays.values(), strict=False))
+            arrays = _select_array(arrays, name)
         if not arrays or "" in arrays:
             hint = f"--feed NAME={quote_shell(path)}" if "" in arrays else "it must hold one array, or one of that name"
             faults.append(Fault(f"it is not clear which array of {path} belongs to which variable", hint=hint))
@@ -79,6 +78,14 @@ def load_feeds(feeds: Iterable[tuple[str, str]], images: ImageSettings | None = 
     if faults:
         raise UsageError(faults)
     return loaded
+
+
+def _select_array(arrays: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the only array, or the one of that name, under ``name``; nothing where there is neither."""
+    if len(arrays) == 1:
+        (array,) = arrays.values()
+        return {name: array}
+    return {name: arrays[name]} if name in arrays else {}
 
 
 def _read_value(text: str) -> dict[str, Any]:
@@ -165,16 +172,22 @@ def parameter_values(
     return values
 
 
-def read_recorded_shapes(
-    variables: Sequence[Node], params: ParameterFile | None, roles: Mapping[Node, Role]
-) -> dict[Node, tuple[GivenShape, str]]:
-    """Return shape and dtype of the variables that a parameter file holds; bfloat16 is computed as float32."""
+class Recorded(msgspec.Struct, frozen=True, eq=False):
+    """The shapes and dtypes of the variables that a parameter file holds; bfloat16 is computed as float32."""
+
+    shapes: dict[Node, GivenShape] = {}
+    types: dict[Node, str] = {}
+
+
+def read_recorded_shapes(variables: Sequence[Node], params: ParameterFile | None, roles: Mapping[Node, Role]) -> Recorded:
+    """Return the shapes and dtypes that a parameter file states."""
+    recorded = Recorded()
     if params is None:
-        return {}
+        return recorded
     records = RecordsByName(params)
-    recorded: dict[Node, tuple[GivenShape, str]] = {}
     for node in variables:
         record = records.of(node, auxiliary=roles[node].kind is Kind.AUXILIARY)
         if record is not None and record.shape is not None:
-            recorded[node] = (record.shape, "float32" if record.dtype == "bfloat16" else record.dtype or "float32")
+            recorded.shapes[node] = record.shape
+            recorded.types[node] = "float32" if record.dtype == "bfloat16" else record.dtype or "float32"
     return recorded

@@ -58,49 +58,51 @@ class Prepared(msgspec.Struct, eq=False):
         return sum(array.nbytes for value in self.values.values() for array in list_arrays(value))
 
 
-def prepare(
-    graph: Graph,
-    *,
-    params: ParameterFile | None,
-    feeds: Mapping[str, Any],
-    shapes: Mapping[str, GivenShape],
-    targets: Sequence[str],
-    seed: int | None,
-    params_seed: int | None,
-    all_outputs: bool = False,
-    as_input: Collection[str] = (),
-    training: bool = False,
-    where: str = "",
-    executor: Executor | None = None,
-) -> Prepared:
-    """Prepare ``graph`` as :func:`graphshare.execute.run.run` needs it, whose arguments and errors these are.
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What to compute of a graph, and how; the fields are arguments of :func:`graphshare.execute.run.run`.
 
-    ``as_input`` names variables that are inputs even if they look like parameters; ``where`` is the name of the graph in
-    messages, ``executor`` comes from :func:`choose_executor`.
+    ``draw`` states how missing values are made up. ``as_input`` names variables that are inputs even if they look like
+    parameters; ``where`` is the name of the graph in messages, ``executor`` comes from :func:`choose_executor`.
     """
-    check_belongs(params, graph)
-    heads = resolve_targets(targets, graph.nodes, option="`targets`", heads=graph.heads) if targets else list(graph.heads)
+
+    draw: DrawOptions
+    params: ParameterFile | None = None
+    targets: Sequence[str] = ()
+    all_outputs: bool = False
+    as_input: Collection[str] = ()
+    where: str = ""
+    executor: Executor | None = None
+
+    def assign_roles(self, graph: Graph) -> dict[Node, Role]:
+        """Return the role of every variable of ``graph``."""
+        return assign_roles(graph, held=list_parameter_names(self.params), as_input=self.as_input)
+
+
+def prepare(graph: Graph, request: Request, feeds: Mapping[str, Any], shapes: Mapping[str, GivenShape]) -> Prepared:
+    """Prepare ``graph`` as :func:`graphshare.execute.run.run` needs it, whose arguments and errors these are."""
+    check_belongs(request.params, graph)
+    heads = list(graph.heads)
+    if request.targets:
+        heads = resolve_targets(request.targets, graph.nodes, option="`targets`", heads=graph.heads)
     wanted = {(entry.node, entry.index) for entry in heads}
-    if all_outputs:
-        roles = assign_roles(graph, held=list_parameter_names(params), as_input=as_input)
+    if request.all_outputs:
+        roles = request.assign_roles(graph)
         heads = _list_all_outputs(heads, {node for node, role in roles.items() if node.name in feeds or not role.is_parameter})
-    # Implied variables can be fed as well: the upgrade makes nodes of them.
-    names = {node.name for node in graph.variables()} | {implied.name for implied in list_implied_variables(graph)}
     part, notes = runnable_part(graph, heads)
-    variables = [node for node in post_order(entry.node for entry in part.heads) if node.is_variable]
-    fed = _by_variable(feeds, variables, graph, names, "`feeds`", notes)
-    shaped = _by_variable(shapes, variables, graph, names, "`shapes`", notes)
+    names = _VariableNames(graph, part, notes)
+    fed = names.resolve(feeds, "`feeds`")
+    shaped = names.resolve(shapes, "`shapes`")
     output_names = name_outputs(graph, heads)
     own = frozenset(n for n, entry in zip(output_names, heads, strict=True) if (entry.node, entry.index) in wanted)
-    computation = open_computation(part, params, where, executor, as_input=as_input)
-    if all_outputs and (left_out := set(computation.unreadable).difference(own)):
+    computation = open_computation(part, request.params, request.where, request.executor, as_input=request.as_input)
+    if request.all_outputs and (left_out := set(computation.unreadable).difference(own)):
         notes.append(f"left out, as numpy has no such dtypes: {format_names(sorted(left_out), 6)}")
         part = msgspec.structs.replace(part, heads=tuple(e for e in part.heads if output_name(e) not in left_out))
         output_names = [name for name in output_names if name not in left_out]
         computation = computation.select(part.heads)
-    assigned = computation.draw(fed, shaped, DrawOptions(seed, params_seed, training))
-    notes += [*assigned.notes, *_describe(assigned, seed, params_seed)]
-    roles = assign_roles(part, held=list_parameter_names(params), as_input=as_input)
+    assigned = computation.draw(fed, shaped, request.draw)
+    notes += [*assigned.notes, *_describe(assigned, request.draw)]
+    roles = request.assign_roles(part)
     return Prepared(part, output_names, assigned.values, assigned.inference, roles, notes, own, computation)
 
 
@@ -177,27 +179,34 @@ def describe_sizes(sized: Iterable[Node]) -> list[str]:
     return [f"{node.name!r} could have other sizes; `shapes={{{node.name!r}: ...}}` sets them" for node in sized]
 
 
-def _by_variable(
-    by_name: Mapping[str, Any], variables: Sequence[Node], graph: Graph, names: set[str], option: str, notes: list[str]
-) -> dict[Node, Any]:
-    """Return the values given by name for the variables that are needed; add a note on names that are not."""
-    needed = {node.name for node in variables}
-    idle = [name for name in by_name if name in names and name not in needed]
-    if idle:
-        notes.append(f"{option}: the outputs do not need {', '.join(idle)}")
-    rest = {name: value for name, value in by_name.items() if name not in idle}
-    unknown = [name for name in rest if name not in needed]
-    for_variables(dict.fromkeys(unknown), [*graph.variables(), *variables], option=option)
-    return for_variables(rest, variables, option=option)
+class _VariableNames:
+    """The names of a graph's variables, and the variables that the ``part`` to compute needs."""
+
+    def __init__(self, graph: Graph, part: Graph, notes: list[str]) -> None:
+        self._needed = [node for node in post_order(entry.node for entry in part.heads) if node.is_variable]
+        self._variables, self._notes = [*graph.variables(), *self._needed], notes
+        # Implied variables can be fed as well: the upgrade makes nodes of them.
+        self._names = {node.name for node in graph.variables()} | {implied.name for implied in list_implied_variables(graph)}
+
+    def resolve(self, by_name: Mapping[str, Any], option: str) -> dict[Node, Any]:
+        """Return the values given by name for the variables that are needed; add a note on names that are not."""
+        needed = {node.name for node in self._needed}
+        idle = [name for name in by_name if name in self._names and name not in needed]
+        if idle:
+            self._notes.append(f"{option}: the outputs do not need {', '.join(idle)}")
+        rest = {name: value for name, value in by_name.items() if name not in idle}
+        unknown = [name for name in rest if name not in needed]
+        for_variables(dict.fromkeys(unknown), self._variables, option=option)
+        return for_variables(rest, self._needed, option=option)
 
 
-def _describe(assigned: Assignment, seed: int | None, params_seed: int | None) -> list[str]:
+def _describe(assigned: Assignment, draw: DrawOptions) -> list[str]:
     """Return notes on conversions, chosen sizes and drawn values."""
     values = assigned.values
     notes = [*describe_conversions(assigned), *describe_sizes(assigned.sized)]
     for text, nodes in (
-        (f"parameters drawn from seed {params_seed}", assigned.parameters),
-        (f"inputs drawn from seed {seed or 0}", assigned.inputs),
+        (f"parameters drawn from seed {draw.params_seed}", assigned.parameters),
+        (f"inputs drawn from seed {draw.seed or 0}", assigned.inputs),
         ("labels and states that are not fed are zeros", assigned.zeros),
     ):
         if nodes:

@@ -140,8 +140,7 @@ def _infer(
     variables = [node for node in nodes if node.is_variable]
     by_node = for_variables(shapes, variables, option="`shapes`")
     held = read_recorded_shapes(variables, params, roles)
-    types = {node: dtype for node, (_, dtype) in held.items()}
-    return infer_given(part, {node: shape for node, (shape, _) in held.items()}, by_node, types, nodes=nodes)
+    return infer_given(part, held.shapes, by_node, held.types, nodes=nodes)
 
 
 def _outputs(inference: Inference) -> list[ShapedOutput]:
@@ -196,16 +195,14 @@ def infer_part(
     by_node = for_variables(_leave_out(shapes, idle), variables, option="`shapes`")
     stated = for_variables(_leave_out(types, idle), variables, option="`feeds`")
     held = read_recorded_shapes(variables, params, roles)
-    missing = [n for n in variables if roles[n].is_parameter and n not in held]
+    missing = [node for node in variables if node not in held.shapes]
     refuse_missing(missing, roles, 0, None, params, hint="name the parameter file with `params`; `as_input` makes it an input")
-    types_held = {node: dtype for node, (_, dtype) in held.items()}
-    shapes_held = {node: shape for node, (shape, _) in held.items()}
-    inference = infer_given(part, shapes_held, by_node, types_held, nodes=nodes, yielding=stated)
+    inference = infer_given(part, held.shapes, by_node, held.types, nodes=nodes, yielding=stated)
     unread = find_idle_labels(part, roles)
     _, examples = choose_sizes(inference, unread)
     if examples and (examples.keys() <= set(unread) or any(None in shape for shape in by_node.values())):
-        complete = {**shapes_held, **by_node, **examples}
-        inference = infer(part, complete, types_held, nodes=nodes, yielding=stated, held=shapes_held)
+        complete = {**held.shapes, **by_node, **examples}
+        inference = infer(part, complete, held.types, nodes=nodes, yielding=stated, held=held.shapes)
         notes += describe_sizes(node for node in examples if node not in unread)
     refuse_unknown_shapes(inference, variables, roles, examples)
     return StaticPart(part, inference, roles, notes)

@@ -13,13 +13,12 @@ import msgspec
 import numpy as np
 
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.interpreter import infer_body, run_kernel
+from graphshare.execute.interpreter import has_np_shape, infer_body, run_kernel
 from graphshare.execute.plan import ExecutionPlan, PlanStep, RecordedStep, make_plan
-from graphshare.ir.graph import Node
+from graphshare.ir.graph import EMPTY, Node
 from graphshare.ir.walk import reachable
 from graphshare.ops.bodies import inner_operators
 from graphshare.ops.gradient import Gradient, GradientError, Gradients, TapeEntry
-from graphshare.ops.inference import ShapeTable
 from graphshare.ops.kernel import Array, Context, KernelError, KernelResult, Shape
 from graphshare.ops.node_errors import KernelCall, explain_failure
 from graphshare.ops.registry import find_gradient
@@ -75,8 +74,9 @@ class Tape:
         self._wanted = {plan.variables[node]: node for node in wanted if node in plan.variables}
         self._live = set(self._wanted)
         self._values: list[Any] = [None] * plan.slots
-        self._training, self._streams, self._shapes = training, streams, shapes or {}
-        self._np_shape = isinstance(shapes, ShapeTable) and shapes.np_shape
+        self._training, self._streams = training, streams
+        self._shapes = EMPTY if shapes is None else shapes
+        self._np_shape = has_np_shape(self._shapes)
         self._repeatable = repeatable
         check_gradients(plan, wanted)
         for node, slot in plan.variables.items():
@@ -174,8 +174,7 @@ class Tape:
         """
         sums = _Sums()
         for slot, gradient in zip(self.plan.targets, heads, strict=True):
-            if gradient is not None:
-                sums.add(slot, gradient)
+            sums.add(slot, gradient)
         result = Backward({}, {})
         updating: list[RecordedStep] = []
         while self._steps:
@@ -188,7 +187,7 @@ class Tape:
                 continue
             gradients = _apply_vjp(recorded, outputs)
             for slot, is_wanted, gradient in zip(recorded.step.inputs, recorded.entry.requested, gradients, strict=True):
-                if is_wanted and gradient is not None:
+                if is_wanted:
                     sums.add(slot, gradient)
             # Its arrays are free from here on; the shapes are still needed for updates.
             recorded.entry = TapeEntry({}, (), ())
@@ -209,7 +208,9 @@ class _Sums:
         self._sums: dict[int, Array] = {}
         self._own: set[int] = set()
 
-    def add(self, slot: int, gradient: Array) -> None:
+    def add(self, slot: int, gradient: Array | None) -> None:
+        if gradient is None:  # zero
+            return
         if slot not in self._sums:
             self._sums[slot] = gradient
         elif slot in self._own:

@@ -14,13 +14,14 @@ from graphshare.analysis.roles import Kind, Role
 from graphshare.arguments import Natural, Seconds
 from graphshare.checkpoint.load import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.errors import Fault, RefusedError, locate_refusals
+from graphshare.execute.backends.backend import DrawOptions
 from graphshare.execute.prepare.memory import check_memory
-from graphshare.execute.prepare.prepare import Prepared, prepare
+from graphshare.execute.prepare.prepare import Prepared, Request, prepare
 from graphshare.execute.prepare.variable_values import as_arrays
 from graphshare.execute.run import NumericResult, tabulate_outputs
 from graphshare.execute.train.sgd import Sgd
 from graphshare.execute.train.tape import needs_head_gradient
-from graphshare.execute.train.trainer import Trainer, batch_rescale, check_heads, first_data, list_last
+from graphshare.execute.train.trainer import NodeStreams, Trainer, batch_rescale, check_heads, first_data, list_last
 from graphshare.formats.images.images import describe_images, suggest_preparation
 from graphshare.formats.model_format import Operation, require
 from graphshare.formats.params.lookup import RecordsByName
@@ -140,18 +141,11 @@ def train(
         input_shapes = as_shapes(shapes, source.graph)
         values, sizes, notes = spread_inputs(source.graph, fed, input_shapes, targets=names, held=source.held)
         params = source.parameter_file
-        ready = prepare(
-            source.graph,
-            params=params,
-            feeds=as_arrays(values),
-            shapes=sizes,
-            targets=names,
-            seed=seed,
-            params_seed=params_seed,
-            training=True,
-        )
+        request = Request(draw=DrawOptions(seed, params_seed, training=True), params=params, targets=names)
+        ready = prepare(source.graph, request, as_arrays(values), sizes)
         ready.notes[:0] = [*describe_images(fed), *notes]
-        return _train(ready, params, steps, settings or Sgd(), rescale, as_arrays(head_gradients), seed or 0, on_step)
+        scaled = msgspec.structs.replace(settings or Sgd(), rescale=_rescale(ready, rescale))
+        return _train(ready, params, steps, scaled, as_arrays(head_gradients), seed or 0, on_step)
 
 
 def _train(
@@ -159,7 +153,6 @@ def _train(
     params: ParameterFile | None,
     steps: int,
     settings: Sgd,
-    rescale: float | None,
     head_gradients: Mapping[str, Array],
     seed: int,
     on_step: StepListener | None,
@@ -169,9 +162,9 @@ def _train(
     trained = [node for node in ready.values if ready.roles[node].kind is Kind.PARAMETER]
     states = [node for node in ready.values if ready.roles[node].kind is Kind.AUXILIARY]
     _check_names([*trained, *states], trained)
-    settings = msgspec.structs.replace(settings, rescale=_rescale(ready, rescale))
     heads = _heads(ready, head_gradients)
-    trainer = Trainer(ready.part.heads, ready.values, trained, settings, seed=seed, heads=heads, shapes=ready.inference.shapes)
+    streams, shapes = NodeStreams(seed), ready.inference.shapes
+    trainer = Trainer(ready.part.heads, ready.values, trained, settings, heads=heads, streams=streams, shapes=shapes)
     before = trainer.outputs()
     check_heads(ready.part.heads, heads, before)
     losses = _Losses(ready.names, ready.part.heads)

@@ -16,21 +16,28 @@ from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import ExecutionPlan, make_plan
 from graphshare.execute.train.sgd import Momentum, Sgd
 from graphshare.execute.train.tape import Streams, Tape, needs_head_gradient
-from graphshare.ir.graph import Entry, Node
+from graphshare.ir.graph import EMPTY, Entry, Node
 from graphshare.ops.gradient import Gradients
 from graphshare.ops.kernel import Array, Shape
 
 
-def node_streams(seed: int, step: int, name: Callable[[Node], str] = lambda node: node.name) -> Streams:
-    """Return random streams for nodes, by seed, step and name; nodes with the same ``name`` draw the same numbers."""
+class NodeStreams(msgspec.Struct, frozen=True):
+    """Random streams for nodes, by seed, step and name; nodes with the same ``name`` draw the same numbers."""
 
-    def stream(node: Node) -> np.random.Generator:
-        # crc32, because hash() differs from process to process.
-        lazy: Any = _LazyGenerator([seed, step, zlib.crc32(name(node).encode("utf-8", "surrogateescape"))])
-        generator: np.random.Generator = lazy
-        return generator
+    seed: int = 0
+    name: Callable[[Node], str] = lambda node: node.name
 
-    return stream
+    def start(self, step: int) -> Streams:
+        """Return the streams of one step, at their beginning."""
+
+        def stream(node: Node) -> np.random.Generator:
+            # crc32, because hash() differs from process to process.
+            key = zlib.crc32(self.name(node).encode("utf-8", "surrogateescape"))
+            lazy: Any = _LazyGenerator([self.seed, step, key])
+            generator: np.random.Generator = lazy
+            return generator
+
+        return stream
 
 
 class _LazyGenerator:
@@ -77,7 +84,7 @@ def check_heads(targets: Sequence[Entry], heads: Gradients, outputs: Sequence[Ar
 
 def first_data(inputs: Iterable[Node], values: Mapping[Node, Array], roles: Mapping[Node, Role]) -> Node | None:
     """Return the first of ``inputs`` that is data (neither label nor state) and has an axis: Module divides by its batch."""
-    data = (node for node in inputs if not (roles[node].is_label or roles[node].is_state))
+    data = (node for node in inputs if not roles[node].is_optional)
     return next((node for node in data if values[node].ndim), None)
 
 
@@ -150,15 +157,13 @@ class Trainer:
         trained: Sequence[Node],
         settings: Sgd,
         *,
-        seed: int = 0,
         heads: Gradients | None = None,
-        name: Callable[[Node], str] = lambda node: node.name,
+        streams: NodeStreams = NodeStreams(),  # noqa: B008 - it is frozen
         shapes: Mapping[Node, Sequence[Shape]] | None = None,
     ) -> None:
         """Prepare the first step; ``trained`` are the parameters.
 
-        ``heads`` are the gradients of the targets, ones where None; losses ignore them. ``name`` returns the name by which a
-        node draws random numbers: equal names draw equal ones.
+        ``heads`` are the gradients of the targets, ones where None; losses ignore them.
 
         Raises:
             UnsupportedError: operators without a kernel.
@@ -173,7 +178,8 @@ class Trainer:
         self._targets, self._trained = list(targets), list(trained)
         self._heads = list(heads) if heads is not None else [None] * len(self._targets)
         self._momentum = Momentum(settings, self._trained)
-        self._seed, self._name, self._shapes = seed, name, shapes
+        self._streams = streams
+        self._shapes = EMPTY if shapes is None else shapes
         self._steps = 0
         self.without_gradient: list[Node] = []
 
@@ -183,7 +189,7 @@ class Trainer:
         Raises:
             RefusedError: a kernel cannot take its inputs, or an operator has no gradient.
         """
-        streams = node_streams(self._seed, self._steps, self._name)
+        streams = self._streams.start(self._steps)
         return backpropagate(
             self.plan, self._targets, self.values, self._trained, heads=self._heads, streams=streams, shapes=self._shapes
         )
@@ -199,5 +205,5 @@ class Trainer:
 
     def outputs(self) -> list[Array]:
         """Return the current outputs, computed as for inference."""
-        rng = np.random.default_rng(self._seed)
+        rng = np.random.default_rng(self._streams.seed)
         return run_plan(self.plan, self.values, shapes=self._shapes, rng=rng).outputs

@@ -48,5 +48,5 @@ def read_context(example: Example, folder: Path) -> CheckContext:
     if example.params is not None:
         params.write_bytes(params_file(example))
     return CheckContext(
-        str(path), path.read_bytes(), params_path=str(params) if example.params is not None else "", given_shapes=example.shapes
+        str(path), path.read_bytes(), params=str(params) if example.params is not None else "", given_shapes=example.shapes
     )

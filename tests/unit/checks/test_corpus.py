@@ -50,7 +50,7 @@ def findings(corpus: Path, stem: str, *, params: bool = False) -> list[Finding]:
 
 @cache
 def _findings(path: Path, params_path: str) -> list[Finding]:
-    found, suppressed = run_rules(CheckContext(str(path), path.read_bytes(), params_path=params_path))
+    found, suppressed = run_rules(CheckContext(str(path), path.read_bytes(), params=params_path))
     assert suppressed == 0
     return found
 

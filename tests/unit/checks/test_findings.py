@@ -138,7 +138,7 @@ def test_the_first_20_foreign_escapes_are_reported(count: int, more: str, tmp_pa
 def test_a_name_with_a_stray_byte_is_reported(byte: bytes, tmp_path: Path) -> None:
     path = tmp_path / "b.params"
     path.write_bytes(params_bytes.container([params_bytes.dense((2,))], [b"arg:fc" + byte]))
-    context = CheckContext("a.json", dense().encode(), params_path=str(path))
+    context = CheckContext("a.json", dense().encode(), params=str(path))
     (finding,) = [finding for finding in run_rules(context)[0] if finding.code == "GS412"]
     assert finding.message == "has a name with bytes that are not UTF-8"
 
@@ -147,12 +147,12 @@ def test_a_compressed_array_that_cannot_be_decoded_is_reported(tmp_path: Path) -
     path = tmp_path / "b.npz"
     arrays = {"arg:fc_weight": np.random.default_rng(0).random((2, 999), np.float32), "arg:fc_bias": np.ones(2, np.float32)}
     np.savez_compressed(path, **arrays)
-    context = CheckContext("a.json", dense().encode(), params_path=str(path))
+    context = CheckContext("a.json", dense().encode(), params=str(path))
     assert run_rules(context)[0] == []
     data = path.read_bytes()
     end = data.index(b"PK", 4)  # the second array's header follows the compressed bytes of the first
     path.write_bytes(data[: end - 8] + bytes(byte ^ 255 for byte in data[end - 8 : end]) + data[end:])
-    (finding,) = run_rules(CheckContext("a.json", dense().encode(), params_path=str(path)))[0]
+    (finding,) = run_rules(CheckContext("a.json", dense().encode(), params=str(path)))[0]
     assert (finding.code, finding.path) == ("GS410", 'record 0 "arg:fc_weight"')
 
 

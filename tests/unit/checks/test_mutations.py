@@ -71,7 +71,7 @@ class Case:
     def findings(self, graph: bytes, params: bytes) -> Counter[tuple[str, str, str | None]]:
         path = self.folder / "a.params"
         path.write_bytes(params)
-        context = CheckContext("a.json", graph, params_path=str(path), given_shapes=self.given_shapes)
+        context = CheckContext("a.json", graph, params=str(path), given_shapes=self.given_shapes)
         found, _ = run_rules(context)
         self.errors = [finding for finding in found if finding.level is Level.ERROR]
         return Counter((finding.code, finding.message, finding.node) for finding in found)

@@ -362,6 +362,14 @@ def test_mermaid_subgraphs_are_closed(tmp_path: Path) -> None:
             assert used <= drawn
 
 
+def test_an_input_beside_all_branches_is_in_no_cluster() -> None:
+    boxes = [Box("operator", "a", [], ("a-",)), Box("operator", "b", [], ("b-",)), Box("input", "x", [], ("",))]
+    text = format_mermaid(Picture(boxes, [], ["a-", "b-"], None))
+    assert re.findall(r"^ *subgraph .*|^  n.*", text, re.M) == [
+        '  n2(["x"]):::input', '  subgraph s0["a-"]', '  subgraph s1["b-"]'
+    ]  # fmt: skip
+
+
 _PLAIN = Palette("b", "t", "l", "c", "f", "s", kinds={kind: Paint("f", "s", "t") for kind in LIGHT.kinds}, marks={})
 _TWO_BRANCHES = Picture(
     boxes=[

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from graphshare.execute.bind import fold_batch_norm
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import ExecutionPlan, make_plan
+from graphshare.execute.train.tape import Tape
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.convolution import fused
 from graphshare.ops.convolution.fused import CHAIN
@@ -142,7 +143,8 @@ def test_statistics_far_from_zero_are_not_folded() -> None:
 def test_one_by_one_in_training() -> None:
     net = Net()
     plan = net.check(net.normalized(net.convolution(net.variable(2, 4, 6, 6)), fix_gamma="False"), chains=1, steps=1)
-    assert run_plan(plan, net.values, training=True).updates
+    tape = Tape(plan, net.values, list(net.values))
+    assert tape.backward([np.ones_like(output) for output in tape.outputs]).updates
 
 
 def test_the_operators_that_are_listed_as_fused_are() -> None:

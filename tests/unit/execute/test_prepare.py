@@ -11,10 +11,11 @@ import pytest
 
 from graphshare.analysis.roles import assign_roles
 from graphshare.errors import InputError, MemoryLimitError, RefusedError, UsageError
+from graphshare.execute.backends.backend import DrawOptions
 from graphshare.execute.prepare import memory
 from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
 from graphshare.execute.prepare.memory import check_memory
-from graphshare.execute.prepare.prepare import UPGRADED_BEFORE, prepare, upgrade_part
+from graphshare.execute.prepare.prepare import UPGRADED_BEFORE, Request, prepare, upgrade_part
 from graphshare.execute.prepare.shape_report import Shaped, infer_part, shape_graph
 from graphshare.execute.prepare.variable_values import (
     check_shapes,
@@ -137,7 +138,7 @@ def test_the_table_of_shapes_says_what_is_not_known() -> None:
 def test_values_are_drawn_from_the_seed_that_was_given(seed: int, params_seed: int) -> None:
     graph = read_symbol(mxnet_text(two_layers()).encode())
     shapes = {"data": (2, 3)}
-    prepared = prepare(graph, params=None, feeds={}, shapes=shapes, targets=[], seed=seed, params_seed=params_seed)
+    prepared = prepare(graph, Request(draw=DrawOptions(seed, params_seed)), {}, shapes)
     values = {node.name: (node, array) for node, array in prepared.values.items()}
     node, data = values["data"]
     assert data.tobytes() == draw_input(node, (2, 3), "float32", seed=seed).tobytes()
@@ -310,7 +311,7 @@ def test_what_was_drawn_is_noted(seed: int, number: int) -> None:
     attrs = {"mode": "lstm", "num_layers": "1", "state_size": "2"}
     nodes += [operator("RNN", "rnn", [0, 1, 2, 3], attrs=attrs), operator("SoftmaxOutput", "out", [5, 4])]
     shapes = {"data": (3, 4, 2)}
-    prepared = prepare(read(nodes), params=None, feeds={}, shapes=shapes, targets=[], seed=seed, params_seed=seed)
+    prepared = prepare(read(nodes), Request(draw=DrawOptions(seed, seed)), {}, shapes)
     assert prepared.notes == [
         f"parameters drawn from seed {number}: rnn_parameters (48,)",
         f"inputs drawn from seed {number}: data (3, 4, 2)",
