@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import click
 
-from graphshare.cli.command import AnswerFile
+from graphshare.cli.command import AnswerFile, refuse_other_values
 from graphshare.cli.console import choose_color, choose_quiet, collect_faults
 from graphshare.cli.main import CONTEXT, Terminated, cli, run
 from graphshare.errors import Fault, UsageError
@@ -69,7 +69,7 @@ def make_template(words: Sequence[str]) -> Template:
     outputs = [flag for flag in _OUTPUTS if flag in options] if writes else []
     if name == "run" and "--sgd-steps" not in used:
         outputs.remove("--params-out")  # only training has parameters to write
-    suffix = _DRAWN.get(values["to"], ".html") if name == "draw" else _SUFFIXES.get(name, "graph")
+    suffix = _DRAWN.get(values["to"][-1], ".html") if name == "draw" else _SUFFIXES.get(name, "graph")
     kinds = _KINDS.get(name, GRAPHS)
     if name == "inspect" and used & {"--fingerprint", "--shared", "--module", "--shape", "--names"}:
         kinds = GRAPHS
@@ -154,13 +154,14 @@ def _find_command(words: Sequence[str]) -> tuple[click.Command, str, list[str]]:
 
 
 def _parse_options(command: click.Command, context: click.Context, rest: list[str]) -> tuple[dict[str, Any], set[str]]:
-    """Return the values of a command's options, and the options given by the words. Raises UsageError."""
+    """Return all values of each option that the words give, and all names of these options. Raises UsageError."""
     try:
         values, _, order = command.make_parser(context).parse_args(list(rest))
     except click.UsageError as error:
         raise UsageError(Fault(error.format_message(), hint=f"see `{context.command_path} --help`")) from None
+    refuse_other_values(command, values)
     used = {flag for parameter in order if isinstance(parameter, click.Option) for flag in parameter.opts}
-    return {"to": None, **values}, used
+    return {"to": [None], **values}, used
 
 
 def _refuse_own(used: set[str], outputs: list[str], *, is_aggregated: bool, name: str) -> None:

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 import click
 
 import graphshare
-from graphshare.cli.command import MissingCommand, SuggestingGroup, add_examples, list_command_examples, make_color
+from graphshare.cli.command import MissingCommand, SuggestingGroup, add_examples, list_command_examples, make_color, option
 from graphshare.cli.console import NAME, Bar, choose_program, is_shown, say, say_fault
 from graphshare.errors import DisprovedError, Fault, GraphshareError, OutputError, UsageError
 from graphshare.files.staged_file import note_inherited_descriptors, output_listener
@@ -148,7 +148,7 @@ CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_w
 
 @click.group(cls=LazyGroup, context_settings=CONTEXT)
 @click.version_option(graphshare.__version__, "-V", "--version", message="graphshare %(version)s")
-@click.option("--debug", is_flag=True, help="Show the traceback of a bug.")
+@option("--debug", is_flag=True, help="Show the traceback of a bug.")
 def cli(debug: bool) -> None:
     """Rewrite trained MXNet, ONNX and Paddle models, and prove that the results compute the same.
 

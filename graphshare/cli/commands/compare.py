@@ -9,7 +9,7 @@ import msgspec
 
 from graphshare.checkpoint.load import load
 from graphshare.cli import image_options, options, proof_options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.console import put_bytes
 from graphshare.cli.report import report_format
 from graphshare.errors import Fault, RefusedError, UsageError
@@ -30,18 +30,18 @@ EXAMPLES = {
 @click.argument("other", metavar="OTHER")
 @options.epoch
 @options.params
-@click.option("--against-params", "other_params", metavar="FILE", help="Parameter file of the other model.")
-@click.option("--map", metavar="FILE", help="Map file of the rewrite that made OTHER of MODEL, which pairs names.")
+@option("--against-params", "other_params", metavar="FILE", help="Parameter file of the other model.")
+@option("--map", metavar="FILE", help="Map file of the rewrite that made OTHER of MODEL, which pairs names.")
 @options.feeds
 @options.shapes
-@click.option("--target", "targets", metavar="NAME", multiple=True, help="Judge this output or inner value [all outputs].")
+@option("--target", "targets", metavar="NAME", multiple=True, help="Judge this output or inner value [all outputs].")
 @proof_options.inputs
 @proof_options.tolerance
-@click.option("--exact", is_flag=True, help="Accept only what holds for every input, bit for bit.")
-@click.option("--by-weights", is_flag=True, help="Accept only what holds for every input, rounding apart.")
-@click.option("--layers", is_flag=True, help="Compare inner outputs too; of two models they change no verdict.")
-@click.option("--allow-unsupported", is_flag=True, help="Accept one graph with equal parameters if an operator cannot run.")
-@click.option("--reduce", metavar="OUT", help="Write the smallest parts that show a difference to the folder OUT.")
+@option("--exact", is_flag=True, help="Accept only what holds for every input, bit for bit.")
+@option("--by-weights", is_flag=True, help="Accept only what holds for every input, rounding apart.")
+@option("--layers", is_flag=True, help="Compare inner outputs too; of two models they change no verdict.")
+@option("--allow-unsupported", is_flag=True, help="Accept one graph with equal parameters if an operator cannot run.")
+@option("--reduce", metavar="OUT", help="Write the smallest parts that show a difference to the folder OUT.")
 @options.engines
 @options.strict_engine
 @image_options.options

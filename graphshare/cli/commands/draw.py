@@ -10,7 +10,7 @@ import click
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.save import input_files, place_result, write_stdout, write_text
 from graphshare.cli import options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.console import is_terminal, say
 from graphshare.cli.output import list_inputs
 from graphshare.drawing.draw import Direction, Language, Theme, draw
@@ -38,18 +38,16 @@ EXAMPLES = {
 @options.GRAPH
 @options.epoch
 @options.params
-@click.option("-o", "--out", metavar="OUT", help="A path, a directory, or - for stdout [-].")
-@click.option("--to", type=click.Choice(get_args(Language)), help="Format of the picture [by OUT's suffix, else dot].")
-@click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Open this many levels of scopes [as many as fit].")
+@option("-o", "--out", metavar="OUT", help="A path, a directory, or - for stdout [-].")
+@option("--to", type=click.Choice(get_args(Language)), help="Format of the picture [by OUT's suffix, else dot].")
+@option("--depth", type=click.IntRange(min=0), metavar="N", help="Open this many levels of scopes [as many as fit].")
 @options.branch_prefixes
 @options.shapes
-@click.option("--highlight", metavar="FILE", help="Mark the nodes that this map file renamed.")
-@click.option("--parameters", "all_parameters", is_flag=True, help="Also draw parameters that are not shared.")
-@click.option("--separator", metavar="S", help="Separator of scopes in names [/, or _ if that fits].")
-@click.option(
-    "--direction", type=click.Choice(get_args(Direction)), default="TB", help="Direction in which the data flows [TB]."
-)
-@click.option(
+@option("--highlight", metavar="FILE", help="Mark the nodes that this map file renamed.")
+@option("--parameters", "all_parameters", is_flag=True, help="Also draw parameters that are not shared.")
+@option("--separator", metavar="S", help="Separator of scopes in names [/, or _ if that fits].")
+@option("--direction", type=click.Choice(get_args(Direction)), default="TB", help="Direction in which the data flows [TB].")
+@option(
     "--theme", type=click.Choice(get_args(Theme)), default="auto", help="Colours; auto fits both light and dark pages [auto]."
 )
 @options.max_memory

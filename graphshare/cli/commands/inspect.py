@@ -13,7 +13,7 @@ from graphshare.checkpoint.load import Shapes, load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import notes_on
 from graphshare.cli import options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.console import align, name_options, put, put_json, put_table, say
 from graphshare.cli.output import warn
 from graphshare.errors import Fault, GraphshareError, UsageError
@@ -60,16 +60,16 @@ EXAMPLES = {
 @click.argument("graphs", metavar="GRAPH...", nargs=-1, required=True)
 @options.epoch
 @options.params
-@click.option("--format", "format_", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Output format [text].")
+@option("--format", "format_", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Output format [text].")
 @options.answer_file
 @options.as_input
 @options.as_parameter
 @options.shapes
 @options.exclude
-@click.option("--names", is_flag=True, help="Print all lists of names, the kind of each variable and every shape.")
-@click.option("--shared", is_flag=True, help="List models with equal arrays, and what `pool` would save.")
-@click.option("--module", is_flag=True, help="Print data_names and label_names for MXNet's Module.")
-@click.option("--fingerprint", "digests", is_flag=True, help="Print digests of structure and weights.")
+@option("--names", is_flag=True, help="Print all lists of names, the kind of each variable and every shape.")
+@option("--shared", is_flag=True, help="List models with equal arrays, and what `pool` would save.")
+@option("--module", is_flag=True, help="Print data_names and label_names for MXNet's Module.")
+@option("--fingerprint", "digests", is_flag=True, help="Print digests of structure and weights.")
 @options.max_memory
 @options.time_limit
 def command(

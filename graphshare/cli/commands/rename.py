@@ -9,7 +9,7 @@ import click
 
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options, rule_options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.console import say
 from graphshare.cli.output import list_inputs, say_written, write_result
 from graphshare.ir.graph import Node
@@ -36,15 +36,15 @@ EXAMPLES = {
 @rule_options.prefix
 @rule_options.strip_prefix
 @rule_options.names_file
-@click.option("--inverse", is_flag=True, help="Undo the renames of --map; this restores the original file byte for byte.")
+@option("--inverse", is_flag=True, help="Undo the renames of --map; this restores the original file byte for byte.")
 @rule_options.matches
 @rule_options.targets
 @rule_options.variable_scopes
 @rule_options.name_scopes
 @rule_options.rules_file
 @rule_options.separator
-@click.option("--only", type=click.Choice(get_args(Only)), multiple=True, help="Rename only these.")
-@click.option("--keep", type=click.Choice(get_args(Boundary)), multiple=True, help="Leave the names of these as they are.")
+@option("--only", type=click.Choice(get_args(Only)), multiple=True, help="Rename only these.")
+@option("--keep", type=click.Choice(get_args(Boundary)), multiple=True, help="Leave the names of these as they are.")
 def command(
     source: Checkpoint,
     renames: tuple[str, ...],

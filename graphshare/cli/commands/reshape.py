@@ -10,7 +10,7 @@ import click
 from graphshare.api.reshape import Reshaping, reshape
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options, proof_options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.console import say
 from graphshare.cli.output import format_name_list, say_written, write_result
 from graphshare.text.format import escape_control, format_count, format_dims
@@ -31,9 +31,9 @@ EXAMPLES = {
 @proof_options.rounds
 @proof_options.seed
 @options.dynamic_batch
-@click.option("--fix-batch", type=click.IntRange(min=1), metavar="N", help="Fix the batch of all inputs at N.")
-@click.option("--fold", is_flag=True, help="Make constants of operators whose values fixed sizes decide.")
-@click.option("--witness", metavar="MODEL", multiple=True, help="Compare with the same network exported at other sizes.")
+@option("--fix-batch", type=click.IntRange(min=1), metavar="N", help="Fix the batch of all inputs at N.")
+@option("--fold", is_flag=True, help="Make constants of operators whose values fixed sizes decide.")
+@option("--witness", metavar="MODEL", multiple=True, help="Compare with the same network exported at other sizes.")
 @options.no_verify("Skip the proof in onnxruntime.")
 @options.tolerance
 @options.max_memory

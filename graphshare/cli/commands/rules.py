@@ -9,7 +9,7 @@ import msgspec
 
 from graphshare.checkpoint.load import load
 from graphshare.cli import options, rule_options
-from graphshare.cli.command import SuggestingGroup
+from graphshare.cli.command import SuggestingGroup, option
 from graphshare.cli.console import name_options, put, put_json
 from graphshare.rewrite.rules.explain import NameKind, check_rules
 from graphshare.rewrite.rules.explain import explain as explain_name
@@ -17,7 +17,7 @@ from graphshare.rewrite.rules.load import make_ruleset
 from graphshare.rewrite.rules.model import matches_of_options, rule_from_option
 from graphshare.text.format import format_count
 
-_graph = options._option("--graph", metavar="GRAPH", help="Graph to which the rules apply.")
+_graph = option("--graph", metavar="GRAPH", help="Graph to which the rules apply.")
 
 
 EXAMPLES = {
@@ -43,7 +43,7 @@ def command() -> None:
 @rule_options.matches
 @rule_options.targets
 @rule_options.separator
-@click.option("--kind", type=click.Choice(get_args(NameKind)), default="parameter", help="Kind of NAME [parameter].")
+@option("--kind", type=click.Choice(get_args(NameKind)), default="parameter", help="Kind of NAME [parameter].")
 @_graph
 @options.params
 @options.format_

@@ -11,7 +11,7 @@ import msgspec
 from graphshare.api.share import PURPOSES, detect, refuse_unused, share
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options, rule_options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.console import put, put_json, say
 from graphshare.cli.output import format_name_list, list_inputs, say_written, write_result
 from graphshare.errors import Fault, UsageError
@@ -47,20 +47,20 @@ EXAMPLES = {
 @rule_options.aliases
 @rule_options.rules_file
 @rule_options.separator
-@click.option(
+@option(
     "--reuse",
     type=click.Choice(REUSE),
     help="Whether the target of a tie must exist; auto ties if it does and renames if not [auto].",
 )
-@click.option("--detect", "detect_only", is_flag=True, help="List parameters that could be shared, and write nothing.")
-@click.option("--untie", metavar="PATTERN", multiple=True, help="Give each operator that uses this parameter its own copy.")
-@click.option(
+@option("--detect", "detect_only", is_flag=True, help="List parameters that could be shared, and write nothing.")
+@option("--untie", metavar="PATTERN", multiple=True, help="Give each operator that uses this parameter its own copy.")
+@option(
     "--doctor",
     type=click.Choice(get_args(Repair)),
     help="Make variables of one name one variable, or give them different names.",
 )
-@click.option("--transposed", is_flag=True, help="ONNX: tie tables to their transposes (embedding and output layer).")
-@click.option("--equal", is_flag=True, help="Tie all parameters that have equal bytes, whatever their names are.")
+@option("--transposed", is_flag=True, help="ONNX: tie tables to their transposes (embedding and output layer).")
+@option("--equal", is_flag=True, help="Tie all parameters that have equal bytes, whatever their names are.")
 @options.types("the index of a table")
 @options.upgrade_first
 @options.max_memory
