@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from graphshare.cli.console import choose_color, choose_quiet
+from graphshare.cli.console import choose_color, choose_command, choose_quiet
 from graphshare.errors import Fault, UsageError
 from graphshare.files.staged_file import overwriting
 from graphshare.text.markup import quote_shell
@@ -162,6 +162,7 @@ class Command(click.Command):
         return self._parser
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        choose_command(self)
         return super().parse_args(ctx, self.spell_out(args))
 
     def spell_out(self, words: Iterable[str]) -> list[str]:

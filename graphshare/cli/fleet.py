@@ -18,7 +18,7 @@ from typing import Any, Literal
 import click
 
 from graphshare.cli.command import AnswerFile, refuse_other_values
-from graphshare.cli.console import choose_color, choose_quiet, collect_faults
+from graphshare.cli.console import choose_color, choose_command, choose_quiet, collect_faults
 from graphshare.cli.main import CONTEXT, Terminated, cli, run
 from graphshare.errors import Fault, UsageError
 from graphshare.files.staged_file import note_inherited_descriptors
@@ -207,6 +207,7 @@ def run_captured(words: Sequence[str]) -> Captured:
         # Options of one command must not affect the next one in this process.
         choose_quiet(False)
         choose_color("auto")
+        choose_command(None)
         gc.enable()
     out, err = streams.take()
     _FREE.append(streams)

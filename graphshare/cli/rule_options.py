@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from graphshare.cli.command import option
 
-rules_file = option(
-    "--rules", "rules_file", metavar="FILE", help="File of rules, JSON or TOML; rules of options come after them."
-)
+rules = option("--rules", metavar="FILE", help="File of rules, JSON or TOML; rules of options come after them.")
 prefix = option("-p", "--prefix", metavar="P", default="", help="Put P before every name.")
 strip_prefix = option("--strip-prefix", metavar="P", default="", help="Remove P from the front of names.")
 names_file = option("--map", metavar="FILE", help="Take the new names from a map file, or a JSON object of old and new names.")

@@ -243,7 +243,7 @@ def convert(source: str, target: str, dtype: str | None, keep: tuple[str, ...], 
 @option("--inverse", is_flag=True, help="Undo the renames of --map.")
 @rule_options.matches
 @rule_options.targets
-@rule_options.rules_file
+@rule_options.rules
 @select
 @leave_out
 @options.in_place
@@ -254,7 +254,7 @@ def rename_(
     target: str | None,
     match: tuple[str, ...],
     to: tuple[str, ...],
-    rules_file: str | None,
+    rules: str | None,
     dry_run: bool,
     **settings: Any,
 ) -> None:
@@ -268,11 +268,11 @@ def rename_(
     from graphshare.rewrite.rules.load import make_ruleset
     from graphshare.rewrite.rules.model import matches_of_options, renames_of_arguments
 
-    rules = [*matches_of_options(match, to), *renames_of_arguments(renames)]
+    own_rules = [*matches_of_options(match, to), *renames_of_arguments(renames)]
     target = target or (source if settings["in_place"] else None)
     if target is None and not dry_run:
         raise UsageError(Fault("there is no output", hint="add -o FILE, --in-place or --dry-run"))
-    ruleset = make_ruleset(rules_file, rules) if rules or rules_file else None
+    ruleset = make_ruleset(rules, own_rules) if own_rules or rules else None
     done = rename_params(source, None if dry_run else target, ruleset, **settings)
     warn(done.notes)
     if dry_run:

@@ -41,7 +41,7 @@ EXAMPLES = {
 @rule_options.targets
 @rule_options.variable_scopes
 @rule_options.name_scopes
-@rule_options.rules_file
+@rule_options.rules
 @rule_options.separator
 @option("--only", type=click.Choice(get_args(Only)), multiple=True, help="Rename only these.")
 @option("--keep", type=click.Choice(get_args(Boundary)), multiple=True, help="Leave the names of these as they are.")
@@ -50,7 +50,7 @@ def command(
     renames: tuple[str, ...],
     match: tuple[str, ...],
     to: tuple[str, ...],
-    rules_file: str | None,
+    rules: str | None,
     output: Mapping[str, Any],
     **settings: Any,
 ) -> None:
@@ -61,9 +61,9 @@ def command(
     the text that the next * of the pattern matched. Of several rules for one name the last wins; swaps work. Of several nodes
     of one name NAME#1 is the second, and NAME#0 the first.
     """
-    rules = [*matches_of_options(match, to), *renames_of_arguments(renames)]
-    result = rename(source, make_ruleset(rules_file, rules) if rules or rules_file else None, **settings)
-    outputs = write_result(result, output, inputs=[*list_inputs("map", settings["map"]), *list_inputs("rules", rules_file)])
+    own_rules = [*matches_of_options(match, to), *renames_of_arguments(renames)]
+    result = rename(source, make_ruleset(rules, own_rules) if own_rules or rules else None, **settings)
+    outputs = write_result(result, output, inputs=[*list_inputs("map", settings["map"]), *list_inputs("rules", rules)])
     if outputs is not None and result.rewrite is not None:
         branch = result.rewrite.branches[0]
         names = [(_list_names(node), _list_names(image)) for node, image in branch.images.items()]

@@ -37,7 +37,7 @@ def command() -> None:
 
 @command.command
 @click.argument("name", metavar="NAME")
-@rule_options.rules_file
+@rule_options.rules
 @rule_options.overrides
 @rule_options.aliases
 @rule_options.matches
@@ -50,7 +50,7 @@ def command() -> None:
 @options.answer_file
 def explain(
     name: str,
-    rules_file: str | None,
+    rules: str | None,
     overrides: tuple[str, ...],
     aliases: tuple[str, ...],
     match: tuple[str, ...],
@@ -67,9 +67,9 @@ def explain(
     """
     option_rules = [rule_from_option("scope", "--override", text) for text in overrides]
     option_rules += [rule_from_option("alias", "--alias", text) for text in aliases]
-    rules = make_ruleset(rules_file, [*option_rules, *matches_of_options(match, to)], separator=separator)
+    ruleset = make_ruleset(rules, [*option_rules, *matches_of_options(match, to)], separator=separator)
     model = None if graph is None else load(graph, params=params)
-    explanation = explain_name(name, rules, kind=kind, model=model)
+    explanation = explain_name(name, ruleset, kind=kind, model=model)
     if format_ == "json":
         put_json(explanation)
         return
