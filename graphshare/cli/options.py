@@ -25,6 +25,7 @@ from graphshare.resources import time_limit as end_after
 from graphshare.text.names import split_pair
 
 F = TypeVar("F", bound=Callable[..., Any])
+_Sizes = tuple[int | str | None, ...]
 
 GRAPH = click.argument("graph", metavar="GRAPH")
 _FAILED = 2  # the exit code of a question that was not answered
@@ -298,24 +299,33 @@ def parse_shapes(texts: Iterable[str], *, names: bool = False) -> dict[str, Any]
     Raises:
         UsageError: texts are not shapes, or one name has several shapes; all are listed.
     """
-    shapes: dict[str, tuple[int | str | None, ...]] = {}
+    shapes: dict[str, _Sizes] = {}
     example = "data=n,3,h,w; a number is fixed, a name free" if names else "data=1,3,224,224; ? is a size to be found"
     faults = []
     for text in texts:
-        name, value = split_pair(text) or ("", "")
-        match = re.fullmatch(_SHAPE, value.strip())
-        parts = [part.strip() for part in (match[1] if match else "").split(",") if part.strip()]
-        sizes = (part == "?" or part.isdecimal() or (names and is_size_name(part)) for part in parts)
-        if not name or match is None or not all(sizes):
+        pair = _parse_shape(text, names=names)
+        if pair is None:
             faults.append(Fault(f"--shape {text!r} is not a shape", hint=f"write --shape {example}"))
             continue
-        shape = tuple(None if part == "?" else int(part) if part.isdecimal() else part for part in parts)
+        name, shape = pair
         if shapes.setdefault(name, shape) != shape:
             hint = "a number behind a name, as in h:480, is the size to start from" if names else ""
             faults.append(Fault(f"--shape gives {name!r} two shapes, {shapes[name]} and {shape}", hint=hint))
     if faults:
         raise UsageError(faults)
     return shapes
+
+
+def _parse_shape(text: str, *, names: bool) -> tuple[str, _Sizes] | None:
+    """Return the name and the shape in a text such as ``data=1,3,?,?``, or None for any other text."""
+    name, value = split_pair(text) or ("", "")
+    match = re.fullmatch(_SHAPE, value.strip())
+    if not name or match is None:
+        return None
+    sizes = [size.strip() for size in match[1].split(",") if size.strip()]
+    if not all(size == "?" or size.isdecimal() or (names and is_size_name(size)) for size in sizes):
+        return None
+    return name, tuple(None if size == "?" else int(size) if size.isdecimal() else size for size in sizes)
 
 
 def refuse_old(name: str, hint: str, *, is_flag: bool = False) -> Callable[[F], F]:
