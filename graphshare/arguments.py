@@ -10,6 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, wraps
+from itertools import chain, cycle
 from numbers import Integral, Real
 from reprlib import repr as shorten
 from types import NoneType, SimpleNamespace, UnionType
@@ -158,15 +159,12 @@ def _is_list(value: Any) -> bool:
 
 def _find_in_items(value: Any, origin: type, options: tuple[Any, ...]) -> Misfit | None:
     """Return the item that does not fit in a list or mapping; in a list of names also one that is empty or repeated."""
-    if origin is Mapping:
-        pairs = [pair for item in value.items() for pair in zip(item, options, strict=True)]
-    elif origin is tuple and options[-1] is not Ellipsis:
-        if len(value) != len(options):
-            return value, tuple[options]  # type: ignore[valid-type]
-        pairs = list(zip(value, options, strict=True))
-    else:
-        pairs = [(item, options[0]) for item in value]
-    misfit = next((misfit for pair in pairs if (misfit := _find_misfit(*pair)) is not None), None)
+    has_fixed_length = origin is tuple and options[-1] is not Ellipsis
+    if has_fixed_length and len(value) != len(options):
+        return value, tuple[options]  # type: ignore[valid-type]
+    items = chain.from_iterable(value.items()) if origin is Mapping else value
+    kinds = options if has_fixed_length else cycle(options if origin is Mapping else options[:1])
+    misfit = next(filter(None, map(_find_misfit, items, kinds)), None)
     if misfit is None and origin is Iterable and options[0] is str:
         misfit = next(((name, _ONCE) for name, count in Counter(value).items() if not name or count > 1), None)
     return misfit

@@ -107,20 +107,8 @@ class ConfinedProcess:
                 self._waiting.cancel()
             # Inside of the lock: all messages share the one file.
             beside = beside if model is None else [*beside, *self._place(model)]
-            try:
-                with self._kill_after(seconds) as is_over:
-                    while self.closed:
-                        self._send(("close", None, None, self.closed.popleft()))
-                    self._send((kind, available_memory() if limit is None else limit, seconds, *values), beside)
-                    assert self._process.stdout is not None
-                    answer: Any = _receive(self._process.stdout)
-            except BaseException:  # a limit of time, an interrupt: the answer is not wanted any more
-                self._end()
-                raise
-            if answer is None:  # with its stdout the process has ended
-                code = self._process.wait()
-                answer = ("late" if is_over.is_set() else "memory" if code == _FULL else "end", code), []
-            (outcome, value), data = answer
+            memory = available_memory() if limit is None else limit
+            (outcome, value), data = self._exchange((kind, memory, seconds, *values), beside, seconds)
             if outcome in ("late", "memory", "end"):
                 self._end()
             elif self._idle is not None:
@@ -132,6 +120,23 @@ class ConfinedProcess:
         if outcome == "error":
             raise InputError([Fault(text, where=where) for text, where in value])
         raise self._describe_end(outcome, value, limit, seconds)
+
+    def _exchange(self, message: tuple[Any, ...], beside: Sequence[Any], seconds: float | None) -> tuple[Any, list[bytes]]:
+        """Send a message; return the outcome with its value, and the data beside it. Without an answer the value is a code."""
+        try:
+            with self._kill_after(seconds) as is_over:
+                while self.closed:
+                    self._send(("close", None, None, self.closed.popleft()))
+                self._send(message, beside)
+                assert self._process.stdout is not None
+                answer: Any = _receive(self._process.stdout)
+        except BaseException:  # a limit of time, an interrupt: the answer is not wanted any more
+            self._end()
+            raise
+        if answer is not None:
+            return answer  # type: ignore[no-any-return]
+        code = self._process.wait()  # with its stdout the process has ended
+        return ("late" if is_over.is_set() else "memory" if code == _FULL else "end", code), []
 
     def _describe_end(self, outcome: str, code: int, limit: int | None, seconds: float | None) -> RefusedError:
         """Return the error of an answer that did not come."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 
 import msgspec
@@ -99,19 +99,21 @@ def match_blocks(graph: Graph, blocks: ParameterFile, known: Mapping[str, Sizes]
     right = _list_layers(nodes, graph, known, {attribute for layer in left.values() for attribute in layer.parameters})
     kinds = _assign_kinds([*left.values()], right)
     flow = _Flow(nodes, right)
-    scores: dict[tuple[str, ...], tuple[int, dict[_Layer, _Layer]]] = {}
-    for order in (right, _sort_numbers(right)):
-        rest = {kind: iter([layer for layer in order if kinds[layer] == kind]) for kind in kinds.values()}
-        pairs = {layer: next(rest[layer.kind]) for layer in left.values()}
-        scores[tuple(layer.name for layer in pairs.values())] = flow.rate(pairs), pairs
-    best = max(score for score, _ in scores.values())
-    winners = [pairs for score, pairs in scores.values() if score == best and best >= 0]
+    pairings = [_pair_in_order(left.values(), order, kinds) for order in (right, _sort_numbers(right))]
+    scores = list(map(flow.rate, pairings))
+    winners = [pairs for score, pairs in zip(scores, pairings, strict=True) if score == max(scores) >= 0]
     unsure = [layer.name for layer in left.values() if len({pairs[layer] for pairs in winners}) != 1]
     if unsure:
         hint = "the net's own code knows: load_parameters, then export"
         message = f"blocks of equal shapes cannot be told apart: {format_names(unsure, 6)}"
         raise RefusedError(Fault(message, where=blocks.path, hint=hint))
     return {key: winners[0][layer].parameters[own][0] for layer in left.values() for own, (key, _) in layer.parameters.items()}
+
+
+def _pair_in_order(blocks: Iterable[_Layer], layers: Sequence[_Layer], kinds: Mapping[_Layer, Kind]) -> dict[_Layer, _Layer]:
+    """Pair each layer of the blocks with the next layer of the graph that has its kind."""
+    rest = {kind: iter([layer for layer in layers if kinds[layer] == kind]) for kind in kinds.values()}
+    return {block: next(rest[block.kind]) for block in blocks}
 
 
 def _list_layers(nodes: Sequence[Node], graph: Graph, known: Mapping[str, Sizes], attributes: Collection[str]) -> list[_Layer]:

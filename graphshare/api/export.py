@@ -39,6 +39,7 @@ from graphshare.formats.onnx.types import input_types, output_types
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import cast_in_memory
 from graphshare.formats.params.records import find_coarsest
+from graphshare.ir.graph import Node
 from graphshare.ops.attributes import TYPE_FLAGS
 from graphshare.ops.bodies import draws_numbers
 from graphshare.resources import end_time_limit, resource_limits
@@ -133,11 +134,7 @@ def export(
     """
     source = as_checkpoint(model)
     require(source.graph, Operation.EXPORT, where=source.where)
-    path = "" if out is None else place_model(os.fspath(out), source)
-    if not path and weights != "embed":
-        raise UsageError(
-            Fault(f"`weights={weights!r}` needs a file beside which they go, and none is written", hint="name it with `out`")
-        )
+    path = _place(out, source, weights)
     check_opset(opset)
     if verify:
         # Checked first, because the work may take minutes.
@@ -179,8 +176,7 @@ def export(
         instances = _translate(request, all_shapes, named, dynamic_batch)
         _check_inputs(instances[0], stated, keep_io)
         translated, inference = instances[0].translated, instances[0].static.inference
-        fed = {node: arrays[node.name].shape for node in inference.nodes if node.is_variable and node.name in arrays}
-        check_shapes(fed, inference)
+        check_shapes(_find_fed_shapes(inference.nodes, fed_shapes), inference)
         # onnxruntime has no kernels for operators of a custom domain.
         proves = verify and not translated.custom
         notes, bound = [*cast_notes, *spread_notes], tolerate_export(tolerance)
@@ -212,6 +208,20 @@ def export(
             end_time_limit()
             stage.commit()
     return _report(exported, instances[0], opset, notes, proof, staged)
+
+
+def _place(out: StrPath | None, source: Checkpoint, weights: WeightPlace) -> str:
+    """Return the path of the new file, empty for none. Raises UsageError for weights that need a file to go beside."""
+    if out is not None:
+        return place_model(os.fspath(out), source)
+    if weights != "embed":
+        message = f"`weights={weights!r}` needs a file beside which they go, and none is written"
+        raise UsageError(Fault(message, hint="name it with `out`"))
+    return ""
+
+
+def _find_fed_shapes(nodes: Sequence[Node], shapes: Mapping[str, tuple[int, ...]]) -> dict[Node, tuple[int, ...]]:
+    return {node: shapes[node.name] for node in nodes if node.is_variable and node.name in shapes}
 
 
 def _choose_tolerance(instance: Instance, tolerance: float | None) -> tuple[ExportTolerance, list[str]]:

@@ -82,15 +82,11 @@ def group(
         from graphshare.api.align import align as align_models  # start-up: few groups need it
 
         sources, alignments = zip(*align_models(sources), strict=True)
+    members = _make_members(sources, prefixes or [""] * len(sources), alignments)
     if switch is not None:
         exported = {"`as_input`": as_input} if not shapes else {}  # an export has looked at it
         options = {"`prefixes`": prefixes, "`connect`": connect, "`share_inputs`": share_inputs, "`as_parameter`": as_parameter}
         refuse_unused({**options, "`on_collision`": on_collision != "error", **exported}, "with `switch`")
-    members = [
-        Member(s.graph, prefixes[i] if prefixes else "", s.where or f"graph {i + 1}", s.parameter_file, alignments[i])
-        for i, s in enumerate(sources)
-    ]
-    if switch is not None:
         return _switch(sources, members, switch)
     report = plan_group(
         members,
@@ -105,6 +101,13 @@ def group(
     notes += _without_file(sources, report)
     notes += [*_describe_forgotten_inputs(report), *report.notes]
     return follow_group(sources, report, report=report, notes=notes)
+
+
+def _make_members(sources: Sequence[Checkpoint], prefixes: Sequence[str], alignments: Sequence[str]) -> list[Member]:
+    return [
+        Member(source.graph, prefix, source.where or f"graph {number}", source.parameter_file, alignment)
+        for number, (source, prefix, alignment) in enumerate(zip(sources, prefixes, alignments, strict=True), start=1)
+    ]
 
 
 def _switch(sources: Sequence[Checkpoint], members: Sequence[Member], name: str) -> Checkpoint:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -54,11 +54,8 @@ def draw_difference(
     nodes = second.graph.nodes
     marks = {**dict.fromkeys(merged.first.values(), "removed"), **dict.fromkeys(merged.second, "added")}
     notes = {nodes[each.new.id]: [format_change(change) for change in each.changes] for each in changes.changed}
-    for parameter in difference.parameters.changes if difference.parameters else ():
-        name = split_key(parameter.new or parameter.old or "")[1]
-        for node in (node for node in merged.graph.graph.variables() if node.name == name and node not in marks):
-            text = parameter.detail or f"{parameter.how} differ" if parameter.how != "renamed" else "renamed"
-            notes.setdefault(node, []).append(f"parameter: {text}")
+    for node, note in _note_parameters(difference, [node for node in merged.graph.graph.variables() if node not in marks]):
+        notes.setdefault(node, []).append(note)
     renamed = {nodes[each.new.id]: f"was {each.old.name}" for each in changes.renamed if difference.graph.renamed}
     labels = {node: text for node, text in renamed.items() if node not in second.bodies}  # a diff has no differences in bodies
     # Later marks win: a node that was renamed and changed is shown as changed.
@@ -66,6 +63,14 @@ def draw_difference(
     graph = replace(merged.graph, marks=marks, notes=notes, labels=labels)
     sections = [Section(difference.verdict, [(text, None) for text in _list_texts(difference)]), *_list_marked(graph)]
     return _draw(graph, (b, a), sections, theme)
+
+
+def _note_parameters(difference: Difference, variables: Sequence[Node]) -> Iterator[tuple[Node, str]]:
+    """Yield the variables whose parameters differ, with the change."""
+    for parameter in difference.parameters.changes if difference.parameters else ():
+        name = split_key(parameter.new or parameter.old or "")[1]
+        text = parameter.detail or f"{parameter.how} differ" if parameter.how != "renamed" else "renamed"
+        yield from ((node, f"parameter: {text}") for node in variables if node.name == name)
 
 
 def _list_texts(difference: Difference) -> Iterator[str]:
@@ -91,11 +96,8 @@ def draw_proof(report: Report, model: Model, other: Model, *, theme: Theme = "au
     place = {node.name: images.get(node) or merged.first.get(node, node) for node in first.graph.nodes}
     names = (place, {node.name: node for node in second.graph.nodes})
     marks: dict[Node, str] = {}
-    rounds = (region for branch in report.branches for each in branch.regions for region in each.regions)
-    # Sorted from mild to grave, so that the gravest region of equal ends is kept.
-    worst = {region.ends: region for region in sorted(rounds, key=lambda region: _GRAVE.index(_mark_region(region)))}
     regions: list[tuple[str, Node | None]] = []
-    for region in worst.values():
+    for region in _find_worst(report):
         operators = [names[i].get(each.name) for i, side in enumerate((region.nodes, region.other_nodes)) for each in side]
         inside = [node for node in operators if node is not None]
         marks.update(dict.fromkeys(inside, _mark_region(region)))
@@ -104,14 +106,22 @@ def draw_proof(report: Report, model: Model, other: Model, *, theme: Theme = "au
     marks.update(() if regions else _mark_values(report, second))
     only = {**dict.fromkeys(merged.first.values(), "only in the original"), **dict.fromkeys(merged.second, "only in the other")}
     graph = replace(merged.graph, marks=marks, labels={node: text for node, text in only.items() if node.op})
-    stages = [
-        (text, None)
-        for branch in report.branches
-        for stage in branch.stages
-        for text in (f"{stage.name}: {stage.summary}", *stage.details)
-    ]
-    sections = [Section(report.verdict, stages), *([Section(format_count(len(regions), "region"), regions)] if regions else [])]
+    sections = [Section(report.verdict, [(text, None) for text in _list_stages(report)])]
+    if regions:
+        sections.append(Section(format_count(len(regions), "region"), regions))
     return _draw(graph, (b, a), sections, theme)
+
+
+def _find_worst(report: Report) -> Iterable[Region]:
+    """Return the gravest region of those with equal ends, from mild to grave."""
+    regions = (region for branch in report.branches for each in branch.regions for region in each.regions)
+    return {region.ends: region for region in sorted(regions, key=lambda region: _GRAVE.index(_mark_region(region)))}.values()
+
+
+def _list_stages(report: Report) -> Iterator[str]:
+    for stage in (stage for branch in report.branches for stage in branch.stages):
+        yield f"{stage.name}: {stage.summary}"
+        yield from stage.details
 
 
 def _mark_region(region: Region) -> str:

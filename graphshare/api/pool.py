@@ -17,6 +17,7 @@ from graphshare.files.atomic import OutputTransaction, make_folder, refuse_links
 from graphshare.files.leftovers import TEMPORARY_START, hold_folder
 from graphshare.files.open_source import describe_file
 from graphshare.files.paths import UsedFile, base_name, exists, find_identity, is_folder, is_snapshot, refuse_inputs_as_outputs
+from graphshare.formats.facets import Pooling as FormatPooling
 from graphshare.formats.facets import StagedModel
 from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.model_names import list_model_endings
@@ -105,10 +106,8 @@ def pool(
     refuse_links(folder, [*targets, os.path.join(folder, location)])
     outputs = [UsedFile(target, "graph") for target in targets]
     refuse_inputs_as_outputs(outputs, [file for source in sources for file in input_files(source)], in_place=in_place)
-    pooling = find_format(sources[0].graph).demand(find_format(sources[0].graph).pooling, Operation.POOL)
-    if faults := [fault for source in sources for fault in pooling.find_faults(source.graph, source.parameter_file)]:
-        raise InputError(faults)
-    before = _count_bytes(sources)
+    pooling = _find_pooling(sources)
+    before = _count_bytes(sources)  # pooled models may replace their sources
     sizes = [describe_file(source.where).size for source in sources]
     with make_folder(folder), hold_folder(folder), refusing_links(folder), OutputTransaction() as stage:
         members = [(source.graph, source.parameter_file, target) for source, target in zip(sources, targets, strict=True)]
@@ -116,15 +115,37 @@ def pool(
         staged, size = pooling.stage(members, path, stage)
         proofs = [_prove(*pair) for pair in zip(sources, staged, strict=True)] if verify else [""] * len(staged)
         stage.commit()
-        if not any(one.contents for one in staged):
-            path, size = "", 0
-        return _report(sources, sizes, staged, proofs, path, size, pooling.count_orphans(path) if path else 0, before)
+        pooled = tuple(_describe_model(*each) for each in zip(sources, sizes, staged, proofs, strict=True))
+        if any(one.contents for one in staged) and path:
+            return _sum_up(pooled, staged, before, data=path, size=size, orphans=pooling.count_orphans(path))
+        return _sum_up(pooled, staged, before, data="", size=0, orphans=0)
 
 
-def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
-    """Return the paths of the new models. Raises UsageError or RefusedError listing all models without a valid path."""
-    if not sources:
-        raise UsageError(Fault("there is no model to pool", hint="as in `gs.pool(['a.onnx', 'b.onnx'], out=DIR)`"))
+def _find_pooling(sources: Sequence[Checkpoint]) -> FormatPooling:
+    """Return the pooling of the models' format. Raises RefusedError without one, InputError for faults of the models."""
+    format_ = find_format(sources[0].graph)
+    pooling = format_.demand(format_.pooling, Operation.POOL)
+    if faults := [fault for source in sources for fault in pooling.find_faults(source.graph, source.parameter_file)]:
+        raise InputError(faults)
+    return pooling
+
+
+def _describe_model(source: Checkpoint, before: int, staged: StagedModel, proof: str) -> PooledModel:
+    """Return the facts of a model that is in place; its source is not read, because it may have been replaced."""
+    weights = sum(content.size for content in staged.contents)
+    return PooledModel(source.where, staged.target, before, staged.size, len(staged.contents), weights, staged.kept, proof)
+
+
+def _sum_up(
+    models: tuple[PooledModel, ...], staged: Sequence[StagedModel], before: int, *, data: str, size: int, orphans: int
+) -> Pooling:
+    distinct = sum(content.size for content in {content for one in staged for content in one.contents})
+    weights, after = sum(model.weights for model in models), distinct + sum(model.after for model in models)
+    return Pooling(models, data, size, orphans, before, after, weights, distinct)
+
+
+def _check_folder(folder: str) -> None:
+    """Raise UsageError or RefusedError if models cannot be written into ``folder``."""
     if is_url(folder):
         raise UsageError(Fault("is a URL, but models are pooled in a local folder", where=folder, hint="copy the folder there"))
     if is_snapshot(folder):
@@ -132,6 +153,13 @@ def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
         raise RefusedError(Fault(reason, where=folder, hint="name another folder with `out`"))
     if exists(folder) and not is_folder(folder):
         raise UsageError(Fault("is not a folder", where=folder, hint="models are pooled in a folder, under their own names"))
+
+
+def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
+    """Return the paths of the new models. Raises UsageError or RefusedError listing all models without a valid path."""
+    if not sources:
+        raise UsageError(Fault("there is no model to pool", hint="as in `gs.pool(['a.onnx', 'b.onnx'], out=DIR)`"))
+    _check_folder(folder)
     faults = []
     for source in sources:
         where = source.where or "a graph"
@@ -176,40 +204,3 @@ def _prove(source: Checkpoint, staged: StagedModel) -> str:
 
     with locate_refusals(source):
         return compare_bits(source, source, staged.target, staged.read).text
-
-
-def _report(
-    sources: Sequence[Checkpoint],
-    sizes: Sequence[int],
-    staged: Sequence[StagedModel],
-    proofs: Sequence[str],
-    data: str,
-    size: int,
-    orphans: int,
-    before: int,
-) -> Pooling:
-    """Return the result once all files are in place. Sources are not read: pooled models may have replaced them."""
-    models = [
-        PooledModel(
-            source.where,
-            one.target,
-            old,
-            one.size,
-            len(one.contents),
-            sum(content.size for content in one.contents),
-            one.kept,
-            proof,
-        )
-        for source, old, one, proof in zip(sources, sizes, staged, proofs, strict=True)
-    ]
-    contents = {content for one in staged for content in one.contents}
-    return Pooling(
-        tuple(models),
-        data,
-        size,
-        orphans,
-        before,
-        sum(content.size for content in contents) + sum(model.after for model in models),
-        sum(model.weights for model in models),
-        sum(content.size for content in contents),
-    )

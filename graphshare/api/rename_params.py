@@ -20,7 +20,7 @@ from graphshare.files.paths import (
 )
 from graphshare.formats.params.convert import stage_params
 from graphshare.formats.params.format import choose_format, read_index
-from graphshare.formats.params.records import select_keys
+from graphshare.formats.params.records import ParameterFile, select_keys
 from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.rewrite.rules.model import Ruleset
 from graphshare.text.names import split_key
@@ -81,14 +81,22 @@ def rename_params(
     model = Checkpoint(graph, file, where=path)
     renamed = rename(model, rules, prefix=prefix, strip_prefix=strip_prefix, names=names, map=map, inverse=inverse, match=match)
     assert renamed.parameter_file is not None
-    pairs = [(r.origin.key if r.origin else r.key, r.key) for r in renamed.parameter_file.records]
     if target:
-        format_ = choose_format(target)
-        np_shape = any(record.layout == "V3" for record in file.records)  # MXNet reads no file with V2 and V3 records
-        parts = split_by_origin(renamed.parameter_file)
-        with OutputTransaction() as stage:
-            stage_params(parts, stage, target, to=format_.name, np_shape=np_shape)
-            stage.commit()
+        _write(renamed.parameter_file, target)
     unrelated = notes_on(file, graph)  # notes on names that are not selected
     notes = tuple(note for note in renamed.notes if note not in unrelated)
-    return RenamedKeys(target, len(pairs), {old: new for old, new in pairs if old and new and old != new}, notes)
+    return RenamedKeys(target, len(renamed.parameter_file.records), _list_renamed(renamed.parameter_file), notes)
+
+
+def _list_renamed(file: ParameterFile) -> dict[str, str]:
+    """Return the old and the new name of each record that has another one than in its source."""
+    pairs = ((record.origin.key if record.origin else record.key, record.key) for record in file.records)
+    return {old: new for old, new in pairs if old and new and old != new}
+
+
+def _write(file: ParameterFile, target: str) -> None:
+    format_ = choose_format(target)
+    np_shape = any(record.layout == "V3" for record in file.records)  # MXNet reads no file with V2 and V3 records
+    with OutputTransaction() as stage:
+        stage_params(split_by_origin(file), stage, target, to=format_.name, np_shape=np_shape)
+        stage.commit()

@@ -19,7 +19,7 @@ from graphshare.formats.model_format import Operation, find_format
 from graphshare.rewrite.detect import Candidates
 from graphshare.rewrite.detect import detect as find_candidates
 from graphshare.rewrite.rules.load import make_ruleset
-from graphshare.rewrite.rules.model import Reuse, Rule, Ruleset
+from graphshare.rewrite.rules.model import Kind, Reuse, Rule, Ruleset
 from graphshare.rewrite.share import EQUAL, Repair, find_repeated_names, plan_doctor, plan_share
 from graphshare.rewrite.tie import Sharing, Tied, Ties, note_copied_attributes, plan_untie
 from graphshare.text.format import format_count
@@ -31,6 +31,10 @@ _EQUAL = ("values", "bytes")
 def _alias_equal(candidates: Iterable[Candidates]) -> list[Rule]:
     groups = [each.names for each in candidates if each.why in _EQUAL]
     return [Rule("alias", f"={name}", names[0], place=EQUAL) for names in groups for name in names[1:]]
+
+
+def _make_rules(kind: Kind, option: str, pairs: Mapping[str, str]) -> list[Rule]:
+    return [Rule(kind, old, new, place=f"`{option}={{{old!r}: {new!r}}}`", option=True) for old, new in pairs.items()]
 
 
 def share(
@@ -85,10 +89,10 @@ def share(
     refuse_unused(unused, "without rules" if not transposed else "with `transposed`")
     refuse_unused({} if transposed else {"`types`": types}, "without `transposed`")
     source = as_checkpoint(model)
-    extra = [Rule("scope", old, new, place=f"`overrides={{{old!r}: {new!r}}}`", option=True) for old, new in overrides.items()]
-    extra += [Rule("alias", old, new, place=f"`aliases={{{old!r}: {new!r}}}`", option=True) for old, new in aliases.items()]
     if equal:
         extra = _alias_equal(detect(source, as_input=as_input, as_parameter=as_parameter))
+    else:
+        extra = [*_make_rules("scope", "overrides", overrides), *_make_rules("alias", "aliases", aliases)]
     if transposed:
         with locate_refusals(source):
             return _tie_transposed(source, types)
@@ -109,8 +113,7 @@ def share(
             report = plan_share(source.graph, ruleset, **roles)
     notes = [*notes_on(source.parameter_file, source.graph, report.roles), *_note_repeated_names(source, doctor), *report.notes]
     notes += [] if untie else note_copied_attributes(source.graph)
-    ties = report.ties
-    needs_params = bool(ties.tied or ties.renamed or ties.copied or report.renames)
+    needs_params = any((report.ties.tied, report.ties.renamed, report.ties.copied, report.renames))
     tied = follow_rewrite(source, report, report=report, notes=notes, needs_params=needs_params)
     if report.reshaping is None:
         return tied

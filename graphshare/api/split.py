@@ -22,7 +22,7 @@ from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ITEM_SIZES
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.rewrite.extract import extract_entries
-from graphshare.rewrite.split import Crossing, extract_parts, split_at, split_evenly
+from graphshare.rewrite.split import Crossing, GraphParts, extract_parts, split_at, split_evenly
 from graphshare.text.summary import ShortRepr
 
 
@@ -70,17 +70,22 @@ def split(model: Model, *, at: Names = (), into: Natural | None = None, types: M
             return split_at(graph, names) if into is None else split_evenly(graph, into, measure)
 
         source = _state_crossing(source, place(source.graph), types or {})
-        graph = source.graph
-        divided = extract_parts(graph, place(graph))
+        divided = extract_parts(source.graph, place(source.graph))
+    splitting = _describe(source, divided)
+    _prove(source, splitting)
+    return splitting
+
+
+def _describe(source: Checkpoint, divided: GraphParts) -> Splitting:
+    """Return the parts, and which of their inputs and outputs the joined model has itself."""
+    graph = source.graph
     parts = tuple(follow_rewrite(source, rewrite, drop_unused=True) for rewrite in divided.rewrites)
     crossing = {each.name for each in divided.crossings}
     free = Counter(n.name for part in parts for n in part.graph.variables() if not _is_weight(part, n))
     inputs = tuple(name for name, count in free.items() if count > 1 and name not in crossing)
     outputs = tuple(output_name(head) for head in graph.heads if output_name(head) in crossing)
     unused = tuple(n.name for n in graph.variables() if n.name not in free and not _is_weight(source, n))
-    splitting = Splitting(parts, divided.crossings, inputs, outputs, unused)
-    _prove(source, splitting)
-    return splitting
+    return Splitting(parts, divided.crossings, inputs, outputs, unused)
 
 
 def _measure_weights(source: Checkpoint) -> Callable[[Node], int]:

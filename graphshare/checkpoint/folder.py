@@ -109,7 +109,9 @@ def find_models(folder: str, sieve: Sieve | None = None, *, checkpoints: bool = 
         )
         hints = [*sieve.notes(), "name symbol files, ONNX models, stems, folders or globs"]
         if not is_url(folder) and has_shards(list_names(folder)):
-            hints.append("a checkpoint folder has no graph: `inspect`, `check` and `params` take it")
+            hints.append(
+                "a checkpoint folder has no graph: `graphshare inspect`, `graphshare check` and `graphshare params` take it"
+            )
         raise InputError(Fault(f"contains no {endings}", where=folder, hint="; ".join(hints)))
     return models
 

@@ -10,21 +10,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from importlib import import_module
+from itertools import islice
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from graphshare.cli.console import choose_color, choose_quiet
+from graphshare.cli.console import choose_color, choose_command, choose_quiet
 from graphshare.errors import Fault, UsageError
 from graphshare.files.staged_file import overwriting
 from graphshare.text.markup import quote_shell
 from graphshare.text.names import did_you_mean, find_similar
 from graphshare.text.urls import local_path
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 READS, DOES, WRITES, RARE = "What it reads", "What it does", "What it writes", "Rarely needed"
 IMAGES, TRAINING = "How it prepares images", "How it trains"
@@ -32,7 +35,6 @@ _TITLES = (READS, DOES, WRITES, IMAGES, TRAINING, RARE)
 LIMITS = "graphshare.limits"  # the key of a context manager that ends the limits of memory and time with the command
 _HELP_ALL = "graphshare.help_all"  # the key of whether rare options are shown, too
 _OUTPUTS = frozenset({"out", "params_out", "map_out", "target"})  # names of parameters for places of results
-_KEPT_IN_LIST = {"store": "append", "store_const": "append_const"}
 _RANGE = r"  \[(?:x|\d+)[<>]=?[^\]]*\]$"
 
 #: The options of each section, in the order of the help.
@@ -78,56 +80,63 @@ _EXCEPTIONS = {("draw", "--to"): WRITES, ("convert", "--to"): WRITES, ("check", 
                **{("reshape", f"--{name}"): RARE for name in "inputs rounds seed external-data no-copy".split()}}  # fmt: skip
 
 
-class _OneValue(click.Command):
-    """A command that rejects two values of an option that takes one; click would silently keep the last."""
+class Option(click.Option):
+    """An option that rejects a second, different value if it takes one; click would silently keep the last."""
 
-    def make_parser(self, ctx: click.Context) -> Any:
-        parser: Any = super().make_parser(ctx)  # of a private class of click
-        names: dict[str, None] = {}
-        for option in (*parser._long_opt.values(), *parser._short_opt.values()):
-            if option.action in _KEPT_IN_LIST:
-                # Every value is kept, so that parse_args() below can see whether there are several.
-                names[option.dest], option.action = None, _KEPT_IN_LIST[option.action]
-        match_long, parse = parser._match_long_opt, parser.parse_args
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        # The parser keeps all values of a multiple option, so that handle_parse_result() sees whether there are several.
+        is_multiple, self.multiple = self.multiple, True
+        super().add_to_parser(parser, ctx)
+        self.multiple = is_multiple
 
-        def match_long_opt(opt: str, value: str | None, state: Any) -> None:
-            # click looks for `-o` here first, and without a match imports difflib to suggest a long option that it then drops.
-            if not opt.startswith("--"):
-                raise click.NoSuchOption(opt, ctx=parser.ctx)
-            match_long(opt, value, state)
-
-        def parse_args(args: list[str]) -> tuple[dict[str, Any], list[str], list[click.Parameter]]:
-            values, rest, order = parse(args)
-            several = {name: values[name] for name in names if name in values}
-            faults = [fault for name in several for fault in _find_other_values(name, order, several[name])]
-            if faults and not parser.ctx.resilient_parsing:
-                raise UsageError(faults)
-            return values | {name: each[-1] for name, each in several.items()}, rest, order
-
-        parser._match_long_opt, parser.parse_args = match_long_opt, parse_args
-        return parser
+    def handle_parse_result(self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]) -> tuple[Any, list[str]]:
+        if not self.multiple and self.name in opts:
+            if not ctx.resilient_parsing:
+                refuse_other_values(ctx.command, opts)
+            opts = {**opts, self.name: opts[self.name][-1]}
+        return super().handle_parse_result(ctx, opts, args)
 
 
-def _find_other_values(name: str, order: Sequence[click.Parameter], values: Sequence[Any]) -> Iterator[Fault]:
-    """Yield a fault if options of one name in ``order`` have different ``values``."""
-    flags = [max(option.opts, key=len) for option in order if option.name == name]
-    flag, value = flags[0], values[0]
-    # The same value twice does no harm.
-    other = next((i for i, each in enumerate(values) if each != value), 0)
-    if flags[other] != flag:
-        yield Fault(f"{flag} and {flags[other]} cannot be combined", hint="leave one of them out")
-    elif other:
-        yield Fault(f"{flag} is given twice: as {value!r} and as {values[other]!r}", hint=f"give {flag} once")
+def option(*names: str, cls: type[Option] = Option, **settings: Any) -> Callable[[F], F]:
+    """Return a decorator that adds an option to a command."""
+    return click.option(*names, cls=cls, **settings)
 
 
-class AnswerFile(click.Option):
+def refuse_other_values(command: click.Command, values: Mapping[str, Sequence[Any]]) -> None:
+    """Reject different values of options that take one. ``values`` has all values of each option by its name.
+
+    Raises:
+        UsageError: all such options are listed.
+    """
+    singles: dict[str, list[Option]] = {}
+    for each in command.params:
+        if isinstance(each, Option) and not each.multiple:
+            singles.setdefault(each.name or "", []).append(each)
+    faults = []
+    for name in filter(singles.__contains__, values):
+        value, *others = dict.fromkeys(values[name])  # the same value twice does no harm
+        if others:
+            faults.append(_describe_values(singles[name], value, others[0]))
+    if faults:
+        raise UsageError(faults)
+
+
+def _describe_values(options: Sequence[Option], value: Any, other: Any) -> Fault:
+    """Return the fault of two values for ``options`` of one name: one option, or a flag for each value."""
+    flag, other_flag = (_flag(next(o for o in options if not o.is_flag or o.flag_value == v)) for v in (value, other))
+    if flag != other_flag:
+        return Fault(f"{flag} and {other_flag} cannot be combined", hint="leave one of them out")
+    return Fault(f"{flag} is given twice: as {value!r} and as {other!r}", hint=f"give {flag} once")
+
+
+class AnswerFile(Option):
     """An option that names the file of a command's answer, as opposed to a file that the command makes.
 
     The file's suffix chooses the format of the answer, if the command has that format and ``--format`` is not given.
     """
 
 
-class Command(_OneValue):
+class Command(click.Command):
     """A command with its options in sections."""
 
     def get_help_option_names(self, ctx: click.Context) -> list[str]:
@@ -151,6 +160,27 @@ class Command(_OneValue):
             self._parser = super().make_parser(ctx)
         self._parser.ctx = ctx
         return self._parser
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        choose_command(self)
+        return super().parse_args(ctx, self.spell_out(args))
+
+    def spell_out(self, words: Iterable[str]) -> list[str]:
+        """Return words with the long names of options: click imports difflib to look for ``-o`` among long names."""
+        options = {flag: each for each in self.params if isinstance(each, Option) for flag in each.opts}
+        spelled, rest = list[str](), iter(words)
+        for word in rest:
+            if word == "--":
+                spelled += [word, *rest]
+            elif word not in options:
+                spelled.append(word)
+            elif options[word].is_flag:
+                spelled.append(_flag(options[word]))
+            else:
+                values = list(islice(rest, 1))
+                # Without a value click names the option as it was written.
+                spelled += [_flag(options[word]), *values] if values else [word]
+        return spelled
 
     def invoke(self, ctx: click.Context) -> Any:
         ctx.params = {name: _localize(value) for name, value in ctx.params.items()}
@@ -187,7 +217,7 @@ def _make_help_all() -> click.Option:
             click.echo(context.get_help(), color=context.color)
             context.exit()
 
-    return click.Option(
+    return Option(
         ["--help-all"], is_flag=True, expose_value=False, is_eager=True, callback=show, help="Show this, and all options."
     )
 
@@ -256,7 +286,7 @@ def _flag(option: click.Option) -> str:
 
 
 def _make_overwrite() -> click.Option:
-    return click.Option(
+    return Option(
         ["--overwrite"],
         is_flag=True,
         expose_value=False,
@@ -267,7 +297,7 @@ def _make_overwrite() -> click.Option:
 
 def make_color() -> click.Option:
     """Return the option ``--color``; it may come before or after a command."""
-    return click.Option(
+    return Option(
         ["--color", "when_to_color"],
         type=click.Choice(["auto", "always", "never"]),
         expose_value=False,
@@ -277,7 +307,7 @@ def make_color() -> click.Option:
 
 
 def _make_quiet() -> click.Option:
-    return click.Option(
+    return Option(
         ["-q", "--quiet"],
         is_flag=True,
         expose_value=False,
@@ -290,7 +320,7 @@ class MissingCommand(click.UsageError):
     """No command is given; the message is the help. Versions of click end such a call with different codes."""
 
 
-class SuggestingGroup(_OneValue, click.Group):
+class SuggestingGroup(click.Group):
     """A group that answers a misspelt command with the nearest name."""
 
     command_class = Command

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from time import monotonic
 from typing import Any, TextIO
 
@@ -26,29 +27,20 @@ _COLORS = {"error": "red", "warning": "yellow", "hint": "cyan", "note": None}
 _PREFIXES = {"error": "error: ", "warning": "warning: ", "hint": "  hint: ", "note": ""}
 
 
-_KEYWORDS = """
-    align allow_unsupported as_input as_parameter at batch blocks branch by_weights connect crop data densify depth detect
-    doctor dtype dynamic dynamic_batch embed engine epoch equal exact exclude external_data extra_prefix fix fix_batch
-    fold force graph ignore in_place inputs into inverse keep keep_io layers layout manifest map match max_memory mode
-    no_copy np_shape on_collision only opset params prefix preset profile reduce resize retry reuse rounds rules scale
-    scheduler select separator shared_filesystem strict_engine strip_prefix switch time_limit to tolerance train_step
-    transposed untie upto weights witness
-"""
 _QUOTES = "'\""
-_OTHERS = """
-    feeds={NAME: array}: --feed NAME=FILE;
-    aliases: --alias; all_outputs: --all; batch_axes: --batch-axis; cuts: --cut; feeds: --feed; input_dtypes: --input-dtype;
-    head_gradients: --head-gradient; leave_out: --except; name_scopes: --name-scope; out: -o;
-    params_seed: --random-params; prefixes: --prefix; seed: --seed; shapes: --shape; share_inputs: --share-input;
-    other_params=FILE: --against-params FILE; overrides: --override;
-    targets: --target; types: --type; variable_scopes: --variable-scope; verify=False: --no-verify; choices: --tie and --copy;
-    choices=[('tie', PATTERN)]: --tie; color='gray': --gray; expect_tied: --expect tied; gs.upgrade(model): --upgrade;
-    match={PATTERN:NAME}: --match and --to; save(map=...): --map-out; save(params=...): --params-out;
-    save(params=FILE): --params-out FILE; sets: --inputs; gs.overwriting(): --overwrite
-"""
-OPTIONS = {keyword: f"--{keyword.replace('_', '-')}" for keyword in _KEYWORDS.split()}
-OPTIONS |= {phrase.strip(): option.strip() for phrase, _, option in (pair.rpartition(": ") for pair in _OTHERS.split(";"))}
-"""The option of each keyword of the library that messages name, and of some whole phrases."""
+_PHRASES = {
+    "choices": "--tie and --copy",
+    "choices=[('tie', PATTERN)]": "--tie",
+    "expect_tied": "--expect tied",
+    "feeds={NAME: array}": "--feed NAME=FILE",
+    "gs.overwriting()": "--overwrite",
+    "gs.upgrade(model)": "--upgrade",
+    "match={PATTERN:NAME}": "--match and --to",
+    "save(map=...)": "--map-out",
+    "save(params=...)": "--params-out",
+    "save(params=FILE)": "--params-out FILE",
+}
+"""What Python says otherwise than by the keyword of one option."""
 _COMMANDS = {
     "gs.convert": "params convert", "gs.detect": "share --detect", "gs.train": "run --sgd-steps",
     "model.graph.nodes": "inspect GRAPH --names", "report.rules": "check --list",
@@ -79,10 +71,19 @@ def name_program() -> str:
     return _program
 
 
+_command: click.Command | None = None
+
+
+def choose_command(command: click.Command | None) -> None:
+    """Set the command whose options messages name; if it has none of that name, those of another command."""
+    global _command
+    _command = command
+
+
 def name_options(text: str) -> str:
     """Translate a message of the library to the command line: ```mode='tie'``` becomes ``--mode tie``.
 
-    The message names the program as it was called.
+    A keyword of Python is the name of the option's parameter. The message names the program as it was called.
     """
     return re.sub("`([^`]+)`", lambda match: _name_phrase(match[1]) or match[0], text) if "`" in text else text
 
@@ -90,14 +91,17 @@ def name_options(text: str) -> str:
 def _name_phrase(phrase: str) -> str:
     if phrase.startswith(f"{NAME} "):
         return f"`{_program}{phrase.removeprefix(NAME)}`"
+    if phrase in _PHRASES:
+        return _PHRASES[phrase]
     call = phrase.partition("(")[0]
-    if phrase not in OPTIONS and (call in _COMMANDS or call.startswith("gs.")):
+    if call in _COMMANDS or call.startswith("gs."):
         with contextlib.suppress(SyntaxError, ValueError):  # a name in it may have a backtick
-            return f"`{' '.join((_program, _COMMANDS.get(call, call.removeprefix('gs.')), *_list_words(phrase)))}`"
-    return _name_option(phrase)
+            words = _COMMANDS.get(call, call.removeprefix("gs."))
+            return f"`{' '.join((_program, words, *_list_words(phrase, _find_command(words.split()))))}`"
+    return _name_option(phrase, _command)
 
 
-def _list_words(call: str) -> Iterator[str]:
+def _list_words(call: str, command: click.Command) -> Iterator[str]:
     """Yield the words of a shell for the arguments of a call; capitals stay, they stand for something."""
     if "(" not in call:
         return
@@ -106,24 +110,70 @@ def _list_words(call: str) -> Iterator[str]:
         yield quote_shell(*ast.literal_eval(each)) if isinstance(each, ast.List) else ast.unparse(each)
     for keyword in tree.keywords:
         values = keyword.value.elts if isinstance(keyword.value, ast.List) else [keyword.value]
-        yield from (_name_option(f"{keyword.arg}={ast.unparse(value)}") for value in values)
+        yield from (_name_option(f"{keyword.arg}={ast.unparse(value)}", command) for value in values)
 
 
-def _name_option(phrase: str) -> str:
+def _name_option(phrase: str, command: click.Command | None) -> str:
+    """Return the option of ``keyword=value``, of ``command`` or else of another; empty if there is none."""
+    if choice := re.fullmatch(r"choices=\('(\w+)', (.*)\)", phrase):
+        return f"--{choice[1]} {_quote_value(choice[2])}"
     keyword, _, value = phrase.partition("=")
-    if phrase in OPTIONS or keyword not in OPTIONS:
-        return OPTIONS.get(phrase, "")
-    if value == "True":
-        return OPTIONS[keyword]
-    pair = re.fullmatch(r"\{(.*?): (.*)\}|\('(\w+)', (.*)\)", value)
-    if pair is not None and pair[3]:  # one of the choices between modes
-        return f"--{pair[3]} {_quote_value(pair[4])}"
-    if pair is not None:
+    options = _find_options(keyword, command) if keyword.isidentifier() else []
+    if flags := [option for option in options if option.is_flag]:
+        return next((_spell(flag) for flag in flags if repr(_find_flag_value(flag)) == (value or "True")), "")
+    if not options or not value:
+        return "".join(map(_spell, options))
+    if pair := re.fullmatch(r"\{(.*?): (.*)\}", value):
         sizes = re.fullmatch(r"\((.*?),?\)", pair[2])
         listed = sizes[1].replace(", ", ",").replace("'", "") if sizes else pair[2]  # sizes may have names
-        value = listed.replace("None", "?")
-        return f"{OPTIONS[keyword]} {_quote_value(pair[1])}{' --to ' if keyword == 'match' else '='}{_quote_value(value)}"
-    return f"{OPTIONS[keyword]} {_quote_value(value)}"
+        between = " --to " if keyword == "match" else "="
+        value = f"{_quote_value(pair[1])}{between}{_quote_value(listed.replace('None', '?'))}"
+        return f"{_spell(options[0])} {value}"
+    return f"{_spell(options[0])} {_quote_value(value)}"
+
+
+def _spell(option: click.Option) -> str:
+    """Return the name of an option in messages: the long one, except that of ``-o``."""
+    return "-o" if "-o" in option.opts else max(option.opts, key=len)
+
+
+def _find_flag_value(flag: click.Option) -> object:
+    """Return the value that a flag gives its parameter; newer versions of click have a mark for True."""
+    return flag.flag_value if isinstance(flag.flag_value, bool | str) else True
+
+
+def _find_options(keyword: str, command: click.Command | None) -> Sequence[click.Option]:
+    """Return the options of a parameter's name: those of ``command``, or else of the first command that has any."""
+    from graphshare.cli.main import cli  # it imports this module; other commands are imported for their options alone
+
+    for each in chain([command or cli], _walk(cli)):
+        options = [option for option in each.params if isinstance(option, click.Option) and option.name == keyword]
+        if options:
+            return options
+    return []
+
+
+def _find_command(names: Iterable[str]) -> click.Command:
+    """Return the command with these names, each inside of the one before it; options may follow."""
+    from graphshare.cli.main import cli  # it imports this module
+
+    command: click.Command = cli
+    for name in names:
+        inner = command.get_command(click.Context(command), name) if isinstance(command, click.Group) else None
+        command = inner or command
+    return command
+
+
+def _walk(command: click.Command) -> Iterator[click.Command]:
+    """Yield the commands inside of a group, of groups in it as well; a command yields itself."""
+    if not isinstance(command, click.Group):
+        yield command
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        inner = command.get_command(context, name)
+        if inner is not None:
+            yield from _walk(inner)
 
 
 def _quote_value(value: str) -> str:

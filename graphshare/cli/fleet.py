@@ -11,14 +11,14 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import click
 
-from graphshare.cli.command import AnswerFile
-from graphshare.cli.console import choose_color, choose_quiet, collect_faults
+from graphshare.cli.command import AnswerFile, refuse_other_values
+from graphshare.cli.console import choose_color, choose_command, choose_quiet, collect_faults
 from graphshare.cli.main import CONTEXT, Terminated, cli, run
 from graphshare.errors import Fault, UsageError
 from graphshare.files.staged_file import note_inherited_descriptors
@@ -57,38 +57,54 @@ def make_template(words: Sequence[str]) -> Template:
         UsageError: the command cannot be run for each model, an option does not exist, or foreach itself gives an
             option; all of the latter are listed.
     """
-    command, name, rest = _find_command(words)
-    context = click.Context(command, info_name=f"graphshare {name}", **CONTEXT)
-    values, used = _parse_options(command, context, rest)
-    options = {
-        flag: parameter for parameter in command.params for flag in parameter.opts if isinstance(parameter, click.Option)
-    }
-    is_aggregated = name in _AGGREGATED
-    # With these options a command prints and writes nothing; check writes only with --fix, which is rejected.
-    writes = not isinstance(options.get("--out"), AnswerFile) and not used & {"--dry-run", "--check", "--detect"}
-    outputs = [flag for flag in _OUTPUTS if flag in options] if writes else []
-    if name == "run" and "--sgd-steps" not in used:
-        outputs.remove("--params-out")  # only training has parameters to write
-    suffix = _DRAWN.get(values["to"], ".html") if name == "draw" else _SUFFIXES.get(name, "graph")
-    kinds = _KINDS.get(name, GRAPHS)
-    if name == "inspect" and used & {"--fingerprint", "--shared", "--module", "--shape", "--names"}:
-        kinds = GRAPHS
-    _refuse_own(used, outputs, is_aggregated=is_aggregated, name=name)
-    subject: Literal["graph", "params", "stem"] = "graph"
-    if name.startswith("params "):
-        subject = "params"
-    elif "--epoch" in used:
-        subject = "stem"
+    line = _parse(words)
+    is_aggregated = line.name in _AGGREGATED
+    _refuse_own(line.used, is_aggregated=is_aggregated, name=line.name)
     return Template(
         tuple(words),
-        tuple((flag, suffix if flag == "--out" else _OUTPUTS[flag]) for flag in outputs),
-        subject=subject,
-        takes_params="--params" in options and not used & {"--params", "--epoch"},
+        tuple(line.list_outputs()),
+        subject=line.find_subject(),
+        takes_params="--params" in line.options and not line.used & {"--params", "--epoch"},
         extra=("--format", "json") if is_aggregated else (),
         has_report=is_aggregated,
-        name=name,
-        kinds=kinds,
+        name=line.name,
+        kinds=line.find_kinds(),
     )
+
+
+class _Line(NamedTuple):
+    """A parsed command line: the command's name, its options by flag, the flags in the line, and all values by name."""
+
+    name: str
+    options: Mapping[str, click.Option]
+    used: set[str]
+    values: Mapping[str, Sequence[Any]]
+
+    def list_outputs(self) -> Iterator[tuple[str, str]]:
+        """Yield the options of outputs that foreach gives, each with its contents."""
+        # With these options a command prints and writes nothing; check writes only with --fix, which is rejected.
+        if isinstance(self.options.get("--out"), AnswerFile) or self.used & {"--dry-run", "--check", "--detect"}:
+            return
+        trains = self.name != "run" or "--sgd-steps" in self.used  # only training has parameters to write
+        for flag, content in _OUTPUTS.items():
+            if flag in self.options and (flag != "--params-out" or trains):
+                yield flag, self._find_suffix() if flag == "--out" else content
+
+    def _find_suffix(self) -> str:
+        if self.name == "draw":
+            return _DRAWN.get(self.values.get("to", ("html",))[-1], ".html")
+        return _SUFFIXES.get(self.name, "graph")
+
+    def find_kinds(self) -> frozenset[Kind]:
+        """Return the kinds of models that the command takes with these options."""
+        of_graphs = {"--fingerprint", "--shared", "--module", "--shape", "--names"}
+        return GRAPHS if self.name == "inspect" and self.used & of_graphs else _KINDS.get(self.name, GRAPHS)
+
+    def find_subject(self) -> Literal["graph", "params", "stem"]:
+        """Return what ``{}`` stands for."""
+        if self.name.startswith("params "):
+            return "params"
+        return "stem" if "--epoch" in self.used else "graph"
 
 
 def refuse_misspelt(before: Sequence[str], words: Sequence[str]) -> None:
@@ -99,20 +115,29 @@ def refuse_misspelt(before: Sequence[str], words: Sequence[str]) -> None:
     """
     is_given = bool(words)
     if not is_given:
-        # A word after an option may be its value.
-        starts = (i for i in range(1, len(before)) if not before[i].startswith("-") and not before[i - 1].startswith("-"))
-        starts_of_commands = [i for i in starts if _correct(before[i:])] or [len(before)]
-        # The last word that looks like a command wins, unless {} follows an earlier one: patterns come first.
-        at = next((i for i in starts_of_commands if any("{" in word for word in before[i + 1 :])), starts_of_commands[-1])
+        at = _find_start(before)
         before, words = before[:at], before[at:]
     fixed = _correct(words)
     if not fixed or (is_given and fixed == list(words)):
         return
     wrong = [word for word, right in zip(words, fixed, strict=True) if word != right]
     message = f"no such command {wrong[0]!r}" if is_given else "no command is given after --"
-    model = [] if any("{" in word for word in fixed) else ["{}"]
+    model = [] if _has_mark(fixed) else ["{}"]
     line = quote_shell("graphshare", "foreach", *before, "--", *fixed, *model)
     raise UsageError(Fault(message, hint=f"write `{line}`"))
+
+
+def _find_start(words: Sequence[str]) -> int:
+    """Return the index at which a command without ``--`` begins, or the number of words."""
+    # A word after an option may be its value.
+    starts = (i for i in range(1, len(words)) if not words[i].startswith("-") and not words[i - 1].startswith("-"))
+    commands = [i for i in starts if _correct(words[i:])] or [len(words)]
+    # The last word that looks like a command wins, unless {} follows an earlier one: patterns come first.
+    return next((i for i in commands if _has_mark(words[i + 1 :])), commands[-1])
+
+
+def _has_mark(words: Sequence[str]) -> bool:
+    return any("{" in word for word in words)
 
 
 def _correct(words: Sequence[str]) -> list[str]:
@@ -153,17 +178,21 @@ def _find_command(words: Sequence[str]) -> tuple[click.Command, str, list[str]]:
     return command, name, rest
 
 
-def _parse_options(command: click.Command, context: click.Context, rest: list[str]) -> tuple[dict[str, Any], set[str]]:
-    """Return the values of a command's options, and the options given by the words. Raises UsageError."""
+def _parse(words: Sequence[str]) -> _Line:
+    """Parse the words of a command. Raises UsageError."""
+    command, name, rest = _find_command(words)
+    context = click.Context(command, info_name=f"graphshare {name}", **CONTEXT)
     try:
         values, _, order = command.make_parser(context).parse_args(list(rest))
     except click.UsageError as error:
         raise UsageError(Fault(error.format_message(), hint=f"see `{context.command_path} --help`")) from None
+    refuse_other_values(command, values)
     used = {flag for parameter in order if isinstance(parameter, click.Option) for flag in parameter.opts}
-    return {"to": None, **values}, used
+    options = {flag: each for each in command.params if isinstance(each, click.Option) for flag in each.opts}
+    return _Line(name, options, used, values)
 
 
-def _refuse_own(used: set[str], outputs: list[str], *, is_aggregated: bool, name: str) -> None:
+def _refuse_own(used: set[str], *, is_aggregated: bool, name: str) -> None:
     own = {"-o", "--params-out", "--map-out", "--in-place", "--fix", *(("--format",) if is_aggregated else ())}
     faults = []
     for flag in sorted(own & used):
@@ -206,6 +235,7 @@ def run_captured(words: Sequence[str]) -> Captured:
         # Options of one command must not affect the next one in this process.
         choose_quiet(False)
         choose_color("auto")
+        choose_command(None)
         gc.enable()
     out, err = streams.take()
     _FREE.append(streams)

@@ -7,22 +7,23 @@ from typing import Any
 
 import click
 
+from graphshare.cli.command import option
 from graphshare.cli.options import gather
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.images.settings import INTERPOLATIONS, LAYOUTS, PRESETS, ImageSettings, make_settings
 
 _OPTIONS = (
-    click.option("--preset", type=click.Choice(list(PRESETS)), help="Prepare images as this model zoo does."),
-    click.option("--resize", metavar="N|H,W", help="Length of an image's shorter side, or its height and width."),
-    click.option("--crop", metavar="N|H,W", help="Size to cut out of the centre, after --resize."),
-    click.option("--mean", metavar="R,G,B", help="Subtract from pixels (0 to 255), in this order even with --bgr [0]."),
-    click.option("--scale", metavar="S", help="After --mean, multiply by this number or fraction, such as 1/255 [1]."),
-    click.option("--std", metavar="R,G,B", help="After --scale, divide by this [1]."),
-    click.option("--rgb", "color", flag_value="rgb", help="Channels in the order red, green, blue [default]."),
-    click.option("--bgr", "color", flag_value="bgr", help="Channels in the order blue, green, red."),
-    click.option("--gray", "color", flag_value="gray", help="A single gray channel."),
-    click.option("--layout", type=click.Choice(LAYOUTS), help="Order of the axes of the input [NCHW]."),
-    click.option(
+    option("--preset", type=click.Choice(list(PRESETS)), help="Prepare images as this model zoo does."),
+    option("--resize", metavar="N|H,W", help="Length of an image's shorter side, or its height and width."),
+    option("--crop", metavar="N|H,W", help="Size to cut out of the centre, after --resize."),
+    option("--mean", metavar="R,G,B", help="Subtract from pixels (0 to 255), in this order even with --bgr [0]."),
+    option("--scale", metavar="S", help="After --mean, multiply by this number or fraction, such as 1/255 [1]."),
+    option("--std", metavar="R,G,B", help="After --scale, divide by this [1]."),
+    option("--rgb", "color", flag_value="rgb", help="Channels in the order red, green, blue [default]."),
+    option("--bgr", "color", flag_value="bgr", help="Channels in the order blue, green, red."),
+    option("--gray", "color", flag_value="gray", help="A single gray channel."),
+    option("--layout", type=click.Choice(LAYOUTS), help="Order of the axes of the input [NCHW]."),
+    option(
         "--interpolation", type=click.Choice(INTERPOLATIONS), help="Method of resizing; all but mxnet are Pillow's [mxnet]."
     ),
 )

@@ -14,8 +14,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from types import FrameType
 from typing import Any, NoReturn
@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 import click
 
 import graphshare
-from graphshare.cli.command import MissingCommand, SuggestingGroup, add_examples, list_command_examples, make_color
+from graphshare.cli.command import MissingCommand, SuggestingGroup, add_examples, list_command_examples, make_color, option
 from graphshare.cli.console import NAME, Bar, choose_program, is_shown, say, say_fault
 from graphshare.errors import DisprovedError, Fault, GraphshareError, OutputError, UsageError
 from graphshare.files.staged_file import note_inherited_descriptors, output_listener
@@ -148,7 +148,7 @@ CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_w
 
 @click.group(cls=LazyGroup, context_settings=CONTEXT)
 @click.version_option(graphshare.__version__, "-V", "--version", message="graphshare %(version)s")
-@click.option("--debug", is_flag=True, help="Show the traceback of a bug.")
+@option("--debug", is_flag=True, help="Show the traceback of a bug.")
 def cli(debug: bool) -> None:
     """Rewrite trained MXNet, ONNX and Paddle models, and prove that the results compute the same.
 
@@ -250,10 +250,8 @@ def run(arguments: list[str], kept: list[object] | None = None) -> int:
 
 
 def _run(arguments: list[str], written: Mapping[str, bool], kept: list[object] | None) -> int:
-    # Read from the words, because an error may occur before they are parsed.
-    debug = "--debug" in arguments
     try:
-        result = _main(arguments, kept)
+        code = _main(arguments, kept)
         if sys.stdout is not None:  # None if the shell closed it
             sys.stdout.flush()
     except GraphshareError as error:
@@ -274,21 +272,32 @@ def _run(arguments: list[str], written: Mapping[str, bool], kept: list[object] |
         _silence_stdout()
     except OSError as error:
         _silence_stdout()
-        say_fault(Fault(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")))
+        say_fault(_describe_os_error(error))
     except (MemoryError, RecursionError) as error:
         say_fault(Fault(f"the input is too large for this machine ({type(error).__name__})"))
-    except Exception as error:  # a bug: reported as one, with a hint to its traceback
-        if debug:
-            import traceback  # start-up: only this path needs it
-
-            sys.stderr.write("Traceback (most recent call last):\n" + "".join(traceback.format_tb(error.__traceback__)))
-        say_fault(Fault(f"this is a bug in graphshare: {type(error).__name__}: {error}"))
-        say(f"please report it with {_describe_report(arguments)}", style="hint")
+    except Exception as error:
+        _say_bug(error, arguments)
     else:
-        return result if isinstance(result, int) else 0
+        return code
     if any(written.values()):
         say(f"before that, {_describe_written(written)}", style="hint")
     return FAILED
+
+
+def _describe_os_error(error: OSError) -> Fault:
+    reason = str(error.strerror or error)
+    return Fault(f"{reason}: {error.filename}" if error.filename else reason)
+
+
+def _say_bug(error: Exception, arguments: list[str]) -> None:
+    """Print a bug as one, with its traceback or a hint to it."""
+    # Read from the words, because an error may occur before they are parsed.
+    if "--debug" in arguments:
+        import traceback  # start-up: only this path needs it
+
+        sys.stderr.write("Traceback (most recent call last):\n" + "".join(traceback.format_tb(error.__traceback__)))
+    say_fault(Fault(f"this is a bug in graphshare: {type(error).__name__}: {error}"))
+    say(f"please report it with {_describe_report(arguments)}", style="hint")
 
 
 def _describe_report(arguments: list[str]) -> str:
@@ -321,15 +330,20 @@ def _describe_written(written: Mapping[str, bool]) -> str:
     return ", and ".join(parts)
 
 
-def _main(arguments: list[str], kept: list[object] | None) -> object:
-    """Run the command; on a terminal show a progress bar, cleared before anything else is printed."""
-    if not is_shown():
+def _main(arguments: list[str], kept: list[object] | None) -> int:
+    """Run the command and return its exit code; on a terminal show a progress bar, cleared before anything else is printed."""
+    with _show_progress() if is_shown() else nullcontext():
         # With standalone_mode click would print errors itself and exit with its own codes.
-        return cli.main(arguments, prog_name=NAME, standalone_mode=False, obj=kept)
+        code = cli.main(arguments, prog_name=NAME, standalone_mode=False, obj=kept)
+    return code if isinstance(code, int) else 0
+
+
+@contextlib.contextmanager
+def _show_progress() -> Iterator[None]:
     bar = Bar()
     try:
         with progress_listener(bar):
-            return cli.main(arguments, prog_name=NAME, standalone_mode=False, obj=kept)
+            yield
     finally:
         bar.end()
 

@@ -15,7 +15,7 @@ from graphshare.analysis.free_sizes import is_size_name
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.save import write_text
-from graphshare.cli.command import LIMITS, AnswerFile
+from graphshare.cli.command import LIMITS, AnswerFile, option
 from graphshare.cli.console import collect_answer, say, say_fault
 from graphshare.errors import Fault, UsageError
 from graphshare.files.paths import UsedFile, collect_read_files
@@ -25,6 +25,7 @@ from graphshare.resources import time_limit as end_after
 from graphshare.text.names import split_pair
 
 F = TypeVar("F", bound=Callable[..., Any])
+_Sizes = tuple[int | str | None, ...]
 
 GRAPH = click.argument("graph", metavar="GRAPH")
 _FAILED = 2  # the exit code of a question that was not answered
@@ -33,13 +34,9 @@ _FAILED = 2  # the exit code of a question that was not answered
 _SHAPE = r"\(?\s*((?:[\w?*:]+\s*(?:,\s*|$|(?=\))))*)\)?"
 
 
-def _option(*names: str, **settings: Any) -> Callable[[F], F]:
-    return click.option(*names, **settings)
-
-
 def no_verify(text: str) -> Callable[[F], F]:
     """Return the option that leaves out the proof, explained by ``text``."""
-    return _option("--no-verify", "verify", is_flag=True, flag_value=False, default=True, help=text)
+    return option("--no-verify", "verify", is_flag=True, flag_value=False, default=True, help=text)
 
 
 def _limit_memory(context: click.Context, option: click.Parameter, text: str | None) -> None:
@@ -70,38 +67,38 @@ def _open_limits(context: click.Context) -> ExitStack:
     return stack
 
 
-epoch = _option("--epoch", type=click.IntRange(min=0), metavar="N", help="Epoch of a stem's parameter file, STEM-000N.params.")
-params = _option("--params", metavar="FILE", help="Parameter file of the graph, in any format that `params` reads.")
-out = _option("-o", "--out", metavar="OUT", help="A path, - for stdout, a directory, or a stem (siam for siam-symbol.json).")
-in_place = _option("--in-place", is_flag=True, help="Replace the files that are read, or allow an output to be one of them.")
-params_out = _option(
+epoch = option("--epoch", type=click.IntRange(min=0), metavar="N", help="Epoch of a stem's parameter file, STEM-000N.params.")
+params = option("--params", metavar="FILE", help="Parameter file of the graph, in any format that `params` reads.")
+out = option("-o", "--out", metavar="OUT", help="A path, - for stdout, a directory, or a stem (siam for siam-symbol.json).")
+in_place = option("--in-place", is_flag=True, help="Replace the files that are read, or allow an output to be one of them.")
+params_out = option(
     "--params-out", metavar="FILE", help="Write the rewritten parameters to this file; its suffix chooses the format."
 )
-map_out = _option("--map-out", metavar="FILE", help="Write a map file: which node became which, as JSON.")
-dry_run = _option("--dry-run", is_flag=True, help="Print the plan on stdout and write nothing.")
-as_input = _option("--as-input", metavar="NAME", multiple=True, help="Treat this variable as an input.")
-as_parameter = _option("--as-parameter", metavar="NAME", multiple=True, help="Treat this variable as a parameter.")
-verify_bytes = _option("--verify-bytes", is_flag=True, help="Compare the written parameters with their source, byte by byte.")
-external_data = _option(
+map_out = option("--map-out", metavar="FILE", help="Write a map file: which node became which, as JSON.")
+dry_run = option("--dry-run", is_flag=True, help="Print the plan on stdout and write nothing.")
+as_input = option("--as-input", metavar="NAME", multiple=True, help="Treat this variable as an input.")
+as_parameter = option("--as-parameter", metavar="NAME", multiple=True, help="Treat this variable as a parameter.")
+verify_bytes = option("--verify-bytes", is_flag=True, help="Compare the written parameters with their source, byte by byte.")
+external_data = option(
     "--external-data",
     type=click.Choice(get_args(CopiedWeights)),
     help="ONNX: let copies of a parameter share one range of external data, or copy the data too [share].",
 )
-no_copy = _option("--no-copy", is_flag=True, help="ONNX: refuse to copy external data into another directory.")
-strict = _option("--strict", is_flag=True, help="Treat warnings as errors.")
-format_ = _option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format [text].")
+no_copy = option("--no-copy", is_flag=True, help="ONNX: refuse to copy external data into another directory.")
+strict = option("--strict", is_flag=True, help="Treat warnings as errors.")
+format_ = option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format [text].")
 
-exclude = _option(
+exclude = option(
     "--exclude", metavar="PATTERN", multiple=True, help="In folders, leave out files whose path or name matches this glob."
 )
-feeds = _option(
+feeds = option(
     "--feed",
     "feeds",
     metavar="NAME=FILE",
     multiple=True,
     help="Value of an input: a .npy file, an image, a folder of images or a number; a .npz file needs no NAME.",
 )
-shapes = _option(
+shapes = option(
     "--shape",
     "shapes",
     metavar="NAME=1,3,?,?",
@@ -109,8 +106,8 @@ shapes = _option(
     callback=lambda context, option, texts: parse_shapes(texts),
     help="Shape of the variables of this name or pattern; ? is an unknown size.",
 )
-dynamic_batch = _option("--dynamic-batch", is_flag=True, help="Let the caller of the model choose the batch size.")
-named_shapes = _option(
+dynamic_batch = option("--dynamic-batch", is_flag=True, help="Let the caller of the model choose the batch size.")
+named_shapes = option(
     "--shape",
     "shapes",
     metavar="NAME=n,3,h,w",
@@ -118,20 +115,20 @@ named_shapes = _option(
     callback=lambda context, option, texts: parse_shapes(texts, names=True),
     help="Sizes of an input: a number fixes one, a name leaves it to the caller, 32*h is a multiple, ? any.",
 )
-tolerance = _option(
+tolerance = option(
     "--tolerance",
     type=click.FloatRange(min=0),
     metavar="T",
     help="Allowed difference, relative to the largest output value [1e-4; float16: 1e-2].",
 )
-max_memory = _option(
+max_memory = option(
     "--max-memory",
     metavar="SIZE",
     expose_value=False,
     callback=_limit_memory,
     help="Refuse work that would take more memory than SIZE, such as 2G [the free memory].",
 )
-time_limit = _option(
+time_limit = option(
     "--time-limit",
     type=click.FloatRange(min=0, min_open=True),
     metavar="S",
@@ -139,20 +136,20 @@ time_limit = _option(
     callback=_limit_time,
     help="Stop with an error after this many seconds; nothing is written.",
 )
-engine = _option(
+engine = option(
     "--engine",
     metavar="[numpy|onnxruntime|auto]",
     help="Engine; auto takes the faster one [numpy; for ONNX models onnxruntime].",
 )
-engines = _option(
+engines = option(
     "--engine",
     metavar="NAME,...",
     callback=lambda context, option, text: text or (),
     help="Engine, or several to compare, such as numpy,onnxruntime [numpy; for ONNX models onnxruntime].",
 )
-strict_engine = _option("--strict-engine", is_flag=True, help="Refuse nodes that the engine cannot compute.")
-upgrade_first = _option("--upgrade", "upgrade_first", is_flag=True, help="Upgrade the graph to MXNet 1.9.1 first.")
-branch_prefixes = _option(
+strict_engine = option("--strict-engine", is_flag=True, help="Refuse nodes that the engine cannot compute.")
+upgrade_first = option("--upgrade", "upgrade_first", is_flag=True, help="Upgrade the graph to MXNet 1.9.1 first.")
+branch_prefixes = option(
     "-p",
     "--prefix",
     "prefixes",
@@ -178,12 +175,12 @@ def answer_file(command: F) -> F:
         say(f"wrote {out}")
         return code
 
-    return _option("-o", "--out", cls=AnswerFile, metavar="FILE", help="Write the answer to this file.")(run)  # type: ignore[return-value]
+    return option("-o", "--out", cls=AnswerFile, metavar="FILE", help="Write the answer to this file.")(run)  # type: ignore[return-value]
 
 
 def types(what: str) -> Callable[[F], F]:
     """Return the option that states types of values, such as ``a target``."""
-    return _option(
+    return option(
         "--type",
         "types",
         metavar="NAME=float32[n,3]",
@@ -232,7 +229,7 @@ def rewriting_symbols(command: F) -> F:
 def grouping(command: F) -> F:
     """Add the options of a command that reads several graphs and writes one; it gets ``output``."""
     graphs = click.argument("graphs", metavar="GRAPH...", nargs=-1)
-    many = _option(
+    many = option(
         "--params", metavar="FILE", multiple=True, help="Parameter file of a GRAPH, once for each in order; '' for none."
     )
     return gather("output", _OUTPUT, (graphs, epoch, many, *_REWRITING[3:], external_data, no_copy, strict))(command)
@@ -251,8 +248,8 @@ def gather(
 
         result: Any = collect
         # Decorators apply from last to first, so reversing keeps the order of the list in the help.
-        for option in reversed(options):
-            result = option(result)
+        for add_option in reversed(options):
+            result = add_option(result)
         return result  # type: ignore[no-any-return]
 
     return add
@@ -302,24 +299,33 @@ def parse_shapes(texts: Iterable[str], *, names: bool = False) -> dict[str, Any]
     Raises:
         UsageError: texts are not shapes, or one name has several shapes; all are listed.
     """
-    shapes: dict[str, tuple[int | str | None, ...]] = {}
+    shapes: dict[str, _Sizes] = {}
     example = "data=n,3,h,w; a number is fixed, a name free" if names else "data=1,3,224,224; ? is a size to be found"
     faults = []
     for text in texts:
-        name, value = split_pair(text) or ("", "")
-        match = re.fullmatch(_SHAPE, value.strip())
-        parts = [part.strip() for part in (match[1] if match else "").split(",") if part.strip()]
-        sizes = (part == "?" or part.isdecimal() or (names and is_size_name(part)) for part in parts)
-        if not name or match is None or not all(sizes):
+        pair = _parse_shape(text, names=names)
+        if pair is None:
             faults.append(Fault(f"--shape {text!r} is not a shape", hint=f"write --shape {example}"))
             continue
-        shape = tuple(None if part == "?" else int(part) if part.isdecimal() else part for part in parts)
+        name, shape = pair
         if shapes.setdefault(name, shape) != shape:
             hint = "a number behind a name, as in h:480, is the size to start from" if names else ""
             faults.append(Fault(f"--shape gives {name!r} two shapes, {shapes[name]} and {shape}", hint=hint))
     if faults:
         raise UsageError(faults)
     return shapes
+
+
+def _parse_shape(text: str, *, names: bool) -> tuple[str, _Sizes] | None:
+    """Return the name and the shape in a text such as ``data=1,3,?,?``, or None for any other text."""
+    name, value = split_pair(text) or ("", "")
+    match = re.fullmatch(_SHAPE, value.strip())
+    if not name or match is None:
+        return None
+    sizes = [size.strip() for size in match[1].split(",") if size.strip()]
+    if not all(size == "?" or size.isdecimal() or (names and is_size_name(size)) for size in sizes):
+        return None
+    return name, tuple(None if size == "?" else int(size) if size.isdecimal() else size for size in sizes)
 
 
 def refuse_old(name: str, hint: str, *, is_flag: bool = False) -> Callable[[F], F]:
@@ -329,4 +335,4 @@ def refuse_old(name: str, hint: str, *, is_flag: bool = False) -> Callable[[F], 
         if value and not context.resilient_parsing:
             raise UsageError(Fault(f"there is no option {name} any more", hint=hint))
 
-    return click.option(name, is_flag=is_flag, hidden=True, expose_value=False, callback=refuse)
+    return option(name, is_flag=is_flag, hidden=True, expose_value=False, callback=refuse)

@@ -158,31 +158,42 @@ def _plan_lines(entries: Sequence[dict[str, Any]], records: Sequence[dict[str, A
 
 def say_branches(model: Checkpoint, outputs: Outputs) -> None:
     """Print the branches with their inputs, the tied and copied parameters, and the command that proves them."""
+    for line in (*_describe_branches(model), *_describe_sharing(model)):
+        say(line)
+    say_written(outputs)
+    if outputs.graph != "-":
+        say(f"prove it: {name_program()} {quote_shell(*_list_proof_words(model, outputs))}")
+
+
+def _describe_branches(model: Checkpoint) -> Iterator[str]:
+    """Yield a line for each branch, with its inputs."""
     report: Duplication = model.report
     inputs = [node for node, role in report.roles.items() if role.kind in (Kind.INPUT, Kind.UNKNOWN)]
     for branch in report.branches:
         names = format_name_list([branch.images[node].name for node in inputs if node in branch.images])
         parts = model.graph.source.describe_parts(branch.images.values())
-        say(f"branch {branch.label or '(original)'}: {parts}, inputs {names}")
+        yield f"branch {branch.label or '(original)'}: {parts}, inputs {names}"
+
+
+def _describe_sharing(model: Checkpoint) -> Iterator[str]:
+    """Yield lines on the parameters and inputs that branches share or have each for itself."""
+    report: Duplication = model.report
     if report.tied:
         names = format_name_list([node.name for node in report.tied])
         # The last kind of parts is parameters: nodes in MXNet, initializers in ONNX.
         *_, kind = model.graph.source.count_parts(model.graph.nodes)
-        say(f"tied: {format_count(len(report.tied), 'parameter')}, one {kind} each for all branches ({names})")
+        yield f"tied: {format_count(len(report.tied), 'parameter')}, one {kind} each for all branches ({names})"
     if report.copied:
         count = format_count(len(report.copied), "parameter")
         if all(source.parameter_file is None for source in model.sources or (model,)):
-            say(f"separate: {count} per branch; none is written, because no parameter file was read")
+            yield f"separate: {count} per branch; none is written, because no parameter file was read"
         else:
-            say(f"copied: {count} per branch; they start equal and drift apart in training")
+            yield f"copied: {count} per branch; they start equal and drift apart in training"
     if report.joined:
         joined = [node.name + (f" (axis {axis})" if axis else "") for node, axis in report.joined.items()]
-        say(f"one run for all branches: joined {format_name_list(joined)}; outputs split again")
+        yield f"one run for all branches: joined {format_name_list(joined)}; outputs split again"
     if report.shared_inputs:
-        say(f"shared inputs: {format_name_list([n.name for n in report.shared_inputs])}")
-    say_written(outputs)
-    if outputs.graph != "-":
-        say(f"prove it: {name_program()} {quote_shell(*_list_proof_words(model, outputs))}")
+        yield f"shared inputs: {format_name_list([n.name for n in report.shared_inputs])}"
 
 
 def _list_proof_words(model: Checkpoint, outputs: Outputs) -> list[str]:

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from graphshare.cli import options
+from graphshare.cli.command import option
 from graphshare.cli.console import name_options, put_json, put_parts, say
 from graphshare.cli.report import put_report
 from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
@@ -39,16 +40,16 @@ def _make_tolerance(values: dict[str, Any]) -> Tolerance | None:
     return Tolerance(**numbers)
 
 
-sets = click.option(
+sets = option(
     "--inputs", "sets", metavar="FOLDER", help="Compare on each set of inputs in FOLDER: .npz, .npy or input_K.pb files."
 )
-rounds = click.option("--rounds", type=click.IntRange(min=1), metavar="N", help="Compare on N - 1 more sets of inputs [1].")
-seed = click.option("--seed", type=click.IntRange(min=0), metavar="SEED", help="Seed of the inputs that are not fed [0].")
+rounds = option("--rounds", type=click.IntRange(min=1), metavar="N", help="Compare on N - 1 more sets of inputs [1].")
+seed = option("--seed", type=click.IntRange(min=0), metavar="SEED", help="Seed of the inputs that are not fed [0].")
 inputs = options.gather(
     "inputs",
     ("params_seed", "as_input", "sets", "rounds", "seed"),
     (
-        click.option(
+        option(
             "--random-params",
             "params_seed",
             type=click.IntRange(min=0),
@@ -67,8 +68,8 @@ tolerance = options.gather(
     "tolerance",
     ("atol", "rtol"),
     (
-        click.option("--atol", type=click.FloatRange(min=0), metavar="A", help="Absolute tolerance of outputs [1e-8]."),
-        click.option("--rtol", type=click.FloatRange(min=0), metavar="R", help="Relative tolerance of outputs [1e-5]."),
+        option("--atol", type=click.FloatRange(min=0), metavar="A", help="Absolute tolerance of outputs [1e-8]."),
+        option("--rtol", type=click.FloatRange(min=0), metavar="R", help="Relative tolerance of outputs [1e-5]."),
     ),
     _make_tolerance,
 )

@@ -11,6 +11,7 @@ import msgspec
 
 import graphshare
 from graphshare.checkpoint.save import write_text
+from graphshare.cli.command import option
 from graphshare.cli.console import Line, is_colored, name_options, put_json_text, put_text, say
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.paths import UsedFile
@@ -32,7 +33,7 @@ _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan", "
 def report_format(*more: str) -> Callable[[F], F]:
     """Add the option ``--format`` with every report format and ``more``; inside GitHub Actions the default is ``github``."""
     help_ = "Output format [text; inside GitHub Actions github]."
-    return click.option("--format", "format_", type=click.Choice((*FORMATS, *more)), help=help_)
+    return option("--format", "format_", type=click.Choice((*FORMATS, *more)), help=help_)
 
 
 def put_report(

@@ -129,12 +129,7 @@ def _list_names(folder: str) -> dict[str, None]:
 def _list_remote(pattern: str, sieve: Sieve, kinds: Collection[Kind]) -> list[FleetModel]:
     """Return the models of a URL: a glob, file, stem or folder. Raises InputError if it cannot be listed."""
     if is_pattern(pattern, stem_end=STEM_END):
-        if "graphs" not in kinds:
-            return []
-        start = len(_without_tail(find_root(pattern)))
-        wanted = _without_tail(pattern)[start:]
-        globs = [wanted, *(wanted + suffix for suffix in _list_suffixes())] if _may_be_stem(wanted) else [wanted]
-        return _select(list_candidates(pattern), globs, _find_suffixes(wanted), start)
+        return _match_remote(pattern) if "graphs" in kinds else []
     folder, name = split(pattern)
     start = len(_without_tail(folder))
     if name and "graphs" in kinds:
@@ -151,6 +146,14 @@ def _list_remote(pattern: str, sieve: Sieve, kinds: Collection[Kind]) -> list[Fl
         return []
     head, last, _ = split_url(pattern)
     return _list_folder(pattern, sieve, kinds, len(f"{head}{last}/" if last else head))
+
+
+def _match_remote(pattern: str) -> list[FleetModel]:
+    """Return the models that match the glob of a URL."""
+    start = len(_without_tail(find_root(pattern)))
+    wanted = _without_tail(pattern)[start:]
+    globs = [wanted, *(wanted + suffix for suffix in _list_suffixes())] if _may_be_stem(wanted) else [wanted]
+    return _select(list_candidates(pattern), globs, _find_suffixes(wanted), start)
 
 
 def _select(files: Collection[ListedFile], globs: Sequence[str], ends: tuple[str, ...], start: int) -> list[FleetModel]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Literal
 
 import msgspec
@@ -53,19 +54,18 @@ def make_task(template: Template, model: FleetModel, out: str) -> Task:
     if not leads_stem(model.graph):
         subject = model.graph  # the stem may mean a file beside it
     values = {"{}": subject, "{stem}": stem, "{name}": find_stem_name(model.relative)}
-    places = [(option, place) for option, content in template.outputs if (place := _place(template, content, model, out))]
-    folders = [option for option, content in template.outputs if content == "folder"]
+    outputs = {option: place for option, content in template.outputs if (place := _place(template, content, model, out))}
+    folders = {option: split(outputs[option])[0] or "." for option, content in template.outputs if content == "folder"}
     # After -- every word is an argument, so options are added before it.
     at = template.words.index("--") if "--" in template.words else len(template.words)
     words = [
         *(_fill_word(word, values) for word in template.words[:at]),
         *(("--params", model.params) if template.takes_params and model.params else ()),
-        *(word for option, place in places for word in (option, (split(place)[0] or ".") if option in folders else place)),
+        *chain.from_iterable({**outputs, **folders}.items()),
         *template.extra,
         *(_fill_word(word, values) for word in template.words[at:]),
     ]
-    outputs = tuple(place for _, place in places)
-    return Task(model, tuple(words), outputs, template.words, out, template.has_report)
+    return Task(model, tuple(words), tuple(outputs.values()), template.words, out, template.has_report)
 
 
 def _fill_word(word: str, values: dict[str, str]) -> str:

@@ -270,12 +270,12 @@ BUG = """error: this is a bug in graphshare: ValueError: odd
 def test_how_a_command_ends(
     outcome: object, code: int, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def end(arguments: list[str], kept: object) -> object:
+    def end(arguments: list[str], **settings: object) -> object:
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
 
-    monkeypatch.setattr("graphshare.cli.main._main", end)
+    monkeypatch.setattr("graphshare.cli.main.cli.main", end)
     monkeypatch.setattr(sys, "stdout", sys.stdout)  # some endings silence it
     assert (main.run(["check"]), capsys.readouterr().err) == (code, text)
 

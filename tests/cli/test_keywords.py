@@ -6,13 +6,15 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
 
 import graphshare as gs
-from graphshare.cli.console import OPTIONS, name_options
+from graphshare.cli.console import choose_command, name_options
 from graphshare.cli.main import COMMANDS, cli
+from tests.processes import in_process, refused
 from tests.surroundings import ROOT
 
 PACKAGE = ROOT / "graphshare"
@@ -45,7 +47,8 @@ def list_phrases() -> Iterator[str]:
 def test_every_option_exists() -> None:
     assert len(COMMANDS) > 15
     flags = set(list_flags(cli))
-    named = {flag for option in OPTIONS.values() for flag in option.split() if flag.startswith("-")}
+    options = [name_options(f"`{phrase}`") for phrase in list_phrases() if "`" not in name_options(f"`{phrase}`")]
+    named = {flag for option in options for flag in option.split() if flag.startswith("-")}
     assert len(named) > 50
     assert named <= flags
 
@@ -96,3 +99,17 @@ def test_an_error_has_its_hints_in_words_of_python() -> None:
     assert str(raised.value) == "`mode` cannot be 'tied'\n  hint: did you mean 'tie'? expected 'copy', 'tie' or 'batch'"
     with pytest.raises(gs.UsageError, match=r"^a record has inputs of its own: leave `sets` and `rounds` out$"):
         gs.compare(ROOT / "fixtures" / "lenet", {}, inputs=gs.Inputs(rounds=2))
+
+
+def test_a_command_in_a_hint_is_not_taken_for_an_option(tmp_path: Path) -> None:
+    message = refused(in_process("pool", "gpt", "-o", f"{tmp_path}/out", cwd=ROOT / "fixtures"))
+    assert "has no graph: `graphshare inspect`, `graphshare check` and `graphshare params` take it" in message
+
+
+def test_options_of_the_command_itself_come_first() -> None:
+    own = click.Command("own", params=[click.Option(["--sizes", "shapes"], multiple=True)])
+    choose_command(own)
+    try:
+        assert name_options("`shapes={'x': (2,)}`, `seed=1`") == "--sizes x=2, --seed 1"
+    finally:
+        choose_command(None)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import pytest
 
 import graphshare as gs
-from graphshare.cli.console import OPTIONS
+from graphshare.cli.console import name_options
 from tests.onnx_files.verdict_models import unknown
 from tests.onnx_files.verdict_pairs import DIFFERENT, ODD_SIZES, PAIRS, SAME, Pair
 from tests.processes import in_process
@@ -144,7 +144,7 @@ def test_every_format_of_a_report_has_the_exit_code_of_the_verdict(pair: Pair, q
     paths = _paths(folder, pair)
     words = ["compare", paths[0], paths[1]]
     for name, value in pair.options.items():
-        words += [OPTIONS[name], *([] if value is True else [str(value)])]
+        words += [name_options(f"`{name}`"), *([] if value is True else [str(value)])]
     codes = {
         form: in_process(*words, "--format", form).returncode for form in ("text", "json", "html", "github", "junit", "sarif")
     }

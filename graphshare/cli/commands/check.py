@@ -18,7 +18,7 @@ from graphshare.checks.fix import format_fix, plan_fixes
 from graphshare.checks.rule import CheckRule, Example, ExampleRecord
 from graphshare.checks.targets import Target, find_targets
 from graphshare.cli import options
-from graphshare.cli.command import AnswerFile, Command
+from graphshare.cli.command import AnswerFile, Command, option
 from graphshare.cli.console import put, put_json, say
 from graphshare.cli.output import list_inputs
 from graphshare.cli.report import put_report, report_format
@@ -45,20 +45,20 @@ EXAMPLES = {
 @options.params
 @options.shapes
 @options.exclude
-@click.option("--select", multiple=True, metavar="CODES", help="Run only these rules: codes, their beginnings (GS4) or names.")
-@click.option("--ignore", multiple=True, metavar="CODES", help="Leave out these rules, named as for --select.")
-@click.option("--config", metavar="FILE", help="Configuration file [the nearest graphshare.toml or pyproject.toml].")
-@click.option("--isolated", is_flag=True, help="Read no configuration file.")
-@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
-@click.option("--fix", is_flag=True, help="Fix the fixable findings in place.")
-@click.option("--diff", is_flag=True, help="Show what --fix would change, and change nothing.")
-@click.option("--baseline", metavar="FILE", help="Do not report the findings in this file.")
-@click.option("--write-baseline", metavar="FILE", help="Write all findings to a baseline file.")
-@click.option("--jobs", type=click.IntRange(min=1, max=256), default=1, metavar="N", help="Check N files at a time [1].")
+@option("--select", multiple=True, metavar="CODES", help="Run only these rules: codes, their beginnings (GS4) or names.")
+@option("--ignore", multiple=True, metavar="CODES", help="Leave out these rules, named as for --select.")
+@option("--config", metavar="FILE", help="Configuration file [the nearest graphshare.toml or pyproject.toml].")
+@option("--isolated", is_flag=True, help="Read no configuration file.")
+@option("--strict", is_flag=True, help="Treat warnings as errors.")
+@option("--fix", is_flag=True, help="Fix the fixable findings in place.")
+@option("--diff", is_flag=True, help="Show what --fix would change, and change nothing.")
+@option("--baseline", metavar="FILE", help="Do not report the findings in this file.")
+@option("--write-baseline", metavar="FILE", help="Write all findings to a baseline file.")
+@option("--jobs", type=click.IntRange(min=1, max=256), default=1, metavar="N", help="Check N files at a time [1].")
 @report_format()
-@click.option("-o", "--out", cls=AnswerFile, metavar="FILE", help="Write the report to a file.")
-@click.option("--list", "list_", is_flag=True, help="List all rules.")
-@click.option("--explain", metavar="CODE", help="Explain one rule, with examples.")
+@option("-o", "--out", cls=AnswerFile, metavar="FILE", help="Write the report to a file.")
+@option("--list", "list_", is_flag=True, help="List all rules.")
+@option("--explain", metavar="CODE", help="Explain one rule, with examples.")
 @options.max_memory
 @options.time_limit
 def command(

@@ -8,8 +8,9 @@ import click
 import msgspec
 
 from graphshare.checkpoint.load import load
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import image_options, options, proof_options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.console import put_bytes
 from graphshare.cli.report import report_format
 from graphshare.errors import Fault, RefusedError, UsageError
@@ -30,18 +31,18 @@ EXAMPLES = {
 @click.argument("other", metavar="OTHER")
 @options.epoch
 @options.params
-@click.option("--against-params", "other_params", metavar="FILE", help="Parameter file of the other model.")
-@click.option("--map", metavar="FILE", help="Map file of the rewrite that made OTHER of MODEL, which pairs names.")
+@option("--against-params", "other_params", metavar="FILE", help="Parameter file of the other model.")
+@option("--map", metavar="FILE", help="Map file of the rewrite that made OTHER of MODEL, which pairs names.")
 @options.feeds
 @options.shapes
-@click.option("--target", "targets", metavar="NAME", multiple=True, help="Judge this output or inner value [all outputs].")
+@option("--target", "targets", metavar="NAME", multiple=True, help="Judge this output or inner value [all outputs].")
 @proof_options.inputs
 @proof_options.tolerance
-@click.option("--exact", is_flag=True, help="Accept only what holds for every input, bit for bit.")
-@click.option("--by-weights", is_flag=True, help="Accept only what holds for every input, rounding apart.")
-@click.option("--layers", is_flag=True, help="Compare inner outputs too; of two models they change no verdict.")
-@click.option("--allow-unsupported", is_flag=True, help="Accept one graph with equal parameters if an operator cannot run.")
-@click.option("--reduce", metavar="OUT", help="Write the smallest parts that show a difference to the folder OUT.")
+@option("--exact", is_flag=True, help="Accept only what holds for every input, bit for bit.")
+@option("--by-weights", is_flag=True, help="Accept only what holds for every input, rounding apart.")
+@option("--layers", is_flag=True, help="Compare inner outputs too; of two models they change no verdict.")
+@option("--allow-unsupported", is_flag=True, help="Accept one graph with equal parameters if an operator cannot run.")
+@option("--reduce", metavar="OUT", help="Write the smallest parts that show a difference to the folder OUT.")
 @options.engines
 @options.strict_engine
 @image_options.options
@@ -87,16 +88,7 @@ def command(
     parts, their inputs and a page with the command that runs them, for a bug report. The files are run before they are in
     place. --format html is a page with both models in one, regions in colours.
     """
-    record = find_record(other)
-    swapped = find_record(model) if record is None else None
-    source = load(model, epoch=epoch, params=params) if swapped is None else None
-    if record is not None and other_params is not None:
-        raise UsageError(Fault("--against-params is for a model, and OTHER is a record"))
-    if swapped is not None and (epoch is not None or params is not None):
-        hint = "--against-params names those of OTHER"
-        raise UsageError(Fault("--params and --epoch are for a model, and MODEL is a record", hint=hint))
-    second: Any = load(other, params=other_params) if record is None else record
-    first: Any = swapped if source is None else source
+    first, second = _load_sides(model, other, epoch, params, other_params)
     values = proof_options.load_values(feeds, images)
     try:
         report = compare(first, second, feeds=values, **settings)
@@ -105,12 +97,29 @@ def command(
         raise type(error)([_name_params(fault) if fault.where == others else fault for fault in error.faults]) from None
     if format_ != "html":
         return proof_options.finish(report, values, format_, getattr(first, "where", model), "compare")
-    if source is None or record is not None:
+    if not (isinstance(first, Checkpoint) and isinstance(second, Checkpoint)):
         raise UsageError(Fault("--format html needs two models", hint="--format text compares with a record"))
     from graphshare.api.pictures import draw_proof  # start-up: few proofs are drawn
 
-    put_bytes(draw_proof(report, source, second).data)
+    put_bytes(draw_proof(report, first, second).data)
     return proof_options.find_exit_code(report)
+
+
+def _load_sides(model: str, other: str, epoch: int | None, params: str | None, other_params: str | None) -> tuple[Any, Any]:
+    """Return both sides: two models, or a model and a record in either order. Raises UsageError for options of a record."""
+    record = find_record(other)
+    if record is not None:
+        first = load(model, epoch=epoch, params=params)
+        if other_params is not None:
+            raise UsageError(Fault("--against-params is for a model, and OTHER is a record"))
+        return first, record
+    swapped = find_record(model)
+    if swapped is None:
+        return load(model, epoch=epoch, params=params), load(other, params=other_params)
+    if epoch is not None or params is not None:
+        hint = "--against-params names those of OTHER"
+        raise UsageError(Fault("--params and --epoch are for a model, and MODEL is a record", hint=hint))
+    return swapped, load(other, params=other_params)
 
 
 def _name_params(fault: Fault) -> Fault:

@@ -194,24 +194,29 @@ class _Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         arguments = [*(ctx.params.get(name) for name in ("graph", "file", "source", "left")), *ctx.args]
         path = next((text for text in arguments if isinstance(text, str)), None)
         if "--select" in self._flags:
-            from graphshare.formats.params.format import read_index  # start-up: only this path needs it
+            yield from _list_keys(path) if path else ()
+        elif (graph := _graph(path)) is not None:
+            yield from self._list_nodes(graph)
 
-            yield from (split_key(r.key)[1] for r in (read_index(path).records if path else ()) if r.key)
-            return
-        graph = _graph(path)
-        if graph is None:
-            return
+    def _list_nodes(self, graph: Graph) -> Iterator[str]:
         if self._flags & {*_OUTPUTS}:
             from graphshare.analysis.name_lists import internals  # start-up: only this path needs it
 
-            yield from (name for name, _ in internals([node for node in graph.nodes if not node.is_variable]))
-            yield from (node.name for node in graph.nodes if not node.is_variable)
+            operators = [node for node in graph.nodes if not node.is_variable]
+            yield from (name for name, _ in internals(operators))
+            yield from (node.name for node in operators)
         elif self._flags & {*_PAIRS}:
             from graphshare.analysis.roles import assign_roles  # start-up: only this path needs it
 
             yield from (f"{node.name}=" for node, role in assign_roles(graph).items() if not role.is_parameter)
         else:
             yield from (node.name for node in graph.variables())
+
+
+def _list_keys(path: str) -> list[str]:
+    from graphshare.formats.params.format import read_index  # start-up: only this path needs it
+
+    return [split_key(record.key)[1] for record in read_index(path).records if record.key]
 
 
 def _graph(source: str | None) -> Graph | None:

@@ -11,7 +11,7 @@ import msgspec
 from graphshare.api.params import diff_params
 from graphshare.checkpoint.load import load_both
 from graphshare.cli import options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.console import Line, put_bytes, put_colored, put_json, say
 from graphshare.cli.report import format_parameter_diff, put_report, report_format
 from graphshare.differences.changes import GraphDiff, NodeRef, format_change, format_node, format_tie
@@ -50,17 +50,15 @@ EXAMPLES = {
 @click.command("diff", cls=Command)
 @click.argument("paths", metavar="A B", nargs=-1, required=True)
 @options.epoch
-@click.option("--params", metavar="FILE", help="Parameter file of A.")
-@click.option("--against-params", metavar="FILE", help="Parameter file of B.")
-@click.option("-p", "--prefix", "prefixes", metavar="P", multiple=True, help="B has A's nodes under this prefix.")
-@click.option(
-    "--map", metavar="FILE", help="Map file of the rewrite that made B from A, or a JSON object of old and new names."
-)
-@click.option("--no-renames", "renames", is_flag=True, flag_value=False, default=True, help="Pair nodes by their names alone.")
-@click.option("--ignore-names", is_flag=True, help="Ignore differences of names.")
-@click.option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance of parameters [0].")
-@click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance of parameters [0].")
-@click.option("--git", is_flag=True, help="Take the arguments that git gives an external diff driver.")
+@option("--params", metavar="FILE", help="Parameter file of A.")
+@option("--against-params", metavar="FILE", help="Parameter file of B.")
+@option("-p", "--prefix", "prefixes", metavar="P", multiple=True, help="B has A's nodes under this prefix.")
+@option("--map", metavar="FILE", help="Map file of the rewrite that made B from A, or a JSON object of old and new names.")
+@option("--no-renames", "renames", is_flag=True, flag_value=False, default=True, help="Pair nodes by their names alone.")
+@option("--ignore-names", is_flag=True, help="Ignore differences of names.")
+@option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance of parameters [0].")
+@option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance of parameters [0].")
+@option("--git", is_flag=True, help="Take the arguments that git gives an external diff driver.")
 @report_format("html")
 @options.answer_file
 @options.max_memory

@@ -10,7 +10,7 @@ import click
 from graphshare.api.upgrade import downgrade
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.output import say_written, write_result
 
 EXAMPLES = {"downgrade": [("for MXNet 0.10", "graphshare downgrade lenet --to 0.10.0 -o old")]}
@@ -18,7 +18,7 @@ EXAMPLES = {"downgrade": [("for MXNet 0.10", "graphshare downgrade lenet --to 0.
 
 @click.command("downgrade", cls=Command)
 @options.rewriting_symbols
-@click.option("--to", "version", metavar="VERSION", required=True, help="Version of MXNet, from 0.9.5 to 1.8.")
+@option("--to", "version", metavar="VERSION", required=True, help="Version of MXNet, from 0.9.5 to 1.8.")
 def command(source: Checkpoint, version: str, output: Mapping[str, Any]) -> None:
     """Write a symbol file for an older MXNet.
 

@@ -10,7 +10,7 @@ import click
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.save import input_files, place_result, write_stdout, write_text
 from graphshare.cli import options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.console import is_terminal, say
 from graphshare.cli.output import list_inputs
 from graphshare.drawing.draw import Direction, Language, Theme, draw
@@ -20,7 +20,7 @@ from graphshare.formats.model_names import find_stem_name
 from graphshare.text.format import format_count
 from graphshare.text.markup import quote_shell
 
-_LANGUAGES: dict[str, Any] = {
+_LANGUAGES: dict[str, Language] = {
     ".html": "html", ".htm": "html", ".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid",
     ".png": "png", ".pdf": "pdf",
 }  # fmt: skip
@@ -38,18 +38,16 @@ EXAMPLES = {
 @options.GRAPH
 @options.epoch
 @options.params
-@click.option("-o", "--out", metavar="OUT", help="A path, a directory, or - for stdout [-].")
-@click.option("--to", type=click.Choice(get_args(Language)), help="Format of the picture [by OUT's suffix, else dot].")
-@click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Open this many levels of scopes [as many as fit].")
+@option("-o", "--out", metavar="OUT", help="A path, a directory, or - for stdout [-].")
+@option("--to", type=click.Choice(get_args(Language)), help="Format of the picture [by OUT's suffix, else dot].")
+@option("--depth", type=click.IntRange(min=0), metavar="N", help="Open this many levels of scopes [as many as fit].")
 @options.branch_prefixes
 @options.shapes
-@click.option("--highlight", metavar="FILE", help="Mark the nodes that this map file renamed.")
-@click.option("--parameters", "all_parameters", is_flag=True, help="Also draw parameters that are not shared.")
-@click.option("--separator", metavar="S", help="Separator of scopes in names [/, or _ if that fits].")
-@click.option(
-    "--direction", type=click.Choice(get_args(Direction)), default="TB", help="Direction in which the data flows [TB]."
-)
-@click.option(
+@option("--highlight", metavar="FILE", help="Mark the nodes that this map file renamed.")
+@option("--parameters", "all_parameters", is_flag=True, help="Also draw parameters that are not shared.")
+@option("--separator", metavar="S", help="Separator of scopes in names [/, or _ if that fits].")
+@option("--direction", type=click.Choice(get_args(Direction)), default="TB", help="Direction in which the data flows [TB].")
+@option(
     "--theme", type=click.Choice(get_args(Theme)), default="auto", help="Colours; auto fits both light and dark pages [auto]."
 )
 @options.max_memory
@@ -77,15 +75,8 @@ def command(
     the statistics of its parameters, with a histogram. png and pdf need Graphviz. `graphshare diff` and
     `graphshare compare` draw two models in one page with --format html.
     """
-    suffix = os.path.splitext(base_name(out or ""))[1].lower()
-    if to is None and out not in (None, "-") and suffix not in _LANGUAGES and not is_directory(out or ""):
-        hint = f"end it in {', '.join(_LANGUAGES)}, or give --to"
-        raise UsageError(Fault(f"the suffix {suffix!r} is not that of a picture format", where=out or "", hint=hint))
-    if to is None and out is None and is_terminal():
-        hint = f"a page that a browser shows: `graphshare draw {quote_shell(graph)} -o {find_stem_name(graph)}.html`"
-        raise UsageError(Fault("the picture would go to the terminal as text", hint=f"{hint}; --to dot prints it"))
+    language = to or _choose_language(out, graph)
     model = load(graph, epoch=epoch, params=params)
-    language = to or _LANGUAGES.get(suffix, "dot")
     # A picture in a directory gets the first suffix of its format.
     out = place_result(out or "-", model, next(ending for ending, name in _LANGUAGES.items() if name == language))
     drawn = draw(model, to=language, highlight=highlight, **settings)
@@ -97,3 +88,17 @@ def command(
     write_text(out, drawn.data, content="picture", inputs=[*input_files(model), *list_inputs("map", highlight)])
     parts = model.graph.source.describe_parts(model.graph.nodes)
     say(f"wrote {out}: {format_count(len(drawn.picture.boxes), 'box')} for {parts}")
+
+
+def _choose_language(out: str | None, graph: str) -> Language:
+    """Return the language of the suffix of ``out``. Raises UsageError for other suffixes, and for a terminal."""
+    if out is None and is_terminal():
+        hint = f"a page that a browser shows: `graphshare draw {quote_shell(graph)} -o {find_stem_name(graph)}.html`"
+        raise UsageError(Fault("the picture would go to the terminal as text", hint=f"{hint}; --to dot prints it"))
+    suffix = os.path.splitext(base_name(out or ""))[1].lower()
+    if suffix in _LANGUAGES:
+        return _LANGUAGES[suffix]
+    if out is not None and out != "-" and not is_directory(out):
+        hint = f"end it in {', '.join(_LANGUAGES)}, or give --to"
+        raise UsageError(Fault(f"the suffix {suffix!r} is not that of a picture format", where=out, hint=hint))
+    return "dot"

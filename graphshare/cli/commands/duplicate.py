@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.console import say
 from graphshare.cli.output import say_branches, write_result
 from graphshare.errors import DisprovedError, Fault, GraphshareError, MemoryLimitError
@@ -22,6 +22,7 @@ class _KeepsOrder(Command):
     """A command in which ``--tie`` and ``--copy`` form one list: click keeps the order only within each option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        args = self.spell_out(args)
         values, _, order = self.make_parser(ctx).parse_args(list(args))
         tie, copy = iter(values.get("tie", ())), iter(values.get("copy", ()))
         names = [parameter.name for parameter in order if parameter.name in ("tie", "copy")]
@@ -41,35 +42,33 @@ EXAMPLES = {
 
 @click.command("duplicate", cls=_KeepsOrder)
 @options.rewriting
-@click.option("-p", "--prefix", "prefixes", metavar="P", multiple=True, required=True, help="Prefix of a new branch.")
-@click.option(
+@option("-p", "--prefix", "prefixes", metavar="P", multiple=True, required=True, help="Prefix of a new branch.")
+@option(
     "--mode",
     type=click.Choice(get_args(ModeOrBatch)),
     default="copy",
     help="Copy the parameters, tie them, or run all branches as one batch [copy].",
 )
-@click.option(
+@option(
     "--tie",
     metavar="PATTERN",
     multiple=True,
     expose_value=False,
     help="Tie these parameters; of --tie and --copy the last match wins.",
 )
-@click.option(
+@option(
     "--copy",
     metavar="PATTERN",
     multiple=True,
     expose_value=False,
     help="Copy these parameters; of --tie and --copy the last match wins.",
 )
-@click.option(
-    "--share-input", "share_inputs", metavar="PATTERN", multiple=True, help="Inputs and labels that all branches share."
-)
-@click.option(
+@option("--share-input", "share_inputs", metavar="PATTERN", multiple=True, help="Inputs and labels that all branches share.")
+@option(
     "--upto", metavar="NAME", multiple=True, help="Copy only the part that this output needs; the original keeps its heads."
 )
-@click.option("--drop-original", is_flag=True, help="Remove the original branch.")
-@click.option(
+@option("--drop-original", is_flag=True, help="Remove the original branch.")
+@option(
     "--batch-axis",
     "batch_axes",
     metavar="NAME=1",
@@ -77,8 +76,8 @@ EXAMPLES = {
     callback=lambda context, option, texts: _parse_axes(texts),
     help="Mode batch: the batch axis of this input [0].",
 )
-@click.option("--force", is_flag=True, help="Mode batch: accept operators that mix the samples of a batch.")
-@click.option("--verify", "verify_first", is_flag=True, help="Compare the branches' values before anything is written.")
+@option("--force", is_flag=True, help="Mode batch: accept operators that mix the samples of a batch.")
+@option("--verify", "verify_first", is_flag=True, help="Compare the branches' values before anything is written.")
 @options.upgrade_first
 @options.as_input
 @options.as_parameter

@@ -11,7 +11,7 @@ import msgspec
 from graphshare.api.export import ExportFacts, export
 from graphshare.checkpoint.load import load
 from graphshare.cli import image_options, options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.console import put_json, say
 from graphshare.cli.output import format_name_list, warn
 from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
@@ -36,15 +36,15 @@ EXAMPLES = {
 @options.GRAPH
 @options.epoch
 @options.params
-@click.option("-o", "--out", metavar="OUT", required=True, help="Path of the ONNX file, or a directory.")
+@option("-o", "--out", metavar="OUT", required=True, help="Path of the ONNX file, or a directory.")
 @options.named_shapes
 @options.feeds
 @options.as_input
-@click.option("--upto", metavar="NAME", multiple=True, help="Export up to this node or output [the graph's heads].")
-@click.option("--fold", is_flag=True, help="Fold BatchNorm into the weights first.")
-@click.option("--dtype", type=click.Choice(FLOATS), help="Convert floating-point parameters to this type first [unchanged].")
-@click.option("--keep-io", is_flag=True, help="Keep inputs and outputs in float32 where the graph has float16.")
-@click.option(
+@option("--upto", metavar="NAME", multiple=True, help="Export up to this node or output [the graph's heads].")
+@option("--fold", is_flag=True, help="Fold BatchNorm into the weights first.")
+@option("--dtype", type=click.Choice(FLOATS), help="Convert floating-point parameters to this type first [unchanged].")
+@option("--keep-io", is_flag=True, help="Keep inputs and outputs in float32 where the graph has float16.")
+@option(
     "--input-dtype",
     "input_dtypes",
     metavar="NAME=DTYPE",
@@ -52,8 +52,8 @@ EXAMPLES = {
     callback=lambda context, option, texts: _parse_dtypes(texts),
     help="Type of an input in the model, such as data0=int64.",
 )
-@click.option("--opset", type=int, default=DEFAULT, metavar="N", help=f"Version of ONNX's operator set [{DEFAULT}].")
-@click.option(
+@option("--opset", type=int, default=DEFAULT, metavar="N", help=f"Version of ONNX's operator set [{DEFAULT}].")
+@option(
     "--weights",
     type=click.Choice(get_args(WeightPlace)),
     default="embed",
@@ -61,9 +61,9 @@ EXAMPLES = {
 )
 @options.dynamic_batch
 @options.refuse_old("--dynamic", "name the sizes in --shape, as in --shape data=n,3,h,w")
-@click.option("--custom-domain", default="", metavar="D", help="Write operators without a translation as nodes of this domain.")
+@option("--custom-domain", default="", metavar="D", help="Write operators without a translation as nodes of this domain.")
 @options.no_verify("Skip ONNX's checker and the proof in onnxruntime.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, metavar="SEED", help="Seed of the inputs that are not fed [0].")
+@option("--seed", type=click.IntRange(min=0), default=0, metavar="SEED", help="Seed of the inputs that are not fed [0].")
 @options.tolerance
 @image_options.options
 @options.max_memory

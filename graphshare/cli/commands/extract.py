@@ -11,7 +11,7 @@ from graphshare.analysis.name_lists import NameLists
 from graphshare.api.extract import extract
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.console import say
 from graphshare.cli.output import format_name_list, say_written, write_result
 from graphshare.errors import Fault, UsageError
@@ -30,13 +30,9 @@ _VALUES = {"true": True, "false": False}
 
 @click.command("extract", cls=Command)
 @options.rewriting
-@click.option(
-    "--target", "targets", metavar="NAME", multiple=True, help="Compute this node or output, or all that match a glob."
-)
-@click.option(
-    "--cut", "cuts", metavar="NAME", multiple=True, help="Stop at this output, which becomes an input of the same name."
-)
-@click.option(
+@option("--target", "targets", metavar="NAME", multiple=True, help="Compute this node or output, or all that match a glob.")
+@option("--cut", "cuts", metavar="NAME", multiple=True, help="Stop at this output, which becomes an input of the same name.")
+@option(
     "--branch",
     metavar="NAME=true|false",
     callback=lambda context, option, text: None if text is None else _parse_branch(text),

@@ -11,7 +11,7 @@ import msgspec
 
 from graphshare.api.foreach import foreach
 from graphshare.cli import options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.console import Bar, align, is_quiet, is_shown, put, put_json_text, put_text, say
 from graphshare.cli.fleet import refuse_misspelt
 from graphshare.cli.report import put_report
@@ -60,28 +60,28 @@ EXAMPLES = {
 @click.command("foreach", cls=_TakesCommand)
 @click.argument("patterns", metavar="PATTERN...", nargs=-1, required=True)
 @options.exclude
-@click.option("-o", "--out", metavar="DEST", help="Folder of all outputs; each keeps its relative path and file name.")
-@click.option("--jobs", type=click.IntRange(min=1, max=1024), default=1, metavar="N", help="Run N models at a time [1].")
-@click.option(
+@option("-o", "--out", metavar="DEST", help="Folder of all outputs; each keeps its relative path and file name.")
+@option("--jobs", type=click.IntRange(min=1, max=1024), default=1, metavar="N", help="Run N models at a time [1].")
+@option(
     "--scheduler",
     metavar="ADDRESS",
     default="",
     help="Run on the workers of the Dask cluster at this address, such as tcp://HOST:8786.",
 )
-@click.option("--shared-filesystem", is_flag=True, help="The workers of the cluster see the same files under the same paths.")
-@click.option("--manifest", metavar="FILE", help="Record each model in this file, and skip models that it lists as finished.")
-@click.option("--retry", is_flag=True, help="Run only models that the manifest lists as failed.")
-@click.option("--force", is_flag=True, help="Run every model, even those that the manifest lists as finished.")
-@click.option(
+@option("--shared-filesystem", is_flag=True, help="The workers of the cluster see the same files under the same paths.")
+@option("--manifest", metavar="FILE", help="Record each model in this file, and skip models that it lists as finished.")
+@option("--retry", is_flag=True, help="Run only models that the manifest lists as failed.")
+@option("--force", is_flag=True, help="Run every model, even those that the manifest lists as finished.")
+@option(
     "--time-limit",
     type=click.FloatRange(min=0, min_open=True),
     metavar="S",
     help="Stop a model with an error after this many seconds.",
 )
-@click.option(
+@option(
     "--max-memory", metavar="SIZE", help="Refuse a model that would take more memory than SIZE, such as 2G [the free memory]."
 )
-@click.option("--report", "report_format", type=click.Choice(FORMATS), default="text", help="Output format [text].")
+@option("--report", "report_format", type=click.Choice(FORMATS), default="text", help="Output format [text].")
 def command(patterns: tuple[str, ...], words: list[str], report_format: str, **settings: Any) -> int:
     """Run a command for every model that matches.
 

@@ -10,7 +10,7 @@ from graphshare.api.upgrade import layout_report
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.save import find_stale, resolve_outputs, write_outputs
 from graphshare.cli import options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.console import say
 from graphshare.cli.output import refuse_terminal, say_written, warn
 from graphshare.cli.report import put_report, report_format
@@ -30,8 +30,8 @@ EXAMPLES = {
 @options.GRAPH
 @options.out
 @options.in_place
-@click.option("--layout", metavar="LAYOUT", help="Layout of the text: mxnet, compact or indent:N [the file's own].")
-@click.option("--check", is_flag=True, help="Write nothing; exit 1 if the file would change.")
+@option("--layout", metavar="LAYOUT", help="Layout of the text: mxnet, compact or indent:N [the file's own].")
+@option("--check", is_flag=True, help="Write nothing; exit 1 if the file would change.")
 @report_format()
 def command(graph: str, out: str | None, in_place: bool, layout: str | None, check: bool, format_: str | None) -> int:
     """Reformat a symbol file, or check its format.

@@ -12,7 +12,7 @@ from graphshare.analysis.roles import Kind
 from graphshare.api.group import find_count_faults, group
 from graphshare.checkpoint.load import load
 from graphshare.cli import options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.console import say
 from graphshare.cli.output import format_name_list, say_written, write_result
 from graphshare.errors import Fault, UsageError
@@ -36,14 +36,14 @@ EXAMPLES = {
 
 @click.command("group", cls=Command, brief=2)
 @options.grouping
-@click.option(
+@option(
     "--connect",
     metavar="OUT=IN",
     multiple=True,
     callback=lambda context, option, texts: _parse_pairs(texts),
     help="Feed input IN with output OUT.",
 )
-@click.option(
+@option(
     "-p",
     "--prefix",
     "prefixes",
@@ -51,23 +51,21 @@ EXAMPLES = {
     multiple=True,
     help="Prefix of a GRAPH's names, once for each in order; '' for none.",
 )
-@click.option(
-    "--share-input", "share_inputs", metavar="PATTERN", multiple=True, help="Inputs and labels that all graphs share."
-)
-@click.option(
+@option("--share-input", "share_inputs", metavar="PATTERN", multiple=True, help="Inputs and labels that all graphs share.")
+@option(
     "--on-collision",
     type=click.Choice(get_args(OnCollision)),
     default="error",
     help="How to resolve a name that two graphs have [error].",
 )
-@click.option(
+@option(
     "--switch",
     "switch",
     metavar="NAME",
     help="Make two models the branches of one If; the boolean input NAME chooses the first.",
 )
 @options.types("an output")
-@click.option("--align", is_flag=True, help="Bring older ONNX models up to the newest operator set, with a proof.")
+@option("--align", is_flag=True, help="Bring older ONNX models up to the newest operator set, with a proof.")
 @options.shapes
 @options.upgrade_first
 @options.as_input

@@ -13,7 +13,7 @@ from graphshare.checkpoint.load import Shapes, load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import notes_on
 from graphshare.cli import options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.console import align, name_options, put, put_json, put_table, say
 from graphshare.cli.output import warn
 from graphshare.errors import Fault, GraphshareError, UsageError
@@ -60,16 +60,16 @@ EXAMPLES = {
 @click.argument("graphs", metavar="GRAPH...", nargs=-1, required=True)
 @options.epoch
 @options.params
-@click.option("--format", "format_", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Output format [text].")
+@option("--format", "format_", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Output format [text].")
 @options.answer_file
 @options.as_input
 @options.as_parameter
 @options.shapes
 @options.exclude
-@click.option("--names", is_flag=True, help="Print all lists of names, the kind of each variable and every shape.")
-@click.option("--shared", is_flag=True, help="List models with equal arrays, and what `pool` would save.")
-@click.option("--module", is_flag=True, help="Print data_names and label_names for MXNet's Module.")
-@click.option("--fingerprint", "digests", is_flag=True, help="Print digests of structure and weights.")
+@option("--names", is_flag=True, help="Print all lists of names, the kind of each variable and every shape.")
+@option("--shared", is_flag=True, help="List models with equal arrays, and what `pool` would save.")
+@option("--module", is_flag=True, help="Print data_names and label_names for MXNet's Module.")
+@option("--fingerprint", "digests", is_flag=True, help="Print digests of structure and weights.")
 @options.max_memory
 @options.time_limit
 def command(
@@ -77,14 +77,13 @@ def command(
     epoch: int | None,
     params: str | None,
     format_: str,
-    as_input: tuple[str, ...],
-    as_parameter: tuple[str, ...],
     shapes: Shapes,
     exclude: tuple[str, ...],
     names: bool,
     shared: bool,
     module: bool,
     digests: bool,
+    **roles: tuple[str, ...],
 ) -> int:
     """Summarize inputs, outputs, parameters, costs and layers.
 
@@ -103,8 +102,8 @@ def command(
     """
     graph = graphs[0]
     if len(graphs) > 1 or is_folder_of_models(graph):
-        single = {"--epoch": epoch is not None, "--params": params, "--as-input": as_input, "--as-parameter": as_parameter,
-                  "--shape": shapes, "--names": names, "--module": module}  # fmt: skip
+        single = {"--epoch": epoch is not None, "--params": params, "--as-input": roles["as_input"],
+                  "--as-parameter": roles["as_parameter"], "--shape": shapes, "--names": names, "--module": module}  # fmt: skip
         return _put_several(graphs, exclude, format_, single, shared=shared, digests=digests)
     # A single model has no folder, so there is nothing to exclude.
     Sieve(exclude).refuse_unused()
@@ -116,27 +115,33 @@ def command(
         mark = fingerprint(model)
         texts = [f"structure {mark.structure}", f"weights   {mark.weights or 'not found'}"]
         _put_either(mark, texts, format_)
-        return 0
-    if module:
+    elif module:
         found_names = list_module_names(model.graph, held=model.held)
         lines = (f"{k}={v!r}" for k, v in msgspec.structs.asdict(found_names).items())
         _put_either(found_names, lines, format_)
-        return 0
+    else:
+        _inspect_model(model, shapes, roles, format_, with_names=names)
+    return 0
+
+
+def _inspect_model(
+    model: Checkpoint, shapes: Shapes, roles: Mapping[str, tuple[str, ...]], format_: str, *, with_names: bool
+) -> None:
+    """Print the summary of a model; warn of types that ONNX does not infer."""
+    types = find_format(model.graph).types
     # start-up: ONNX's inference is slow to import, and the summary of a model shows nothing of it
-    is_plain = format_ == "text" and not (shapes or names) and find_format(model.graph).types.are_stated
-    sizes = None if is_plain else shapes
-    inspection = inspect(model, shapes=sizes, as_input=as_input, as_parameter=as_parameter)
-    roles = [msgspec.structs.replace(role, reason=name_options(role.reason)) for role in inspection.roles]
-    inspection = msgspec.structs.replace(inspection, roles=roles)
+    is_plain = format_ == "text" and not (shapes or with_names) and types.are_stated
+    inspection = inspect(model, shapes=None if is_plain else shapes, **roles)
+    reasons = [msgspec.structs.replace(role, reason=name_options(role.reason)) for role in inspection.roles]
+    inspection = msgspec.structs.replace(inspection, roles=reasons)
     shaped = inspection.shaped.outputs if inspection.shaped is not None else []
     unknown = [output.name for output in shaped if output.dtype is None]
-    if unknown and find_format(model.graph).types.are_stated:
-        warn([find_format(model.graph).types.explain_unknown_types(unknown)])
+    if unknown and types.are_stated:
+        warn([types.explain_unknown_types(unknown)])
     if format_ != "text":
         put_json(_list_fields(inspection), lines=format_ == "jsonl")
-        return 0
-    _put_inspection(inspection, model, with_layers=bool(shapes) or _is_fully_shaped(inspection), with_names=names)
-    return 0
+    else:
+        _put_inspection(inspection, model, with_layers=bool(shapes) or _is_fully_shaped(inspection), with_names=with_names)
 
 
 def _put_either(value: object, lines: Iterable[str], format_: str) -> None:
@@ -151,8 +156,8 @@ def _put_several(
     Return the exit code.
     """
     graph = graphs[0]
-    used = [option for option, value in single.items() if value]
-    of_graphs = [option for option, value in {"--shared": shared, "--fingerprint": digests}.items() if value]
+    used = _list_used(single)
+    of_graphs = _list_used({"--shared": shared, "--fingerprint": digests})
     sieve = Sieve(exclude)
     models = find_named_models(graphs, sieve, checkpoints=True)
     for model in models:  # including files that a summary does not read
@@ -170,6 +175,10 @@ def _put_several(
     if digests:
         return _put_fingerprints(models, format_)
     return _put_shared(models, format_, sieve) if shared else _put_models(models, folder, format_, sieve)
+
+
+def _list_used(options: Mapping[str, object]) -> list[str]:
+    return [option for option, value in options.items() if value]
 
 
 def _refuse_options(used: Sequence[str], why: str, hint: str) -> None:
@@ -312,8 +321,7 @@ def _format_summary(inspection: Inspection, model: Checkpoint, *, with_layers: b
     """Yield inputs, outputs, parameters, multiply-adds, and the kind of file; operators unless the layers follow."""
     file = model.parameter_file
     shapes = {} if inspection.shaped is None else {output.name: output.shape for output in inspection.shaped.outputs}
-    size = "" if file is None else f" ({format_bytes(file.size)})"
-    yield _line("model", model.where + ("" if file is None or file.path == model.where else f", {file.shown_path}") + size)
+    yield _line("model", _name_files(model))
     format_ = find_format(model.graph)
     types = {name: f"{name} {type_}" for name, type_ in format_.types.list_types(model.graph).items()}
     yield _line("inputs", _name_with_shapes([types.get(name, name) for name in inspection.inputs], shapes))
@@ -331,6 +339,15 @@ def _format_summary(inspection: Inspection, model: Checkpoint, *, with_layers: b
         yield _line(f"{what}s", f"{count:,}")
     if not with_layers:
         yield _line("operators", ", ".join(f"{op} {count}" for op, count in inspection.ops.items()) or "none")
+
+
+def _name_files(model: Checkpoint) -> str:
+    """Return the files of a model, and the size of the parameters."""
+    file = model.parameter_file
+    if file is None:
+        return model.where
+    size = format_bytes(file.size)
+    return f"{model.where} ({size})" if file.path == model.where else f"{model.where}, {file.shown_path} ({size})"
 
 
 def _line(title: str, text: str) -> str:

@@ -11,7 +11,7 @@ import msgspec
 from graphshare.api.params import convert as convert_params
 from graphshare.api.params import diff_params
 from graphshare.cli import options, rule_options
-from graphshare.cli.command import SuggestingGroup
+from graphshare.cli.command import SuggestingGroup, option
 from graphshare.cli.console import is_terminal, put, put_colored, put_json, put_table, say
 from graphshare.cli.report import format_parameter_diff
 from graphshare.errors import Fault, UsageError
@@ -20,8 +20,8 @@ from graphshare.formats.params.convert import FLOATS, Conversion
 from graphshare.inspection.params import ParameterListing, list_params, measure_params, show_params
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_names, format_number
 
-select = click.option("--select", metavar="PATTERN", multiple=True, help="Take only names that match this glob or =name.")
-leave_out = click.option("--except", "leave_out", metavar="PATTERN", multiple=True, help="Leave out names that match this.")
+select = option("--select", metavar="PATTERN", multiple=True, help="Take only names that match this glob or =name.")
+leave_out = option("--except", "leave_out", metavar="PATTERN", multiple=True, help="Leave out names that match this.")
 EXAMPLES = {
     "params list": [
         ("names, types, shapes", "graphshare params list lenet"),
@@ -158,10 +158,10 @@ def stats(file: str, format_: str, **settings: Any) -> None:
 @click.argument("left", metavar="A")
 @click.argument("right", metavar="B")
 @options.epoch
-@click.option("--extra-prefix", metavar="P", default="", help="Names in B have this prefix, those in A do not.")
-@click.option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance of parameters [0].")
-@click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance of parameters [0].")
-@click.option("--across-dtypes", is_flag=True, help="Compare arrays of different types by value; without it they differ.")
+@option("--extra-prefix", metavar="P", default="", help="Names in B have this prefix, those in A do not.")
+@option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance of parameters [0].")
+@option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance of parameters [0].")
+@option("--across-dtypes", is_flag=True, help="Compare arrays of different types by value; without it they differ.")
 @select
 @leave_out
 @options.format_
@@ -188,19 +188,19 @@ def diff_(left: str, right: str, format_: str, **settings: Any) -> int:
 @click.argument("source", metavar="SOURCE")
 @click.argument("target", metavar="TARGET")
 @options.epoch
-@click.option("--to", type=click.Choice(list(PARAMETER_FORMATS)), help="Format of the target [by its suffix].")
-@click.option("--densify", is_flag=True, help="Write sparse arrays in dense form, the only one outside of .params.")
-@click.option("--np-shape", is_flag=True, help="Write V3 records, which MXNet reads with np-shape on.")
-@click.option("--tie", is_flag=True, help="Write equal arrays once, under several names, in a format that can.")
-@click.option("--dtype", type=click.Choice(FLOATS), help="Convert floating-point arrays to this type [unchanged].")
-@click.option(
+@option("--to", type=click.Choice(list(PARAMETER_FORMATS)), help="Format of the target [by its suffix].")
+@option("--densify", is_flag=True, help="Write sparse arrays in dense form, the only one outside of .params.")
+@option("--np-shape", is_flag=True, help="Write V3 records, which MXNet reads with np-shape on.")
+@option("--tie", is_flag=True, help="Write equal arrays once, under several names, in a format that can.")
+@option("--dtype", type=click.Choice(FLOATS), help="Convert floating-point arrays to this type [unchanged].")
+@option(
     "--keep",
     metavar="PATTERN",
     multiple=True,
     help="With --dtype: names that keep their type, a glob or =name; '' for none [float16: BatchNorm].",
 )
-@click.option("--graph", metavar="GRAPH", help="Give names of Gluon's save_parameters those that this exported graph has.")
-@click.option("--blocks", metavar="FILE", help="With --graph: give the graph's names those of this save_parameters file.")
+@option("--graph", metavar="GRAPH", help="Give names of Gluon's save_parameters those that this exported graph has.")
+@option("--blocks", metavar="FILE", help="With --graph: give the graph's names those of this save_parameters file.")
 @select
 @leave_out
 @options.in_place
@@ -235,15 +235,15 @@ def convert(source: str, target: str, dtype: str | None, keep: tuple[str, ...], 
 @command.command("rename")
 @click.argument("source", metavar="SOURCE")
 @click.argument("renames", metavar="OLD=NEW...", nargs=-1)
-@click.option("-o", "--out", "target", metavar="FILE", help="Write this file; its suffix chooses the format.")
+@option("-o", "--out", "target", metavar="FILE", help="Write this file; its suffix chooses the format.")
 @options.epoch
 @rule_options.prefix
 @rule_options.strip_prefix
 @rule_options.names_file
-@click.option("--inverse", is_flag=True, help="Undo the renames of --map.")
+@option("--inverse", is_flag=True, help="Undo the renames of --map.")
 @rule_options.matches
 @rule_options.targets
-@rule_options.rules_file
+@rule_options.rules
 @select
 @leave_out
 @options.in_place
@@ -254,7 +254,7 @@ def rename_(
     target: str | None,
     match: tuple[str, ...],
     to: tuple[str, ...],
-    rules_file: str | None,
+    rules: str | None,
     dry_run: bool,
     **settings: Any,
 ) -> None:
@@ -268,11 +268,11 @@ def rename_(
     from graphshare.rewrite.rules.load import make_ruleset
     from graphshare.rewrite.rules.model import matches_of_options, renames_of_arguments
 
-    rules = [*matches_of_options(match, to), *renames_of_arguments(renames)]
+    own_rules = [*matches_of_options(match, to), *renames_of_arguments(renames)]
     target = target or (source if settings["in_place"] else None)
     if target is None and not dry_run:
         raise UsageError(Fault("there is no output", hint="add -o FILE, --in-place or --dry-run"))
-    ruleset = make_ruleset(rules_file, rules) if rules or rules_file else None
+    ruleset = make_ruleset(rules, own_rules) if own_rules or rules else None
     done = rename_params(source, None if dry_run else target, ruleset, **settings)
     warn(done.notes)
     if dry_run:
@@ -285,16 +285,16 @@ def rename_(
 def _retying(function: Callable[..., None]) -> Callable[..., None]:
     """Add the argument and the options of ``tie`` and ``untie``."""
     folder = click.argument("folder", metavar="FOLDER")
-    out = click.option("-o", "--out", metavar="DIR", help="Write the checkpoint to this new or empty folder.")
-    in_place = click.option("--in-place", is_flag=True, help="Write the shards that change in FOLDER itself.")
-    for option in (options.format_, options.dry_run, in_place, out, folder):
-        function = option(function)
+    out = option("-o", "--out", metavar="DIR", help="Write the checkpoint to this new or empty folder.")
+    in_place = option("--in-place", is_flag=True, help="Write the shards that change in FOLDER itself.")
+    for add in (options.format_, options.dry_run, in_place, out, folder):
+        function = add(function)
     return function
 
 
 @command.command
 @_retying
-@click.option("--keep", metavar="NAME", multiple=True, help="Keep this name of a pair [that of the embedding].")
+@option("--keep", metavar="NAME", multiple=True, help="Keep this name of a pair [that of the embedding].")
 def tie(folder: str, format_: str, **settings: Any) -> None:
     """Write a checkpoint with one copy of each array that its architecture ties.
 

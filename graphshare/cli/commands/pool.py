@@ -9,7 +9,7 @@ from graphshare.checkpoint.folder import Sieve, find_models, is_folder_of_models
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.parameters import notes_on
 from graphshare.cli import options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.console import put_json, put_table, say
 from graphshare.cli.output import warn
 from graphshare.errors import Fault, UsageError
@@ -26,9 +26,9 @@ EXAMPLES = {
 
 @click.command("pool", cls=Command)
 @click.argument("graphs", metavar="GRAPH...", nargs=-1)
-@click.option("-o", "--out", metavar="DIR", required=True, help="Folder of the new models.")
-@click.option("--data", metavar="NAME", default=DATA, help=f"Name of the file of weights in DIR [{DATA}].")
-@click.option("--embed", is_flag=True, help="Put the weights back into the models' own files.")
+@option("-o", "--out", metavar="DIR", required=True, help="Folder of the new models.")
+@option("--data", metavar="NAME", default=DATA, help=f"Name of the file of weights in DIR [{DATA}].")
+@option("--embed", is_flag=True, help="Put the weights back into the models' own files.")
 @options.in_place
 @options.no_verify("Skip the proof in onnxruntime; all bytes are compared anyway.")
 @options.exclude

@@ -9,7 +9,7 @@ import click
 
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options, rule_options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.console import say
 from graphshare.cli.output import list_inputs, say_written, write_result
 from graphshare.ir.graph import Node
@@ -36,21 +36,21 @@ EXAMPLES = {
 @rule_options.prefix
 @rule_options.strip_prefix
 @rule_options.names_file
-@click.option("--inverse", is_flag=True, help="Undo the renames of --map; this restores the original file byte for byte.")
+@option("--inverse", is_flag=True, help="Undo the renames of --map; this restores the original file byte for byte.")
 @rule_options.matches
 @rule_options.targets
 @rule_options.variable_scopes
 @rule_options.name_scopes
-@rule_options.rules_file
+@rule_options.rules
 @rule_options.separator
-@click.option("--only", type=click.Choice(get_args(Only)), multiple=True, help="Rename only these.")
-@click.option("--keep", type=click.Choice(get_args(Boundary)), multiple=True, help="Leave the names of these as they are.")
+@option("--only", type=click.Choice(get_args(Only)), multiple=True, help="Rename only these.")
+@option("--keep", type=click.Choice(get_args(Boundary)), multiple=True, help="Leave the names of these as they are.")
 def command(
     source: Checkpoint,
     renames: tuple[str, ...],
     match: tuple[str, ...],
     to: tuple[str, ...],
-    rules_file: str | None,
+    rules: str | None,
     output: Mapping[str, Any],
     **settings: Any,
 ) -> None:
@@ -61,9 +61,9 @@ def command(
     the text that the next * of the pattern matched. Of several rules for one name the last wins; swaps work. Of several nodes
     of one name NAME#1 is the second, and NAME#0 the first.
     """
-    rules = [*matches_of_options(match, to), *renames_of_arguments(renames)]
-    result = rename(source, make_ruleset(rules_file, rules) if rules or rules_file else None, **settings)
-    outputs = write_result(result, output, inputs=[*list_inputs("map", settings["map"]), *list_inputs("rules", rules_file)])
+    own_rules = [*matches_of_options(match, to), *renames_of_arguments(renames)]
+    result = rename(source, make_ruleset(rules, own_rules) if own_rules or rules else None, **settings)
+    outputs = write_result(result, output, inputs=[*list_inputs("map", settings["map"]), *list_inputs("rules", rules)])
     if outputs is not None and result.rewrite is not None:
         branch = result.rewrite.branches[0]
         names = [(_list_names(node), _list_names(image)) for node, image in branch.images.items()]

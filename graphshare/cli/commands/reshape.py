@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from graphshare.api.reshape import Reshaping, reshape
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options, proof_options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.console import say
 from graphshare.cli.output import format_name_list, say_written, write_result
 from graphshare.text.format import escape_control, format_count, format_dims
+
+if TYPE_CHECKING:
+    from graphshare.verification.free_sizes import SizesProof
 
 EXAMPLES = {
     "reshape": [
@@ -31,9 +34,9 @@ EXAMPLES = {
 @proof_options.rounds
 @proof_options.seed
 @options.dynamic_batch
-@click.option("--fix-batch", type=click.IntRange(min=1), metavar="N", help="Fix the batch of all inputs at N.")
-@click.option("--fold", is_flag=True, help="Make constants of operators whose values fixed sizes decide.")
-@click.option("--witness", metavar="MODEL", multiple=True, help="Compare with the same network exported at other sizes.")
+@option("--fix-batch", type=click.IntRange(min=1), metavar="N", help="Fix the batch of all inputs at N.")
+@option("--fold", is_flag=True, help="Make constants of operators whose values fixed sizes decide.")
+@option("--witness", metavar="MODEL", multiple=True, help="Compare with the same network exported at other sizes.")
 @options.no_verify("Skip the proof in onnxruntime.")
 @options.tolerance
 @options.max_memory
@@ -84,10 +87,14 @@ def _describe(report: Reshaping) -> Iterator[str]:
         yield f"changed: {format_name_list(list(report.changed))}"
     if report.folded:
         yield f"folded: {format_count(report.folded, 'operator')} whose values the fixed sizes decide"
-    proof = report.proof
-    if proof is None:
+    if report.proof is None:
         yield "NOT PROVED: it was not compared with the original"
-        return
+    else:
+        yield from _describe_proof(report.proof)
+
+
+def _describe_proof(proof: SizesProof) -> Iterator[str]:
+    """Yield what was compared and at which sizes, the sizes of runs alone, and the verdicts of witnesses."""
     equal = f"{format_count(proof.outputs or proof.fixed, 'output')} equal bit for bit at "
     places = ["the sizes of the file" if proof.outputs else "", "the fixed sizes" if proof.fixed else ""]
     # A comparison at the sizes of the file proves nothing about other sizes.

@@ -9,7 +9,7 @@ import msgspec
 
 from graphshare.checkpoint.load import load
 from graphshare.cli import options, rule_options
-from graphshare.cli.command import SuggestingGroup
+from graphshare.cli.command import SuggestingGroup, option
 from graphshare.cli.console import name_options, put, put_json
 from graphshare.rewrite.rules.explain import NameKind, check_rules
 from graphshare.rewrite.rules.explain import explain as explain_name
@@ -17,7 +17,7 @@ from graphshare.rewrite.rules.load import make_ruleset
 from graphshare.rewrite.rules.model import matches_of_options, rule_from_option
 from graphshare.text.format import format_count
 
-_graph = options._option("--graph", metavar="GRAPH", help="Graph to which the rules apply.")
+_graph = option("--graph", metavar="GRAPH", help="Graph to which the rules apply.")
 
 
 EXAMPLES = {
@@ -37,20 +37,20 @@ def command() -> None:
 
 @command.command
 @click.argument("name", metavar="NAME")
-@rule_options.rules_file
+@rule_options.rules
 @rule_options.overrides
 @rule_options.aliases
 @rule_options.matches
 @rule_options.targets
 @rule_options.separator
-@click.option("--kind", type=click.Choice(get_args(NameKind)), default="parameter", help="Kind of NAME [parameter].")
+@option("--kind", type=click.Choice(get_args(NameKind)), default="parameter", help="Kind of NAME [parameter].")
 @_graph
 @options.params
 @options.format_
 @options.answer_file
 def explain(
     name: str,
-    rules_file: str | None,
+    rules: str | None,
     overrides: tuple[str, ...],
     aliases: tuple[str, ...],
     match: tuple[str, ...],
@@ -67,9 +67,9 @@ def explain(
     """
     option_rules = [rule_from_option("scope", "--override", text) for text in overrides]
     option_rules += [rule_from_option("alias", "--alias", text) for text in aliases]
-    rules = make_ruleset(rules_file, [*option_rules, *matches_of_options(match, to)], separator=separator)
+    ruleset = make_ruleset(rules, [*option_rules, *matches_of_options(match, to)], separator=separator)
     model = None if graph is None else load(graph, params=params)
-    explanation = explain_name(name, rules, kind=kind, model=model)
+    explanation = explain_name(name, ruleset, kind=kind, model=model)
     if format_ == "json":
         put_json(explanation)
         return

@@ -14,7 +14,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import notes_on
 from graphshare.checkpoint.save import Outputs, resolve_run_outputs, write_outputs
 from graphshare.cli import image_options, options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.console import align, is_colored, is_quiet, is_shown, name_options, put, put_json, put_table, say
 from graphshare.cli.output import list_inputs, warn
 from graphshare.errors import Fault, UsageError
@@ -35,8 +35,8 @@ _MEANS = 8  # outputs whose means before and after training are printed
 _LISTED = 30  # nodes of a profile in text; JSON has them all
 
 _CLASS_OPTIONS = (
-    click.option("--top", type=click.IntRange(min=1), metavar="K", help="Print the K best classes of each sample."),
-    click.option("--labels", metavar="FILE", help="With --top: names of the classes, one per line, as in synset.txt."),
+    option("--top", type=click.IntRange(min=1), metavar="K", help="Print the K best classes of each sample."),
+    option("--labels", metavar="FILE", help="With --top: names of the classes, one per line, as in synset.txt."),
 )
 
 
@@ -59,26 +59,26 @@ def _parse_classes(options: Mapping[str, Any]) -> _ClassOptions | None:
 
 
 _TRAINING_OPTIONS = (
-    click.option("--sgd-steps", type=click.IntRange(min=1), metavar="N", help="Train the parameters for N steps first."),
-    click.option("--learning-rate", type=float, metavar="R", help="Learning rate [0.01]."),
-    click.option("--momentum", type=float, metavar="M", help="Momentum [0]."),
-    click.option("--wd", type=float, metavar="W", help="Weight decay, of *_weight and *_gamma [0]."),
-    click.option(
+    option("--sgd-steps", type=click.IntRange(min=1), metavar="N", help="Train the parameters for N steps first."),
+    option("--learning-rate", type=float, metavar="R", help="Learning rate [0.01]."),
+    option("--momentum", type=float, metavar="M", help="Momentum [0]."),
+    option("--wd", type=float, metavar="W", help="Weight decay, of *_weight and *_gamma [0]."),
+    option(
         "--clip-gradient",
         type=click.FloatRange(min=0),
         metavar="C",
         help="Limit gradients to the range from -C to C [no limit].",
     ),
-    click.option("--rescale-grad", type=float, metavar="S", help="Multiply gradients by this [1 / batch]."),
-    click.option(
+    option("--rescale-grad", type=float, metavar="S", help="Multiply gradients by this [1 / batch]."),
+    option(
         "--head-gradient",
         "head_gradients",
         multiple=True,
         metavar="NAME=FILE",
         help="Gradient of an output that is not a loss [ones].",
     ),
-    click.option("--params-out", metavar="FILE", help="With --sgd-steps: write the trained parameters to this file."),
-    click.option("--in-place", is_flag=True, help="With --sgd-steps: replace the parameter file with the trained parameters."),
+    option("--params-out", metavar="FILE", help="With --sgd-steps: write the trained parameters to this file."),
+    option("--in-place", is_flag=True, help="With --sgd-steps: replace the parameter file with the trained parameters."),
 )
 _TRAINING = "sgd_steps learning_rate momentum wd clip_gradient rescale_grad head_gradients params_out in_place".split()
 _SETTINGS = {"learning_rate": "learning_rate", "momentum": "momentum", "wd": "wd", "clip_gradient": "clip"}
@@ -140,23 +140,23 @@ EXAMPLES = {
 @options.params
 @options.feeds
 @options.shapes
-@click.option(
+@option(
     "--target",
     "targets",
     metavar="NAME",
     multiple=True,
     help="Compute this node or output, or all that match a glob [the graph's heads].",
 )
-@click.option("--all", "all_outputs", is_flag=True, help="Compute every inner output too, and keep the inputs beside them.")
-@click.option("--seed", type=click.IntRange(min=0), metavar="SEED", help="Seed of the inputs that are not fed [none is drawn].")
-@click.option(
+@option("--all", "all_outputs", is_flag=True, help="Compute every inner output too, and keep the inputs beside them.")
+@option("--seed", type=click.IntRange(min=0), metavar="SEED", help="Seed of the inputs that are not fed [none is drawn].")
+@option(
     "--random-params", "params_seed", type=click.IntRange(min=0), metavar="SEED", help="Draw missing parameters from this seed."
 )
-@click.option("-o", "--out", metavar="OUT", help="Write the outputs as .npz to a path, a directory, or - for stdout.")
+@option("-o", "--out", metavar="OUT", help="Write the outputs as .npz to a path, a directory, or - for stdout.")
 @options.gather("classes", ("top", "labels"), _CLASS_OPTIONS, _parse_classes)
-@click.option("--profile", is_flag=True, help="Show time and memory by node and by operator.")
+@option("--profile", is_flag=True, help="Show time and memory by node and by operator.")
 @image_options.options
-@click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Compute this many images at a time [all at once].")
+@option("--batch", type=click.IntRange(min=1), metavar="N", help="Compute this many images at a time [all at once].")
 @options.gather("given_training", _TRAINING, _TRAINING_OPTIONS)
 @options.engine
 @options.strict_engine

@@ -8,10 +8,11 @@ from typing import Any, get_args
 import click
 import msgspec
 
-from graphshare.api.share import PURPOSES, detect, refuse_unused, share
+from graphshare.api.share import PURPOSES, refuse_unused, share
+from graphshare.api.share import detect as find_candidates
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options, rule_options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.console import put, put_json, say
 from graphshare.cli.output import format_name_list, list_inputs, say_written, write_result
 from graphshare.errors import Fault, UsageError
@@ -45,22 +46,22 @@ EXAMPLES = {
 @options.rewriting
 @rule_options.overrides
 @rule_options.aliases
-@rule_options.rules_file
+@rule_options.rules
 @rule_options.separator
-@click.option(
+@option(
     "--reuse",
     type=click.Choice(REUSE),
     help="Whether the target of a tie must exist; auto ties if it does and renames if not [auto].",
 )
-@click.option("--detect", "detect_only", is_flag=True, help="List parameters that could be shared, and write nothing.")
-@click.option("--untie", metavar="PATTERN", multiple=True, help="Give each operator that uses this parameter its own copy.")
-@click.option(
+@option("--detect", is_flag=True, help="List parameters that could be shared, and write nothing.")
+@option("--untie", metavar="PATTERN", multiple=True, help="Give each operator that uses this parameter its own copy.")
+@option(
     "--doctor",
     type=click.Choice(get_args(Repair)),
     help="Make variables of one name one variable, or give them different names.",
 )
-@click.option("--transposed", is_flag=True, help="ONNX: tie tables to their transposes (embedding and output layer).")
-@click.option("--equal", is_flag=True, help="Tie all parameters that have equal bytes, whatever their names are.")
+@option("--transposed", is_flag=True, help="ONNX: tie tables to their transposes (embedding and output layer).")
+@option("--equal", is_flag=True, help="Tie all parameters that have equal bytes, whatever their names are.")
 @options.types("the index of a table")
 @options.upgrade_first
 @options.max_memory
@@ -71,10 +72,10 @@ def command(
     source: Checkpoint,
     overrides: tuple[str, ...],
     aliases: tuple[str, ...],
-    rules_file: str | None,
+    rules: str | None,
     separator: str | None,
     reuse: Reuse | None,
-    detect_only: bool,
+    detect: bool,
     untie: tuple[str, ...],
     doctor: Repair | None,
     transposed: bool,
@@ -91,18 +92,18 @@ def command(
     """
     option_rules = [rule_from_option("scope", "--override", text) for text in overrides]
     option_rules += [rule_from_option("alias", "--alias", text) for text in aliases]
-    if detect_only and (option_rules or rules_file or untie or doctor or transposed or equal):
+    if detect and (option_rules or rules or untie or doctor or transposed or equal):
         raise UsageError(Fault("several purposes cannot be combined", hint=PURPOSES))
     # Without any rule there is no ruleset, so share() expects a different mode.
-    rules = make_ruleset(rules_file, option_rules, separator=separator, reuse=reuse) if option_rules or rules_file else None
-    if detect_only:
+    ruleset = make_ruleset(rules, option_rules, separator=separator, reuse=reuse) if option_rules or rules else None
+    if detect:
         refuse_unused({"`separator`": separator, "`reuse`": reuse}, "without rules")
         refuse_unused({"`types`": types}, "without `transposed`")
-        _print_candidates(detect(source, **roles), output["format_"])
+        _print_candidates(find_candidates(source, **roles), output["format_"])
         return
     purpose: dict[str, Any] = {"untie": untie, "doctor": doctor, "transposed": transposed, "equal": equal, "types": types}
-    result = share(source, rules, separator=separator, reuse=reuse, **purpose, **roles)
-    outputs = write_result(result, output, inputs=list_inputs("rules", rules_file), report={"ties": result.report.ties})
+    result = share(source, ruleset, separator=separator, reuse=reuse, **purpose, **roles)
+    outputs = write_result(result, output, inputs=list_inputs("rules", rules), report={"ties": result.report.ties})
     if outputs is not None:
         _say_ties(result.report)
         say_written(outputs)

@@ -12,7 +12,7 @@ from graphshare.checkpoint.load import load
 from graphshare.checkpoint.parameters import notes_on
 from graphshare.checkpoint.save import Outputs, resolve_outputs, write_models
 from graphshare.cli import options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.console import name_program, put, put_json, say
 from graphshare.cli.output import format_name_list, say_written, warn
 from graphshare.files.atomic import make_folder
@@ -35,10 +35,10 @@ EXAMPLES = {
 @options.GRAPH
 @options.epoch
 @options.params
-@click.option("--at", metavar="NAME", multiple=True, help="End a part with this value or node, from the inputs on.")
-@click.option("--into", type=click.IntRange(min=2), metavar="N", help="Make N parts, whose weights are about equal.")
+@option("--at", metavar="NAME", multiple=True, help="End a part with this value or node, from the inputs on.")
+@option("--into", type=click.IntRange(min=2), metavar="N", help="Make N parts, whose weights are about equal.")
 @options.types("a value that crosses")
-@click.option("-o", "--out", metavar="DIR", required=True, help="Folder of the parts.")
+@option("-o", "--out", metavar="DIR", required=True, help="Folder of the parts.")
 @options.format_
 @options.max_memory
 @options.time_limit

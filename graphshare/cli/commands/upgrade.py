@@ -10,7 +10,7 @@ import click
 from graphshare.api.upgrade import upgrade
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.console import say
 from graphshare.cli.output import say_written, write_result
 from graphshare.text.format import format_count
@@ -24,7 +24,7 @@ EXAMPLES = {
 
 @click.command("upgrade", cls=Command)
 @options.rewriting_symbols
-@click.option("--keep-amp-cast", is_flag=True, help="Keep amp_cast and amp_multicast, which Symbol.save removes.")
+@option("--keep-amp-cast", is_flag=True, help="Keep amp_cast and amp_multicast, which Symbol.save removes.")
 def command(source: Checkpoint, keep_amp_cast: bool, output: Mapping[str, Any]) -> None:
     """Write what MXNet 1.9.1 would write after loading the file.
 

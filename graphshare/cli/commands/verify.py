@@ -8,7 +8,7 @@ import click
 
 from graphshare.checkpoint.load import load
 from graphshare.cli import image_options, options, proof_options
-from graphshare.cli.command import Command
+from graphshare.cli.command import Command, option
 from graphshare.cli.report import report_format
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.verification.verify import verify
@@ -27,17 +27,15 @@ _COMPARE = "compare two models with `graphshare compare MODEL OTHER`"
 @options.epoch
 @options.params
 @options.branch_prefixes
-@click.option("--map", metavar="FILE", help="Map file of the rewrite, which pairs the heads.")
+@option("--map", metavar="FILE", help="Map file of the rewrite, which pairs the heads.")
 @options.feeds
 @options.shapes
 @proof_options.inputs
 @proof_options.tolerance
-@click.option("--train-step", is_flag=True, help="Train both for one SGD step: tied parameters stay equal, copied ones drift.")
-@click.option(
-    "--expect", type=click.Choice(["tied"]), help="With --train-step: fail where a parameter is a copy that may drift."
-)
-@click.option("--layers", is_flag=True, help="Compare every inner output too, and name the first that differs.")
-@click.option("--allow-unsupported", is_flag=True, help="Accept equal structure and parameters if an operator cannot run.")
+@option("--train-step", is_flag=True, help="Train both for one SGD step: tied parameters stay equal, copied ones drift.")
+@option("--expect", type=click.Choice(["tied"]), help="With --train-step: fail where a parameter is a copy that may drift.")
+@option("--layers", is_flag=True, help="Compare every inner output too, and name the first that differs.")
+@option("--allow-unsupported", is_flag=True, help="Accept equal structure and parameters if an operator cannot run.")
 @options.engines
 @options.strict_engine
 @image_options.options
