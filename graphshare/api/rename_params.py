@@ -19,7 +19,7 @@ from graphshare.files.paths import (
     refuse_inputs_as_outputs,
 )
 from graphshare.formats.params.convert import stage_params
-from graphshare.formats.params.format import choose_format, read_index
+from graphshare.formats.params.format import WriteOptions, choose_format, read_index
 from graphshare.formats.params.records import select_keys
 from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.rewrite.rules.model import Ruleset
@@ -87,7 +87,7 @@ def rename_params(
         np_shape = any(record.layout == "V3" for record in file.records)  # MXNet reads no file with V2 and V3 records
         parts = split_by_origin(renamed.parameter_file)
         with OutputTransaction() as stage:
-            stage_params(parts, stage, target, to=format_.name, np_shape=np_shape)
+            stage_params(parts, stage, target, to=format_.name, options=WriteOptions(np_shape=np_shape))
             stage.commit()
     unrelated = notes_on(file, graph)  # notes on names that are not selected
     notes = tuple(note for note in renamed.notes if note not in unrelated)
