@@ -17,8 +17,8 @@ from graphshare.files.paths import (
 from graphshare.formats.model_format import Operation, require
 from graphshare.formats.model_names import PARAMETER_FORMATS, name_of_file
 from graphshare.formats.params.convert import Conversion, choose_cast, describe_conversion, plan_conversion, stage_params
-from graphshare.formats.params.diff import ParameterDiff, diff_parameters
-from graphshare.formats.params.format import choose_format, find_format, read_index
+from graphshare.formats.params.diff import ParameterDiff, diff_parameters, pair_records
+from graphshare.formats.params.format import WriteOptions, choose_format, find_format, read_index
 from graphshare.formats.params.records import select_keys
 from graphshare.text.names import split_key
 from graphshare.text.urls import local_path
@@ -85,10 +85,11 @@ def convert(
         raise UsageError(Fault("`blocks` needs `graph`", hint="name the symbol file that the net exported"))
     cast = choose_cast(file, plan, dtype, None if keep is None else as_names(keep))
     np_shape |= any(record.layout == "V3" for record, _ in plan)  # MXNet reads no file with V2 and V3 records
+    options = WriteOptions(densify=densify, np_shape=np_shape)
     with OutputTransaction() as stage:
-        stage_params([(file, plan)], stage, target, to=format_.name, densify=densify, np_shape=np_shape, cast=cast)
+        stage_params([(file, plan)], stage, target, to=format_.name, options=options, cast=cast)
         stage.commit()
-    return describe_conversion(file, plan, target, format_, densify, cast)
+    return describe_conversion(file, plan, target, format_, options, cast)
 
 
 def diff_params(
@@ -128,6 +129,5 @@ def diff_params(
     chosen = match(select, "`select`") if select else None
     left_out = match(leave_out, "`leave_out`") if leave_out else ()
     names = {split_key(key)[1]: (extra_prefix + split_key(key)[1],) for key in keys}
-    return diff_parameters(
-        one, other, names, atol=atol, rtol=rtol, chosen=chosen, left_out=left_out, across_dtypes=across_dtypes
-    )
+    pairs = pair_records(one, other, names, chosen=chosen, left_out=left_out)
+    return diff_parameters(one, other, pairs, atol=atol, rtol=rtol, across_dtypes=across_dtypes)

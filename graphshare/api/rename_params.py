@@ -19,7 +19,7 @@ from graphshare.files.paths import (
     refuse_inputs_as_outputs,
 )
 from graphshare.formats.params.convert import stage_params
-from graphshare.formats.params.format import choose_format, read_index
+from graphshare.formats.params.format import WriteOptions, choose_format, read_index
 from graphshare.formats.params.records import ParameterFile, select_keys
 from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.rewrite.rules.model import Ruleset
@@ -98,5 +98,5 @@ def _write(file: ParameterFile, target: str) -> None:
     format_ = choose_format(target)
     np_shape = any(record.layout == "V3" for record in file.records)  # MXNet reads no file with V2 and V3 records
     with OutputTransaction() as stage:
-        stage_params(split_by_origin(file), stage, target, to=format_.name, np_shape=np_shape)
+        stage_params(split_by_origin(file), stage, target, to=format_.name, options=WriteOptions(np_shape=np_shape))
         stage.commit()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -165,14 +165,20 @@ def list_models(folder: str, sieve: Sieve | None = None, *, checkpoints: bool = 
     rest: list[str] = []
     for parent, names in list_files(folder, sieve or Sieve()).items():
         group = group_models(parent, names)
-        used = {path for model in group for path in model.params.values()}
         models += group
-        is_checkpoint = (checkpoints or loose) and has_shards(names)
-        endings = tuple(end for end in PARAMETER_ENDINGS if not (is_checkpoint and end == SHARD_END))
-        paths = (join(parent, name) for name in names if loose and name.endswith(endings) and name[:1] != ".")
-        rest += [path for path in paths if path not in used and _is_readable(path)]
-        rest += [parent] if is_checkpoint else []
+        if (checkpoints or loose) and has_shards(names):
+            rest.append(parent)
+        if loose:
+            rest += _list_loose(parent, names, group)
     return sorted(models, key=lambda model: model.graph) + [ModelFiles("", {0: path}) for path in sorted(rest)]
+
+
+def _list_loose(parent: str, names: Collection[str], models: Iterable[ModelFiles]) -> Iterator[str]:
+    """Yield the parameter files of a folder that belong neither to its models nor to a checkpoint, without hidden ones."""
+    used = {path for model in models for path in model.params.values()}
+    endings = tuple(end for end in PARAMETER_ENDINGS if end != SHARD_END) if has_shards(names) else PARAMETER_ENDINGS
+    paths = [join(parent, name) for name in names if name.endswith(endings) and name[:1] != "."]
+    yield from (path for path in paths if path not in used and _is_readable(path))
 
 
 _Files = Mapping[str, Mapping[str, ListedFile | None]]

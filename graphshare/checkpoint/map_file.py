@@ -49,6 +49,10 @@ class MapEntry(msgspec.Struct, rename={"source": "from", "target": "to"}):
     branch: str = ""
     graph: int = 0
 
+    def order_places(self, inverse: bool) -> tuple[Place | None, Place | None]:
+        """Return the places before and after the rewrite, or with ``inverse`` after and before it."""
+        return (self.target, self.source) if inverse else (self.source, self.target)
+
 
 class MapSource(msgspec.Struct):
     """A file that the map is of."""
@@ -66,6 +70,10 @@ class MapFile(ShortRepr, msgspec.Struct):
 
     def _summary(self) -> str:
         return f"{quote_name(self.where)}, {format_count(len(self.entries), 'node')}"
+
+    def list_names(self) -> dict[str, str]:
+        """Return the new name of each old name, for a map without ids."""
+        return {entry.source.name: entry.target.name for entry in self.entries if entry.target is not None}
 
 
 class NodeFinder:
@@ -140,7 +148,7 @@ def names_from_map(map_file: MapFile, graph: Graph, *, inverse: bool = False) ->
     """
     if not map_file.by_name:
         return _by_id(map_file, graph, inverse)
-    pairs = {entry.source.name: entry.target.name for entry in map_file.entries if entry.target is not None}
+    pairs = map_file.list_names()
     return _by_name(_inverse(pairs, map_file.where) if inverse else pairs, graph, map_file.where)
 
 
@@ -149,22 +157,27 @@ def read_stored_names(map_file: MapFile, names: Mapping[Node, str], graph: Graph
 
     A plain map may name any value. Empty for nodes whose format stores no other names.
     """
-    stored: dict[Node, StoredNames] = {}
     if not map_file.by_name:
-        finder = NodeFinder(graph)
-        for entry in map_file.entries:
-            old, new = (entry.target, entry.source) if inverse else (entry.source, entry.target)
-            if old is not None and new is not None and old.id is not None and new.outputs is not None:
-                node = finder.find(old)
-                if node is not None and len(node.details.outputs) == len(new.outputs):
-                    stored[node] = StoredNames(tuple(new.outputs), new.label)
-        return stored
-    pairs = {entry.source.name: entry.target.name for entry in map_file.entries if entry.target is not None}
+        return _read_stored_by_id(map_file, graph, inverse)
+    stored: dict[Node, StoredNames] = {}
+    pairs = map_file.list_names()
     for node, name in names.items():
         if node.op and node.details.outputs:
             image = rename_node(node, name).details
             outputs = [pairs.get(old, new) for old, new in zip(node.details.outputs, image.outputs, strict=True)]
             stored[node] = StoredNames(tuple(outputs), image.label)
+    return stored
+
+
+def _read_stored_by_id(map_file: MapFile, graph: Graph, inverse: bool) -> StoredByNode:
+    stored: dict[Node, StoredNames] = {}
+    finder = NodeFinder(graph)
+    for old, new in (entry.order_places(inverse) for entry in map_file.entries):
+        if old is None or old.id is None or new is None or new.outputs is None:
+            continue
+        node = finder.find(old)
+        if node is not None and len(node.details.outputs) == len(new.outputs):
+            stored[node] = StoredNames(tuple(new.outputs), new.label)
     return stored
 
 
@@ -191,35 +204,36 @@ def _inverse(pairs: dict[str, str], where: str) -> dict[str, str]:
     return {new: old for old, new in pairs.items()}
 
 
-def _by_id(map_file: MapFile, graph: Graph, inverse: bool) -> dict[Node, str]:
-    where = map_file.where
+def _refuse_branches(map_file: MapFile) -> None:
     branches = dict.fromkeys(entry.branch for entry in map_file.entries)
     if len(branches) > 1:
-        listed = ", ".join(repr(branch) for branch in branches)
+        message = f"is the map of {format_count(len(branches), 'branch')} ({', '.join(map(repr, branches))})"
         hint = "a rename takes the map of one branch, as `duplicate --drop-original` with one prefix and `rename` write it"
-        raise InputError(Fault(f"is the map of {format_count(len(branches), 'branch')} ({listed})", where=where, hint=hint))
+        raise InputError(Fault(message, where=map_file.where, hint=hint))
+
+
+def _by_id(map_file: MapFile, graph: Graph, inverse: bool) -> dict[Node, str]:
+    _refuse_branches(map_file)
+    where, side = map_file.where, "to" if inverse else "from"
     finder = NodeFinder(graph)
     names: dict[Node, str] = {}
-    seen: set[Node] = set()
     faults = []
     for i, entry in enumerate(map_file.entries):
         if entry.target is None and inverse:
             message = "is a node that was dropped, and a rename cannot bring it back"
             faults.append(Fault(message, where=where, path=f"$.entries[{i}]"))
-        if entry.target is None or entry.source.id is None or entry.target.id is None:
+        old, new = entry.order_places(inverse)
+        if old is None or old.id is None or new is None or new.id is None:
             continue
-        old, new = (entry.target, entry.source) if inverse else (entry.source, entry.target)
         node = finder.find(old)
-        side = "to" if inverse else "from"
         if node is None:
             message = f"names node {old.id} {old.name!r}, which the graph does not have"
             faults.append(Fault(message, where=where, path=f"$.entries[{i}].{side}"))
         # Backwards, a node to which two were tied would have to become two, even if both had one name.
-        elif node in seen if inverse else names.get(node, new.name) != new.name:
+        elif node in names and (inverse or names[node] != new.name):
             faults.append(Fault(f"gives node {old.id} two names", where=where, path=f"$.entries[{i}].{side}"))
         else:
             names[node] = new.name
-            seen.add(node)
     if faults:
         raise InputError(faults)
     return names
@@ -228,10 +242,8 @@ def _by_id(map_file: MapFile, graph: Graph, inverse: bool) -> dict[Node, str]:
 def _by_name(names: Mapping[str, str], graph: Graph, where: str) -> dict[Node, str]:
     by_name: dict[str, list[Node]] = {}
     for node in dict.fromkeys((*(head.node for head in graph.heads), *graph.nodes)):
-        by_name.setdefault(node.name, []).append(node)
-        for output in node.details.outputs:
-            if output and output != node.name:
-                by_name.setdefault(output, []).append(node)
+        for name in dict.fromkeys((node.name, *filter(None, node.details.outputs))):
+            by_name.setdefault(name, []).append(node)
     # The second of several nodes of one name is NAME#1, as in every option that names nodes.
     numbered = {name: one for name in names if (one := find_numbered(name, by_name)) is not None}
     unknown = [name for name in names if name not in by_name and name not in numbered]

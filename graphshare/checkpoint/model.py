@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,7 +25,7 @@ from graphshare.formats.model_format import RemovedMessage, find_format
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Branch, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild_graph
-from graphshare.text.format import format_bytes, format_count, format_names
+from graphshare.text.format import format_count, format_names
 from graphshare.text.names import TakenNames, did_you_mean, split_key
 from graphshare.text.summary import ShortRepr, format_html, quote_name
 
@@ -79,10 +78,7 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
         facts = [("file", self.where), ("inputs", format_names(inputs)), ("parameters", f"{len(names):,}")]
         facts.append(("outputs", format_names(output_name(head) for head in self.graph.heads)))
         if self.parameter_file is not None:
-            records = [record for record in self.parameter_file.records if record.tied_to is None]
-            weights = sum(math.prod(record.shape) for record in records if record.shape is not None)
-            size = format_bytes(sum(record.data_size for record in records))
-            facts.append(("parameter file", f"{self.parameter_file.shown_path}: {format_count(weights, 'weight')}, {size}"))
+            facts.append(("parameter file", f"{self.parameter_file.shown_path}: {self.parameter_file.describe_size()}"))
         if self.rewrite is not None:
             facts.append(("branches", format_names(branch.label or "(original)" for branch in self.rewrite.branches)))
         return [*facts, *(("note", note) for note in self.notes)]

@@ -21,7 +21,7 @@ from graphshare.formats.params.records import Origin, ParameterFile, Record
 from graphshare.ir.graph import Branch, Graph, Node, Rewrite
 from graphshare.ops.registry import canonical, find_signature
 from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_shape
-from graphshare.text.names import join_key, split_key
+from graphshare.text.names import RECORD_PREFIXES, join_key, split_key
 from graphshare.text.summary import Table, format_html
 
 if TYPE_CHECKING:
@@ -111,26 +111,25 @@ def replace_arrays(source: ParameterFile | None, arrays: Mapping[str, Any], auxi
     Raises:
         RefusedError: a dtype that no parameter file can hold, or another shape or dtype than before; all are listed.
     """
-    old = {} if source is None else source.by_key()
+    source = source or ParameterFile(MEMORY, 0, "params", (), named=True)
+    old = source.by_key()
     keys = {split_key(key)[1]: key for key in old}
     new: dict[str, Record] = {}
     faults: list[Fault] = []
     for name, array in arrays.items():
         kind, plain = split_key(name)
         key = name if kind or name in old else keys.get(name) or join_key(_choose_prefix(plain, auxiliary, old), plain)
-        new[key] = record_in_memory(key, array, (old[key].dtype if key in old else None) or "float32")
-        faults += _compare(name, new[key], old[key]) if key in old else ()
+        before = old.get(key)
+        new[key] = record_in_memory(key, array, (before.dtype if before is not None else None) or "float32")
+        if before is not None:
+            faults += _compare(name, new[key], before)
     if faults:
         raise RefusedError(faults)
-    if source is None:
-        return ParameterFile(MEMORY, 0, "params", tuple(new.values()), named=True)
-    records: list[Record] = []
-    for key, record in old.items():
-        # A second name of an array that is replaced keeps the old array.
-        tied_to = record.tied_to if record.tied_to not in new else None
-        records.append(new.get(key) or msgspec.structs.replace(_list_record(source, record, key), tied_to=tied_to))
-    added = (record for key, record in new.items() if key not in old)
-    return msgspec.structs.replace(source, records=(*records, *added))
+    records = {key: _list_record(source, record, key) for key, record in old.items()}
+    for key, record in records.items():
+        if record.tied_to in new:  # a second name of an array that is replaced keeps the old array
+            records[key] = msgspec.structs.replace(record, tied_to=None)
+    return msgspec.structs.replace(source, records=tuple({**records, **new}.values()))
 
 
 def _compare(name: str, new: Record, old: Record) -> Iterator[Fault]:
@@ -188,7 +187,7 @@ def list_parameter_names(params: ParameterFile | None) -> frozenset[str] | None:
         if params.format == "pdiparams":
             hint = "the Paddle graph beside it has them: name both by their stem; `gs.rename` renames what is in both"
         raise RefusedError(Fault("has no names, so its records belong to no variable", where=params.path, hint=hint))
-    return frozenset(split_key(record.key)[1] for record in params.records if record.key is not None)
+    return frozenset(record.name for record in params.records if record.key is not None)
 
 
 def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool = False) -> Plan:
@@ -199,33 +198,33 @@ def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool =
     Raises:
         RefusedError: two records would get one name; all such names are listed.
     """
-    parts = [split_key(record.key or "") for record in params.records]
-    held = frozenset([name for _, name in parts])
-    sources = dict.fromkeys(branch.source for branch in rewrite.branches)
-    implied = {source: list(list_implied_variables(source)) for source in sources}
-    branches = [_list_new_names(branch, rewrite, held, implied[branch.source]) for branch in rewrite.branches]
-    claimed = set(chain(*branches))
+    records = [(record, *split_key(record.key or "")) for record in params.records]
+    held = frozenset([name for _, _, name in records])
+    first, *others = _list_names_by_branch(rewrite, held)
+    if not drop_unused:  # a record of no variable goes into the result once, with the first branch
+        first = {**{name: (name,) for name in held.difference(*others)}, **first}
     plan: Plan = []
-    taken: dict[str, str] = {}
+    owners: dict[str, str] = {}
     faults: dict[str, Fault] = {}
-    for number, names in enumerate(branches):
-        for record, (kind, name) in zip(params.records, parts, strict=True):
-            new = names.get(name)
-            if new is None:
-                # A record of no variable goes into the result once, with the first branch.
-                is_claimed = number > 0 or drop_unused or name in claimed
-                new = () if is_claimed else (name,)
-            for key in [join_key(kind, n) for n in new]:
-                owner = taken.setdefault(key, record.key or "")
+    for names in (first, *others):
+        for record, kind, name in records:
+            for key in [join_key(kind, new) for new in names.get(name, ())]:
+                owner = owners.setdefault(key, record.key or "")
                 if owner != record.key:
-                    faults.setdefault(
-                        key, Fault(f"records {owner!r} and {record.key!r} would both become {key!r}", where=params.path)
-                    )
-                elif number == 0 or key != record.key:  # a tied parameter is written once
+                    message = f"records {owner!r} and {record.key!r} would both become {key!r}"
+                    faults.setdefault(key, Fault(message, where=params.path))
+                elif names is first or key != record.key:  # a tied parameter is written once
                     plan.append((record, key))
     if faults:
         raise RefusedError(faults.values())
     return plan
+
+
+def _list_names_by_branch(rewrite: Rewrite, held: Collection[str]) -> list[Mapping[str, Collection[str]]]:
+    """Return the new names of each old name, branch by branch."""
+    sources = dict.fromkeys(branch.source for branch in rewrite.branches)
+    implied = {source: list(list_implied_variables(source)) for source in sources}
+    return [_list_new_names(branch, rewrite, held, implied[branch.source]) for branch in rewrite.branches]
 
 
 def check_belongs(params: ParameterFile | None, graph: Graph) -> None:
@@ -258,33 +257,41 @@ def notes_on(
     implied = {variable.name: assign_implied_role(variable) for variable in list_implied_variables(graph)}
     missing, taken = disagreements(roles, held)
     missing += [name for name, role in implied.items() if role.is_parameter and name not in held]
-    known = {node.name for node in roles} | implied.keys()
-    surplus = [r.key or "" for r in params.records if split_key(r.key or "")[1] not in known]
+    prefixes = _list_prefixes(roles, implied)
+    surplus = [record.key or "" for record in params.records if unused and record.name not in prefixes]
     return notes + [
         f"{params.path}: {text}: {format_names(names)}"
         for text, names in (
             ("lacks parameters of the graph", missing),
             ("contains values for a graph input; treated as a parameter", taken),
-            ("has the wrong prefix (arg: or aux:)", _wrong_prefixes(params, graph, roles, implied)),
-            ("contains arrays that no variable uses", surplus if unused else []),
+            ("has the wrong prefix (arg: or aux:)", _wrong_prefixes(params, graph, prefixes)),
+            ("contains arrays that no variable uses", surplus),
         )
         if names
     ]
 
 
-def _wrong_prefixes(params: ParameterFile, graph: Graph, roles: Mapping[Node, Role], implied: Mapping[str, Role]) -> list[str]:
+def _list_prefixes(roles: Mapping[Node, Role], implied: Mapping[str, Role]) -> dict[str, set[str]]:
+    """Return ``arg`` or ``aux`` for each name, both where variables of one name differ."""
+    prefixes: dict[str, set[str]] = {}
+    for name, role in chain(((node.name, role) for node, role in roles.items()), implied.items()):
+        prefixes.setdefault(name, set()).add("aux" if role.kind is Kind.AUXILIARY else "arg")
+    return prefixes
+
+
+def _wrong_prefixes(params: ParameterFile, graph: Graph, prefixes: Mapping[str, Collection[str]]) -> list[str]:
     """Return the keys whose ``arg:`` or ``aux:`` does not fit the graph; MXNet's Module would not find them."""
-    kinds: dict[str, set[str]] = {}
-    for name, role in [*((node.name, role) for node, role in roles.items()), *implied.items()]:
-        kinds.setdefault(name, set()).add("aux" if role.kind is Kind.AUXILIARY else "arg")
-    split = ((record.key or "", *split_key(record.key or "")) for record in params.records)
-    wrong = [(key, name) for key, kind, name in split if kind and kind not in kinds.get(name, (kind,))]
-    unclear: set[str] = set()
-    for node in graph.nodes if wrong else ():
+    wrong = [r for r in params.records if r.kind and r.kind not in prefixes.get(r.name, RECORD_PREFIXES)]
+    unclear = set(_list_unclear(graph)) if wrong else ()
+    return [record.key or "" for record in wrong if record.name not in unclear]
+
+
+def _list_unclear(graph: Graph) -> Iterator[str]:
+    """Yield the names of the inputs of operators that may mutate any of their inputs."""
+    for node in graph.nodes:
         signature = find_signature(node)
-        if not node.is_variable and (signature is None or not signature.inputs_known):  # it may mutate any input
-            unclear.update(entry.node.name for entry in node.inputs)
-    return [key for key, name in wrong if name not in unclear]
+        if not node.is_variable and (signature is None or not signature.inputs_known):
+            yield from (entry.node.name for entry in node.inputs)
 
 
 def _owners(branch: Branch, held: Collection[str]) -> dict[Node, str]:

@@ -366,6 +366,7 @@ def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: OutputT
         raise UsageError(Fault("parameters cannot go to stdout", hint="name a file with `save(params=...)`"))
     parts = split_by_origin(file)
     from graphshare.formats.params.convert import stage_params  # start-up: graphs alone need no parameter format
+    from graphshare.formats.params.format import WriteOptions
 
     in_memory = any(record.origin is not None for _, plan in parts for record, _ in plan)
     # Records that are copied keep their form. Others become V3 if the file has such, or the graph is np-shape:
@@ -376,8 +377,8 @@ def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: OutputT
     layout = get_source(graph).params_layout
     if layout and all(record.layout <= layout for record in file.records):
         layout = ""  # an older form is read as well
-    options: dict[str, Any] = {"densify": in_memory, "np_shape": np_shape, "verify_bytes": verify_bytes, "layout": layout}
-    stage_params(parts, stage, target, to=format_, **options)
+    options = WriteOptions(densify=in_memory, np_shape=np_shape, layout=layout)
+    stage_params(parts, stage, target, to=format_, options=options, verify_bytes=verify_bytes)
 
 
 def _stage_arrays(arrays: Mapping[str, Any], target: str, stage: OutputTransaction) -> list[bytes]:

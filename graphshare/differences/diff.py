@@ -16,7 +16,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.differences.alignment import align
 from graphshare.differences.changes import Changed, GraphDiff, NodeRef, PairedBranch, compare
 from graphshare.errors import Fault, InputError, RefusedError, UsageError, locate_refusals
-from graphshare.formats.params.diff import ParameterDiff, diff_parameters
+from graphshare.formats.params.diff import ParameterDiff, diff_parameters, pair_records
 from graphshare.ir.compare import Change
 from graphshare.ir.graph import VARIABLE_OP, Graph, Node
 from graphshare.text.format import format_count, format_names, shorten
@@ -99,10 +99,8 @@ def diff(
         changes = compare(a.graph, b.graph, branches)
         parameters = None
         if a.parameter_file is not None and b.parameter_file is not None:
-            parameter_names = _map_parameter_names(a.graph, branches)
-            parameters = diff_parameters(
-                a.parameter_file, b.parameter_file, parameter_names, atol=atol, rtol=rtol, skips_missing=True
-            )
+            pairs = pair_records(a.parameter_file, b.parameter_file, _map_parameter_names(a.graph, branches))
+            parameters = diff_parameters(a.parameter_file, b.parameter_file, pairs, atol=atol, rtol=rtol, skips_missing=True)
         changes = changes.without_names() if ignore_names else changes
         lefts, rights = ([node.name for node in each.graph.nodes] for each in (a, b))
         return Difference(changes, parameters, _summarize(changes, parameters, left_names=lefts, right_names=rights))

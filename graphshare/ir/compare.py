@@ -33,6 +33,12 @@ class Change(msgspec.Struct, frozen=True):
         return f"{self.what} {self.key}".rstrip() + f" {self.old or 'none'} and {self.new or 'none'}"
 
 
+def _compare_fact(what: str, old: str, new: str) -> Iterator[Change]:
+    """Yield the change of a fact that a node may lack: an empty text stands for none."""
+    if old != new:
+        yield Change(what, "", old or None, new or None)
+
+
 class NodeDifference(msgspec.Struct, frozen=True, eq=False):
     """A pair of nodes that are not the same, and their differences, in words."""
 
@@ -125,28 +131,37 @@ def compare_images(
     ``tied`` variables were replaced by a kept one, and its attributes apply. ``copies`` maps a copy to the image that it stands
     for, ``replaced`` a source variable to the entry of the new graph that is read in its place.
     """
+    sources = {**images, **{variable: entry.node for variable, entry in replaced.items()}} if replaced else images
+    outputs = {variable: entry.index for variable, entry in replaced.items()}
     for node, image in images.items():
         # An unchanged node is still wrong if one of its inputs was replaced by a different node.
-        if image is node and all(images[e.node] is e.node and e.node not in replaced for e in node.inputs):
+        if image is node and all(sources[e.node] is e.node for e in node.inputs):
             continue
-        what = ""
-        if _may_have_changed(node, image):
-            is_tied = node in tied and image.is_variable
-            what = "" if is_tied else describe_content(node, image, exempt) or _pair_bodies(node, image, [])
-        if len(image.inputs) != len(node.inputs):
-            what = f"{len(node.inputs)} and {format_count(len(image.inputs), 'input')}"
-            yield NodeDifference(node, image, what)
-            continue
-        for position, new in enumerate(image.inputs):  # zip with `strict` takes three times as long
-            entry = node.inputs[position]
-            other = replaced.get(entry.node)
-            source, index = (images[entry.node], entry.index) if other is None else (other.node, other.index)
-            if source is not (copies.get(new.node, new.node) if copies else new.node) or index != new.index:
-                what = f"an input is output {new.index} of {new.node.shown_name!r}, not output {index} of {source.shown_name!r}"
-        if node.control_deps and [images[dep] for dep in node.control_deps] != list(image.control_deps):
-            what = "control dependencies"
+        what = _describe_inputs(node, image, sources, outputs, copies)
+        if not what and _may_have_changed(node, image) and not (node in tied and image.is_variable):
+            what = describe_content(node, image, exempt) or _pair_bodies(node, image, [])
         if what:
             yield NodeDifference(node, image, what)
+
+
+def _describe_inputs(
+    node: Node, image: Node, sources: Mapping[Node, Node], outputs: Mapping[Node, int], copies: Mapping[Node, Node]
+) -> str:
+    """Return a difference of the inputs of ``image`` from those expected, in words; empty where there is none.
+
+    Expected is the node that ``sources`` has for each input, with the same output or the one in ``outputs``.
+    """
+    if len(image.inputs) != len(node.inputs):
+        return f"{len(node.inputs)} and {format_count(len(image.inputs), 'input')}"
+    if node.control_deps and [sources[dep] for dep in node.control_deps] != list(image.control_deps):
+        return "control dependencies"
+    what = ""
+    for position, new in enumerate(image.inputs):  # zip with `strict` takes three times as long
+        entry = node.inputs[position]
+        source, index = sources[entry.node], outputs.get(entry.node, entry.index)
+        if source is not (copies.get(new.node, new.node) if copies else new.node) or index != new.index:
+            what = f"an input is output {new.index} of {new.node.shown_name!r}, not output {index} of {source.shown_name!r}"
+    return what
 
 
 def find_content_changes(a: Node, b: Node, exempt: Exempt = EMPTY, *, attributes: bool = True) -> Iterator[Change]:
@@ -154,8 +169,7 @@ def find_content_changes(a: Node, b: Node, exempt: Exempt = EMPTY, *, attributes
 
     The operator of a variable is None. Without ``attributes`` only typed ones are compared.
     """
-    if a.op != b.op:
-        yield Change("operator", "", a.op or None, b.op or None)
+    yield from _compare_fact("operator", a.op, b.op)
     if (attributes and a.attrs is not b.attrs) or a.details is not b.details:
         olds, news = _list_values(a, attributes), _list_values(b, attributes)
         if olds is not news and olds != news:
@@ -165,8 +179,7 @@ def find_content_changes(a: Node, b: Node, exempt: Exempt = EMPTY, *, attributes
                     yield _make_attribute_change(key, olds.get(key), news.get(key))
     if a.details is not b.details and _may_differ(a.details, b.details):
         for (what, old), (_, new) in zip(_list_typed_facts(a), _list_typed_facts(b), strict=True):
-            if old != new:
-                yield Change(what, "", old or None, new or None)
+            yield from _compare_fact(what, old, new)
 
 
 def describe_content(a: Node, b: Node, exempt: Exempt = EMPTY, *, attributes: bool = True) -> str:

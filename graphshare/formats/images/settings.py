@@ -7,7 +7,7 @@ prepared are computed as in MXNet, from its header.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -65,6 +65,7 @@ COLORS = {"rgb": 3, "bgr": 3, "gray": 1}
 LAYOUTS = ("NCHW", "NHWC")
 INTERPOLATIONS = ("mxnet", "nearest", "box", "bilinear", "bicubic", "lanczos")
 MAX_SIDE = 1 << 15
+_CHOICES = {"color": tuple(COLORS), "layout": LAYOUTS, "interpolation": INTERPOLATIONS}
 
 
 class ImageSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,7 +121,7 @@ def _is_size(size: object) -> bool:
 def _check(values: Mapping[str, Any]) -> list[Fault]:
     """Return a fault for each value that does not make sense."""
     faults = []
-    for name, choices in (("color", tuple(COLORS)), ("layout", LAYOUTS), ("interpolation", INTERPOLATIONS)):
+    for name, choices in _CHOICES.items():
         if name in values and values[name] not in choices:
             hint = did_you_mean(str(values[name]), choices) or f"such as {name}={choices[0]!r}"
             faults.append(Fault(f"{name} {values[name]!r} must be one of {', '.join(choices)}", hint=hint))
@@ -130,20 +131,22 @@ def _check(values: Mapping[str, Any]) -> list[Fault]:
             faults.append(
                 Fault(f"{name} {size} is not a size", hint=f"give lengths from 1 to {MAX_SIDE:,}, as in 224 or 112,96")
             )
+    channels = COLORS.get(values.get("color", "rgb"), 3)
     for name in ("mean", "std", "scale"):
         numbers = values.get(name, 1.0)
-        numbers = (numbers,) if isinstance(numbers, (int, float)) else tuple(numbers)
-        if not all(math.isfinite(number) for number in numbers):
-            faults.append(Fault(f"{name} must be finite"))
-        elif name != "mean" and 0 in numbers:
-            faults.append(Fault(f"{name} must not be 0", hint="leave it out, or give 1"))
-        channels = COLORS.get(values.get("color", "rgb"), 3)
-        if name != "scale" and len(numbers) not in (1, channels):
-            hint = "give one number" if channels == 1 else "give one number, or one each for red, green and blue"
-            faults.append(
-                Fault(f"{name} has {format_count(len(numbers), 'number')} for {format_count(channels, 'channel')}", hint=hint)
-            )
+        faults += _check_numbers(name, (numbers,) if isinstance(numbers, (int, float)) else tuple(numbers), channels)
     return faults
+
+
+def _check_numbers(name: str, numbers: Sequence[float], channels: int) -> Iterator[Fault]:
+    if not all(map(math.isfinite, numbers)):
+        yield Fault(f"{name} must be finite")
+    elif name != "mean" and 0 in numbers:
+        yield Fault(f"{name} must not be 0", hint="leave it out, or give 1")
+    if name != "scale" and len(numbers) not in (1, channels):
+        hint = "give one number" if channels == 1 else "give one number, or one each for red, green and blue"
+        message = f"{name} has {format_count(len(numbers), 'number')} for {format_count(channels, 'channel')}"
+        yield Fault(message, hint=hint)
 
 
 def size_before_crop(header: ImageHeader, settings: ImageSettings) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_format import ModelFormat, NamedModel, Operation, Origins, RemovedMessage, SaveOptions
 from graphshare.formats.model_names import PACKED, PARAMETER_ENDINGS, split_params
 from graphshare.formats.mxnet.document import begins_like_graph, begins_like_json
-from graphshare.formats.mxnet.source import get_source, restyle
+from graphshare.formats.mxnet.source import ATTRIBUTE_KEYS, get_source, restyle
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
@@ -137,26 +137,8 @@ class MxnetFormat(ModelFormat):
 
     def account(self, graph: Graph, origins: Origins) -> Iterator[RemovedMessage | Fault | str]:
         """Yield the keys of graphs and of nodes that ``graph`` does not have; attributes are compared node by node."""
-        sources = dict.fromkeys(source for source, _ in origins)
-        for position, source in enumerate(sources):
-            for key, value in source.extra.items():
-                if key not in get_source(graph).keys:
-                    yield RemovedMessage("key", key, _UPGRADED, "")
-                elif key not in graph.extra:
-                    yield Fault(f"the key {key!r} of the graph is lost")
-                elif position and graph.extra[key] != value:
-                    yield RemovedMessage("key", key, "an earlier graph has another value", "")
-        pairs = [(node, image) for _, images in origins for node, image in images.items() if node.extra]
-        origin_counts = Counter(image for _, image in dict.fromkeys(pairs))
-        for node, image in pairs:
-            lost = node.extra.keys() - image.extra.keys() if origin_counts[image] == 1 else ()
-            for key in lost:
-                if image.form is None and node.form is not None:
-                    yield RemovedMessage("key", key, _UPGRADED, "")
-                elif image.op != node.op:
-                    yield RemovedMessage("key", key, f"{node.op} {node.name!r} was folded into {image.op}", "")
-                else:
-                    yield Fault(f"the key {key!r} is lost", node=node.name)
+        yield from _account_graph_keys(graph, dict.fromkeys(source for source, _ in origins))
+        yield from _account_node_keys([pair for _, images in origins for pair in images.items() if pair[0].extra])
 
     def describe_version(self, graph: Graph) -> str:
         version = graph.version
@@ -175,6 +157,30 @@ class MxnetFormat(ModelFormat):
         generation, another = recognize_generation(graph), recognize_generation(other)
         if generation != another and shows_generation(graph) and shows_generation(other):
             yield Fault(f"{first} is of {generation} and {second} of {another}", hint=_UPGRADE)
+
+
+def _account_graph_keys(graph: Graph, sources: Iterable[Graph]) -> Iterator[RemovedMessage | Fault]:
+    for position, source in enumerate(sources):
+        for key, value in source.extra.items():
+            if key not in get_source(graph).keys:
+                yield RemovedMessage("key", key, _UPGRADED, "")
+            elif key not in graph.extra:
+                yield Fault(f"the key {key!r} of the graph is lost")
+            elif position and graph.extra[key] != value:
+                yield RemovedMessage("key", key, "an earlier graph has another value", "")
+
+
+def _account_node_keys(pairs: Collection[tuple[Node, Node]]) -> Iterator[RemovedMessage | Fault]:
+    """Yield the keys that images lack; an image of several nodes does not count, because it has the keys of one."""
+    origin_counts = Counter(image for _, image in dict.fromkeys(pairs))
+    for node, image in pairs:
+        for key in [key for key in node.extra if key not in image.extra] if origin_counts[image] == 1 else ():
+            if image.form is None and node.form is not None:
+                yield RemovedMessage("key", key, _UPGRADED, "")
+            elif image.op != node.op:
+                yield RemovedMessage("key", key, f"{node.op} {node.name!r} was folded into {image.op}", "")
+            else:
+                yield Fault(f"the key {key!r} is lost", node=node.name)
 
 
 def _list_differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
@@ -223,4 +229,4 @@ def recognize_generation(graph: Graph) -> str:
 
 def shows_generation(graph: Graph) -> bool:
     """Return whether the nodes show the generation: a few variables without attributes do not."""
-    return any(key in ("param", "attr", "attrs") for node in graph.nodes if node.form is not None for key in node.form.keys)
+    return any(key in ATTRIBUTE_KEYS for node in graph.nodes if node.form is not None for key in node.form.keys)

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from graphshare.errors import Fault, RefusedError
-from graphshare.formats.mxnet.source import CHUNK, SPECIAL, FileText, JsonWriter, NodesText, get_source
+from graphshare.formats.mxnet.source import ATTRIBUTE_KEYS, CHUNK, SPECIAL, FileText, JsonWriter, NodesText, get_source
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeForm
 from graphshare.progress import Advance, noop_progress
 from graphshare.text.format import escape_surrogates
@@ -265,9 +265,9 @@ def _format_entry(entry: Entry, ids: Mapping[Node, int], texts: JsonWriter, leve
 
 
 # The text of all nodes that differ in name and inputs only, in three parts around those two, behind the form and the unknown
-# keys of the node it was made of. None where no such text can be.
-_Template = tuple[NodeForm | None, Mapping[str, Any], str, str, str] | None
-_NO_TEMPLATE = (None, EMPTY, "", "", "")
+# keys of the node it was made of. All parts are empty where no such text can be.
+_Template = tuple[NodeForm | None, Mapping[str, Any], str, str, str]
+_NO_TEMPLATE: _Template = (None, EMPTY, "", "", "")
 # No text to be written holds a NUL: each style escapes or refuses it.
 _NAME, _INPUTS = "\0name\0", "\0inputs\0"
 
@@ -304,9 +304,9 @@ class NodeTexts:
             else:
                 text = texts.array([other(e) for e in inputs], self._level + 1, texts.break_list)
             try:
-                form, extra, head, middle, tail = templates[node.op][id(node.attrs)] or _NO_TEMPLATE
+                form, extra, head, middle, tail = templates[node.op][id(node.attrs)]
             except KeyError:
-                form, extra, head, middle, tail = self._learn(node) or _NO_TEMPLATE
+                form, extra, head, middle, tail = self._learn(node)
             if not head or form is not node.form or extra is not node.extra or node.control_deps or node.subgraphs:
                 results.append(self._general(node, text))
             else:
@@ -323,9 +323,7 @@ class NodeTexts:
         return _format_entry(entry, self._ids, self._texts, self._level + 2)
 
     def _learn(self, node: Node) -> _Template:
-        template = None
-        if not node.control_deps and not node.subgraphs:
-            template = self._template(node)
+        template = _NO_TEMPLATE if node.control_deps or node.subgraphs else self._template(node)
         self._templates.setdefault(node.op, {})[id(node.attrs)] = template
         return template
 
@@ -333,28 +331,26 @@ class NodeTexts:
         return self._texts.object(self._pairs(node, inputs), self._level, self._texts.break_record)
 
     def _template(self, node: Node) -> _Template:
-        """Return the template for nodes like ``node``; None when its inputs come before its name."""
+        """Return the template for nodes like ``node``, unless its inputs come before its name."""
         pairs = [(key, _INPUTS if key == "inputs" else value) for key, value in self._pairs(node, "")]
         pairs = [(key, f'"{_NAME}"' if key == "name" else value) for key, value in pairs]
         head, has_name, rest = self._texts.object(pairs, self._level, self._texts.break_record).partition(_NAME)
         middle, has_inputs, tail = rest.partition(_INPUTS)
-        return (node.form, node.extra, head, middle, tail) if has_name and has_inputs else None
+        return (node.form, node.extra, head, middle, tail) if has_name and has_inputs else _NO_TEMPLATE
 
     def _pairs(self, node: Node, inputs: str) -> list[tuple[str, str]]:
         """Return each key of a node with the text of its value, in the order of its form."""
         texts, level = self._texts, self._level + 1
         pairs: list[tuple[str, str]] = []
+        known, attrs = {"op": texts.quote(node.operator_text), "name": texts.quote(node.name), "inputs": inputs}, node.attrs
         param = node.form.param if node.form is not None else None
-        hidden = node.extra.get("param", EMPTY) if param is not None else EMPTY
+        if param is not None:  # attributes stand in two maps
+            hidden = node.extra.get("param", EMPTY)
+            known["param"] = texts.map(_list_parameters(node, param, hidden), level)
+            attrs = {key: value for key, value in attrs.items() if key not in param or key in hidden}
         for key in _keys(node, self._default):
-            if key == "op":
-                text = texts.quote(node.operator_text)
-            elif key == "name":
-                text = texts.quote(node.name)
-            elif key == "inputs":
-                text = inputs
-            elif param is not None and key == "param":
-                text = texts.map(_list_parameters(node, param, hidden), level)
+            if key in known:
+                text = known[key]
             elif key in node.extra:
                 text = texts.value(node.extra[key], level)
             elif key == "control_deps":
@@ -362,10 +358,8 @@ class NodeTexts:
             elif key == "subgraphs":
                 graphs = [self._subgraph_text(graph, level + 1) for graph in node.subgraphs]
                 text = texts.array(graphs, level, texts.break_record)
-            elif param is not None:  # attributes stand in two maps
-                text = texts.map({k: v for k, v in node.attrs.items() if k not in param or k in hidden}, level)
             else:
-                text = texts.map(node.attrs, level)
+                text = texts.map(attrs, level)
             pairs.append((key, text))
         return pairs
 
@@ -380,17 +374,15 @@ def _keys(node: Node, default: NodeForm) -> list[str]:
     """Return the keys to write for ``node``: the keys of its own form, then the keys that the form lacks."""
     if node.form is None:
         # A new node has attrs only if it has attributes, as MXNet writes it; param was always there.
-        keys = [
-            k for k in default.keys if k not in ("control_deps", "subgraphs") and (k not in ("attrs", "attr") or node.attrs)
-        ]
-        keys = [k for k in keys if k in _MEANT or k in node.extra]
+        unused = () if node.attrs else ("attrs", "attr")
+        keys = [k for k in default.keys if (k in _MEANT or k in node.extra) and k not in unused]
     else:
         keys = list(node.form.keys)
-    if node.attrs and not {"attrs", "attr", "param"} & set(keys):
-        usual = [k for k in default.keys if k in ("attrs", "attr", "param")]
-        keys.insert(keys.index("name") + 1, usual[0] if usual else "attrs")
+    if node.attrs and not any(k in ATTRIBUTE_KEYS for k in keys):
+        usual = next((k for k in default.keys if k in ATTRIBUTE_KEYS), "attrs")
+        keys.insert(keys.index("name") + 1, usual)
     keys += [k for k in ("control_deps", "subgraphs") if getattr(node, k) and k not in keys]
     return keys
 
 
-_MEANT = frozenset(("op", "name", "attrs", "attr", "param", "inputs"))
+_MEANT = frozenset(("op", "name", *ATTRIBUTE_KEYS, "inputs"))

@@ -39,9 +39,7 @@ def find_places(text: str, paths: Iterable[Steps]) -> dict[Steps, int]:
     for path in paths:
         at = root
         for step in path:
-            if step not in at:
-                at[step] = _Step()
-            at = at[step]
+            at = at.setdefault(step, _Step())
         at.ends.append(path)
     offsets: dict[Steps, int] = {}
     pending = [(root, skip_blanks(text, 1 if text[:1] == "\ufeff" else 0))]
@@ -49,14 +47,19 @@ def find_places(text: str, paths: Iterable[Steps]) -> dict[Steps, int]:
         target, start = pending.pop()
         for path in _all_ends(target):
             offsets[path] = start
-        if target and text[start] == "{":
-            members = find_members(text, start)
-            pending.extend((target[key], span.start) for key, span in members.items() if key in target)
-        elif target and text[start] == "[":
-            last = max((step for step in target if isinstance(step, int)), default=-1)
-            elements = enumerate(islice(find_elements(text, start), last + 1))
-            pending.extend((target[number], span.start) for number, span in elements if number in target)
+        if target:
+            pending.extend((target[step], span.start) for step, span in _list_values(text, start, target) if step in target)
     return offsets
+
+
+def _list_values(text: str, start: int, steps: Iterable[str | int]) -> Iterable[tuple[str | int, ValueSpan]]:
+    """Return the values of the object or array at ``start`` by key or number; of an array those up to the last of ``steps``."""
+    if text[start] == "{":
+        return find_members(text, start).items()
+    if text[start] == "[":
+        last = max((step for step in steps if isinstance(step, int)), default=-1)
+        return enumerate(islice(find_elements(text, start), last + 1))
+    return ()
 
 
 class LineIndex:

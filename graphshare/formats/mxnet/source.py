@@ -28,6 +28,8 @@ _ESCAPE = rb"\\[ubf/]"
 _SAMPLE = 1 << 16
 
 VERSION = "mxnet_version"
+ATTRIBUTE_KEYS = ("attrs", "attr", "param")
+"""The keys under which a node has attributes, by the generation of the file, the newest first."""
 """The key of the graph's attributes that holds ``["int", major*10000 + minor*100 + patch]``."""
 CHUNK = 512  # nodes joined at a time, about 100 KiB of text: larger pieces are returned to the system and requested again
 SPECIAL = re.compile(r"[^ !#-\[\]-~]")  # all but printable ASCII without quote and backslash

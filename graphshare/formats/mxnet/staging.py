@@ -17,7 +17,7 @@ from graphshare.files.paths import STDOUT
 from graphshare.formats.mxnet import document
 from graphshare.formats.mxnet.document import Buffer
 from graphshare.formats.mxnet.layout import reuse_text, write_symbol
-from graphshare.formats.mxnet.source import CHUNK, NodesText, get_source
+from graphshare.formats.mxnet.source import ATTRIBUTE_KEYS, CHUNK, NodesText, get_source
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.read_back import list_changed_keys, list_differences, refuse_differences
 from graphshare.ir.graph import EMPTY, VARIABLE_OP, Entry, Graph, Node
@@ -127,16 +127,14 @@ def _are_records_equal(records: Iterable[document.PlainRecord], nodes: Sequence[
                 return False
             # From here on this text is compared by identity: equal maps of a graph are one object.
             maps[text] = attrs
-        own = node.inputs
-        if len(record.inputs) != len(own):
+        if len(record.inputs) != len(node.inputs):
             return False
-        if own:
-            numbers += record.inputs
-            entries += own
-            if len(entries) >= CHUNK:
-                if not _are_entries_equal(numbers, entries, graph.nodes):
-                    return False
-                numbers, entries = [], []
+        numbers += record.inputs
+        entries += node.inputs
+        if len(entries) >= CHUNK:
+            if not _are_entries_equal(numbers, entries, graph.nodes):
+                return False
+            numbers, entries = [], []
     return _are_entries_equal(numbers, entries, graph.nodes)
 
 
@@ -178,11 +176,10 @@ def _find_attr_key(nodes: Sequence[Node]) -> str | None:
         if form is not None and form.param is not None:
             return None
         # Of attrs and attr the later one counts, as when it is read (symbol.py).
-        keys.update([key for key in form.keys if key in _ATTR_KEYS][-1:] if form is not None else ["attrs"])
+        keys.update([key for key in form.keys if key in ATTRIBUTE_KEYS][-1:] if form is not None else ["attrs"])
     if len(keys) > 1:
         return None
     return keys.pop() if keys else "attrs"
 
 
-_ATTR_KEYS = ("attrs", "attr", "param")
 _FORM = attrgetter("form")

@@ -18,7 +18,15 @@ import msgspec
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.mxnet import document
-from graphshare.formats.mxnet.source import FileText, JsonStyle, MxnetSource, NodesText, can_copy_text, recognize_style
+from graphshare.formats.mxnet.source import (
+    ATTRIBUTE_KEYS,
+    FileText,
+    JsonStyle,
+    MxnetSource,
+    NodesText,
+    can_copy_text,
+    recognize_style,
+)
 from graphshare.ir.graph import EMPTY, VARIABLE_OP, Entry, FrozenMap, Graph, Node, NodeForm, freeze
 from graphshare.ir.walk import format_cycle, order_by_references
 from graphshare.progress import task
@@ -120,7 +128,7 @@ def _check_kinds(record: Mapping[str, Any]) -> None:
     """Check the values of a record against their keys: the typed decode does not. Raises TypeError."""
     for key, value in record.items():
         # type() and not isinstance(), because true is an int in Python.
-        if type(value) is not (_KINDS.get(key) or (dict if key in ("attrs", "attr", "param") else type(value))):
+        if type(value) is not (_KINDS.get(key) or (dict if key in ATTRIBUTE_KEYS else type(value))):
             raise TypeError(key)
 
 
@@ -191,12 +199,7 @@ def _link(
 
     With ``checked`` every value has been validated by the schema; ``link`` makes the nodes of records other than dicts.
     """
-    if depth > document.MAX_NESTING:
-        raise InputError(Fault(f"subgraphs are nested deeper than {format_count(document.MAX_NESTING, 'level')}"))
-    if depth and not checked:
-        # The typed decode takes subgraphs for objects of any values.
-        msgspec.convert(graph_object, document.GraphRecord)
-    document.check_kinds(graph_object)
+    _check_graph(graph_object, depth, checked)
     reader = _NodeReader(lambda inner: _link(inner, inner["nodes"], style, depth + 1, checked=checked))
     steps = _output_counts(graph_object.get("node_row_ptr"))
     try:
@@ -218,6 +221,16 @@ def _link(
     source = MxnetSource(style, tuple(graph_object), _usual_form(nodes), freeze(irregular))
     extra = {key: value for key, value in graph_object.items() if key not in document.GRAPH_KEYS}
     return Graph(tuple(nodes), heads, freeze(graph_object.get("attrs", EMPTY)), source, freeze(extra))
+
+
+def _check_graph(graph_object: dict[str, Any], depth: int, checked: bool) -> None:
+    """Check the nesting of a graph and the types of its values. Raises InputError, or ``_UNFIT`` for a wrong type."""
+    if depth > document.MAX_NESTING:
+        raise InputError(Fault(f"subgraphs are nested deeper than {format_count(document.MAX_NESTING, 'level')}"))
+    if depth and not checked:
+        # The typed decode takes subgraphs for objects of any values.
+        msgspec.convert(graph_object, document.GraphRecord)
+    document.check_kinds(graph_object)
 
 
 def _irregular_lists(
@@ -320,7 +333,7 @@ def _usual_form(nodes: list[Node]) -> NodeForm:
     """
     forms = (node.form for node in chain((node for node in nodes if node.op and node.attrs), nodes[:1]))
     form = next((form for form in forms if form is not None), MxnetSource().form)
-    maps = [key for key in form.keys if key in ("attrs", "attr", "param")]
+    maps = [key for key in form.keys if key in ATTRIBUTE_KEYS]
     if len(maps) < 2:
         return form
     used = _Shape(form.keys).attr_key

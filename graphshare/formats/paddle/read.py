@@ -158,12 +158,13 @@ class _Reader:
         if not op:
             self.fail("has no operator")
         results = tuple(self._read_result(text, "%") for text in read_list(fields["O"]))
-        is_named = op == FETCH or (op in INPUTS and not depth)
+        is_input = op in INPUTS and not depth
+        is_named = is_input or op == FETCH
         name, values = read_values(tuple(fields.items()), is_named=is_named)
         stored = Stored(tuple(fields.items()), results, name)
-        if is_named and (len(read_list(fields["I"])), len(results), "regions" in fields) != (op == FETCH, 1, False):
-            self.fail(f"is a {op} with other than {'one input' if op == FETCH else 'no input'}, one result and no body")
-        if op in INPUTS and not depth:
+        if is_named:
+            self._check_named(op, fields, results)
+        if is_input:
             return Node("", name, num_outputs=1, details=NodeDetails(domain, (), values, holds_value=False, stored=stored))
         path = self.path
         inputs, absent = self._read_inputs(fields, scope)
@@ -183,6 +184,12 @@ class _Reader:
             bodies=(*_BODIES.get(op, ()), *(f"region {number}" for number in range(len(bodies))))[: len(bodies)],
         )
         return Node(op, name, inputs=tuple(inputs), num_outputs=len(results), subgraphs=tuple(bodies), details=details)
+
+    def _check_named(self, op: str, fields: Mapping[str, bytes], results: Sequence[Result]) -> None:
+        """Refuse an input or output of the program that has not the one form of its operator."""
+        inputs = "one input" if op == FETCH else "no input"
+        if (len(read_list(fields["I"])), len(results), "regions" in fields) != (op == FETCH, 1, False):
+            self.fail(f"is a {op} with other than {inputs}, one result and no body")
 
     def _read_parameter(self, fields: dict[str, bytes], depth: int) -> Node:
         """Return the variable of a parameter; one that is not in the parameter file is memory that an operator gives."""

@@ -158,9 +158,9 @@ def write_arrays(arrays: Mapping[str, Array], out: BinaryIO, format_: ParameterF
     Raises:
         RefusedError: the format cannot hold a name, shape or dtype; all are listed.
     """
-    options = WriteOptions()
+    options = WriteOptions(densify=True)
     plan = [(_record(key, array), key) for key, array in arrays.items()]
-    refused = [(key, refuse_record(record, key, format_, options, densify=True)) for record, key in plan]
+    refused = [(key, refuse_record(record, key, format_, options)) for record, key in plan]
     faults = [Fault(fault.message, path=format_record(key, None), hint=fault.hint) for key, fault in refused if fault]
     if faults:
         raise RefusedError(faults)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from graphshare.formats.params.arrays import ArrayReader, SparseArray, storage_dtype, widen_bfloat16
 from graphshare.formats.params.narrow_dtypes import is_floating, name_dtype
-from graphshare.formats.params.records import ITEM_SIZES, STEPS, Record, element_count
+from graphshare.formats.params.records import ITEM_SIZES, Record, element_count
 from graphshare.progress import Advance, noop_progress
 
 Array = NDArray[Any]
@@ -128,6 +128,11 @@ class Distance(msgspec.Struct, frozen=True):
     def __bool__(self) -> bool:
         return self.differing == 0
 
+    @property
+    def is_near(self) -> bool:
+        """Whether all numbers are within the tolerance, and some differ."""
+        return self.differing == 0 and bool(self.max_abs)
+
 
 def compare_records(
     reader: ArrayReader,
@@ -137,22 +142,19 @@ def compare_records(
     *,
     atol: float = 0.0,
     rtol: float = 0.0,
-    across: str = "",
     advance: Advance = noop_progress,
 ) -> Distance:
     """Compare an array with a reference of the same shape, a piece at a time (:mod:`graphshare.formats.params.comparison`).
 
-    With ``across`` numbers may differ by one step of that dtype. Sparse arrays of one storage type stay sparse.
-    ``advance`` receives the bytes of the reference.
+    Sparse arrays of one storage type stay sparse. ``advance`` receives the bytes of the reference.
     """
     stays_sparse = record.storage == reference.storage != "default"
     if stays_sparse:
         rows = _sparse_rows(reader.read_sparse(record), reference_reader.read_sparse(reference))
     else:
         rows = align_rows(read_rows(reader, record), read_rows(reference_reader, reference, advance))
-    near_zero, relative = STEPS.get(across, (0.0, 0.0))
-    numbers = NumberComparer(max(atol, near_zero), max(rtol, relative), relative=False)
-    unlike, is_exact = 0, not (atol or rtol or across)
+    numbers = NumberComparer(atol, rtol, relative=False)
+    unlike, is_exact = 0, not (atol or rtol)
     for row, expected in rows:
         numbers.add(row, expected)
         if is_exact and not numbers.identical:

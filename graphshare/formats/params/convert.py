@@ -76,10 +76,10 @@ class Conversion(ShortRepr, msgspec.Struct, frozen=True):
 
 
 def describe_conversion(
-    file: ParameterFile, plan: Plan, target: str, format_: ParameterFormat, densify: bool, cast: Cast | None
+    file: ParameterFile, plan: Plan, target: str, format_: ParameterFormat, options: WriteOptions, cast: Cast | None
 ) -> Conversion:
     """Return the result of writing the records of ``plan`` to ``target``."""
-    copies = cast is None and _can_copy(file, plan, format_, densify)
+    copies = _can_copy(file, plan, format_, options, cast)
 
     def list_keys(selects: Callable[[Record], bool]) -> tuple[str, ...]:
         return tuple(key or "" for record, key in plan if selects(record))
@@ -107,24 +107,21 @@ def stage_params(
     target: str | os.PathLike[str],
     *,
     to: str | None = None,
-    densify: bool = False,
-    np_shape: bool = False,
+    options: WriteOptions = _PLAIN,
     verify_bytes: bool = False,
     cast: Cast | None = None,
-    layout: str = "",
 ) -> ParameterFile | None:
     """Stage one file with the planned records of several, file by file; return its index as read back.
 
     The format is the first file's unless ``to`` names another. Within ``.params`` byte ranges are copied and nothing is
     decoded; else one array at a time is in memory. None is returned for an output that cannot be read back (a pipe). Nothing
     is in place before the caller commits ``stage``. ``verify_bytes`` compares the data too, where records were copied. ``cast``
-    gives arrays another dtype, ``layout`` records another form. Raises RefusedError, InputError, OutputError, SelfCheckError.
+    gives arrays another dtype. Raises RefusedError, InputError, OutputError, SelfCheckError.
     """
     format_ = find_format(to or parts[0][0].format)
-    options = WriteOptions(np_shape=np_shape, layout=layout)
-    refuse_parts(parts, format_, cast, options, densify=densify)
+    refuse_parts(parts, format_, cast, options)
     out = stage.open(target)
-    copies = write_parts(parts, out, format_, cast, options, densify=densify)
+    copies = write_parts(parts, out, format_, cast, options)
     if out.direct:
         return None
     try:
@@ -138,29 +135,21 @@ def stage_params(
     return msgspec.structs.replace(written, path=out.target)
 
 
-def refuse_parts(
-    parts: Parts, format_: ParameterFormat, cast: Cast | None, options: WriteOptions, *, densify: bool = False
-) -> None:
+def refuse_parts(parts: Parts, format_: ParameterFormat, cast: Cast | None, options: WriteOptions) -> None:
     """Refuse planned records that a format cannot hold. Raises RefusedError; all are listed."""
-    refused = [fault for part in parts for fault in _refuse_plan(*part, format_, cast, options, densify=densify)]
+    refused = [fault for part in parts for fault in _refuse_plan(*part, format_, cast, options)]
     if refused:
         raise RefusedError(refused)
 
 
 def write_parts(
-    parts: Parts,
-    out: BinaryIO,
-    format_: ParameterFormat,
-    cast: Cast | None = None,
-    options: WriteOptions = _PLAIN,
-    *,
-    densify: bool = False,
+    parts: Parts, out: BinaryIO, format_: ParameterFormat, cast: Cast | None = None, options: WriteOptions = _PLAIN
 ) -> bool:
     """Write the planned records of several files to ``out``, and return whether they were copied unchanged.
 
     Raises InputError, OutputError.
     """
-    copies = cast is None and not options.layout and all(_can_copy(*part, format_, densify) for part in parts)
+    copies = all(_can_copy(*part, format_, options, cast) for part in parts)
     if copies:
         format_.copy(parts, out)
     else:
@@ -186,13 +175,11 @@ def verify_written(path: str, plan: Plan, format_: ParameterFormat) -> Parameter
     return written
 
 
-def refuse_record(
-    record: Record, key: str | None, format_: ParameterFormat, options: WriteOptions, *, densify: bool
-) -> Fault | None:
+def refuse_record(record: Record, key: str | None, format_: ParameterFormat, options: WriteOptions) -> Fault | None:
     """Return why the format cannot hold ``record``; None when it can."""
     if record.shape is None:
         return Fault("was never filled: there is no array to write")
-    if record.storage != "default" and not densify:
+    if record.storage != "default" and not options.densify:
         return Fault(f"is sparse ({record.storage})", hint="convert it in dense form with `densify`")
     if record.stated:  # it is listed as the bytes that it takes
         dtype = record.stated.partition(" ")[0]
@@ -236,22 +223,27 @@ def plan_conversion(
 
 def choose_cast(file: ParameterFile, plan: Plan, dtype: str | None, keep: Sequence[str] | None) -> Cast | None:
     """Return the conversion to ``dtype``; None where it changes no array, so that records can be copied."""
-    if dtype not in (None, *FLOATS):
-        raise UsageError(Fault(f"cannot convert to {dtype}", hint=f"the dtypes are {', '.join(FLOATS)}"))
-    if keep and dtype is None:
-        raise UsageError(Fault("`keep` needs `dtype`", hint="without `dtype` every array keeps its type"))
     if dtype is None:
+        if keep:
+            raise UsageError(Fault("`keep` needs `dtype`", hint="without `dtype` every array keeps its type"))
         return None
-    patterns = [pattern for pattern in keep or () if pattern]
-    if keep is None and dtype == "float16":
-        kept = _find_batch_norms(file)
-    else:
-        kept = select_keys(file, patterns, option="`keep`") if patterns else set()
+    if dtype not in FLOATS:
+        raise UsageError(Fault(f"cannot convert to {dtype}", hint=f"the dtypes are {', '.join(FLOATS)}"))
+    kept = _choose_kept(file, dtype, keep)
     # One array under several names has one dtype
-    kept |= {record.tied_to for record, _ in plan if record.tied_to is not None and record.key in kept}
-    kept |= {record.key for record, _ in plan if record.key is not None and record.tied_to in kept}
+    ties = [(record.key or "", record.tied_to) for record, _ in plan if record.tied_to is not None]
+    kept |= {holder for key, holder in ties if key in kept}
+    kept |= {key for key, holder in ties if holder in kept}
     cast = Cast(dtype, kept)
     return cast if any(cast.changes(record) for record, _ in plan) else None
+
+
+def _choose_kept(file: ParameterFile, dtype: str, keep: Sequence[str] | None) -> set[str]:
+    """Return the keys that ``keep`` matches; by default, what MXNet refuses in float16."""
+    if keep is None and dtype == "float16":
+        return _find_batch_norms(file)
+    patterns = [pattern for pattern in keep or () if pattern]
+    return select_keys(file, patterns, option="`keep`") if patterns else set()
 
 
 def cast_in_memory(file: ParameterFile, dtype: str) -> tuple[ParameterFile, Conversion]:
@@ -273,7 +265,7 @@ def cast_in_memory(file: ParameterFile, dtype: str) -> tuple[ParameterFile, Conv
             new = record_of_bytes(key or "", dtype, record.shape_and_dtype()[0], content)
             records.append(msgspec.structs.replace(new, tied_to=record.tied_to))
     changed = msgspec.structs.replace(file, records=tuple(records))
-    return changed, describe_conversion(file, plan, "", find_format(file.format), False, cast)
+    return changed, describe_conversion(file, plan, "", find_format(file.format), _PLAIN, cast)
 
 
 def _find_batch_norms(file: ParameterFile) -> set[str]:
@@ -312,10 +304,11 @@ def _tie_equal_arrays(file: ParameterFile, plan: Plan, format_: ParameterFormat)
     ]  # fmt: skip
 
 
-def _can_copy(source: ParameterFile, plan: Plan, format_: ParameterFormat, densify: bool) -> bool:
+def _can_copy(source: ParameterFile, plan: Plan, format_: ParameterFormat, options: WriteOptions, cast: Cast | None) -> bool:
     """Return whether records are copied unchanged, header and all."""
-    changed = any(record.origin is not None or (densify and record.storage != "default") for record, _ in plan)
-    return format_.copies_records and source.format == format_.name and not changed
+    if cast is not None or options.layout or not format_.copies_records or source.format != format_.name:
+        return False
+    return not any(record.origin is not None or (options.densify and record.storage != "default") for record, _ in plan)
 
 
 def _cast_plan(plan: Plan, cast: Cast | None) -> Plan:
@@ -350,15 +343,15 @@ def _convert(parts: Parts, out: BinaryIO, format_: ParameterFormat, options: Wri
 
 
 def _refuse_plan(
-    file: ParameterFile, plan: Plan, format_: ParameterFormat, cast: Cast | None, options: WriteOptions, *, densify: bool
+    file: ParameterFile, plan: Plan, format_: ParameterFormat, cast: Cast | None, options: WriteOptions
 ) -> list[Fault]:
     """Return every reason why the format cannot hold a planned record; none when it can hold all."""
     # Records that are copied were in a file of this format already.
-    if cast is None and not options.layout and _can_copy(file, plan, format_, densify):
+    if _can_copy(file, plan, format_, options, cast):
         return []
     faults = list(_find_repeated_names(plan)) if format_.unique_names else []
     for number, (record, key) in enumerate(_cast_plan(plan, cast)):
-        fault = refuse_record(record, key, format_, options, densify=densify)
+        fault = refuse_record(record, key, format_, options)
         if fault is not None:
             faults.append(msgspec.structs.replace(fault, path=format_record(key, number)))
     return [msgspec.structs.replace(fault, where=file.path) for fault in faults]

@@ -12,7 +12,7 @@ import msgspec
 
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.format import MODELS
-from graphshare.formats.params.records import PRECISIONS, ParameterFile, Record, find_coarsest
+from graphshare.formats.params.records import PRECISIONS, STEPS, ParameterFile, Record, find_coarsest
 from graphshare.progress import task
 from graphshare.text.format import format_dims
 from graphshare.text.names import join_key, split_key
@@ -21,6 +21,7 @@ from graphshare.text.summary import ShortRepr, Table, format_html
 if TYPE_CHECKING:
     from graphshare.formats.params.comparison import Distance
 
+RecordPair = tuple["Record | None", "Record | None"]
 How = Literal["equal", "values", "bits", "form", "added", "removed", "renamed"]
 
 
@@ -78,47 +79,44 @@ class ParameterDiff(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
 def diff_parameters(
     left: ParameterFile,
     right: ParameterFile,
-    names: Mapping[str, Sequence[str]],
+    pairs: Collection[RecordPair],
     *,
     atol: float = 0.0,
     rtol: float = 0.0,
-    chosen: Collection[str] | None = None,
-    left_out: Collection[str] = (),
     across_dtypes: bool = False,
     skips_missing: bool = False,
 ) -> ParameterDiff:
-    """Compare the records of ``left`` and ``right``; ``names`` maps a name to its counterparts (by default itself).
+    """Compare the records of ``left`` and ``right``, paired by :func:`pair_records`.
 
-    ``chosen`` limits it to these keys; pairs with one that is ``left_out`` are not compared. With ``skips_missing`` values that
-    a missing file has are not compared, and listed; else they are refused (InputError). Records without names are paired
-    by position. No more than two pieces of an array are in memory.
+    With ``across_dtypes`` floats of different dtypes are equal up to the rounding of the less precise one. With
+    ``skips_missing`` values that a missing file has are not compared, and listed; else they are refused (InputError). No more
+    than two pieces of an array are in memory.
     """
     from graphshare.formats.params.comparison import compare_records  # start-up: needs numpy
 
-    pairs = [pair for pair in _pairs(left, right, names) if _is_selected(pair, chosen, left_out)]
     changes, missing = list[ParameterChange](), list[str]()
     distances, across = list["Distance"](), Counter[str]()
 
     def measure(old: Record, new: Record, coarsest: str) -> Distance:
         across.update([coarsest] if coarsest else ())
-        distances.append(compare_records(b, new, a, old, atol=atol, rtol=rtol, across=coarsest, advance=advance))
+        near_zero, relative = STEPS.get(coarsest, (0.0, 0.0))  # numbers may differ by one step of that dtype
+        tolerance = {"atol": max(atol, near_zero), "rtol": max(rtol, relative)}
+        distances.append(compare_records(b, new, a, old, **tolerance, advance=advance))
         return distances[-1]
 
+    with_prefixes = not {left.format, right.format} & MODELS.keys()  # names in models have no arg: and aux:
     size = sum(x.dense_size for x, y in pairs if x is not None and y is not None)
     with ArrayReader(left) as a, ArrayReader(right) as b, task("comparing parameters", size, "B") as advance:
         for x, y in pairs:
             if x is None or y is None:
                 changes += _describe_unpaired(x, y)
-                continue
-            if skips_missing and (left.lacks(x) or right.lacks(y)):
-                missing += [y.key or ""] if _find_place(left, x) != _find_place(right, y) else []
-                continue
-            change = _change(x, y, measure, across_dtypes=across_dtypes)
-            # Names in models have no arg: and aux:
-            if change is not None and not (change.how == "renamed" and {left.format, right.format} & MODELS.keys()):
+            elif skips_missing and (left.lacks(x) or right.lacks(y)):
+                if _find_place(left, x) != _find_place(right, y):
+                    missing.append(y.key or "")
+            elif change := _change(x, y, measure, across_dtypes=across_dtypes, with_prefixes=with_prefixes):
                 changes.append(change)
     equal = len(pairs) - len(changes) - len(missing)
-    near = sum(bool(distance) and bool(distance.max_abs) for distance in distances)
+    near = sum(distance.is_near for distance in distances)
     return ParameterDiff(left.shown_path, right.shown_path, equal, tuple(changes), dict(across), tuple(missing), near)
 
 
@@ -128,9 +126,23 @@ def _find_place(file: ParameterFile, record: Record) -> tuple[object, ...]:
     return os.path.realpath(path), record.offset, record.size, record.shape, record.element_type
 
 
-def _pairs(
-    left: ParameterFile, right: ParameterFile, names: Mapping[str, Sequence[str]]
-) -> Iterator[tuple[Record | None, Record | None]]:
+def pair_records(
+    left: ParameterFile,
+    right: ParameterFile,
+    names: Mapping[str, Sequence[str]],
+    *,
+    chosen: Collection[str] | None = None,
+    left_out: Collection[str] = (),
+) -> list[RecordPair]:
+    """Return the records of two files in pairs; ``names`` maps a name to its counterparts (by default itself).
+
+    ``chosen`` limits them to pairs with one of these keys, and pairs with a key that is ``left_out`` are left out. Records
+    without names are paired by position.
+    """
+    return [pair for pair in _pair_by_name(left, right, names) if _is_selected(pair, chosen, left_out)]
+
+
+def _pair_by_name(left: ParameterFile, right: ParameterFile, names: Mapping[str, Sequence[str]]) -> Iterator[RecordPair]:
     if not left.named and not right.named:
         yield from zip_longest(left.records, right.records)
         return
@@ -174,32 +186,31 @@ def _find_coarser(x: Record, y: Record) -> str:
 
 
 def _change(
-    x: Record, y: Record, measure: Callable[[Record, Record, str], Distance], *, across_dtypes: bool
+    x: Record, y: Record, measure: Callable[[Record, Record, str], Distance], *, across_dtypes: bool, with_prefixes: bool
 ) -> ParameterChange | None:
     """Return the difference, None where there is none; with ``across_dtypes`` that of two floating point dtypes is none."""
     parameter, coarser = (x.key, y.key, y.shape, y.dtype), _find_coarser(x, y) if across_dtypes else ""
-    forms = [
-        f"{what} {_form(p)} became {_form(q)}"
-        for what, p, q in (
-            ("shape", x.shape, y.shape),
-            ("type", x.element_type, y.element_type),
-            ("storage", x.storage, y.storage),
-        )
-        if p != q and not (coarser and what == "type")
-    ]
-    detail = "; ".join(forms)
+    detail = _describe_forms(x, y, with_dtype=not coarser)
     if x.shape != y.shape or x.shape is None:
-        return ParameterChange("form", *parameter, detail) if forms else None
+        return ParameterChange("form", *parameter, detail) if detail else None
     distance = measure(x, y, coarser)
     if not distance:
-        how: How = "values" if distance.bits < distance.differing else "form" if forms else "bits"
+        how: How = "values" if distance.bits < distance.differing else "form" if detail else "bits"
         return ParameterChange(how, *parameter, detail, distance)
-    if forms:
+    if detail:
         return ParameterChange("form", *parameter, detail, distance)
-    kinds = split_key(x.key or "")[0], split_key(y.key or "")[0]
-    if kinds[0] != kinds[1]:
-        return ParameterChange("renamed", *parameter, f"{kinds[0] or 'no'} prefix became {kinds[1] or 'none'}")
+    if with_prefixes and x.kind != y.kind:
+        return ParameterChange("renamed", *parameter, f"{x.kind or 'no'} prefix became {y.kind or 'none'}")
     return None
+
+
+def _describe_forms(x: Record, y: Record, *, with_dtype: bool) -> str:
+    """Return how shape, dtype and storage differ, in words; empty where they do not."""
+    facts: dict[str, tuple[object, object]] = {"shape": (x.shape, y.shape)}
+    if with_dtype:
+        facts["type"] = x.element_type, y.element_type
+    facts["storage"] = x.storage, y.storage
+    return "; ".join(f"{what} {_form(old)} became {_form(new)}" for what, (old, new) in facts.items() if old != new)
 
 
 def _form(value: object) -> str:

@@ -46,11 +46,12 @@ _SHARDS = "graphshare.formats.params.shards"  # reads folders; loaded as a forma
 class WriteOptions(msgspec.Struct, frozen=True):
     """The options of a file to be written; a format ignores those that it cannot express.
 
-    ``np_shape`` allows scalars and arrays of size 0 (V3 records of ``.params``). ``layout`` is the form of its records for an
-    older MXNet, ``V0``, ``V1`` or ``V2``. ``metadata`` are texts beside the arrays. ``ties`` maps each key that is a second
-    name to the key that has the bytes.
+    ``densify`` writes sparse arrays in dense form. ``np_shape`` allows scalars and arrays of size 0 (V3 records of
+    ``.params``). ``layout`` is the form of its records for an older MXNet, ``V0``, ``V1`` or ``V2``. ``metadata`` are texts
+    beside the arrays. ``ties`` maps each key that is a second name to the key that has the bytes.
     """
 
+    densify: bool = False
     np_shape: bool = False
     layout: str = ""
     metadata: Mapping[str, str] = {}

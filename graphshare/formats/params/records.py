@@ -12,7 +12,7 @@ import msgspec
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.files.byte_source import Identity
-from graphshare.text.format import escape_surrogates, format_count, shorten
+from graphshare.text.format import escape_surrogates, format_bytes, format_count, shorten
 from graphshare.text.names import split_key, suggest
 from graphshare.text.patterns import compile_pattern
 from graphshare.text.summary import ShortRepr, quote_name
@@ -121,6 +121,16 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     stated: str = ""
 
     @property
+    def kind(self) -> str:
+        """Return the prefix of the key, ``arg`` or ``aux``; empty without one."""
+        return split_key(self.key or "")[0]
+
+    @property
+    def name(self) -> str:
+        """Return the key without ``arg:`` or ``aux:``; empty in a list without names."""
+        return split_key(self.key or "")[1]
+
+    @property
     def element_type(self) -> str | None:
         """The dtype; of elements that are listed as bytes the one that their file states. Arrays that differ in it differ."""
         return self.stated or self.dtype
@@ -177,6 +187,12 @@ class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
     def shown_path(self) -> str:
         """Return the path as messages and reports show it: of a URL without credentials."""
         return redact(self.path)
+
+    def describe_size(self) -> str:
+        """Return the number of weights and the size of their data; a second name of an array does not count."""
+        records = [record for record in self.records if record.tied_to is None]
+        weights = sum(element_count(record.shape) for record in records if record.shape is not None)
+        return f"{format_count(weights, 'weight')}, {format_bytes(sum(record.data_size for record in records))}"
 
     @property
     def whole_size(self) -> int:

@@ -81,19 +81,25 @@ def read_shard_folder(path: str) -> ShardFolder:
     """
     names = _list_names(path)
     faults: list[Fault] = []
-    # The usual name comes before names of variants; loaders take a single file before both.
-    indexes = sorted((name for name in names if name.endswith(INDEX_END)), key=lambda name: name != f"model{INDEX_END}")
-    index_name = "" if _SINGLE in names else next(iter(indexes), "")
-    index_path = join(path, index_name) if index_name else ""
-    index, weight_map = _read_index(path, index_name, faults) if index_name else (None, {})
-    files = list(dict.fromkeys(weight_map.values())) if index is not None else [n for n in names if n.endswith(SHARD_END)]
-    if index is None and _SINGLE in files:
-        files = [_SINGLE]
+    present = [name for name in names if name.endswith(SHARD_END)]
+    index_path, index, weight_map, files = "", None, dict[str, str](), [_SINGLE] if _SINGLE in names else present
+    if index_name := _choose_index(names):
+        index_path = join(path, index_name)
+        index, weight_map = _read_index(path, index_name, faults)
+        files = list(dict.fromkeys(weight_map.values()))
     shards = _read_headers(path, files, faults)
     lost = any(name in shards and key not in shards[name].entries for key, name in weight_map.items())
-    rest = [name for name in names if name.endswith(SHARD_END) and name not in files] if lost else []
+    rest = [name for name in present if name not in files] if lost else []
     text, config = _read_json(path, CONFIG, faults) if CONFIG in names else ("", {})
     return ShardFolder(path, index_path, index, weight_map, shards, _read_headers(path, rest, []), config, text, tuple(faults))
+
+
+def _choose_index(names: Collection[str]) -> str:
+    """Return the name of the index that loaders read; empty without one, and beside a single file, which they prefer."""
+    if _SINGLE in names:
+        return ""
+    usual = f"model{INDEX_END}"  # comes before the names of variants
+    return min((name for name in names if name.endswith(INDEX_END)), key=lambda name: name != usual, default="")
 
 
 def _read_headers(folder: str, names: Iterable[str], faults: list[Fault]) -> dict[str, Header]:

@@ -7,7 +7,7 @@ keeps the folder loadable between two of them: names leave the index before thei
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -60,12 +60,8 @@ def choose_tied(folder: ShardFolder, pairs: Sequence[TiedPair], keep: Sequence[s
     Raises:
         RefusedError: there is no such pair, copies differ, or ``keep`` names another tensor; all are listed.
     """
-    faults, arrays = [], []
+    faults, arrays = list(_find_unknown(keep, pairs, folder.path)), []
     lost: dict[str, str] = {}
-    names = [name for pair in pairs for name in (pair.name, pair.kept)]
-    for name in (name for name in keep if name not in names):
-        hint = did_you_mean(name, names) or f"the tied names are {format_names(names)}"
-        faults.append(Fault(f"`keep` names {name!r}, which is not one of two tied names", where=folder.path, hint=hint))
     for pair in pairs:
         if pair.first is None or pair.second is None:
             continue
@@ -87,6 +83,15 @@ def choose_tied(folder: ShardFolder, pairs: Sequence[TiedPair], keep: Sequence[s
     if faults:
         raise RefusedError(faults)
     return arrays
+
+
+def _find_unknown(keep: Sequence[str], pairs: Sequence[TiedPair], where: str) -> Iterator[Fault]:
+    """Yield a fault for each name to keep that no pair has."""
+    names = [name for pair in pairs for name in (pair.name, pair.kept)]
+    for name in keep:
+        if name not in names:
+            hint = did_you_mean(name, names) or f"the tied names are {format_names(names)}"
+            yield Fault(f"`keep` names {name!r}, which is not one of two tied names", where=where, hint=hint)
 
 
 def choose_untied(folder: ShardFolder, pairs: Sequence[TiedPair]) -> list[Retied]:

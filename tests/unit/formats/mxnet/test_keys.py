@@ -68,6 +68,14 @@ def test_a_rewrite_that_loses_a_key_is_found(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_lost_keys_are_reported_in_the_order_of_the_file(tmp_path: Path) -> None:
+    keys = [f"key{letter}" for letter in "hbdagcfe"]
+    graph = gs.load(write(tmp_path, top="", node="".join(f'"{key}": 1, ' for key in keys))).graph
+    poorer, images = rebuild_graph(graph, lambda node: replace(node, extra=EMPTY))
+    faults = find_format(graph).account(poorer, [(graph, images)])
+    assert [part.message for part in faults if isinstance(part, Fault)] == [f"the key {key!r} is lost" for key in keys]
+
+
 def test_a_group_has_the_keys_of_all_graphs(tmp_path: Path) -> None:
     first = write(tmp_path, "a", top='"note": [2], ')
     grouped = gs.group([first, write(tmp_path, "b")], prefixes=["a_", "b_"])

@@ -273,7 +273,7 @@ def test_a_file_that_reads_back_otherwise_is_not_put_in_place(plain: Path, tmp_p
     ],
 )
 def test_each_reason_not_to_write_a_record_is_named(record: Record, format_: str, message: str) -> None:
-    fault = refuse_record(record, record.key, find_format(format_), WriteOptions(), densify=False)
+    fault = refuse_record(record, record.key, find_format(format_), WriteOptions())
     assert (fault.message if fault is not None else "") == message
 
 

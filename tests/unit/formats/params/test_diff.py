@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphshare.cli.report import format_parameter_diff
-from graphshare.formats.params.diff import diff_parameters
+from graphshare.formats.params.diff import ParameterDiff, diff_parameters, pair_records
 from graphshare.formats.params.format import read_index
 from graphshare.formats.params.records import ParameterFile
 
@@ -17,6 +17,10 @@ def write(path: Path, *names: str) -> ParameterFile:
     """Arrays of 1, by name; 2 where the name ends with an exclamation mark."""
     np.savez(path, **{name.rstrip("!"): np.full(2, 2 if name.endswith("!") else 1, "float32") for name in names})
     return read_index(path)
+
+
+def diff(left: ParameterFile, right: ParameterFile, *, atol: float = 0.0) -> ParameterDiff:
+    return diff_parameters(left, right, pair_records(left, right, {}), atol=atol)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +35,7 @@ def write(path: Path, *names: str) -> ParameterFile:
 def test_a_prefix_that_changed_is_a_change_of_name(
     left: list[str], right: list[str], details: list[str], tmp_path: Path
 ) -> None:
-    found = diff_parameters(write(tmp_path / "a.npz", *left), write(tmp_path / "b.npz", *right), {})
+    found = diff(write(tmp_path / "a.npz", *left), write(tmp_path / "b.npz", *right))
     assert [(change.how, change.detail) for change in found.changes] == [("renamed", detail) for detail in details]
     assert found.equal == (not details)
 
@@ -39,28 +43,28 @@ def test_a_prefix_that_changed_is_a_change_of_name(
 def test_changes_are_rows_of_a_table(tmp_path: Path) -> None:
     left = write(tmp_path / "a.npz", "arg:a", "arg:same", "arg:old", "arg:r")
     right = write(tmp_path / "b.npz", "arg:a!", "arg:same", "arg:new", "aux:r")
-    found = diff_parameters(left, right, {})
+    found = diff(left, right)
     assert found.make_table().rows == [
         ("values", "arg:a", "arg:a", "2 float32", "1"),
         ("removed", "arg:old", "", "2 float32", ""),
         ("renamed", "arg:r", "aux:r", "arg prefix became aux", ""),
         ("added", "", "arg:new", "2 float32", ""),
     ]
-    assert (found.equal, bool(found), bool(diff_parameters(left, left, {}))) == (1, True, False)
+    assert (found.equal, bool(found), bool(diff(left, left))) == (1, True, False)
 
 
 def test_values_that_are_equal_as_numbers_differ_in_their_bits(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", **{"arg:zero": np.zeros(2), "arg:one": np.ones(2)})
     np.savez(tmp_path / "b.npz", **{"arg:zero": -np.zeros(2), "arg:one": np.ones(2)})
     left, right = read_index(tmp_path / "a.npz"), read_index(tmp_path / "b.npz")
-    found = diff_parameters(left, right, {})
+    found = diff(left, right)
     assert [(change.how, change.old) for change in found.changes] == [("bits", "arg:zero")]
     lines = [text for _, text in format_parameter_diff(found)]
     assert lines == ["bits     arg:zero  2 float64; 2 of 2 differ, equal as numbers but not as bits",
                      "parameters: 1 equal, 1 different"]  # fmt: skip
-    assert not diff_parameters(left, right, {}, atol=1e-9)
+    assert not diff(left, right, atol=1e-9)
     np.savez(tmp_path / "c.npz", **{"arg:zero": -np.zeros(2, "float32"), "arg:one": np.ones(2)})
-    assert [change.how for change in diff_parameters(left, read_index(tmp_path / "c.npz"), {}).changes] == ["form"]
+    assert [change.how for change in diff(left, read_index(tmp_path / "c.npz")).changes] == ["form"]
 
 
 @pytest.mark.parametrize(
@@ -76,5 +80,5 @@ def test_values_that_are_equal_as_numbers_differ_in_their_bits(tmp_path: Path) -
 def test_only_chosen_records_are_compared(chosen: set[str] | None, changed: list[str], tmp_path: Path) -> None:
     left = write(tmp_path / "a.npz", "arg:a", "arg:same", "arg:old")
     right = write(tmp_path / "b.npz", "arg:a!", "arg:same", "arg:new")
-    found = diff_parameters(left, right, {}, chosen=chosen)
+    found = diff_parameters(left, right, pair_records(left, right, {}, chosen=chosen))
     assert [change.how for change in found.changes] == changed
