@@ -87,8 +87,7 @@ def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
         for node, count in shared.items()
         if count % len(labels)
     ]
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     common = [next(entry for entry in graph.heads if entry.node is node) for node in shared]
     inner: dict[str, list[Entry]] = {}
     for name, entry in internals(graph.nodes):
@@ -142,8 +141,7 @@ def _pair_heads(
     if not reaches_inside:
         rest = [(name, form) for name, entries in heads.items() for form, _ in entries]
         faults += [Fault(f"output {name!r} has no counterpart {form.replace(_PLACE, label)!r}") for name, form in rest]
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     return HeadPairs(reference, label, tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
 
 

@@ -110,8 +110,7 @@ def choose_symbols(
             for axis, size in enumerate(shape):
                 if isinstance(size, str):
                     places.setdefault(_match(name, size)["name"], {})[name, axis] = None
-    if faults:
-        raise UsageError(faults)
+    UsageError.raise_any(faults)
     if dynamic_batch and places:
         raise UsageError(
             Fault("`dynamic_batch` and names in `shapes` cannot be combined", hint="name the batch in `shapes` as well")

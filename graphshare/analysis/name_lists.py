@@ -245,8 +245,7 @@ def resolve_each(names: Sequence[str], nodes: Sequence[Node], *, option: str, he
         else:
             hint = suggest_names(known.hint, name)
             faults.append(Fault(f"{option} {name!r} names no output and no node", hint=hint))
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     return targets
 
 

@@ -29,8 +29,7 @@ def extract(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] = ()) -
             faults.extend(error.faults)
     if not targets:
         faults.append(Fault("no target is given", hint="name an output with `targets`; `gs.inspect` lists them"))
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     named: dict[tuple[Node, int], str] = {}
     for entry, name in zip(entries[1], name_outputs(graph, entries[1]), strict=True):
         named[entry.node, entry.index] = name
@@ -140,5 +139,4 @@ def _check_cuts(cuts: Mapping[tuple[Node, int], str], used: Collection[tuple[Nod
             faults.append(Fault(f"`cuts` {name!r} is not needed by any target", hint=hint))
         elif name in names:
             faults.append(Fault(f"`cuts` {name!r}: a node of that name stays in the graph", hint="rename that node first"))
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)

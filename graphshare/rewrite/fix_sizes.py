@@ -27,8 +27,7 @@ def fix_sizes(graph: Graph, inputs: Mapping[str, Sequence[Size]], sizes: Mapping
         symbol = inputs[name][axis]
         if isinstance(symbol, str) and numbers.setdefault(symbol, number) != number:
             faults.append(Fault(f"the size {symbol!r} gets two numbers, {numbers[symbol]} and {number}", node=name))
-    if faults:
-        raise UsageError(faults)
+    UsageError.raise_any(faults)
 
     def fix(shape: Sequence[Size]) -> list[Size]:
         return [numbers.get(size, size) if isinstance(size, str) else size for size in shape]

@@ -151,8 +151,7 @@ class _Freeing:
         numbers = self._read_numbers(inputs, batch_axes)
         message = "is 0 in the file, from which other sizes cannot be inferred"
         faults = [Fault(f"the size {symbol.name!r} {message}") for symbol in symbols if not numbers[symbol.name]]
-        if faults:
-            raise UsageError(faults)
+        UsageError.raise_any(faults)
         self.fed = find_dependents(self.nodes, (node for node in graph.variables() if node.name in inputs))
         self.table = SizeTable(numbers, self.batches, numbers.keys() - self.names)
         self.axes: dict[Place, Axes] = {}
@@ -216,8 +215,7 @@ class _Freeing:
             row = ", ".join(f"{name} {format_shape(sizes)}" for name, sizes in self.assumed.items())
             hint = f"give numbers for open sizes with `shapes`: with {row} no shape is known, because {self.unmeasured}"
         faults = [Fault(f"{c.node.op} {c.why}", node=c.node.details.label or c.node.name, hint=hint) for c in couplings]
-        if faults:
-            raise RefusedError(faults)
+        RefusedError.raise_any(faults)
         graph, images = self._rebuild()
         outputs = [self.axes.get((head.node, head.index), ()) for head in self.graph.heads]
         return FreedGraph(

@@ -142,8 +142,7 @@ def _check_names(new: Mapping[Node, str], strip_prefix: str) -> None:
     faults += [
         Fault(f"would get a name with a NUL character, {name!r}", node=n.name) for n, name in new.items() if "\0" in name
     ]
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
 
 
 def set_names(

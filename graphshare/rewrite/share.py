@@ -66,8 +66,7 @@ def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: 
     reshaped = _find_reshaped(graph, plan.ties, params)
     faults, notes = _differences(graph, plan, roles, params, reshaped)
     faults = [*_refuse_outputs(graph, plan, reshaped), *faults]
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     ties = {tied: kept for tied, kept in plan.ties.items() if tied not in reshaped}
     rewrite = tie(graph, ties, plan.names)
     check_isomorphic(rewrite, tied=ties.keys())

@@ -48,8 +48,7 @@ def split_at(graph: Graph, names: Sequence[str]) -> dict[Node, int]:
     rest = [node for node in needed if node not in parts]
     if not rest:
         faults.append(Fault(f"`at` {names[-1]!r} leaves no operator for the last part", hint="name a value before the outputs"))
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     return {node: parts.get(node, len(names)) for node in needed}
 
 

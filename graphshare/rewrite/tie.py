@@ -5,7 +5,7 @@ Only one node is trained by MXNet as one parameter.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -87,8 +87,7 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
         for node in pair
         if not _is_plain(node)
     ]
-    if faults:
-        raise RefusedError(dict.fromkeys(faults))
+    RefusedError.raise_any(dict.fromkeys(faults))
     mutations = _count_mutations(graph, ties) if ties else {}
     images: dict[Node, Node] = {}
 
@@ -118,13 +117,19 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
     return Rewrite(result, (Branch("", graph, by_place),), tuple(renames))
 
 
-def _count_mutations(graph: Graph, ties: Mapping[Node, Node]) -> dict[Node, int]:
-    """Return by how much the versions of each tied variable rise: how often the kept one is mutated before it."""
+def find_last_versions(nodes: Iterable[Node]) -> dict[Node, int]:
+    """Return how often ``nodes`` mutate each variable: the highest version of an entry to it."""
     last: dict[Node, int] = {}
-    for node in graph.nodes:
+    for node in nodes:
         for entry in node.inputs:
             if entry.version:
                 last[entry.node] = max(last.get(entry.node, 0), entry.version)
+    return last
+
+
+def _count_mutations(graph: Graph, ties: Mapping[Node, Node]) -> dict[Node, int]:
+    """Return by how much the versions of each tied variable rise: how often the kept one is mutated before it."""
+    last = find_last_versions(graph.nodes)
     counted = {kept: last.get(kept, 0) for kept in ties.values()}
     raised: dict[Node, int] = {}
     for node in graph.nodes:
@@ -159,8 +164,7 @@ def plan_untie(
             hint = _suggest_pattern(pattern, matched, shared, roles)
             faults.append(Fault(f"`untie` {pattern!r} matches no parameter that several operators use", hint=hint))
         chosen.update(dict.fromkeys(hit, f"--untie {pattern}"))
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     rewrite = untie(graph, chosen)
     pairs = [pair for branch in rewrite.branches[1:] for pair in branch.images.items()]
     copies = {copy: rewrite.branches[0].images[node] for node, copy in pairs}
@@ -198,8 +202,7 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
         for node in variables
         if not _is_plain(node)
     ]
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     users: dict[Node, dict[Node, int]] = {node: {} for node in variables}
     for node in graph.nodes:
         for slot, entry in enumerate(node.inputs):

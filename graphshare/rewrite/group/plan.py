@@ -80,8 +80,7 @@ def plan_group(
     faults += problems
     problems, untyped = _compare_types(parts, wired, ties)
     faults += problems
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     unequal: Mapping[str, str] = {}
     if on_collision == "tie-if-equal":
         equal, unequal = _equal_parameters(parts, roles, wired)
@@ -226,8 +225,7 @@ def _refuse_collisions(
         message = f"{one.what or repr(one.name)} is in both {parts[one.first].label} and {parts[one.second].label}"
         why = unequal.get(one.name, "")
         faults.append(Fault(f"{message}{why and f', {why}'}", hint=hints[on_collision]))
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
 
 
 def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:

@@ -67,15 +67,13 @@ def plan_switch(members: Sequence[Member], name: str) -> Switching:
     if len(members) != 2:
         hint = "an If has two branches; switch between the result and a third graph under another name"
         faults.append(Fault(f"{OPTION} takes two graphs, not {len(members)}", hint=hint))
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     graphs = [graph for graph, _ in separated]
     graphs[1], by_position, unpaired = _pair_outputs(members, graphs)
     left, right = sides = [_describe_side(member, graph) for member, graph in zip(members, graphs, strict=True)]
     heads = [] if unpaired else list(zip(left.graph.heads, right.graph.heads, strict=True))
     faults = [*unpaired, *_find_faults(left, right, name, heads, switches)]
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     shared = _find_equal(left, right)
     images = _place_variables(left, right, shared, name)
     enclosed = [_enclose(graph, own) for graph, own in zip(graphs, images, strict=True)]

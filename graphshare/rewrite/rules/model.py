@@ -116,8 +116,7 @@ def renames_of_arguments(texts: Iterable[str]) -> list[Rule]:
             faults.append(Fault(r"is not OLD=NEW; \= stands for an = in OLD", where=text, hint="as in conv1=first"))
         elif rules.setdefault(old, Rule("map", old, new, place=text, option=True)).to != new:
             faults.append(Fault(f"gives {old!r} a second new name", where=text, hint=f"the first is {rules[old].to!r}"))
-    if faults:
-        raise UsageError(faults)
+    UsageError.raise_any(faults)
     return list(rules.values())
 
 

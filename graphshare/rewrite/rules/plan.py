@@ -8,7 +8,7 @@ from functools import cache
 import msgspec
 
 from graphshare.analysis.name_lists import list_by_name, list_implied_variables, node_names
-from graphshare.analysis.roles import Kind, Role, assign_implied_role
+from graphshare.analysis.roles import Kind, Role, list_implied_parameters, list_parameters, refuse_implied
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.rebuild import StoredNames, rename_node
@@ -113,9 +113,10 @@ def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> 
             is also the name of a node that is not a parameter; all are listed.
     """
     implied = {variable.name for variable in list_implied_variables(graph)}
-    # An alias may lead to an implied state: _refuse_implied names it, so its name counts as known.
+    # An alias may lead to an implied state: refuse_implied names it, so its name counts as known.
     resolver = Resolver(ruleset, _parameters(roles) | implied)
-    faults = [*_refuse_aliases(graph, ruleset, roles), *_refuse_implied(graph, resolver)]
+    moved = [v for v in list_implied_parameters(graph) if _new_name(resolver, v.name, _PARAMETER)[0] != v.name]
+    faults = [*_refuse_aliases(graph, ruleset, roles), *refuse_implied(moved)]
     groups: dict[str, list[Node]] = {}
     why: dict[Node, Rule] = {}
     for node, role in roles.items():
@@ -138,8 +139,7 @@ def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> 
         if not staying:
             names[kept] = new
         ties.update((node, kept) for node in movers if node is not kept)
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     notes = (*_note_unknown(ruleset, roles), *_note_idle_rules(ruleset, resolver, (node.name for node in roles), roles))
     return Plan(names, ties, why, notes)
 
@@ -168,7 +168,7 @@ def find_kinds(node: Node, roles: Mapping[Node, Role]) -> frozenset[Only]:
 
 
 def _parameters(roles: Mapping[Node, Role]) -> frozenset[str]:
-    return frozenset(node.name for node, role in roles.items() if role.is_parameter)
+    return frozenset(node.name for node in list_parameters(roles))
 
 
 def _new_name(resolver: Resolver, name: str, kinds: frozenset[Only]) -> tuple[str, Rule | None]:
@@ -230,16 +230,6 @@ def _refuse_aliases(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) 
     return faults
 
 
-def _refuse_implied(graph: Graph, resolver: Resolver) -> list[Fault]:
-    """Return a fault for each implied parameter that rules match: it has no node that could be tied."""
-    hint = "add `gs.upgrade(model)`: it gives it one"
-    return [
-        Fault(f"{state.name!r} is implied by the file and has no node that could be shared", node=state.node.name, hint=hint)
-        for state in list_implied_variables(graph)
-        if assign_implied_role(state).is_parameter and _new_name(resolver, state.name, _PARAMETER)[0] != state.name
-    ]
-
-
 def _note_idle_rules(
     ruleset: Ruleset, resolver: Resolver, names: Iterable[str], roles: Mapping[Node, Role], matched: Iterable[str] | None = None
 ) -> tuple[str, ...]:
@@ -256,7 +246,7 @@ def _note_idle_rules(
     hidden = dict(find_shadowed(ruleset))
     known = list(dict.fromkeys(names))
     left = () if matched is None else frozenset(known).difference(matched)
-    parameters = [node.name for node, role in roles.items() if role.is_parameter]
+    parameters = [node.name for node in list_parameters(roles)]
     notes = []
     faults = []
     for rule in idle:
@@ -274,8 +264,7 @@ def _note_idle_rules(
             if rule.kind == "scope":
                 near = _suggest_separator(rule.text, ruleset.separator, parameters)
             faults.append(Fault(f"matches no {what} of the graph", where=rule.place, hint=near))
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     return tuple(notes)
 
 
