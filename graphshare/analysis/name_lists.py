@@ -11,6 +11,7 @@ BatchNorm's moving statistics. Their parameter records must follow a rename of t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 import msgspec
 
@@ -69,13 +70,9 @@ def name_implied(node_name: str, formal: str) -> str:
 
 def auxiliary_variables(nodes: Iterable[Node]) -> set[Node]:
     """Return the variables that any of ``nodes`` mutates. Outputs of operators in such slots do not count."""
-    auxiliary = set()
-    for node in nodes:
-        if not node.is_variable:
-            for slot in auxiliary_slots(node):
-                if node.inputs[slot].node.is_variable:
-                    auxiliary.add(node.inputs[slot].node)
-    return auxiliary
+    operators = (node for node in nodes if node.op)
+    mutated = (node.inputs[slot].node for node in operators for slot in auxiliary_slots(node))
+    return {node for node in mutated if not node.op}
 
 
 class Listed(msgspec.Struct, frozen=True, eq=False):
@@ -161,10 +158,9 @@ def internals(nodes: Sequence[Node]) -> Iterator[tuple[str, Entry]]:
 
 def find_missing_outputs(nodes: Iterable[Node], heads: Iterable[Entry]) -> list[Fault]:
     """Return a fault for each output that an input or head takes and its node does not have."""
-    entries = [entry for node in nodes for entry in node.inputs if entry.index] + [entry for entry in heads if entry.index]
-    taken = dict.fromkeys((entry.node, entry.index) for entry in entries)
+    entries = chain((entry for node in nodes for entry in node.inputs), heads)
     faults = []
-    for node, index in taken:
+    for node, index in dict.fromkeys((entry.node, entry.index) for entry in entries if entry.index):
         count = total_outputs(node)
         if count is not None and index >= max(count, 1):
             owner = "a variable" if node.is_variable else node.op

@@ -156,13 +156,19 @@ def _check_result(rewrite: Rewrite, inputs: Mapping[Node, Joined], outputs: Mapp
             is_right &= ([entry.node for entry in join.inputs], join.attrs.get("dim")) == (members, str(how.axis))
             replaced.update({(number, node): Entry(join, 0) for number in range(len(members))})
     check_isomorphic(rewrite, replaced=replaced)
-    wanted = [(number, head) for number, branch in enumerate(rewrite.branches) for head in branch.source.heads]
-    is_right &= len(rewrite.graph.heads) == len(wanted)
-    for (number, head), entry in zip(wanted, rewrite.graph.heads, strict=False):
-        part = number if (head.node, head.index) in outputs else None
-        is_right &= _leads_to(entry, relink(head, rewrite.branches[number].images), part)
-    if not is_right:
+    if not is_right or not _has_all_heads(rewrite, outputs):
         raise SelfCheckError("the branches of the batch are wrong; this is a bug in graphshare")
+
+
+def _has_all_heads(rewrite: Rewrite, outputs: Collection[tuple[Node, int]]) -> bool:
+    """Return whether the heads are those of one branch after the other."""
+    wanted: list[tuple[Entry, int | None]] = []
+    for number, branch in enumerate(rewrite.branches):
+        for head in branch.source.heads:
+            part = number if (head.node, head.index) in outputs else None
+            wanted.append((relink(head, branch.images), part))
+    heads = rewrite.graph.heads
+    return len(heads) == len(wanted) and all(_leads_to(head, *value) for head, value in zip(heads, wanted, strict=True))
 
 
 def _leads_to(head: Entry, value: Entry, part: int | None) -> bool:

@@ -23,9 +23,9 @@ from graphshare.ops.attributes import TYPE_FLAGS, has_np_shape, read_declared_sh
 from graphshare.ops.registry import find_signature, name_inputs
 from graphshare.rewrite.rules.model import Ruleset
 from graphshare.rewrite.rules.plan import Plan, plan_sharing
-from graphshare.rewrite.tie import Sharing, Tied, Ties, assign_sharing_roles, tie
+from graphshare.rewrite.tie import Sharing, Tied, Ties, assign_sharing_roles, index_records, tie
 from graphshare.text.format import format_dims
-from graphshare.text.names import TakenNames, split_key
+from graphshare.text.names import TakenNames
 
 _HINTS = ("lr_mult", "wd_mult", "init")
 _NUMBER = re.compile(r"-?\d+")
@@ -158,7 +158,7 @@ def _differences(
     faults: list[Fault] = []
     notes: list[str] = []
     uses = consumers(graph.nodes)
-    records = _index_records(params)
+    records = index_records(params)
     unequal: list[tuple[Node, Node, Record, Record]] = []
     for tied, kept in plan.ties.items():
         pair = f"{tied.name!r} and {kept.name!r}"
@@ -270,7 +270,7 @@ def _forgotten_partners(graph: Graph, plan: Plan, roles: Mapping[Node, Role], pa
     Parameters that cannot be tied do not count, nor do pairs that a search for everything equal left apart.
     """
     uses = consumers(graph.nodes) if plan.ties else {}
-    records = _index_records(params)
+    records = index_records(params)
     notes: dict[str, None] = {}
     for tied, kept in plan.ties.items():
         if tied in plan.why and plan.why[tied].place == EQUAL:
@@ -297,10 +297,6 @@ def _list_apart(
         both = all(node in roles and roles[node].is_parameter for node in (one, other))
         if both and one is not other and shared not in (one, other) and place != slot:
             yield a.node, b.node
-
-
-def _index_records(params: ParameterFile | None) -> dict[str, Record]:
-    return {split_key(r.key)[1]: r for r in params.records if r.key is not None} if params is not None else {}
 
 
 def find_repeated_names(graph: Graph) -> dict[str, list[Node]]:
