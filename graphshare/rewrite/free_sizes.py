@@ -14,7 +14,7 @@ from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.onnx import Tensor
 from graphshare.ir.rebuild import rebuild, relink_all
-from graphshare.ir.walk import find_dependents, list_operands, list_output_names, topological
+from graphshare.ir.walk import find_dependents, list_named_outputs, list_operands, list_output_names, topological
 from graphshare.onnx_ops.axis_rules import SIZE_OPERANDS, find_axes
 from graphshare.onnx_ops.computable import static_shape
 from graphshare.onnx_ops.fixed_constants import FixedConstants
@@ -140,6 +140,7 @@ def list_shapes(graph: Graph) -> list[Mapping[str, tuple[int | str | None, ...] 
 class _Freeing:
     def __init__(self, graph: Graph, inputs: Shapes, symbols: Sequence[Symbol], batch_axes: Mapping[str, int]) -> None:
         self.graph, self.symbols = graph, symbols
+        self.operator_set = find_format(graph).operator_set(graph) or 1
         self.nodes = topological(graph)
         self.names = {symbol.name for symbol in symbols}
         self.batches = [s.name for s in symbols if any(batch_axes[name] == axis for name, axis in s.places)]
@@ -179,7 +180,7 @@ class _Freeing:
     def find_types(self, inputs: Shapes, measure: Measure) -> None:
         """Find the shapes and dtypes of all values at the sizes of the file."""
         shapes = self.assumed = {name: [self.table.count(axis) for axis in axes] for name, axes in self.inputs.items()}
-        entries = [Entry(node, index) for node in self.nodes for index, name in enumerate(list_output_names(node)) if name]
+        entries = list_named_outputs(self.nodes)
         opened = {name: shape for name, shape in shapes.items() if shape != list(inputs[name])}
         # Shapes of inner values in the file are not trusted: a wrong shape would free a wrong axis.
         types = find_format(self.graph).types.find_types(self.graph, entries, shapes=opened, independent=True)
@@ -259,13 +260,7 @@ class _Freeing:
         """Return the axes of a node's outputs, for :func:`follow`."""
         places = [None if entry is None else (entry.node, entry.index) for entry in list_operands(node)]
         shapes = [self.shapes.get((node, index)) for index in range(len(list_output_names(node)))]
-        call = Call(
-            node,
-            find_format(self.graph).operator_set(self.graph) or 1,
-            self.table,
-            [Operand() if place is None else self._describe_operand(place) for place in places],
-            shapes,
-        )
+        call = Call(node, self.operator_set, self.table, [self._describe_operand(place) for place in places], shapes)
         try:
             outputs = find_axes(call)
             self._follow_counts(call, places)
@@ -304,7 +299,9 @@ class _Freeing:
         if counting or (row is not None and call.node.op == "Shape"):
             self.counts.update((call.node, index) for index in range(len(call.shapes)))
 
-    def _describe_operand(self, place: Place) -> Operand:
+    def _describe_operand(self, place: Place | None) -> Operand:
+        if place is None:
+            return Operand()
         shape = self.shapes.get(place)
         return Operand(
             self.axes.get(place) or (None if shape is None else tuple(map(fix, shape))),

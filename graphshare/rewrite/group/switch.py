@@ -130,9 +130,8 @@ def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
     """
     format_ = find_format(graph)
     format_.require(Operation.SWITCH, what="`branch`")
-    pairs = ((node, format_.bodies.find_switch(node)) for node in graph.nodes)
-    switches = {node: switch for node, switch in pairs if switch is not None and switch[0].node.is_variable}
-    chosen = {node: bodies[0 if value else 1] for node, (entry, bodies) in switches.items() if entry.node.name == name}
+    switches = _find_input_switches(graph)
+    chosen = {node: bodies[int(not value)] for node, (entry, bodies) in switches.items() if entry.node.name == name}
     if not chosen:
         known = format_names(dict.fromkeys(entry.node.name for entry, _ in switches.values()))
         hint = f"inputs that an If switches on: {known}" if known else "the graph has no If on an input"
@@ -152,6 +151,13 @@ def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
     whole = Rewrite(Graph(tuple(nodes), heads, graph.attrs, source, graph.extra), (Branch("", graph, own),))
     # The body that is gone leaves inputs and parameters behind which nothing needs.
     return whole.then(extract_entries(whole.graph, heads))
+
+
+def _find_input_switches(graph: Graph) -> dict[Node, tuple[Entry, Sequence[Body]]]:
+    """Return each If on an input, with that input and the bodies."""
+    find_switch = find_format(graph).bodies.find_switch
+    switches = {node: switch for node in graph.nodes if (switch := find_switch(node)) is not None}
+    return {node: switch for node, switch in switches.items() if switch[0].node.is_variable}
 
 
 def _take_body(node: Node, body: Body, taken: dict[tuple[Node, int], Entry], images: Mapping[Node, Node]) -> list[Node]:

@@ -130,11 +130,12 @@ def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> 
     parameters = dict.fromkeys(list_parameters(roles))
     groups: dict[str, list[Node]] = {}
     why: dict[Node, Rule] = {}
-    for node in (node for node in parameters if node.name):
-        new, rule = _new_name(resolver, node.name, _PARAMETER)
-        groups.setdefault(new, []).append(node)
-        if rule is not None:
-            why[node] = rule
+    for node in parameters:
+        if node.name:
+            new, rule = _new_name(resolver, node.name, _PARAMETER)
+            groups.setdefault(new, []).append(node)
+            if rule is not None:
+                why[node] = rule
     others = implied.union(node.name for node in graph.nodes if node not in parameters)
     names: dict[Node, str] = {}
     ties: dict[Node, Node] = {}
