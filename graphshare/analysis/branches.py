@@ -236,9 +236,11 @@ def _find_endings(names: Sequence[str]) -> list[str]:
 
 def _group_ends(graph: Graph) -> list[list[Entry]]:
     """Return the outputs of operators of one name that the heads, or operators with names of their own, read, by name."""
-    counts = Counter(node.name for node in graph.nodes if not node.is_variable)
-    users = [entry for node in graph.nodes if counts[node.name] < 2 for entry in node.inputs]
-    ends = {(e.node, e.index): e for e in (*graph.heads, *users) if not e.node.is_variable and counts[e.node.name] > 1}
+    operators = [node for node in graph.nodes if node.op]
+    counts = Counter(node.name for node in operators)
+    repeated = {node for node in operators if counts[node.name] > 1}
+    read = [entry for node in operators if node not in repeated for entry in node.inputs]
+    ends = {(entry.node, entry.index): entry for entry in (*graph.heads, *read) if entry.node in repeated}
     groups: dict[tuple[str, int], list[Entry]] = {}
     for node in graph.nodes:
         for entry in visible_outputs(node):

@@ -268,23 +268,30 @@ class _Outputs:
     def find(self, name: str) -> list[Entry]:
         """Return the outputs of this name, else the outputs of the nodes of this name; none if it is unknown."""
         # A leading `=` marks a literal name, as in patterns, unless a name itself begins with one.
-        name = name.removeprefix("=") if name not in self._by_output and name not in self._by_node else name
-        nodes = self._by_node.get(name, [])
-        if name not in self._by_output and not nodes:
-            entry = find_numbered(name, self._heads) or find_numbered(name, self._by_output)
-            node = find_numbered(name, self._by_node)
-            if entry is not None:
-                return [entry]
-            nodes = [node] if node is not None else []
-        return self._by_output.get(name) or [entry for node in nodes for entry in visible_outputs(node)]
+        if not self._has(name):
+            name = name.removeprefix("=")
+        if self._has(name):
+            nodes = self._by_node.get(name, ())
+            return self._by_output.get(name) or [entry for node in nodes for entry in visible_outputs(node)]
+        entry = find_numbered(name, self._heads) or find_numbered(name, self._by_output)
+        if entry is not None:
+            return [entry]
+        node = find_numbered(name, self._by_node)
+        return list(visible_outputs(node)) if node is not None else []
+
+    def _has(self, name: str) -> bool:
+        return name in self._by_output or name in self._by_node
 
     def match(self, pattern: str) -> list[Entry]:
         """Return the outputs of operators that ``pattern`` matches by their own name or one of the operator's."""
         matches = compile_pattern(pattern)
-        operators = ((node, any(map(matches, node_names(node)))) for node in self._nodes if not node.is_variable)
-        return [
-            entry for node, is_match in operators for entry in visible_outputs(node) if is_match or matches(output_name(entry))
-        ]
+        matched: list[Entry] = []
+        for node in self._nodes:
+            if node.op:
+                outputs = visible_outputs(node)
+                is_match = any(map(matches, node_names(node)))
+                matched += outputs if is_match else [entry for entry in outputs if matches(output_name(entry))]
+        return matched
 
     def hint(self, name: str) -> str:
         """Return the operators or outputs that resemble ``name``, one name of each node; variables where there are none."""

@@ -68,16 +68,13 @@ def match_shared_inputs(roles: Mapping[Node, Role], patterns: Sequence[str]) -> 
     """
     shared: dict[Node, None] = {}
     faults = []
-    inputs = [node for node, role in roles.items() if not role.is_parameter]
+    inputs = {node: node.name for node, role in roles.items() if not role.is_parameter}
     for pattern in patterns:
         matched = match_nodes(pattern, roles)
-        hit = [node for node in matched if not roles[node].is_parameter]
+        hit = [node for node in matched if node in inputs]
         if not hit:
-            hint = (
-                "parameters are shared with `choices=[('tie', PATTERN)]`"
-                if matched
-                else suggest(pattern, [node.name for node in inputs], "inputs")
-            )
+            hint = "parameters are shared with `choices=[('tie', PATTERN)]`"
+            hint = hint if matched else suggest(pattern, list(inputs.values()), "inputs")
             faults.append(Fault(f"`share_inputs` {pattern!r} matches no input", hint=hint))
         shared.update(dict.fromkeys(hit))
     RefusedError.raise_any(faults)

@@ -30,9 +30,8 @@ def extract(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] = ()) -
     if not targets:
         faults.append(Fault("no target is given", hint="name an output with `targets`; `gs.inspect` lists them"))
     RefusedError.raise_any(faults)
-    named: dict[tuple[Node, int], str] = {}
-    for entry, name in zip(entries[1], name_outputs(graph, entries[1]), strict=True):
-        named[entry.node, entry.index] = name
+    places = [(entry.node, entry.index) for entry in entries[1]]
+    named = dict(zip(places, name_outputs(graph, entries[1]), strict=True))
     reached = _find_reached(entries[0], named)
     active = {node for node, _ in reached}  # of a node that is cut by its own name, one output that is needed is enough
     named = {key: name for key, name in named.items() if key in reached or key[0] not in active or name in cuts}

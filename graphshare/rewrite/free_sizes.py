@@ -43,7 +43,7 @@ from graphshare.text.names import TakenNames
 _ASSUMED = 224  # the assumed number of a size that the file leaves open already
 _RECURRENT = ("GRU", "LSTM", "RNN")
 _PARTS = ("Cast", "Identity", "Slice", "Split")
-_STATES = (0, 5, 6)  # inputs of these that have samples on axis 1
+_STATES = slice(5, 7)  # inputs of these that have samples on axis 1, as the first has
 
 
 class FreedGraph(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
@@ -97,10 +97,10 @@ def find_batch_axes(graph: Graph, inputs: Collection[str]) -> dict[str, int]:
     for node in graph.nodes:
         if node.op in _RECURRENT and node.attrs.get("layout", "0") == "0":
             operands = list_operands(node)
-            for entry in (operands[place] for place in _STATES if place < len(operands)):
-                while entry is not None and entry.node.op in _PARTS and entry.node.inputs:
+            for entry in filter(None, (*operands[:1], *operands[_STATES])):
+                while entry.node.op in _PARTS and entry.node.inputs:
                     entry = entry.node.inputs[0]
-                if entry is not None and entry.node.name in axes:
+                if entry.node.name in axes:
                     axes[entry.node.name] = 1
     return axes
 
@@ -242,12 +242,13 @@ class _Freeing:
     def _find_constants(self) -> list[str]:
         """Return notes on constants that may come from a fixed size in the file, batch sizes left out."""
         free = {s.name for s in self.symbols} - set(self.batches)
+        if not free:
+            return []
         places = {name for symbol in self.symbols if symbol.name in free for name, _ in symbol.places}
         inputs = [node for node in self.graph.variables() if node.name in places]
-        derived = self.table.numbers.keys() - set(self.batches) - self.table.before
-        sizes = {name: number for name, number in self.table.numbers.items() if name in derived}
-        constants = FixedConstants(self.nodes, inputs, sizes, self.axes, self.shapes, self.constants)
-        return constants.list_notes() if free else []
+        left_out = {*self.batches, *self.table.before}
+        sizes = {name: number for name, number in self.table.numbers.items() if name not in left_out}
+        return FixedConstants(self.nodes, inputs, sizes, self.axes, self.shapes, self.constants).list_notes()
 
     def _note(self, node: Node, index: int, axes: Axes) -> None:
         """Keep the axes of a value, and where it has a free size by itself."""
@@ -373,10 +374,13 @@ class _Freeing:
         for index in range(len(list_output_names(node))):
             axes = self.axes.get((node, index), ())
             if any(map(is_free, axes)):
-                named = [axis[0] if len(axis) == 1 and axis[0] in self.names else None for axis in axes]
-                pairs = zip(axes, named, strict=True)
-                shapes[index] = [name if is_free(axis) else self.table.count(axis) for axis, name in pairs]
+                shapes[index] = list(map(self._restate_axis, axes))
         return find_format(self.graph).editing.restate_shapes(node, shapes) if shapes else node
+
+    def _restate_axis(self, axis: Axis) -> int | str | None:
+        if not is_free(axis):
+            return self.table.count(axis)
+        return str(axis[0]) if len(axis) == 1 and axis[0] in self.names else None
 
 
 def _add_edit(computed: SizeNodes, node: Node, entry: Entry, edit: Edit) -> str:

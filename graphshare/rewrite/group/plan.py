@@ -238,9 +238,8 @@ def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
     for number, branch in enumerate(branches):
         if any(node not in branch.images and (number, node) not in wired for node in branch.source.nodes):
             raise SelfCheckError(f"a node of graph {number + 1} was lost; this is a bug in graphshare")
-    replaced: dict[Place, Entry] = {}
-    for place, output in resolve_connections(wired).items():
-        replaced[place] = Entry(branches[output[0]].images[output[1].node], output[1].index)
+    connected = resolve_connections(wired).items()
+    replaced = {place: Entry(branches[number].images[out.node], out.index) for place, (number, out) in connected}
     check_isomorphic(rewrite, replaced=replaced, exempt=BARRIER_KEYS)
     used = {(number, out.node, out.index) for number, out in wired.values()}
     wanted = []

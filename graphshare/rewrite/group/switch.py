@@ -8,6 +8,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from graphshare.analysis.name_lists import output_name
+from graphshare.analysis.roles import list_parameters
 from graphshare.errors import BUG, Fault, RefusedError, SelfCheckError
 from graphshare.formats.facets import StaticType, Switches
 from graphshare.formats.model_format import Operation, find_format
@@ -95,11 +96,11 @@ def plan_switch(members: Sequence[Member], name: str) -> Switching:
 
 
 def _describe_side(member: Member, graph: Graph) -> _Side:
-    variables = {node: not role.is_parameter for node, role in assign_sharing_roles(graph, member.params, (), ()).items()}
-    inputs = [node for node, is_input in variables.items() if is_input]
-    parameters = [node for node, is_input in variables.items() if not is_input]
-    types = find_format(graph).types.find_types(graph, [*graph.heads, *map(Entry, inputs)])
-    return _Side(member, graph, variables, {node.name: node for node in inputs}, parameters, types)
+    roles = assign_sharing_roles(graph, member.params, (), ())
+    parameters = dict.fromkeys(list_parameters(roles))
+    inputs = {node.name: node for node in roles if node not in parameters}
+    types = find_format(graph).types.find_types(graph, [*graph.heads, *map(Entry, inputs.values())])
+    return _Side(member, graph, {node: node not in parameters for node in roles}, inputs, list(parameters), types)
 
 
 def _pair_outputs(members: Sequence[Member], graphs: Sequence[Graph]) -> tuple[Graph, list[str], list[Fault]]:
@@ -185,13 +186,7 @@ def _find_faults(
 ) -> Iterator[Fault]:
     """Yield every reason why two graphs, of which ``heads`` are the pairs of outputs, cannot be bodies of one If."""
     for side in (left, right):
-        if any(node.name == name for node in side.graph.nodes):
-            message = f"{OPTION} {name!r} is already the name of a value of {side.member.label}"
-            yield Fault(message, hint="give the input another name")
-        for head in (head for head in side.graph.heads if head.node.is_variable):
-            output = f"output {output_name(head)!r} of {side.member.label}"
-            message = f"{output} is an input or a parameter itself, which no body can return"
-            yield Fault(message, hint="extract the other outputs first, or put an Identity behind it")
+        yield from _check_side(side, name)
     inputs = [(node, right.inputs[each]) for each, node in left.inputs.items() if each in right.inputs]
     for a, b in inputs:
         yield from _compare_types(left, right, f"input {a.name!r}", (Entry(a), Entry(b)), is_input=True)
@@ -200,9 +195,22 @@ def _find_faults(
     yield from _compare_defaults(left, right, inputs)
     yield from _check_operator_set(left, right, heads, switches)
     for side, other in ((left, right), (right, left)):
-        for node in (node for node in side.parameters if node.name in other.inputs):
-            message = f"{node.name!r} is an input of {other.member.label} and a parameter of {side.member.label}"
-            yield Fault(message, hint="`gs.rename` gives one of them another name")
+        for node in side.parameters:
+            if node.name in other.inputs:
+                message = f"{node.name!r} is an input of {other.member.label} and a parameter of {side.member.label}"
+                yield Fault(message, hint="`gs.rename` gives one of them another name")
+
+
+def _check_side(side: _Side, name: str) -> Iterator[Fault]:
+    """Yield the reasons why one graph cannot be a body of an If on the input ``name``."""
+    if any(node.name == name for node in side.graph.nodes):
+        message = f"{OPTION} {name!r} is already the name of a value of {side.member.label}"
+        yield Fault(message, hint="give the input another name")
+    for head in side.graph.heads:
+        if head.node.is_variable:
+            output = f"output {output_name(head)!r} of {side.member.label}"
+            message = f"{output} is an input or a parameter itself, which no body can return"
+            yield Fault(message, hint="extract the other outputs first, or put an Identity behind it")
 
 
 def _check_operator_set(left: _Side, right: _Side, heads: Sequence[tuple[Entry, Entry]], switches: Switches) -> Iterator[Fault]:
@@ -261,10 +269,9 @@ def _find_equal(left: _Side, right: _Side) -> dict[Node, Node]:
         alike.setdefault(key, []).append(node)
     shared: dict[Node, Node] = {}
     for node, key in _hash_records(right.member, second, forms[0]):
-        twins = sorted(alike.get(key, ()), key=lambda twin: twin.name != node.name)
-        if twins:
-            shared[node] = twins[0]
-            alike[key].remove(twins[0])
+        if twins := alike.get(key):
+            shared[node] = min(twins, key=lambda twin: twin.name != node.name)
+            twins.remove(shared[node])
     return shared
 
 
@@ -320,17 +327,17 @@ def _place_variables(left: _Side, right: _Side, shared: Mapping[Node, Node], nam
 
 def _enclose(graph: Graph, variables: Mapping[Node, Node]) -> tuple[Graph, list[Node]]:
     """Return a graph as a body that captures its variables, and the captured variables."""
-    used = dict.fromkeys(entry.node for node in graph.nodes for entry in node.inputs if entry.node in variables)
+    operators = [node for node in graph.nodes if node.op]
     captures: dict[Node, Node] = {}
     by_image: dict[Node, Node] = {}
-    for node in used:
-        image = variables[node]
+    for entry in (entry for node in graph.nodes for entry in node.inputs if entry.node in variables):
+        image = variables[entry.node]
         if image not in by_image:
             details = NodeDetails("", (image.name,), holds_value=False)
             by_image[image] = Node("", f"capture {len(by_image)}", num_outputs=1, details=details)
-        captures[node] = by_image[image]
-    images = rebuild([node for node in graph.nodes if node.op], images=captures)
-    inner = [images[node] for node in graph.nodes if node.op]
+        captures[entry.node] = by_image[image]
+    images = rebuild(operators, images=captures)
+    inner = list(map(images.__getitem__, operators))
     own = tuple(by_image.values())
     return Graph((*own, *inner), relink_all(graph.heads, images), source=graph.source, captures=own), list(by_image)
 

@@ -62,6 +62,11 @@ class Rule(msgspec.Struct, frozen=True, eq=False):
         return f"{self.kind.replace('_', ' ')} {self.text!r}{arrow}{inside}"
 
     @property
+    def citation(self) -> str:
+        """Return the place; in a file, where a place has no name, with the rule in words."""
+        return self.place if self.option else f"{self.place}: {self}"
+
+    @property
     def literal(self) -> str | None:
         """Return the one name that the rule matches, without ``within``; None for a rule that may match several."""
         if self.kind == "map":

@@ -34,6 +34,10 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
     notes: tuple[str, ...] = ()
     stored: Mapping[Node, StoredNames] = EMPTY
 
+    def find_place(self, node: Node) -> str:
+        """Return the place of the rule that decided about a node; empty where none did."""
+        return self.why[node].place if node in self.why else ""
+
 
 def plan_names(
     graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], nodes: Collection[Node], kept: Collection[str] = ()
@@ -163,11 +167,13 @@ def _list_moved_states(graph: Graph, resolver: Resolver) -> list[Implied]:
 def _note_unknown(ruleset: Ruleset, roles: Mapping[Node, Role]) -> list[str]:
     """Return notes on variables of unknown role that rules would move if they were parameters."""
     unknown = {node.name: role for node, role in roles.items() if role.kind is Kind.UNKNOWN}
-    resolver = Resolver(ruleset, _parameters(roles) | unknown.keys()) if unknown else None
+    if not unknown:
+        return []
+    resolver = Resolver(ruleset, _parameters(roles) | unknown.keys())
     return [
         f"{name!r} may be a parameter ({role.reason}); it is left as it is unless `as_parameter` says that it is one"
         for name, role in unknown.items()
-        if resolver is not None and resolver.resolve_parameter(name)[1] is not None
+        if resolver.resolve_parameter(name)[1] is not None
     ]
 
 
