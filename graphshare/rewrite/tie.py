@@ -6,8 +6,6 @@ Only one node is trained by MXNet as one parameter.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import groupby
-from operator import itemgetter
 
 import msgspec
 
@@ -206,13 +204,16 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
         RefusedError: something other than a variable without inputs is to be untied; all are listed.
     """
     _check_plain(variables, "untied")
-    uses = consumers(graph.nodes)
+    users: dict[Node, dict[Node, int]] = {node: {} for node in variables}
+    for node in graph.nodes:
+        for slot, entry in enumerate(node.inputs):
+            if entry.node in users:
+                users[entry.node].setdefault(node, slot)
     taken = TakenNames([*(node.name for node in graph.nodes), *(slots.name for slots in list_implied_variables(graph))])
     copies: dict[Node, dict[Node, Node]] = {}
-    for variable in variables:
-        slots = [next(own) for _, own in groupby(uses.get(variable, ()), key=itemgetter(0))]
+    for variable, slots in users.items():
         # The first user keeps the variable itself.
-        rest = slots[1:]
+        rest = list(slots.items())[1:]
         copies[variable] = {user: _copy_for(variable, user, slot, taken) for user, slot in rest}
 
     images = rebuild(topological(graph), redirect=lambda entry, user: _enter_copy(entry, copies.get(entry.node, {}).get(user)))
