@@ -76,6 +76,12 @@ class GraphshareError(Exception):
         ]
         return "\n".join(f"{fault}{end}" for fault, end in zip(self.faults, ends, strict=True))
 
+    @classmethod
+    def raise_any(cls, faults: Iterable[Fault]) -> None:
+        """Raise this error with all ``faults``, if there are any."""
+        if listed := tuple(faults):
+            raise cls(listed)
+
     def with_location(self, where: str) -> GraphshareError:
         """Return the same error with ``where`` filled in for the faults that do not name a file yet."""
         named = (fault if fault.where else msgspec.structs.replace(fault, where=where) for fault in self.faults)

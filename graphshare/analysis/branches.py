@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import zip_longest
 from typing import TypeVar
 
@@ -44,15 +45,14 @@ def _sort_heads(graph: Graph, prefixes: Sequence[str], shared: Collection[Node])
     known = KnownPrefixes(prefixes)
     begun = {known.find_longest(output_name(entry)) for entry in graph.heads}
     inside = sorted((prefix for prefix in prefixes if prefix not in begun), key=len, reverse=True)
-    named: dict[str, list[tuple[str, Entry]]] = {"": [], **{prefix: [] for prefix in prefixes}}
-    for entry in graph.heads:
-        if entry.node in shared:
-            continue
+    named: dict[str, list[tuple[str, Entry]]] = {prefix: [] for prefix in ("", *prefixes)}
+    for entry in (head for head in graph.heads if head.node not in shared):
         name = output_name(entry)
         # One prefix may begin another, as `a-` begins `a-b-`.
-        prefix = known.find_longest(name)
-        part = prefix or next((part for part in inside if part in name), "")
-        form = name.replace(part, _PLACE) if part and not prefix else _PLACE + name[len(prefix) :]
+        part = prefix = known.find_longest(name)
+        form = _PLACE + name.removeprefix(prefix)
+        if not prefix and (part := next((part for part in inside if part in name), "")):
+            form = name.replace(part, _PLACE)
         named[part].append((form, entry))
     return named
 
@@ -69,44 +69,43 @@ def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
     shared = _find_shared_heads(graph, prefixes)
     named = _sort_heads(graph, prefixes, shared)
     labels = [label for label in ("", *prefixes) if label or named[label]]
-    faults = [
-        Fault(
-            f"no output begins with the prefix {label!r}",
-            hint=f"outputs are {', '.join(output_name(e) for e in graph.heads[:8])}",
-        )
-        for label in labels
-        if not named[label]
-    ]
-    if not faults and len(labels) < 2:
-        faults.append(Fault("there is only one branch", hint="give the prefix of another with `prefixes`"))
-    faults += [
-        Fault(
-            f"output {node.name!r} is listed {format_count(count, 'time')} for {format_count(len(labels), 'branch')}",
-            hint="list an output that all branches share once for each of them",
-        )
-        for node, count in shared.items()
-        if count % len(labels)
-    ]
-    if faults:
-        raise RefusedError(faults)
-    common = [next(entry for entry in graph.heads if entry.node is node) for node in shared]
+    _check_branches(graph, labels, named, shared)
+    common = [entries[0] for entries in shared.values()]
     inner: dict[str, list[Entry]] = {}
     for name, entry in internals(graph.nodes):
         inner.setdefault(name, []).append(entry)
     return [_pair_heads(inner, named, labels[0], label, common) for label in labels[1:]]
 
 
-def _find_shared_heads(graph: Graph, prefixes: Sequence[str]) -> dict[Node, int]:
-    """Return the variables that are heads of all branches, and how often each is a head: no head is its copy by name."""
+def _check_branches(
+    graph: Graph, labels: Sequence[str], named: Mapping[str, Sequence[object]], shared: Mapping[Node, Sequence[Entry]]
+) -> None:
+    """Refuse prefixes without heads, a single branch, and shared heads that are not listed once for each branch."""
+    hint = f"outputs are {', '.join(map(output_name, graph.heads[:8]))}"
+    faults = [Fault(f"no output begins with the prefix {label!r}", hint=hint) for label in labels if not named[label]]
+    if not faults and len(labels) < 2:
+        faults.append(Fault("there is only one branch", hint="give the prefix of another with `prefixes`"))
+    hint = "list an output that all branches share once for each of them"
+    branches = format_count(len(labels), "branch")
+    for node, entries in shared.items():
+        if len(entries) % len(labels):
+            count = format_count(len(entries), "time")
+            faults.append(Fault(f"output {node.name!r} is listed {count} for {branches}", hint=hint))
+    RefusedError.raise_any(faults)
+
+
+def _find_shared_heads(graph: Graph, prefixes: Sequence[str]) -> dict[Node, list[Entry]]:
+    """Return the variables that are heads of all branches, each with these heads: no head is its copy by name."""
     names = {output_name(entry) for entry in graph.heads}
-    counts = Counter(entry.node for entry in graph.heads if entry.node.is_variable)
-    return {
-        node: count
-        for node, count in counts.items()
-        if count > 1
-        and not any(node.name.startswith(prefix) for prefix in prefixes)
-        and not any(prefix + node.name in names for prefix in prefixes)
-    }
+    heads: dict[Node, list[Entry]] = {}
+    for entry in graph.heads:
+        heads.setdefault(entry.node, []).append(entry)
+
+    def has_copy(name: str) -> bool:
+        return name.startswith(tuple(prefixes)) or not names.isdisjoint(prefix + name for prefix in prefixes)
+
+    repeated = {node: entries for node, entries in heads.items() if len(entries) > 1 and node.is_variable}
+    return {node: entries for node, entries in repeated.items() if not has_copy(node.name)}
 
 
 def _pair_heads(
@@ -139,19 +138,24 @@ def _pair_heads(
             reaches_inside = True
         else:
             faults.append(Fault(f"output {form.replace(_PLACE, label)!r} has no counterpart {name!r}"))
-    if not reaches_inside:
-        rest = [(name, form) for name, entries in heads.items() for form, _ in entries]
-        faults += [Fault(f"output {name!r} has no counterpart {form.replace(_PLACE, label)!r}") for name, form in rest]
-    if faults:
-        raise RefusedError(faults)
+    rest = {} if reaches_inside else heads
+    for name, entries in rest.items():
+        faults += [Fault(f"output {name!r} has no counterpart {form.replace(_PLACE, label)!r}") for form, _ in entries]
+    RefusedError.raise_any(faults)
     return HeadPairs(reference, label, tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
 
 
 def _keep_inputs(same: list[Entry], entry: Entry, label: str) -> list[Entry]:
     """Return the outputs that need the variables of ``entry``, whose names may begin with ``label``; a lone one anyway."""
-    needed = [{node.name for node in post_order([each.node]) if node.is_variable} for each in (entry, *same)]
-    wanted = {name.removeprefix(label) for name in needed[0]}
-    return same if len(same) < 2 else [each for each, names in zip(same, needed[1:], strict=True) if names == wanted]
+    if len(same) < 2:
+        return same
+    wanted = {name.removeprefix(label) for name in _list_variables(entry)}
+    return [each for each in same if set(_list_variables(each)) == wanted]
+
+
+def _list_variables(entry: Entry) -> dict[str, None]:
+    """Return the names of the variables that an output needs, each once."""
+    return dict.fromkeys(node.name for node in post_order([entry.node]) if node.is_variable)
 
 
 def find_prefixes(graph: Graph) -> list[str]:
@@ -160,21 +164,18 @@ def find_prefixes(graph: Graph) -> list[str]:
     Raises:
         RefusedError: the names of the heads do not fit any set of prefixes.
     """
-    names = [output_name(entry) for entry in graph.heads]
+    names = list(map(output_name, graph.heads))
     # A variable that all branches share is a head of each under one name; that name shows no prefix.
-    first = next((i for i, entry in enumerate(graph.heads) if not entry.node.is_variable), 0)
-    if names:
-        base = names[first]
-        prefixes = [name[: -len(base)] for name in names[first + 1 :] if name.endswith(base) and name != base]
-        per_branch = len(names) // (len(prefixes) + 1)
-        reference = graph.heads[:per_branch]
+    first = next((i for i, entry in enumerate(graph.heads) if entry.node.op), 0)
+    base = names[first] if names else ""
+    prefixes = [prefix for name in names[first + 1 :] if (prefix := name.removesuffix(base)) not in ("", name)]
+    if prefixes:
+        reference = graph.heads[: len(names) // (len(prefixes) + 1)]
         shared = _find_shared_heads(graph, prefixes)
-        wanted = [
-            output_name(entry) if entry.node in shared else prefix + output_name(entry)
-            for prefix in ("", *prefixes)
-            for entry in reference
-        ]
-        if prefixes and sorted(wanted) == sorted(names):
+        wanted = [output_name(entry) for entry in reference if entry.node in shared] * (len(prefixes) + 1)
+        own = [output_name(entry) for entry in reference if entry.node not in shared]
+        wanted += [prefix + name for prefix in ("", *prefixes) for name in own]
+        if sorted(wanted) == sorted(names):
             return list(dict.fromkeys(prefixes))
     hint = (
         "give the parts by which their outputs differ with `prefixes`, or the map file with `map`; or cut them out with"
@@ -193,22 +194,23 @@ def find_branches(graph: Graph) -> list[HeadPairs]:
 
     Names are a guess there, so only branches of one structure count; empty where there are none.
     """
-    names = [output_name(entry) for entry in graph.heads]
+    names = list(map(output_name, graph.heads))
     # The outputs come branch by branch, or alternate between two branches.
-    counts = [count for count in range(1, len(names) // 2 + 1) if len(names) % count == 0]
-    firsts = [*(names[::count] for count in counts), *([names[:2]] if len(names) > 2 else [])]
+    firsts = [names[::count] for count in range(1, len(names) // 2 + 1) if len(names) % count == 0]
+    if len(names) > 2:
+        firsts.append(names[:2])
     guesses = []
-    for parts in [find(each) for each in firsts for find in (_find_words, _find_endings)]:
-        try:
+    for parts in (find(each) for each in firsts for find in (_find_words, _find_endings)):
+        with suppress(RefusedError):  # where these parts do not pair all outputs, others may
             guesses += [pair_by_prefix(graph, parts)] if parts else []
-        except RefusedError:
-            continue  # these parts do not pair all outputs, others may
     guesses.append(_pair_towers(graph))
-    for pairs in guesses:
-        pairings = [compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS) for pair in pairs]
-        if pairs and all(pairing and any(a is not b for a, b in pairing.pairs) for pairing in pairings):
-            return pairs
-    return []
+    return next((pairs for pairs in guesses if pairs and all(map(_have_one_structure, pairs))), [])
+
+
+def _have_one_structure(pair: HeadPairs) -> bool:
+    """Return whether two branches have one structure, on nodes that are not all one."""
+    pairing = compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS)
+    return bool(pairing) and any(a is not b for a, b in pairing.pairs)
 
 
 def _find_words(names: Sequence[str]) -> list[str]:
@@ -227,15 +229,18 @@ def _find_endings(names: Sequence[str]) -> list[str]:
         unlike = (i for i, (a, b) in enumerate(zip(reversed(base), reversed(name), strict=False)) if a != b)
         end = next(unlike, len(base))
         begin = len(base) - end
-        parts += [name[begin : len(name) - end]] if len(name) > len(base) and name.startswith(base[:begin]) else []
+        if len(name) > len(base) and name.startswith(base[:begin]):
+            parts.append(name[begin : len(name) - end])
     return parts if len(set(parts)) == len(others) else []
 
 
 def _group_ends(graph: Graph) -> list[list[Entry]]:
     """Return the outputs of operators of one name that the heads, or operators with names of their own, read, by name."""
-    counts = Counter(node.name for node in graph.nodes if not node.is_variable)
-    users = [entry for node in graph.nodes if counts[node.name] < 2 for entry in node.inputs]
-    ends = {(e.node, e.index): e for e in (*graph.heads, *users) if not e.node.is_variable and counts[e.node.name] > 1}
+    operators = [node for node in graph.nodes if node.op]
+    counts = Counter(node.name for node in operators)
+    repeated = {node for node in operators if counts[node.name] > 1}
+    read = [entry for node in operators if node not in repeated for entry in node.inputs]
+    ends = {(entry.node, entry.index): entry for entry in (*graph.heads, *read) if entry.node in repeated}
     groups: dict[tuple[str, int], list[Entry]] = {}
     for node in graph.nodes:
         for entry in visible_outputs(node):
@@ -251,20 +256,25 @@ def _pair_towers(graph: Graph) -> list[HeadPairs]:
     its place in the file where all read the same ones.
     """
     groups = _group_ends(graph)
-    sizes = {len(group) for group in groups}
-    if len(sizes) != 1 or not 1 < max(sizes) <= _MOST_TOWERS:
+    count = len(groups[0]) if groups else 0
+    if not 1 < count <= _MOST_TOWERS or any(len(group) != count for group in groups):
         return []
     towers: dict[str, list[Entry]] = {}
     for group in groups:
-        reads = [dict.fromkeys(node.name for node in post_order([entry.node]) if node.is_variable) for entry in group]
-        own = [", ".join(name for name in names if any(name not in each for each in reads)) for names in reads]
-        labels = own if len(set(own)) == len(own) else unique_names([output_name(entry) for entry in group])
-        for label, entry in zip(labels, group, strict=True):
+        for label, entry in zip(_label_towers(group), group, strict=True):
             towers.setdefault(label, []).append(entry)
     (first, left), *others = towers.items()
-    if any(len(entries) != len(left) for _, entries in others) or len(towers) != sizes.pop():
+    if len(towers) != count or any(len(entries) != len(left) for _, entries in others):
         return []
     return [HeadPairs(first, label, tuple(left), tuple(entries)) for label, entries in others]
+
+
+def _label_towers(ends: Sequence[Entry]) -> list[str]:
+    """Return a label for the tower of each end: the inputs that not all read, or numbers where these do not tell them apart."""
+    reads = list(map(_list_variables, ends))
+    common = set(reads[0]).intersection(*reads)
+    labels = [", ".join(name for name in names if name not in common) for names in reads]
+    return labels if len(set(labels)) == len(labels) else unique_names(list(map(output_name, ends)))
 
 
 NodePair = tuple[Node, Node]

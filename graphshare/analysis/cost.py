@@ -6,7 +6,7 @@ activation, a mean count nothing, as is usual in tables of models.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -97,14 +97,17 @@ def _list_layers(inference: Inference, roles: Mapping[Node, Role]) -> list[Layer
         if node.is_variable:
             continue
         # A layer may read one parameter twice, and has it once.
-        held = dict.fromkeys(e.node for e in node.inputs if e.node.is_variable and roles[e.node].is_parameter)
-        new = [count_elements(inference.shapes[variable][0]) for variable in held if variable not in counted]
-        old = [count_elements(inference.shapes[variable][0]) for variable in held if variable in counted]
-        counted.update(held)
+        held = {e.node for e in node.inputs if e.node.is_variable and roles[e.node].is_parameter}
+        new, old = _count_numbers(held - counted, inference), _count_numbers(held & counted, inference)
+        counted |= held
         outputs = tuple(shape for shape, _ in zip(inference.shapes[node], visible_outputs(node), strict=False))
         cost = multiply_adds(node, _list_input_shapes(node, inference), inference.shapes[node])
-        layers.append(LayerCost(node.name, node.op, outputs, _sum(new), _sum(old), cost))
+        layers.append(LayerCost(node.name, node.op, outputs, new, old, cost))
     return layers
+
+
+def _count_numbers(variables: Iterable[Node], inference: Inference) -> int | None:
+    return _sum([count_elements(inference.shapes[variable][0]) for variable in variables])
 
 
 def totals(inference: Inference, roles: Mapping[Node, Role]) -> Totals:
@@ -116,11 +119,10 @@ def totals(inference: Inference, roles: Mapping[Node, Role]) -> Totals:
         total.nodes += 1
         total.multiply_adds = _sum([total.multiply_adds, layer.multiply_adds])
         total.parameters = _sum([total.parameters, layer.parameters])
-    trained = [n for n in inference.nodes if n in roles and roles[n].kind is Kind.PARAMETER]
-    auxiliary = [n for n in inference.nodes if n in roles and roles[n].kind is Kind.AUXILIARY]
+    kinds = {node: roles[node].kind for node in inference.nodes if node in roles}
     return Totals(
-        parameters=_sum([count_elements(inference.shapes[node][0]) for node in trained]),
-        auxiliary=_sum([count_elements(inference.shapes[node][0]) for node in auxiliary]),
+        parameters=_count_numbers([node for node, kind in kinds.items() if kind is Kind.PARAMETER], inference),
+        auxiliary=_count_numbers([node for node, kind in kinds.items() if kind is Kind.AUXILIARY], inference),
         multiply_adds=_sum([total.multiply_adds for total in operators.values()]),
         operators=operators,
         layers=layers,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
@@ -58,19 +59,25 @@ def split_names(shapes: NamedShapes, known: NamedShapes) -> tuple[dict[str, tupl
     others.
     """
     numbers: dict[str, int] = {}
-    for name, shape in shapes.items():
+    for name, axis, match in _list_named(shapes):
         own = known.get(name, ())
+        number = match["number"] or (own[axis] if axis < len(own) else None) or _assume(axis, match["step"])
+        if match["number"] or match["name"] not in numbers:
+            numbers[match["name"]] = int(number)
+    fixed: dict[str, list[Any]] = {name: list(shape) for name, shape in shapes.items()}
+    named = {}
+    for name, axis, match in _list_named(shapes):
+        fixed[name][axis] = numbers[match["name"]]
+        named[name] = shapes[name]
+    return {name: tuple(shape) for name, shape in fixed.items()}, named
+
+
+def _list_named(shapes: NamedShapes) -> Iterator[tuple[str, int, re.Match[str]]]:
+    """Yield the named sizes in shapes: the input, the axis, and the parts of the text."""
+    for name, shape in shapes.items():
         for axis, size in enumerate(shape):
-            if isinstance(size, str) and (match := _match(name, size)):
-                number = match["number"] or (own[axis] if axis < len(own) else None) or _assume(axis, match["step"])
-                if match["number"] or match["name"] not in numbers:
-                    numbers[match["name"]] = int(number)
-    fixed = {
-        name: tuple(numbers[_match(name, size)["name"]] if isinstance(size, str) else size for size in shape)
-        for name, shape in shapes.items()
-    }
-    named = {name: shape for name, shape in shapes.items() if any(isinstance(size, str) for size in shape)}
-    return fixed, named
+            if isinstance(size, str):
+                yield name, axis, _match(name, size)
 
 
 def _match(name: str, size: str) -> re.Match[str]:
@@ -98,7 +105,6 @@ def choose_symbols(
     Raises:
         UsageError: both are wanted; an input is not there or has another number of axes; all are listed.
     """
-    places: dict[str, dict[tuple[str, int], None]] = {}
     faults = []
     for name, shape in shapes.items():
         if name not in inputs:
@@ -106,12 +112,10 @@ def choose_symbols(
         elif len(shape) != len(inputs[name]):
             message = f"`shapes` lists {format_count(len(shape), 'axis')} for {name!r}, which has {len(inputs[name])}"
             faults.append(Fault(message, hint="name each of its axes, or give its size"))
-        else:
-            for axis, size in enumerate(shape):
-                if isinstance(size, str):
-                    places.setdefault(_match(name, size)["name"], {})[name, axis] = None
-    if faults:
-        raise UsageError(faults)
+    UsageError.raise_any(faults)
+    places: dict[str, list[tuple[str, int]]] = {}
+    for name, axis, match in _list_named(shapes):
+        places.setdefault(match["name"], []).append((name, axis))
     if dynamic_batch and places:
         raise UsageError(
             Fault("`dynamic_batch` and names in `shapes` cannot be combined", hint="name the batch in `shapes` as well")

@@ -11,6 +11,7 @@ BatchNorm's moving statistics. Their parameter records must follow a rename of t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 import msgspec
 
@@ -69,13 +70,9 @@ def name_implied(node_name: str, formal: str) -> str:
 
 def auxiliary_variables(nodes: Iterable[Node]) -> set[Node]:
     """Return the variables that any of ``nodes`` mutates. Outputs of operators in such slots do not count."""
-    auxiliary = set()
-    for node in nodes:
-        if not node.is_variable:
-            for slot in auxiliary_slots(node):
-                if node.inputs[slot].node.is_variable:
-                    auxiliary.add(node.inputs[slot].node)
-    return auxiliary
+    operators = (node for node in nodes if node.op)
+    mutated = (node.inputs[slot].node for node in operators for slot in auxiliary_slots(node))
+    return {node for node in mutated if not node.op}
 
 
 class Listed(msgspec.Struct, frozen=True, eq=False):
@@ -161,10 +158,9 @@ def internals(nodes: Sequence[Node]) -> Iterator[tuple[str, Entry]]:
 
 def find_missing_outputs(nodes: Iterable[Node], heads: Iterable[Entry]) -> list[Fault]:
     """Return a fault for each output that an input or head takes and its node does not have."""
-    entries = [entry for node in nodes for entry in node.inputs if entry.index] + [entry for entry in heads if entry.index]
-    taken = dict.fromkeys((entry.node, entry.index) for entry in entries)
+    entries = chain((entry for node in nodes for entry in node.inputs), heads)
     faults = []
-    for node, index in taken:
+    for node, index in dict.fromkeys((entry.node, entry.index) for entry in entries if entry.index):
         count = total_outputs(node)
         if count is not None and index >= max(count, 1):
             owner = "a variable" if node.is_variable else node.op
@@ -245,8 +241,7 @@ def resolve_each(names: Sequence[str], nodes: Sequence[Node], *, option: str, he
         else:
             hint = suggest_names(known.hint, name)
             faults.append(Fault(f"{option} {name!r} names no output and no node", hint=hint))
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     return targets
 
 
@@ -273,23 +268,30 @@ class _Outputs:
     def find(self, name: str) -> list[Entry]:
         """Return the outputs of this name, else the outputs of the nodes of this name; none if it is unknown."""
         # A leading `=` marks a literal name, as in patterns, unless a name itself begins with one.
-        name = name.removeprefix("=") if name not in self._by_output and name not in self._by_node else name
-        nodes = self._by_node.get(name, [])
-        if name not in self._by_output and not nodes:
-            entry = find_numbered(name, self._heads) or find_numbered(name, self._by_output)
-            node = find_numbered(name, self._by_node)
-            if entry is not None:
-                return [entry]
-            nodes = [node] if node is not None else []
-        return self._by_output.get(name) or [entry for node in nodes for entry in visible_outputs(node)]
+        if not self._has(name):
+            name = name.removeprefix("=")
+        if self._has(name):
+            nodes = self._by_node.get(name, ())
+            return self._by_output.get(name) or [entry for node in nodes for entry in visible_outputs(node)]
+        entry = find_numbered(name, self._heads) or find_numbered(name, self._by_output)
+        if entry is not None:
+            return [entry]
+        node = find_numbered(name, self._by_node)
+        return list(visible_outputs(node)) if node is not None else []
+
+    def _has(self, name: str) -> bool:
+        return name in self._by_output or name in self._by_node
 
     def match(self, pattern: str) -> list[Entry]:
         """Return the outputs of operators that ``pattern`` matches by their own name or one of the operator's."""
         matches = compile_pattern(pattern)
-        operators = ((node, any(map(matches, node_names(node)))) for node in self._nodes if not node.is_variable)
-        return [
-            entry for node, is_match in operators for entry in visible_outputs(node) if is_match or matches(output_name(entry))
-        ]
+        matched: list[Entry] = []
+        for node in self._nodes:
+            if node.op:
+                outputs = visible_outputs(node)
+                is_match = any(map(matches, node_names(node)))
+                matched += outputs if is_match else [entry for entry in outputs if matches(output_name(entry))]
+        return matched
 
     def hint(self, name: str) -> str:
         """Return the operators or outputs that resemble ``name``, one name of each node; variables where there are none."""

@@ -7,12 +7,13 @@ bias, gamma); labels and RNN states; an initializer or a known suffix; unknown o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 
 import msgspec
 
-from graphshare.analysis.name_lists import Implied
+from graphshare.analysis.name_lists import Implied, list_implied_variables
+from graphshare.errors import Fault
 from graphshare.ir.graph import Graph, Node
 from graphshare.ops.registry import auxiliary_slots, find_signature, name_inputs
 from graphshare.ops.signature import PARAMETER_FORMALS
@@ -58,6 +59,11 @@ class Role(msgspec.Struct, frozen=True, eq=False, gc=False):
     def reason(self) -> str:
         """Return the reason in words, with the operator."""
         return f"{self.why} {self.user.op} {self.user.name!r}" if self.user is not None else self.why
+
+
+def list_parameters(roles: Mapping[Node, Role]) -> list[Node]:
+    """Return the parameters and auxiliary states, in file order."""
+    return [node for node, role in roles.items() if role.is_parameter]
 
 
 AS_INPUT = "`as_input`"
@@ -172,6 +178,18 @@ def assign_implied_role(implied: Implied) -> Role:
     kind = Kind.AUXILIARY if rank == _MUTATED else Kind.PARAMETER if rank == _TRAINED else Kind.INPUT
     why = "the file implies it:" if rank == _MUTATED else f"the file implies it: {implied.formal} of"
     return Role(kind, why, implied.node, is_label=rank == _LABEL, is_state=rank == _STATE)
+
+
+def list_implied_parameters(graph: Graph) -> list[Implied]:
+    """Return the parameters and auxiliary states of ``graph`` that have no node."""
+    return [state for state in list_implied_variables(graph) if assign_implied_role(state).is_parameter]
+
+
+def refuse_implied(states: Iterable[Implied]) -> list[Fault]:
+    """Return a fault for each implied parameter that should be shared: it has no node that could be tied."""
+    hint = "add `gs.upgrade(model)`: it gives it one"
+    message = "is implied by the file and has no node that could be shared"
+    return [Fault(f"{state.name!r} {message}", node=state.node.name, hint=hint) for state in states]
 
 
 def _with_file(node: Node, role: Role, held: Collection[str]) -> Role:

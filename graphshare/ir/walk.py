@@ -168,6 +168,11 @@ def list_output_names(node: Node) -> tuple[str, ...]:
     return node.details.outputs if node.op else (node.name,)
 
 
+def list_named_outputs(nodes: Iterable[Node]) -> list[Entry]:
+    """Return the outputs of nodes that have names, in the order of the nodes."""
+    return [Entry(node, index) for node in nodes for index, name in enumerate(list_output_names(node)) if name]
+
+
 def list_bodies(node: Node) -> dict[str, Body]:
     """Return the subgraphs of a node by the names of their attributes; by position in a format without such names.
 

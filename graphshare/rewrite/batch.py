@@ -20,16 +20,23 @@ from graphshare.analysis.name_lists import (
     list_implied_variables,
     output_name,
 )
-from graphshare.analysis.roles import Role, assign_implied_role
+from graphshare.analysis.roles import Role, assign_implied_role, list_parameters
 from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.ir.compare import check_isomorphic
-from graphshare.ir.graph import EMPTY, Branch, Entry, Graph, Node, Rewrite, freeze
-from graphshare.ir.rebuild import rebuild, rename_node
+from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite, freeze
+from graphshare.ir.rebuild import rebuild, relink, rename_node
 from graphshare.ir.walk import reachable, topological
 from graphshare.ops.attributes import has_np_shape
 from graphshare.ops.unary.signature import IDENTITY
 from graphshare.rewrite.batched_graph import BRANCHES, find_batch
-from graphshare.rewrite.choices import Duplication, check_collisions, check_prefixes, match_shared_inputs, note_unknown_roles
+from graphshare.rewrite.choices import (
+    BranchOptions,
+    Duplication,
+    check_collisions,
+    check_prefixes,
+    match_shared_inputs,
+    note_unknown_roles,
+)
 from graphshare.text.format import format_names
 
 _SUFFIX = "_output"
@@ -47,16 +54,12 @@ def plan_batch(
     graph: Graph,
     prefixes: Sequence[str],
     roles: Mapping[Node, Role],
-    *,
-    share_inputs: Sequence[str] = (),
-    drop_original: bool = False,
-    axes: Mapping[str, int] = EMPTY,
-    force: bool = False,
+    options: BranchOptions,
 ) -> Duplication:
     """Add branches to ``graph`` that are computed in one run: inputs are concatenated on the batch axis, outputs split.
 
-    Every branch gets its own inputs and labels, except those that ``share_inputs`` match. All must have one shape. ``axes``
-    maps inputs to their batch axis where that is not 0. Parameters stay unchanged.
+    Every branch gets its own inputs and labels, except those that ``share_inputs`` match. All must have one shape.
+    ``batch_axes`` maps inputs to their batch axis where that is not 0. Parameters stay unchanged.
 
     Raises:
         RefusedError: names collide, a variable's role cannot be told, or operators mix the samples of a batch. All of these
@@ -67,29 +70,27 @@ def plan_batch(
             Fault("the graph is a batch of branches already", hint="make all branches at once, from the original")
         )
     note_unknown_roles(roles, "tie")
-    used_by_all = match_shared_inputs(roles, share_inputs)
-    inputs = _find_inputs(graph, roles, axes, used_by_all)
+    used_by_all = match_shared_inputs(roles, options.share_inputs)
+    inputs = _find_inputs(graph, roles, options.batch_axes, used_by_all)
     _refuse_odd_inputs(graph, inputs)
     starts = {node: joined.axis for node, joined in inputs.items()}
     places_at, couplings = follow_batch(reachable(graph), starts, np_shape=has_np_shape(graph.attrs))
-    notes = _note_couplings(couplings, force)
+    notes = _note_couplings(couplings, options.force)
     # An output without samples is one value for all branches and is not split.
     outputs = {
         (head.node, head.index): places_at[head.node, head.index].axis
         for head in graph.heads
         if not head.node.is_variable and (head.node, head.index) in places_at
     }
-    rewrite = batch(graph, prefixes, inputs=inputs, outputs=outputs, drop_original=drop_original)
+    rewrite = batch(graph, prefixes, inputs=inputs, outputs=outputs, drop_original=options.drop_original)
     _check_result(rewrite, inputs, outputs)
-    tied = tuple(node for node, role in roles.items() if role.is_parameter)
-    joined = {node: how.axis for node, how in inputs.items()}
     return Duplication(
         *(rewrite.graph, rewrite.branches, rewrite.renames, tuple(notes)),
         roles=roles,
-        tied=tied,
+        tied=tuple(list_parameters(roles)),
         copied=(),
         shared_inputs=tuple(used_by_all),
-        joined=joined,
+        joined=starts,
     )
 
 
@@ -100,18 +101,13 @@ def _find_inputs(
     inputs = {
         node: Joined(axes.get(node.name, 0), node in used_by_all) for node, role in roles.items() if not role.is_parameter
     }
-    wrong = [node.name for node in roles if node.name in axes and node not in inputs]
-    if wrong:
-        raise RefusedError([Fault(f"`batch_axes` {name!r} is not an input ({name} is a parameter)") for name in wrong])
+    wrong = [node.name for node in list_parameters(roles) if node.name in axes]
+    RefusedError.raise_any(Fault(f"`batch_axes` {name!r} is not an input ({name} is a parameter)") for name in wrong)
     implied = [variable for variable in list_implied_variables(graph) if not assign_implied_role(variable).is_parameter]
-    if implied:
-        hint = "add `gs.upgrade(model)`: it gives them nodes of their own"
-        raise RefusedError(
-            [
-                Fault(f"input {i.name!r} is implied by the file and cannot be joined", node=i.node.name, hint=hint)
-                for i in implied
-            ]
-        )
+    hint = "add `gs.upgrade(model)`: it gives them nodes of their own"
+    RefusedError.raise_any(
+        Fault(f"input {i.name!r} is implied by the file and cannot be joined", node=i.node.name, hint=hint) for i in implied
+    )
     if not inputs:
         raise RefusedError(Fault("there is no input to be joined", hint="name one with `as_input`"))
     return inputs
@@ -125,8 +121,7 @@ def _refuse_odd_inputs(graph: Graph, inputs: Collection[Node]) -> None:
         if names:
             message = f"has a control dependency on {format_names(names, _SHOWN)}, an input that would be joined"
             faults.append(Fault(message, node=node.name))
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
 
 
 def _note_couplings(couplings: Sequence[Coupling], force: bool) -> list[str]:
@@ -135,9 +130,9 @@ def _note_couplings(couplings: Sequence[Coupling], force: bool) -> list[str]:
     Raises:
         RefusedError: there is one and ``force`` is not set; every operator is listed.
     """
-    if couplings and not force:
+    if not force:
         hint = "`force` makes the batch anyway; with copy or tie every branch runs by itself"
-        raise RefusedError([Fault(f"{c.node.op} {c.why}", node=c.node.name, hint=hint) for c in couplings])
+        RefusedError.raise_any(Fault(f"{c.node.op} {c.why}", node=c.node.name, hint=hint) for c in couplings)
     sorts: dict[str, list[str]] = {}
     for coupling in couplings:
         sorts.setdefault(f"{coupling.node.op} {coupling.why}", []).append(coupling.node.name)
@@ -150,33 +145,44 @@ def _check_result(rewrite: Rewrite, inputs: Mapping[Node, Joined], outputs: Mapp
     Raises:
         SelfCheckError: the result is wrong.
     """
-    marked = [node for node in rewrite.graph.nodes if node.op == "Concat" and BRANCHES in node.attrs and node.inputs]
-    joins = {join.inputs[0].node: join for join in marked}
+    concats = [node for node in rewrite.graph.nodes if node.op == "Concat" and node.inputs]
+    joins = {concat.inputs[0].node: concat for concat in concats if BRANCHES in concat.attrs}
     replaced = {}
-    wrong = False
+    is_right = True
     for node, how in inputs.items():
         members = [branch.images[node] for branch in rewrite.branches]
         join = joins.get(members[0])
-        if join is None:
-            continue
-        wrong |= ([entry.node for entry in join.inputs], join.attrs.get("dim")) != (members, str(how.axis))
-        replaced.update({(number, node): Entry(join, 0) for number in range(len(members))})
+        if join is not None:
+            is_right &= ([entry.node for entry in join.inputs], join.attrs.get("dim")) == (members, str(how.axis))
+            replaced.update({(number, node): Entry(join, 0) for number in range(len(members))})
     check_isomorphic(rewrite, replaced=replaced)
-    wrong |= len(rewrite.graph.heads) != sum(len(branch.source.heads) for branch in rewrite.branches)
-    heads = iter(() if wrong else rewrite.graph.heads)
-    for number, branch in enumerate(rewrite.branches):
-        for head, entry in zip(branch.source.heads, heads, strict=False):
-            if head.node.is_variable:
-                wrong |= entry.node is not branch.images[head.node]
-                continue
-            wrong |= entry.node.op != IDENTITY
-            entry = entry.node.inputs[0]
-            if (head.node, head.index) in outputs:
-                wrong |= (entry.node.op, entry.index) != ("SliceChannel", number)
-                entry = entry.node.inputs[0]
-            wrong |= (entry.node, entry.index) != (branch.images[head.node], head.index)
-    if wrong:
+    if not is_right or not _has_all_heads(rewrite, outputs):
         raise SelfCheckError("the branches of the batch are wrong; this is a bug in graphshare")
+
+
+def _has_all_heads(rewrite: Rewrite, outputs: Collection[tuple[Node, int]]) -> bool:
+    """Return whether the heads are those of one branch after the other."""
+    wanted: list[tuple[Entry, int | None]] = []
+    for number, branch in enumerate(rewrite.branches):
+        for head in branch.source.heads:
+            part = number if (head.node, head.index) in outputs else None
+            wanted.append((relink(head, branch.images), part))
+    heads = rewrite.graph.heads
+    return len(heads) == len(wanted) and all(_leads_to(head, *value) for head, value in zip(heads, wanted, strict=True))
+
+
+def _leads_to(head: Entry, value: Entry, part: int | None) -> bool:
+    """Return whether a branch's head is a variable itself, or a copy of ``value`` or of its ``part`` with that number."""
+    if value.node.is_variable:
+        return head.node is value.node
+    if head.node.op != IDENTITY:
+        return False
+    source = head.node.inputs[0]
+    if part is not None:
+        if (source.node.op, source.index) != ("SliceChannel", part):
+            return False
+        source = source.node.inputs[0]
+    return (source.node, source.index) == (value.node, value.index)
 
 
 def batch(
@@ -218,7 +224,7 @@ class _Batch:
         self._new: dict[Node, Node] = {}
         self._splits: dict[tuple[Node, int], Node] = {}
         self._copies: dict[tuple[str, Node, int], Entry] = {}
-        self._headed = {entry.node for entry in graph.heads if not entry.node.is_variable}
+        self._headed = dict.fromkeys(entry.node for entry in graph.heads if entry.node.op)
         self._consumed = {entry.node for node in graph.nodes for entry in node.inputs}
         self.added: list[Node] = []
         self._mark = json.dumps(list(labels), separators=(",", ":"))
@@ -226,26 +232,24 @@ class _Batch:
     def check_names(self) -> None:
         """Refuse names that two nodes would have, and heads whose operator implies states by its name."""
         if implies_variables(self._graph):
-            implying = [node for node in self._headed if any(list_implied_inputs(node))]
             hint = "add `gs.upgrade(model)`: it gives the states nodes of their own"
-            faults = [
-                Fault("implies states by its name, and a batch changes that name", node=n.name, hint=hint) for n in implying
-            ]
-            if faults:
-                raise RefusedError(faults)
+            message = "implies states by its name, and a batch changes that name"
+            implying = (node for node in self._headed if any(list_implied_inputs(node)))
+            RefusedError.raise_any(Fault(message, node=node.name, hint=hint) for node in implying)
         renamed = []
         for node, joined in self._inputs.items():
-            renamed += [(node.name, label + node.name) for label in self._labels if label and not joined.shared]
+            renamed += [] if joined.shared else self._add_labels(node.name)
             renamed.append((f"the batch of {node.name}", _batch_name(node)))
-        for node in self._headed:
-            renamed.append((f"the batch of {node.name}", _batch_name(node)))
-        for entry in self._graph.heads:
-            if entry.node in self._headed:
-                base = _branch_name(entry)
-                renamed += [(base, label + base) for label in self._labels if label and base]
-                if (entry.node, entry.index) in self._outputs:
-                    renamed.append((f"the parts of {base}", _split_name(entry)))
+        renamed += [(f"the batch of {node.name}", _batch_name(node)) for node in self._headed]
+        for entry in (head for head in self._graph.heads if head.node.op):
+            base = _branch_name(entry)
+            renamed += self._add_labels(base) if base else []
+            if (entry.node, entry.index) in self._outputs:
+                renamed.append((f"the parts of {base}", _split_name(entry)))
         check_collisions((node.name for node in self._graph.nodes), renamed)
+
+    def _add_labels(self, name: str) -> list[tuple[str, str]]:
+        return [(name, label + name) for label in self._labels if label]
 
     def join_inputs(self) -> Iterator[Node]:
         """Yield the variables of the branches and the nodes that concatenate them, in file order."""

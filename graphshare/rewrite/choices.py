@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+import msgspec
+
 from graphshare.analysis.name_lists import match_nodes
 from graphshare.analysis.roles import Kind, Role
-from graphshare.errors import Fault, RefusedError
+from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.ir.graph import EMPTY, Node, Rewrite
 from graphshare.text.names import suggest
 
@@ -17,6 +19,32 @@ ModeOrBatch = Literal["copy", "tie", "batch"]
 
 Choice = tuple[Mode, str]
 """One ``--tie`` or ``--copy`` of the command line: a mode, and the pattern of the parameters that it is for."""
+
+
+class BranchOptions(msgspec.Struct, frozen=True):
+    """The options of :func:`graphshare.rewrite.duplicate.duplicate` on the branches, with the same names and defaults."""
+
+    mode: ModeOrBatch = "copy"
+    choices: Sequence[Choice] = ()
+    share_inputs: Sequence[str] = ()
+    upto: Sequence[str] = ()
+    drop_original: bool = False
+    batch_axes: Mapping[str, int] = EMPTY
+    force: bool = False
+
+    def check(self) -> None:
+        """Refuse options that do not go with the mode. Raises UsageError with all of them."""
+        faults = []
+        if self.mode != "batch":
+            idle = {"`batch_axes`": self.batch_axes, "`force`": self.force}
+            hint = "leave it out, or choose that mode"
+            faults = [Fault(f"{option} is for `mode='batch'`", hint=hint) for option, value in idle.items() if value]
+        elif self.choices:
+            faults.append(Fault("`choices` choose between modes; a batch has one run and one set of parameters"))
+        if self.mode == "batch" and self.upto:
+            hint = "cut it out first: `gs.extract(GRAPH, targets=NAME)`"
+            faults.append(Fault("`upto` leaves the original as it is; a batch is one run of the whole graph", hint=hint))
+        UsageError.raise_any(faults)
 
 
 class Duplication(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
@@ -40,34 +68,30 @@ def match_shared_inputs(roles: Mapping[Node, Role], patterns: Sequence[str]) -> 
     """
     shared: dict[Node, None] = {}
     faults = []
-    inputs = [node for node, role in roles.items() if not role.is_parameter]
+    inputs = {node: node.name for node, role in roles.items() if not role.is_parameter}
     for pattern in patterns:
         matched = match_nodes(pattern, roles)
-        hit = [node for node in matched if not roles[node].is_parameter]
+        hit = [node for node in matched if node in inputs]
         if not hit:
-            hint = (
-                "parameters are shared with `choices=[('tie', PATTERN)]`"
-                if matched
-                else suggest(pattern, [node.name for node in inputs], "inputs")
-            )
+            hint = "parameters are shared with `choices=[('tie', PATTERN)]`"
+            hint = hint if matched else suggest(pattern, list(inputs.values()), "inputs")
             faults.append(Fault(f"`share_inputs` {pattern!r} matches no input", hint=hint))
         shared.update(dict.fromkeys(hit))
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     return shared
 
 
-def note_unknown_roles(roles: Mapping[Node, Role], mode: Mode) -> list[str]:
+def note_unknown_roles(roles: Mapping[Node, Role], mode: ModeOrBatch) -> list[str]:
     """Return a note on each variable of unknown role.
 
     Raises:
         RefusedError: there is one and ``mode`` is ``tie``.
     """
     unknown = [node for node, role in roles.items() if role.kind is Kind.UNKNOWN]
-    if mode == "tie" and unknown:
+    if mode == "tie":
         hint = "choose with `as_input` or `as_parameter`, or give the parameter file with `params`"
-        raise RefusedError(
-            [Fault(f"cannot tell whether {n.name!r} is a parameter: {roles[n].reason}", hint=hint) for n in unknown]
+        RefusedError.raise_any(
+            Fault(f"cannot tell whether {n.name!r} is a parameter: {roles[n].reason}", hint=hint) for n in unknown
         )
     return [f"{node.name!r} may be an input or a parameter: {roles[node].reason}" for node in unknown]
 
@@ -94,8 +118,7 @@ def check_collisions(kept: Iterable[str], renamed: Iterable[tuple[str, str]]) ->
         elif sources.setdefault(new, old) != old:
             hint = "give each of them a name of its own"
             faults.setdefault(new, Fault(f"{sources[new]!r} and {old!r} would both become {new!r}", hint=hint))
-    if faults:
-        raise RefusedError(faults.values())
+    RefusedError.raise_any(faults.values())
 
 
 def check_prefixes(prefixes: Iterable[str]) -> None:
@@ -116,5 +139,4 @@ def check_prefixes(prefixes: Iterable[str]) -> None:
         elif prefix in seen:
             faults.append(Fault(f"prefix {prefix!r} is given twice", hint="each branch needs a prefix of its own"))
         seen.add(prefix)
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)

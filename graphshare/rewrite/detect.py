@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from graphshare.analysis.roles import Kind
+from graphshare.analysis.roles import Kind, list_parameters
 from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ITEM_SIZES, ParameterFile, Record
@@ -18,10 +18,9 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
 from graphshare.ops.attributes import has_np_shape, read_declared_shape
 from graphshare.ops.registry import find_signature
-from graphshare.rewrite.tie import assign_sharing_roles
+from graphshare.rewrite.tie import assign_sharing_roles, index_records
 from graphshare.text.format import format_dims
 from graphshare.text.markup import quote_shell
-from graphshare.text.names import split_key
 from graphshare.text.summary import ShortRepr
 
 _BOUNDARY = re.compile(r"[^0-9A-Za-z]+")
@@ -60,31 +59,27 @@ def detect(
     """
     roles = assign_sharing_roles(graph, params, as_input, as_parameter)
     heads = {entry.node for entry in graph.heads}
-    nodes = [node for node, role in roles.items() if role.is_parameter and node.name]
+    nodes = [node for node in list_parameters(roles) if node.name]
     # An output keeps its name: other parameters are tied to it.
     nodes.sort(key=lambda node: node not in heads)
     auxiliary = {node for node in nodes if roles[node].kind is Kind.AUXILIARY}
-    records = {} if params is None else {split_key(key)[1]: record for key, record in params.by_key().items()}
+    records = index_records(params)
     relations = _list_relations(nodes)
-    candidates: list[Candidates] = []
-    done: set[frozenset[Node]] = set()
     has_other_forms = find_format(graph).supports(Operation.POOL)
-    alike: dict[str, list[list[Node]]] = {}
-    for (form, digest, constant), group in _group_by_value(nodes, auxiliary, records, params, has_other_forms).items():
-        parts = [group]
+    groups = _group_by_value(nodes, auxiliary, records, params, has_other_forms)
+    candidates: list[Candidates] = []
+    done: list[frozenset[Node]] = []
+    for (form, _, is_constant), group in groups.items():
         # Arrays of one repeated number, such as zeros, are equal by chance.
-        if constant:
-            parts = _group_related(group, relations)
-        else:
-            alike.setdefault(digest, []).append(group)
-        for part in (part for part in parts if len(part) > 1):
-            done.add(frozenset(part))
-            candidates += _list_candidates(part, heads, "values", form, len(_group_related(part, relations)) == 1)
+        for part in _group_related(group, relations) if is_constant else [group]:
+            if len(part) > 1:
+                done.append(frozenset(part))
+                candidates += _list_candidates(part, heads, "values", form, _are_related(part, relations))
     if params is not None and has_other_forms:
-        candidates += _list_other_forms(graph, params, alike.values(), relations)
+        candidates += _list_other_forms(graph, params, groups, relations)
     for (form, _, why), group in _group_by_form(graph, nodes, auxiliary, records).items():
         for part in _group_related(group, relations):
-            if not any(part_of >= frozenset(part) for part_of in done):
+            if not any(map(frozenset(part).issubset, done)):
                 candidates += _list_candidates(part, heads, why, form, True)
     return candidates
 
@@ -107,20 +102,24 @@ def _quote_alias(name: str) -> str:
 def _list_other_forms(
     graph: Graph,
     params: ParameterFile,
-    alike: Iterable[list[list[Node]]],
+    groups: Mapping[tuple[str, str, bool], list[Node]],
     relations: Mapping[Node, list[str]],
 ) -> Iterator[Candidates]:
     """Yield parameters of an ONNX model with equal bytes and other shapes, and tables with their transposes."""
     from graphshare.onnx_ops.transposed import LEAST, find_tables  # start-up: few models are ONNX models
 
     records = params.by_key()
-    for groups in alike:
-        part = [group[0] for group in sorted(groups, key=len, reverse=True)]
+    alike: dict[str, list[list[Node]]] = {}
+    for (_, digest, is_constant), group in groups.items():
+        if not is_constant:
+            alike.setdefault(digest, []).append(group)
+    for same in alike.values():
+        part = [group[0] for group in sorted(same, key=len, reverse=True)]
         if len(part) > 1 and records[part[0].name].dense_size >= LEAST:
             forms = " and ".join(_format_array(records[node.name]) for node in part)
-            yield from _list_candidates(part, (), "bytes", forms, len(_group_related(part, relations)) == 1)
+            yield from _list_candidates(part, (), "bytes", forms, _are_related(part, relations))
     for table, twin in find_tables(graph, params):
-        names, is_related = [twin.name, table.name], bool(_group_related([table, twin], relations))
+        names, is_related = [twin.name, table.name], _are_related([table, twin], relations)
         yield Candidates(names, "transpose", is_related, _format_array(records[twin.name]), ["--transposed"])
 
 
@@ -205,6 +204,10 @@ def _list_relations(nodes: Iterable[Node]) -> dict[Node, list[str]]:
             texts.append(f"~{tails[0]}")
         keys[node] = texts
     return keys
+
+
+def _are_related(group: list[Node], relations: Mapping[Node, list[str]]) -> bool:
+    return len(_group_related(group, relations)) == 1
 
 
 def _group_related(group: list[Node], relations: Mapping[Node, list[str]]) -> list[list[Node]]:

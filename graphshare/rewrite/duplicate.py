@@ -6,20 +6,19 @@ parameters as tied in this form only.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 from msgspec.structs import replace
 
-from graphshare.analysis.name_lists import find_odd_variables, list_implied_variables, match_nodes, resolve_targets
-from graphshare.analysis.roles import Role, assign_implied_role
+from graphshare.analysis.name_lists import Implied, find_odd_variables, list_implied_variables, match_nodes, resolve_targets
+from graphshare.analysis.roles import Role, list_implied_parameters, list_parameters, refuse_implied
 from graphshare.arguments import Natural
 from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names, find_roles
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
-from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
+from graphshare.errors import Fault, RefusedError, locate_refusals
 from graphshare.formats.model_format import Operation, find_format, require
 from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import EMPTY, Branch, Entry, Graph, Kept, Node, Rename, Rewrite, freeze
@@ -27,7 +26,7 @@ from graphshare.ir.rebuild import prefix_node, rebuild, relink
 from graphshare.ir.walk import post_order
 from graphshare.ops.normalization.signature import BARRIER, BARRIER_KEYS
 from graphshare.rewrite.choices import (
-    Choice,
+    BranchOptions,
     Duplication,
     Mode,
     ModeOrBatch,
@@ -36,7 +35,7 @@ from graphshare.rewrite.choices import (
     match_shared_inputs,
     note_unknown_roles,
 )
-from graphshare.rewrite.tie import note_copied_attributes
+from graphshare.rewrite.tie import find_last_versions, note_copied_attributes
 from graphshare.text.format import format_count
 from graphshare.text.names import suggest
 from graphshare.text.patterns import compile_pattern
@@ -48,12 +47,7 @@ def plan_duplicate(
     graph: Graph,
     prefixes: Sequence[str],
     roles: Mapping[Node, Role],
-    *,
-    mode: Mode = "copy",
-    choices: Sequence[Choice] = (),
-    share_inputs: Sequence[str] = (),
-    upto: Sequence[str] = (),
-    drop_original: bool = False,
+    options: BranchOptions,
     held: frozenset[str] | None = None,
 ) -> Duplication:
     """Add a branch to ``graph`` for each prefix, grouped with the original: the modes copy and tie of ``duplicate``.
@@ -64,61 +58,50 @@ def plan_duplicate(
         RefusedError: names collide, a pattern matches nothing or the wrong kind, a target is unknown, or in tie mode a
             variable's role cannot be told.
     """
-    tied = _choose_tied(graph, roles, mode, choices)
-    used_by_all = match_shared_inputs(roles, share_inputs)
-    odd = find_odd_variables([*tied, *used_by_all])
-    if odd:
-        raise RefusedError(odd)
-    notes = note_unknown_roles(roles, mode)
-    targets = resolve_targets(upto, graph.nodes, option="`upto`", heads=graph.heads) if upto else None
-    surplus = held - {node.name for node in roles} - {i.name for i in list_implied_variables(graph)} if held else ()
+    tied = _choose_tied(graph, roles, options)
+    used_by_all = match_shared_inputs(roles, options.share_inputs)
     shared = dict.fromkeys([*tied, *used_by_all])
+    RefusedError.raise_any(find_odd_variables(shared))
+    notes = note_unknown_roles(roles, options.mode)
+    targets = resolve_targets(options.upto, graph.nodes, option="`upto`", heads=graph.heads) if options.upto else None
+    implied = {state.name for state in list_implied_variables(graph)}
+    surplus = (held or frozenset()) - {node.name for node in roles} - implied
     rewrite = add_branches(
-        graph, prefixes, shared=shared.keys(), upto=targets, drop_original=drop_original, other_names=surplus
+        graph, prefixes, shared=shared.keys(), upto=targets, drop_original=options.drop_original, other_names=surplus
     )
     check_isomorphic(rewrite, exempt=BARRIER_KEYS)
-    last = rewrite.branches[-1]
-    copied = tuple([n for n, role in roles.items() if role.is_parameter and n not in tied and n in last.images])
+    placed = [node for node in list_parameters(roles) if node in rewrite.branches[-1].images]
     return Duplication(
         *(rewrite.graph, rewrite.branches, rewrite.renames, tuple(notes)),
         roles=roles,
-        tied=tuple(n for n in tied if n in last.images),
-        copied=copied,
+        tied=tuple(node for node in placed if node in tied),
+        copied=tuple(node for node in placed if node not in tied),
         shared_inputs=tuple(used_by_all),
     )
 
 
-def _choose_tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: Sequence[Choice]) -> dict[Node, None]:
+def _choose_tied(graph: Graph, roles: Mapping[Node, Role], options: BranchOptions) -> dict[Node, None]:
     """Return the parameters that all branches share, in file order. What the file only implies can be copied and not tied."""
-    heads = {entry.node for entry in graph.heads if entry.node.details.outputs}  # two outputs need two names
-    decided = dict.fromkeys((node for node, role in roles.items() if role.is_parameter), mode)
-    decided.update(dict.fromkeys(heads & decided.keys(), "copy"))
-    implied = {state: mode for state in list_implied_variables(graph) if assign_implied_role(state).is_parameter}
+    decided = dict.fromkeys(list_parameters(roles), options.mode)
+    implied = dict.fromkeys(list_implied_parameters(graph), options.mode)
+    outputs = {entry.node for entry in graph.heads if entry.node.details.outputs}  # two outputs need two names
+    decided.update(dict.fromkeys(outputs & decided.keys(), "copy"))
     faults = []
-    for choice in choices:
+    for choice in options.choices:
         how, pattern = choice
-        option = f"`choices={choice}`"
         matches = compile_pattern(pattern)
-        hit = match_nodes(pattern, roles)
-        states = [state for state in implied if matches(state.name)]
+        nodes, states = match_nodes(pattern, roles), [state for state in implied if matches(state.name)]
+        if not nodes and not states:
+            hint = suggest(pattern, [node.name for node in decided], "parameters")
+            faults.append(Fault(f"`choices={choice}` matches no variable", hint=hint))
+        for node in nodes:
+            if node not in decided:
+                message = f"matches {node.name!r}, which is not a parameter ({roles[node].reason})"
+                hint = f"if it is one after all, add `as_parameter={node.name!r}`; inputs are shared with `share_inputs`"
+                faults.append(Fault(f"`choices={choice}` {message}", hint=hint))
+        decided.update(dict.fromkeys(decided.keys() & nodes, how))
         implied.update(dict.fromkeys(states, how))
-        if not hit and not states:
-            known = [node.name for node in decided]
-            faults.append(Fault(f"{option} matches no variable", hint=suggest(pattern, known, "parameters")))
-        for node in hit:
-            if node in decided:
-                decided[node] = how
-                continue
-            hint = f"if it is one after all, add `as_parameter={node.name!r}`; inputs are shared with `share_inputs`"
-            faults.append(Fault(f"{option} matches {node.name!r}, which is not a parameter ({roles[node].reason})", hint=hint))
-    hint = "add `gs.upgrade(model)`: it gives it one"
-    faults += [
-        Fault(f"{state.name!r} is implied by the file and has no node that could be shared", node=state.node.name, hint=hint)
-        for state, how in implied.items()
-        if how == "tie"
-    ]
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any([*faults, *refuse_implied(state for state, how in implied.items() if how == "tie")])
     return dict.fromkeys(node for node, how in decided.items() if how == "tie")
 
 
@@ -147,23 +130,23 @@ def add_branches(
 
     branches: list[Branch] = []
     nodes: list[Node] = []
+    all_heads: list[Entry] = []
+    placed: set[Node] = set()
     if not drop_original:
-        branches.append(Branch("", graph, Kept(graph)))
-        nodes.extend(graph.nodes)
+        branches, nodes, all_heads = [Branch("", graph, Kept(graph))], list(graph.nodes), list(graph.heads)
+        # Shared nodes are in the graph with the original; without it the first copy brings them.
+        placed.update(shared)
+    unchanged = len(nodes)
     # MXNet numbers the entries to a mutated variable by the mutations before them, and these go on from branch to branch.
     versions = _count_mutations(source, shared)
-    # Shared nodes are in the graph with the original; without it the first copy brings them.
-    placed: set[Node] = set() if drop_original else set(shared)
-    all_heads: list[Entry] = [] if drop_original else list(graph.heads)
-    for number, prefix in enumerate(prefixes, start=0 if drop_original else 1):
+    for number, prefix in enumerate(prefixes, start=len(branches)):
         mutations = {node: number * last for node, last in versions.items()}
         images = _copy_branch(source, prefix, shared, mutations)
         branches.append(Branch(prefix, graph, images))
-        nodes.extend([node for node in images.values() if node not in placed] if placed else images.values())
-        placed.update(node for node in shared if node in images)
+        nodes += [node for node in images.values() if node not in placed]
+        placed.update(images.keys() & shared)
         # A head may itself be a shared statistic; its version counts on, too.
-        all_heads.extend(_raise_version(entry, mutations) or relink(entry, images) for entry in heads)
-    unchanged = 0 if drop_original else len(graph.nodes)
+        all_heads += [_raise_version(entry, mutations) or relink(entry, images) for entry in heads]
     result = Graph(
         tuple(nodes),
         tuple(all_heads),
@@ -207,25 +190,15 @@ def _raise_version(entry: Entry, mutations: Mapping[Node, int]) -> Entry | None:
 
 def _count_mutations(source: Sequence[Node], shared: Collection[Node]) -> dict[Node, int]:
     """Return how often one branch mutates each shared variable: the highest version of an entry to it."""
-    last: dict[Node, int] = {}
-    if shared:
-        for node in source:
-            for entry in node.inputs:
-                if entry.version and entry.node in shared:
-                    last[entry.node] = max(last.get(entry.node, 0), entry.version)
-    return last
+    return {node: last for node, last in find_last_versions(source).items() if node in shared} if shared else {}
 
 
 def _rename_implied(graph: Graph, source: Sequence[Node], prefixes: Sequence[str]) -> tuple[Rename, ...]:
     """Return the renames of implied states. They have no node: every branch has its own, named after its operator."""
     implied = list(list_implied_variables(graph))
     copied = set(source) if implied else set()
-    return tuple(
-        Rename(prefix, variable.name, prefix + variable.name if variable.node.name else variable.name)
-        for prefix in prefixes
-        for variable in implied
-        if variable.node in copied
-    )
+    names = [variable.name for variable in implied if variable.node in copied]
+    return tuple([Rename(prefix, name, prefix + name) for prefix in prefixes for name in names])
 
 
 def _check_names(
@@ -242,14 +215,14 @@ def _check_names(
         ops = ", ".join(sorted({variable.node.op for variable in unnamed}))
         hint = "`gs.upgrade` gives the states nodes of their own"
         raise RefusedError(Fault(f"an operator without a name ({ops}) implies states that every copy would share", hint=hint))
-    kept = [node.name for node in (shared if drop_original else graph.nodes)]
-    kept += other_names
-    kept += [] if drop_original else [variable.name for variable in implied]
-    if not _may_collide(kept, prefixes):
-        return
-    old = [node.name for node in source if node.name and node not in shared]
-    old += [variable.name for variable in implied if variable.node.name]
-    check_collisions(kept, ((name, prefix + name) for prefix in prefixes for name in old))
+    kept = [*other_names, *(_list_names(shared) if drop_original else _list_names(graph.nodes, implied))]
+    if _may_collide(kept, prefixes):
+        old = list(filter(None, _list_names([node for node in source if node not in shared], implied)))
+        check_collisions(kept, ((name, prefix + name) for prefix in prefixes for name in old))
+
+
+def _list_names(nodes: Iterable[Node], implied: Iterable[Implied] = ()) -> list[str]:
+    return [*(node.name for node in nodes), *(variable.name for variable in implied)]
 
 
 def _may_collide(kept: Collection[str], prefixes: Sequence[str]) -> bool:
@@ -290,22 +263,20 @@ def duplicate(
             be told, or operators mix the samples of a batch; all of a kind are listed.
     """
     source, names = as_checkpoint(model), as_names(prefixes)
-    _check_mode(mode, choices, as_names(upto), batch_axes, force)
+    options = BranchOptions(mode, choices, as_names(share_inputs), as_names(upto), drop_original, batch_axes, force)
+    options.check()
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
         if not names:
             raise RefusedError(Fault("no branch is asked for", hint="give a prefix for each copy, as in `prefixes='sha-'`"))
         roles = find_roles(source, as_input, as_parameter, {"`batch_axes`": batch_axes})
-        common: dict[str, Any] = {"share_inputs": as_names(share_inputs), "drop_original": drop_original}
         if mode == "batch":  # imported where it is asked for: starting is most of the time that a usual graph takes
             from graphshare.rewrite.batch import plan_batch
 
             require(source.graph, Operation.BATCH, what="`mode='batch'`")
-            report = plan_batch(source.graph, names, roles, axes=batch_axes, force=force, **common)
+            report = plan_batch(source.graph, names, roles, options)
         else:
-            report = plan_duplicate(
-                source.graph, names, roles, mode=mode, choices=choices, upto=as_names(upto), held=source.held, **common
-            )
+            report = plan_duplicate(source.graph, names, roles, options, source.held)
     notes = [*report.notes, *notes_on(source.parameter_file, source.graph, report.roles)]
     if mode != "batch":
         with locate_refusals(source):
@@ -333,20 +304,3 @@ def _note_unmoved(graph: Graph, report: Duplication, mode: ModeOrBatch) -> list[
     if count and (mode == "copy" or report.copied):
         return [f"{weights} in functions not copied: every branch calls the same functions, which have one of each"]
     return [f"{weights} in functions tied: every branch calls the same functions"] if count else []
-
-
-def _check_mode(
-    mode: ModeOrBatch, choices: Sequence[object], upto: Sequence[str], batch_axes: Mapping[str, int], force: bool
-) -> None:
-    """Refuse options that do not go with the mode. Raises UsageError with all of them."""
-    faults = []
-    if mode != "batch":
-        idle = [option for option, value in (("`batch_axes`", batch_axes), ("`force`", force)) if value]
-        faults = [Fault(f"{option} is for `mode='batch'`", hint="leave it out, or choose that mode") for option in idle]
-    elif choices:
-        faults.append(Fault("`choices` choose between modes; a batch has one run and one set of parameters"))
-    if mode == "batch" and upto:
-        hint = "cut it out first: `gs.extract(GRAPH, targets=NAME)`"
-        faults.append(Fault("`upto` leaves the original as it is; a batch is one run of the whole graph", hint=hint))
-    if faults:
-        raise UsageError(faults)

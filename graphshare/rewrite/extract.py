@@ -29,11 +29,9 @@ def extract(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] = ()) -
             faults.extend(error.faults)
     if not targets:
         faults.append(Fault("no target is given", hint="name an output with `targets`; `gs.inspect` lists them"))
-    if faults:
-        raise RefusedError(faults)
-    named: dict[tuple[Node, int], str] = {}
-    for entry, name in zip(entries[1], name_outputs(graph, entries[1]), strict=True):
-        named[entry.node, entry.index] = name
+    RefusedError.raise_any(faults)
+    places = [(entry.node, entry.index) for entry in entries[1]]
+    named = dict(zip(places, name_outputs(graph, entries[1]), strict=True))
     reached = _find_reached(entries[0], named)
     active = {node for node, _ in reached}  # of a node that is cut by its own name, one output that is needed is enough
     named = {key: name for key, name in named.items() if key in reached or key[0] not in active or name in cuts}
@@ -140,5 +138,4 @@ def _check_cuts(cuts: Mapping[tuple[Node, int], str], used: Collection[tuple[Nod
             faults.append(Fault(f"`cuts` {name!r} is not needed by any target", hint=hint))
         elif name in names:
             faults.append(Fault(f"`cuts` {name!r}: a node of that name stays in the graph", hint="rename that node first"))
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.model_format import find_format
-from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
+from graphshare.ir.graph import Branch, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild_graph
-from graphshare.ir.walk import list_output_names
+from graphshare.ir.walk import list_named_outputs
 
 Size = int | str | None
 
@@ -27,16 +27,16 @@ def fix_sizes(graph: Graph, inputs: Mapping[str, Sequence[Size]], sizes: Mapping
         symbol = inputs[name][axis]
         if isinstance(symbol, str) and numbers.setdefault(symbol, number) != number:
             faults.append(Fault(f"the size {symbol!r} gets two numbers, {numbers[symbol]} and {number}", node=name))
-    if faults:
-        raise UsageError(faults)
+    UsageError.raise_any(faults)
 
     def fix(shape: Sequence[Size]) -> list[Size]:
         return [numbers.get(size, size) if isinstance(size, str) else size for size in shape]
 
-    fixed = {name: [sizes.get((name, axis), size) for axis, size in enumerate(fix(shape))] for name, shape in inputs.items()}
+    fixed = {name: fix(shape) for name, shape in inputs.items()}
+    for (name, axis), number in sizes.items():
+        fixed[name][axis] = number
     known = {name: [size if isinstance(size, int) else None for size in shape] for name, shape in fixed.items()}
-    names = [(node, list_output_names(node)) for node in graph.nodes if node.op]
-    entries = [Entry(node, index) for node, row in names for index, name in enumerate(row) if name]
+    entries = list_named_outputs(node for node in graph.nodes if node.op)
     shapes: dict[Node, dict[int, Sequence[Size]]] = {n: {0: fixed[n.name]} for n in graph.variables() if n.name in fixed}
     format_ = find_format(graph)
     for (node, index), kind in format_.types.find_types(graph, entries, shapes=known, independent=True).items():

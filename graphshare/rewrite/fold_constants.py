@@ -8,15 +8,12 @@ from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.onnx import Tensor
 from graphshare.ir.rebuild import rebuild, relink_all
-from graphshare.ir.walk import list_output_names, post_order, topological
+from graphshare.ir.walk import list_named_outputs, post_order, topological
 
 
 def find_constants(graph: Graph) -> list[Entry]:
     """Return the operands that depend only on constants and on known sizes, outputs of the graph left out."""
-    names = [(node, list_output_names(node)) for node in graph.nodes]
-    types = find_format(graph).types.find_types(
-        graph, [Entry(n, i) for n, row in names for i, name in enumerate(row) if name], independent=True
-    )
+    types = find_format(graph).types.find_types(graph, list_named_outputs(graph.nodes), independent=True)
     computable, sizes = find_format(graph).meaning.find_computable(graph, types)
     entries, heads = [*computable, *(Entry(*place) for place in sizes)], {head.node for head in graph.heads}
     return [entry for entry in entries if len(entry.node.details.outputs) == 1 and entry.node not in heads]
@@ -40,9 +37,9 @@ def fold_constants(graph: Graph, values: Mapping[Node, Tensor]) -> tuple[Rewrite
 
     images = rebuild(topological(graph), change)
     heads = relink_all(graph.heads, images)
-    needed = set(post_order(head.node for head in heads))
-    nodes = [images[node] for node in graph.nodes]
-    nodes = [node for node in nodes if node in needed or (not node.op and not node.details.holds_value)]
+    inputs = {node for node in graph.variables() if not node.details.holds_value}
+    needed = inputs.union(post_order(head.node for head in heads))
+    nodes = [image for image in map(images.__getitem__, graph.nodes) if image in needed]
     present = set(nodes)
     # An operator that an initializer replaces is gone.
     kept = {node: image for node, image in images.items() if image in present and bool(node.op) == bool(image.op)}

@@ -14,7 +14,7 @@ from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.onnx import Tensor
 from graphshare.ir.rebuild import rebuild, relink_all
-from graphshare.ir.walk import find_dependents, list_operands, list_output_names, topological
+from graphshare.ir.walk import find_dependents, list_named_outputs, list_operands, list_output_names, topological
 from graphshare.onnx_ops.axis_rules import SIZE_OPERANDS, find_axes
 from graphshare.onnx_ops.computable import static_shape
 from graphshare.onnx_ops.fixed_constants import FixedConstants
@@ -43,7 +43,7 @@ from graphshare.text.names import TakenNames
 _ASSUMED = 224  # the assumed number of a size that the file leaves open already
 _RECURRENT = ("GRU", "LSTM", "RNN")
 _PARTS = ("Cast", "Identity", "Slice", "Split")
-_STATES = (0, 5, 6)  # inputs of these that have samples on axis 1
+_STATES = slice(5, 7)  # inputs of these that have samples on axis 1, as the first has
 
 
 class FreedGraph(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
@@ -97,10 +97,10 @@ def find_batch_axes(graph: Graph, inputs: Collection[str]) -> dict[str, int]:
     for node in graph.nodes:
         if node.op in _RECURRENT and node.attrs.get("layout", "0") == "0":
             operands = list_operands(node)
-            for entry in (operands[place] for place in _STATES if place < len(operands)):
-                while entry is not None and entry.node.op in _PARTS and entry.node.inputs:
+            for entry in filter(None, (*operands[:1], *operands[_STATES])):
+                while entry.node.op in _PARTS and entry.node.inputs:
                     entry = entry.node.inputs[0]
-                if entry is not None and entry.node.name in axes:
+                if entry.node.name in axes:
                     axes[entry.node.name] = 1
     return axes
 
@@ -140,6 +140,7 @@ def list_shapes(graph: Graph) -> list[Mapping[str, tuple[int | str | None, ...] 
 class _Freeing:
     def __init__(self, graph: Graph, inputs: Shapes, symbols: Sequence[Symbol], batch_axes: Mapping[str, int]) -> None:
         self.graph, self.symbols = graph, symbols
+        self.operator_set = find_format(graph).operator_set(graph) or 1
         self.nodes = topological(graph)
         self.names = {symbol.name for symbol in symbols}
         self.batches = [s.name for s in symbols if any(batch_axes[name] == axis for name, axis in s.places)]
@@ -151,8 +152,7 @@ class _Freeing:
         numbers = self._read_numbers(inputs, batch_axes)
         message = "is 0 in the file, from which other sizes cannot be inferred"
         faults = [Fault(f"the size {symbol.name!r} {message}") for symbol in symbols if not numbers[symbol.name]]
-        if faults:
-            raise UsageError(faults)
+        UsageError.raise_any(faults)
         self.fed = find_dependents(self.nodes, (node for node in graph.variables() if node.name in inputs))
         self.table = SizeTable(numbers, self.batches, numbers.keys() - self.names)
         self.axes: dict[Place, Axes] = {}
@@ -180,7 +180,7 @@ class _Freeing:
     def find_types(self, inputs: Shapes, measure: Measure) -> None:
         """Find the shapes and dtypes of all values at the sizes of the file."""
         shapes = self.assumed = {name: [self.table.count(axis) for axis in axes] for name, axes in self.inputs.items()}
-        entries = [Entry(node, index) for node in self.nodes for index, name in enumerate(list_output_names(node)) if name]
+        entries = list_named_outputs(self.nodes)
         opened = {name: shape for name, shape in shapes.items() if shape != list(inputs[name])}
         # Shapes of inner values in the file are not trusted: a wrong shape would free a wrong axis.
         types = find_format(self.graph).types.find_types(self.graph, entries, shapes=opened, independent=True)
@@ -216,8 +216,7 @@ class _Freeing:
             row = ", ".join(f"{name} {format_shape(sizes)}" for name, sizes in self.assumed.items())
             hint = f"give numbers for open sizes with `shapes`: with {row} no shape is known, because {self.unmeasured}"
         faults = [Fault(f"{c.node.op} {c.why}", node=c.node.details.label or c.node.name, hint=hint) for c in couplings]
-        if faults:
-            raise RefusedError(faults)
+        RefusedError.raise_any(faults)
         graph, images = self._rebuild()
         outputs = [self.axes.get((head.node, head.index), ()) for head in self.graph.heads]
         return FreedGraph(
@@ -243,12 +242,13 @@ class _Freeing:
     def _find_constants(self) -> list[str]:
         """Return notes on constants that may come from a fixed size in the file, batch sizes left out."""
         free = {s.name for s in self.symbols} - set(self.batches)
+        if not free:
+            return []
         places = {name for symbol in self.symbols if symbol.name in free for name, _ in symbol.places}
         inputs = [node for node in self.graph.variables() if node.name in places]
-        derived = self.table.numbers.keys() - set(self.batches) - self.table.before
-        sizes = {name: number for name, number in self.table.numbers.items() if name in derived}
-        constants = FixedConstants(self.nodes, inputs, sizes, self.axes, self.shapes, self.constants)
-        return constants.list_notes() if free else []
+        left_out = {*self.batches, *self.table.before}
+        sizes = {name: number for name, number in self.table.numbers.items() if name not in left_out}
+        return FixedConstants(self.nodes, inputs, sizes, self.axes, self.shapes, self.constants).list_notes()
 
     def _note(self, node: Node, index: int, axes: Axes) -> None:
         """Keep the axes of a value, and where it has a free size by itself."""
@@ -261,13 +261,7 @@ class _Freeing:
         """Return the axes of a node's outputs, for :func:`follow`."""
         places = [None if entry is None else (entry.node, entry.index) for entry in list_operands(node)]
         shapes = [self.shapes.get((node, index)) for index in range(len(list_output_names(node)))]
-        call = Call(
-            node,
-            find_format(self.graph).operator_set(self.graph) or 1,
-            self.table,
-            [Operand() if place is None else self._describe_operand(place) for place in places],
-            shapes,
-        )
+        call = Call(node, self.operator_set, self.table, [self._describe_operand(place) for place in places], shapes)
         try:
             outputs = find_axes(call)
             self._follow_counts(call, places)
@@ -306,7 +300,9 @@ class _Freeing:
         if counting or (row is not None and call.node.op == "Shape"):
             self.counts.update((call.node, index) for index in range(len(call.shapes)))
 
-    def _describe_operand(self, place: Place) -> Operand:
+    def _describe_operand(self, place: Place | None) -> Operand:
+        if place is None:
+            return Operand()
         shape = self.shapes.get(place)
         return Operand(
             self.axes.get(place) or (None if shape is None else tuple(map(fix, shape))),
@@ -378,10 +374,13 @@ class _Freeing:
         for index in range(len(list_output_names(node))):
             axes = self.axes.get((node, index), ())
             if any(map(is_free, axes)):
-                named = [axis[0] if len(axis) == 1 and axis[0] in self.names else None for axis in axes]
-                pairs = zip(axes, named, strict=True)
-                shapes[index] = [name if is_free(axis) else self.table.count(axis) for axis, name in pairs]
+                shapes[index] = list(map(self._restate_axis, axes))
         return find_format(self.graph).editing.restate_shapes(node, shapes) if shapes else node
+
+    def _restate_axis(self, axis: Axis) -> int | str | None:
+        if not is_free(axis):
+            return self.table.count(axis)
+        return str(axis[0]) if len(axis) == 1 and axis[0] in self.names else None
 
 
 def _add_edit(computed: SizeNodes, node: Node, entry: Entry, edit: Edit) -> str:

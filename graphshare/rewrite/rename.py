@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from graphshare.analysis.name_lists import list_implied_variables, name_implied
-from graphshare.analysis.roles import Role, assign_roles
+from graphshare.analysis.roles import assign_roles
 from graphshare.arguments import Text
 from graphshare.checkpoint.load import Model, Names, StrPath, as_checkpoint, as_names
 from graphshare.checkpoint.map_file import (
@@ -28,8 +29,8 @@ from graphshare.ir.graph import EMPTY, Branch, Graph, Node, Rename, Rewrite
 from graphshare.ir.rebuild import StoredNames, rebuild_graph, rename_node
 from graphshare.rewrite.choices import check_collisions
 from graphshare.rewrite.rules.load import make_ruleset
-from graphshare.rewrite.rules.model import SHARING, Boundary, Only, Rule, Ruleset
-from graphshare.rewrite.rules.plan import plan_names
+from graphshare.rewrite.rules.model import SHARING, Boundary, Kind, Only, Rule, Ruleset
+from graphshare.rewrite.rules.plan import find_kinds, plan_names
 
 
 def plan_rename(
@@ -37,39 +38,61 @@ def plan_rename(
     *,
     prefix: str = "",
     strip_prefix: str = "",
-    names: Mapping[Node, str] | None = None,
-    stored: Mapping[Node, StoredNames] = EMPTY,
     only: Collection[Only] = (),
     keep: Collection[Boundary] = (),
     held: frozenset[str] | None = None,
-    repeats: bool = False,
 ) -> Rewrite:
-    """Rename nodes: remove ``strip_prefix``, then add ``prefix``; or give the nodes ``names``.
+    """Rename nodes: remove ``strip_prefix``, then add ``prefix``. Unnamed nodes stay unnamed.
 
-    ``stored`` are the other names of nodes and go with ``names``. ``only`` limits the rename to kinds of nodes. Without
-    ``names``, ``keep`` protects the names of inputs or outputs. Unnamed nodes stay unnamed. ``repeats`` lets different names
-    become one again, as the inverse of a rename may have to.
+    ``only`` limits the rename to kinds of nodes, ``keep`` protects the names of inputs or outputs.
 
     Raises:
         RefusedError: nothing would change, a node would lose its whole name, or names collide; all are listed.
     """
+    kept = _list_kept(graph, keep, held)
+
+    def replace_prefix(name: str) -> str:
+        return prefix + name.removeprefix(strip_prefix) if name and name not in kept else name
+
+    new = {node: replace_prefix(node.name) for node in _choose(graph, only, held) if node.name}
+    stored = {}
+    if strip_prefix or kept:  # a prefix alone is added to the other names of a node without being told
+        for node in (node for node in new if node.details.outputs):
+            outputs = tuple(map(replace_prefix, node.details.outputs))
+            stored[node] = StoredNames(outputs, replace_prefix(node.details.label))
+    return _set_new_names(graph, new, stored, strip_prefix=strip_prefix)
+
+
+def rename_by_names(
+    graph: Graph,
+    names: Mapping[Node, str],
+    *,
+    stored: Mapping[Node, StoredNames] = EMPTY,
+    only: Collection[Only] = (),
+    held: frozenset[str] | None = None,
+    repeats: bool = False,
+) -> Rewrite:
+    """Rename nodes to ``names``, with ``stored`` as their other names; ``only`` limits the rename to kinds of nodes.
+
+    ``repeats`` lets different names become one again, as the inverse of a rename may have to.
+
+    Raises:
+        RefusedError: as in :func:`plan_rename`.
+    """
     chosen = _choose(graph, only, held)
-    if names is not None:
-        new = {node: name for node, name in names.items() if node in chosen}
-    else:
-        kept = _list_kept(graph, keep, held)
+    new = {node: name for node, name in names.items() if node in chosen}
+    return _set_new_names(graph, new, stored, repeats=repeats)
 
-        def replace_prefix(name: str) -> str:
-            return prefix + name.removeprefix(strip_prefix) if name and name not in kept else name
 
-        new = {node: replace_prefix(node.name) for node in chosen if node.name}
-        if strip_prefix or kept:  # a prefix alone is added to the other names of a node without being told
-            details = {node: node.details for node in new if node.details.outputs}
-            stored = {
-                node: StoredNames(tuple(map(replace_prefix, names.outputs)), replace_prefix(names.label))
-                for node, names in details.items()
-            }
-    new = {node: name for node, name in new.items() if name != node.name or _differs(node, stored.get(node))}
+def _set_new_names(
+    graph: Graph,
+    names: Mapping[Node, str],
+    stored: Mapping[Node, StoredNames],
+    *,
+    strip_prefix: str = "",
+    repeats: bool = False,
+) -> Rewrite:
+    new = {node: name for node, name in names.items() if name != node.name or _differs(node, stored.get(node))}
     _check_names(new, strip_prefix)
     rewrite = set_names(graph, new, stored=stored, repeats=repeats)
     check_isomorphic(rewrite)
@@ -123,15 +146,7 @@ def _choose(graph: Graph, only: Collection[Only], held: frozenset[str] | None) -
     if not only:
         return dict.fromkeys(graph.nodes)
     roles = assign_roles(graph, held=held)
-    return {node: None for node in graph.nodes if any(_is_kind(node, kind, roles) for kind in only)}
-
-
-def _is_kind(node: Node, kind: Only, roles: Mapping[Node, Role]) -> bool:
-    if kind == "ops":
-        return not node.is_variable
-    if not node.is_variable:
-        return False
-    return kind == "variables" or roles[node].is_parameter == (kind == "parameters")
+    return {node: None for node in graph.nodes if not find_kinds(node, roles).isdisjoint(only)}
 
 
 def _check_names(new: Mapping[Node, str], strip_prefix: str) -> None:
@@ -139,11 +154,9 @@ def _check_names(new: Mapping[Node, str], strip_prefix: str) -> None:
         hint = f"no name begins with {strip_prefix!r}" if strip_prefix else "check `only`, the patterns and the map"
         raise RefusedError(Fault("no name would change", hint=hint))
     faults = [Fault("would be left without a name", node=node.name) for node, name in new.items() if not name]
-    faults += [
-        Fault(f"would get a name with a NUL character, {name!r}", node=n.name) for n, name in new.items() if "\0" in name
-    ]
-    if faults:
-        raise RefusedError(faults)
+    nul = {node: name for node, name in new.items() if "\0" in name}
+    faults += [Fault(f"would get a name with a NUL character, {name!r}", node=node.name) for node, name in nul.items()]
+    RefusedError.raise_any(faults)
 
 
 def set_names(
@@ -207,7 +220,13 @@ def rename(
         InputError: the map or rules file cannot be read, or names nodes that the graph does not have.
         RefusedError: no name would change, a node would lose its whole name, or names collide; all are listed.
     """
-    by_rule = rules is not None or bool(match or as_names(variable_scopes) or as_names(name_scopes))
+    affixes = {
+        "strip_prefix": as_names(strip_prefix or ()),
+        "prefix": as_names(prefix or ()),
+        "name_scopes": as_names(name_scopes),
+        "variable_scopes": as_names(variable_scopes),
+    }
+    by_rule = rules is not None or bool(match or affixes["name_scopes"] or affixes["variable_scopes"])
     by_map = names is not None or map is not None
     _check_ways(by_map, inverse, bool(prefix or strip_prefix), by_rule)
     source = as_checkpoint(model)
@@ -215,33 +234,18 @@ def rename(
     ends: list[Boundary] = [keep] if isinstance(keep, str) else list(keep)
     if ends and by_map:
         raise UsageError(Fault("a map excludes `keep`", hint="leave the inputs and outputs out of the map"))
-    map_file = _as_map(names) if names is not None else read_map(map) if map is not None else None
-    new = _new_names(source.graph, map_file, names, inverse)
-    stored = read_stored_names(map_file, new or {}, source.graph, inverse=inverse) if map_file is not None else {}
+    new = _read_new_names(source.graph, names, map, inverse)
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
-        if by_rule:
-            more = [Rule("match", old, to, place=f"`match={{{old!r}: {to!r}}}`", option=True) for old, to in match.items()]
-            more += _affixes(strip_prefix, prefix, as_names(variable_scopes), as_names(name_scopes))
-            ruleset = make_ruleset(rules, more, separator=separator)
+        if new is not None:
+            rewrite = _rename_by_map(source, new, kinds, inverse)
+        elif by_rule:
+            ruleset = make_ruleset(rules, _list_option_rules(match, affixes), separator=separator)
             rewrite = rename_by_rules(source.graph, ruleset, only=kinds, keep=ends, held=source.held)
         else:
             rewrite = plan_rename(
-                source.graph,
-                prefix=prefix,
-                strip_prefix=strip_prefix,
-                names=new,
-                stored=stored,
-                only=kinds,
-                keep=ends,
-                held=source.held,
-                repeats=inverse,
+                source.graph, prefix=prefix, strip_prefix=strip_prefix, only=kinds, keep=ends, held=source.held
             )
-    if inverse and map_file is not None and map_file.sources:
-        # The inverse should give back the bytes of the source, and how that escaped its strings is not in the graph.
-        exact = restore_escapes(rewrite, map_file)
-        lost = ("the result is not, byte for byte, the file that the map was made from",)
-        rewrite = exact or replace(rewrite, notes=lost)
     notes = [*notes_on(source.parameter_file, source.graph), *rewrite.notes]
     return follow_rewrite(source, rewrite, notes=notes, needs_params=_renames_variables(rewrite))
 
@@ -257,28 +261,55 @@ def _check_ways(mapped: bool, inverse: bool, affixes: bool, by_rule: bool) -> No
         raise UsageError(Fault("no rule or option for renaming", hint=hint))
 
 
-def _new_names(
-    graph: Graph, map_file: MapFile | None, names: Mapping[str, str] | Mapping[Node, str] | None, inverse: bool
-) -> dict[Node, str] | None:
-    """Return the new names by node that a map, or names by node, give; None where neither is there."""
-    if map_file is not None:
-        return names_from_map(map_file, graph, inverse=inverse)
-    return None if names is None else {node: name for node, name in names.items() if isinstance(node, Node)}
+class _NewNames(NamedTuple):
+    """New names by node, and the map that they come from; None for names that a caller gave by node."""
+
+    names: Mapping[Node, str]
+    stored: Mapping[Node, StoredNames] = EMPTY
+    map_file: MapFile | None = None
 
 
-def _as_map(names: Mapping[str, str] | Mapping[Node, str]) -> MapFile | None:
-    """Return names by old name as a map; None where they are by node."""
-    if any(isinstance(old, Node) for old in names):
+def _read_new_names(
+    graph: Graph, names: Mapping[str, str] | Mapping[Node, str] | None, map: StrPath | None, inverse: bool
+) -> _NewNames | None:
+    """Return the names that a map file, or names by old name or by node, give; None where none of them is there."""
+    if names is not None:
+        by_node = {old: new for old, new in names.items() if isinstance(old, Node)}
+        if by_node:
+            return _NewNames(by_node)
+        entries = [MapEntry(Place(None, str(old)), Place(None, new)) for old, new in names.items()]
+        map_file = MapFile(entries, by_name=True)
+    elif map is not None:
+        map_file = read_map(map)
+    else:
         return None
-    return MapFile([MapEntry(Place(None, str(old)), Place(None, new)) for old, new in names.items()], by_name=True)
+    new = names_from_map(map_file, graph, inverse=inverse)
+    return _NewNames(new, read_stored_names(map_file, new, graph, inverse=inverse), map_file)
 
 
-def _affixes(strip: str, prefix: str, variable_scopes: Sequence[str], name_scopes: Sequence[str]) -> list[Rule]:
-    """Return the rules of prefixes and scopes. Name scopes lie around variable scopes."""
-    rules = [Rule("strip", strip, place=f"`strip_prefix={strip!r}`", option=True)] if strip else []
-    rules += [Rule("prefix", prefix, place=f"`prefix={prefix!r}`", option=True)] if prefix else []
-    rules += [Rule("name_scope", scope, place=f"`name_scopes={scope!r}`", option=True) for scope in name_scopes]
-    return rules + [Rule("variable_scope", s, place=f"`variable_scopes={s!r}`", option=True) for s in variable_scopes]
+def _rename_by_map(source: Checkpoint, new: _NewNames, only: Collection[Only], inverse: bool) -> Rewrite:
+    rewrite = rename_by_names(source.graph, new.names, stored=new.stored, only=only, held=source.held, repeats=inverse)
+    if not inverse or new.map_file is None or not new.map_file.sources:
+        return rewrite
+    # The inverse should give back the bytes of the source, and how that escaped its strings is not in the graph.
+    lost = ("the result is not, byte for byte, the file that the map was made from",)
+    return restore_escapes(rewrite, new.map_file) or replace(rewrite, notes=lost)
+
+
+_OPTION_KINDS: Mapping[str, Kind] = {
+    "strip_prefix": "strip",
+    "prefix": "prefix",
+    "name_scopes": "name_scope",  # they lie around variable scopes
+    "variable_scopes": "variable_scope",
+}
+
+
+def _list_option_rules(match: Mapping[str, str], affixes: Mapping[str, Sequence[str]]) -> list[Rule]:
+    """Return the rules that options give, those of ``match`` first."""
+    rules = [Rule("match", old, to, place=f"`match={{{old!r}: {to!r}}}`", option=True) for old, to in match.items()]
+    for option, kind in _OPTION_KINDS.items():
+        rules += [Rule(kind, text, place=f"`{option}={text!r}`", option=True) for text in affixes[option]]
+    return rules
 
 
 def _renames_variables(rewrite: Rewrite) -> bool:

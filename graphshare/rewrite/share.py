@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from graphshare.analysis.roles import Kind, Role
+from graphshare.analysis.roles import Kind, Role, list_parameters
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes
@@ -23,9 +23,9 @@ from graphshare.ops.attributes import TYPE_FLAGS, has_np_shape, read_declared_sh
 from graphshare.ops.registry import find_signature, name_inputs
 from graphshare.rewrite.rules.model import Ruleset
 from graphshare.rewrite.rules.plan import Plan, plan_sharing
-from graphshare.rewrite.tie import Sharing, Tied, Ties, assign_sharing_roles, tie
+from graphshare.rewrite.tie import Sharing, Tied, Ties, assign_sharing_roles, index_records, tie
 from graphshare.text.format import format_dims
-from graphshare.text.names import TakenNames, split_key
+from graphshare.text.names import TakenNames
 
 _HINTS = ("lr_mult", "wd_mult", "init")
 _NUMBER = re.compile(r"-?\d+")
@@ -66,8 +66,7 @@ def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: 
     reshaped = _find_reshaped(graph, plan.ties, params)
     faults, notes = _differences(graph, plan, roles, params, reshaped)
     faults = [*_refuse_outputs(graph, plan, reshaped), *faults]
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     ties = {tied: kept for tied, kept in plan.ties.items() if tied not in reshaped}
     rewrite = tie(graph, ties, plan.names)
     check_isomorphic(rewrite, tied=ties.keys())
@@ -81,7 +80,8 @@ def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: 
     report = _report(plan, roles, rewrite)
     warnings = (*plan.notes, *notes, *_forgotten_partners(graph, plan, roles, params))
     rules = {plan.why[node] for node in plan.ties if node in plan.why}
-    if len(rules) == 1 and not report.separate and all(rule.kind == "alias" and rule.literal is None for rule in rules):
+    is_one_pattern = len(rules) == 1 and all(rule.kind == "alias" and rule.literal is None for rule in rules)
+    if is_one_pattern and not report.separate:
         count, kept = len(plan.ties), len(set(plan.ties.values()))
         warnings = (*warnings, f"one pattern ties all {count + kept} parameters into {kept}: none is separate any more")
     return Sharing(
@@ -104,14 +104,17 @@ def _find_reshaped(graph: Graph, ties: Mapping[Node, Node], params: ParameterFil
     with ArrayReader(params) as left, ArrayReader(params) as right:
         for tied, kept in ties.items():
             ours, theirs = records.get(tied.name), records.get(kept.name)
-            if ours is None or theirs is None or None in (ours.shape, theirs.shape) or ours.shape == theirs.shape:
-                continue
-            is_alike = (ours.element_type, ours.storage, ours.dense_size) == (theirs.element_type, "default", theirs.dense_size)
-            if not is_alike or ours.dense_size < LEAST:
+            if ours is None or theirs is None or not _differ_in_shape(ours, theirs) or ours.dense_size < LEAST:
                 continue
             if have_equal_bytes(left.chunks(ours), right.chunks(theirs)):
                 reshaped.add(tied)
     return reshaped
+
+
+def _differ_in_shape(ours: Record, theirs: Record) -> bool:
+    """Return whether two arrays differ in their shapes alone, so that their bytes may be equal."""
+    is_alike = (ours.element_type, ours.storage, ours.dense_size) == (theirs.element_type, "default", theirs.dense_size)
+    return is_alike and None not in (ours.shape, theirs.shape) and ours.shape != theirs.shape
 
 
 def _refuse_outputs(graph: Graph, plan: Plan, reshaped: Collection[Node]) -> Iterator[Fault]:
@@ -131,21 +134,17 @@ def _refuse_outputs(graph: Graph, plan: Plan, reshaped: Collection[Node]) -> Ite
 
 def _report(plan: Plan, roles: Mapping[Node, Role], rewrite: Rewrite) -> Ties:
     images = rewrite.branches[0].images
-    kept = set(plan.ties.values())
+    changed = {*plan.names, *plan.ties, *plan.ties.values()}
 
     def describe(node: Node) -> Tied:
-        rule = plan.why.get(node)
-        return Tied(
-            node.name,
-            images[plan.ties.get(node, node)].name,
-            f"{rule.place}: {rule}" if rule and not rule.option else rule.place if rule else "",
-        )
+        citation = plan.why[node].citation if node in plan.why else ""
+        return Tied(node.name, images[plan.ties.get(node, node)].name, citation)
 
     return Ties(
         tied=[describe(node) for node in plan.ties],
         renamed=[describe(node) for node in plan.names],
         copied=[],
-        separate=[n.name for n, r in roles.items() if r.is_parameter and not (n in plan.ties or n in plan.names or n in kept)],
+        separate=[node.name for node in list_parameters(roles) if node not in changed],
     )
 
 
@@ -159,12 +158,11 @@ def _differences(
     faults: list[Fault] = []
     notes: list[str] = []
     uses = consumers(graph.nodes)
-    records = _index_records(params)
+    records = index_records(params)
     unequal: list[tuple[Node, Node, Record, Record]] = []
     for tied, kept in plan.ties.items():
         pair = f"{tied.name!r} and {kept.name!r}"
-        rule = plan.why.get(tied)
-        where = rule.place if rule is not None else ""
+        where = plan.find_place(tied)
         if (roles[tied].kind is Kind.AUXILIARY) != (roles[kept].kind is Kind.AUXILIARY):
             states = " and ".join(f"{node.name!r} is {_article(roles[node].kind)}" for node in (tied, kept))
             faults.append(Fault(f"{pair} cannot be one: {states}", where=where))
@@ -271,10 +269,10 @@ def _forgotten_partners(graph: Graph, plan: Plan, roles: Mapping[Node, Role], pa
     Parameters that cannot be tied do not count, nor do pairs that a search for everything equal left apart.
     """
     uses = consumers(graph.nodes) if plan.ties else {}
-    records = _index_records(params)
+    records = index_records(params)
     notes: dict[str, None] = {}
     for tied, kept in plan.ties.items():
-        if tied in plan.why and plan.why[tied].place == EQUAL:
+        if plan.find_place(tied) == EQUAL:
             continue
         for user, slot in uses.get(tied, ()):
             form = (user.op, slot, len(user.inputs))
@@ -300,17 +298,12 @@ def _list_apart(
             yield a.node, b.node
 
 
-def _index_records(params: ParameterFile | None) -> dict[str, Record]:
-    return {split_key(r.key)[1]: r for r in params.records if r.key is not None} if params is not None else {}
-
-
 def find_repeated_names(graph: Graph) -> dict[str, list[Node]]:
     """Return the names of more than one variable; MXNet's Module refuses such a graph. Unnamed variables do not count."""
     by_name: dict[str, list[Node]] = {}
     for node in graph.variables():
-        if node.name:
-            by_name.setdefault(node.name, []).append(node)
-    return {name: nodes for name, nodes in by_name.items() if len(nodes) > 1}
+        by_name.setdefault(node.name, []).append(node)
+    return {name: nodes for name, nodes in by_name.items() if name and len(nodes) > 1}
 
 
 def plan_doctor(
@@ -351,4 +344,4 @@ def _number_names(graph: Graph, repeated: Mapping[str, Sequence[Node]]) -> dict[
 def _report_separate(names: Mapping[Node, str], roles: Mapping[Node, Role]) -> Ties:
     copied = [Tied(node.name, new, "--doctor separate") for node, new in names.items()]
     old = {node.name for node in names}
-    return Ties([], [], copied, [n.name for n, role in roles.items() if role.is_parameter and n.name not in old])
+    return Ties([], [], copied, [node.name for node in list_parameters(roles) if node.name not in old])

@@ -48,8 +48,7 @@ def split_at(graph: Graph, names: Sequence[str]) -> dict[Node, int]:
     rest = [node for node in needed if node not in parts]
     if not rest:
         faults.append(Fault(f"`at` {names[-1]!r} leaves no operator for the last part", hint="name a value before the outputs"))
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     return {node: parts.get(node, len(names)) for node in needed}
 
 
@@ -69,12 +68,7 @@ def split_evenly(graph: Graph, count: int, measure: Callable[[Node], int]) -> di
     if not 2 <= count <= len(order):
         what = f"{count} parts of {format_count(len(order), 'operator')}"
         raise RefusedError(Fault(f"cannot make {what}", hint="give `into` a number from 2 to that of the operators"))
-    seen: set[Node] = set()
-    sizes = []
-    for node in order:
-        fresh = {entry.node for entry in node.inputs if not entry.node.inputs} - seen
-        seen.update(fresh)
-        sizes.append(1 + sum(map(measure, fresh)))
+    sizes = _weigh(order, measure)
     parts: dict[Node, int] = {}
     number, taken, left = 0, 0, sum(sizes)
     for place, (node, size) in enumerate(zip(order, sizes, strict=True)):
@@ -83,12 +77,26 @@ def split_evenly(graph: Graph, count: int, measure: Callable[[Node], int]) -> di
         is_full = taken and 2 * taken + size > 2 * (left + taken) / (others + 1)
         if others and (is_full or len(order) - place == others):
             number, taken = number + 1, 0
+        parts.update(dict.fromkeys(_find_sources(node) - parts.keys(), number))
         parts[node] = number
-        for entry in node.inputs:
-            if not entry.node.inputs:
-                parts.setdefault(entry.node, number)
         taken, left = taken + size, left - size
     return {node: parts.get(node, number) for node in nodes}
+
+
+def _find_sources(node: Node) -> set[Node]:
+    """Return the variables, and the operators without inputs, that a node reads."""
+    return {entry.node for entry in node.inputs if not entry.node.inputs}
+
+
+def _weigh(order: Sequence[Node], measure: Callable[[Node], int]) -> list[int]:
+    """Return the weight of each operator: that of the sources that it reads first, and one for itself."""
+    seen: set[Node] = set()
+    weights = []
+    for node in order:
+        fresh = _find_sources(node) - seen
+        seen.update(fresh)
+        weights.append(1 + sum(map(measure, fresh)))
+    return weights
 
 
 def extract_parts(graph: Graph, parts: Mapping[Node, int]) -> GraphParts:

@@ -5,23 +5,23 @@ Only one node is trained by MXNet as one parameter.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
 from graphshare.analysis.name_lists import list_implied_variables, match_nodes, name_implied, output_name
-from graphshare.analysis.roles import Kind, Role, assign_roles
+from graphshare.analysis.roles import Kind, Role, assign_roles, list_parameters
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.model_format import find_format
-from graphshare.formats.params.records import ParameterFile
+from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rename, Rewrite
 from graphshare.ir.rebuild import rebuild, relink, relink_all, rename_node
 from graphshare.ir.walk import consumers, topological
 from graphshare.ops.registry import name_inputs
 from graphshare.text.format import format_names
-from graphshare.text.names import TakenNames, did_you_mean
+from graphshare.text.names import TakenNames, did_you_mean, split_key
 from graphshare.text.summary import ShortRepr
 
 _LEAST_ATTRIBUTES = 128  # bytes of an operator's attributes that may hold weights
@@ -66,9 +66,21 @@ def assign_sharing_roles(
     return roles
 
 
+def index_records(params: ParameterFile | None) -> dict[str, Record]:
+    """Return the records of a parameter file by the names of their variables."""
+    records = () if params is None else params.records
+    return {split_key(record.key)[1]: record for record in records if record.key is not None}
+
+
 def _is_plain(node: Node) -> bool:
     """Return whether a node is a variable with nothing before it."""
     return node.is_variable and not node.inputs and not node.control_deps
+
+
+def _check_plain(nodes: Iterable[Node], change: str) -> None:
+    """Refuse to tie or untie something other than variables without inputs. Raises RefusedError with all of these."""
+    message = f"cannot be {change}: only variables without inputs can be"
+    RefusedError.raise_any(dict.fromkeys(Fault(message, node=node.name) for node in nodes if not _is_plain(node)))
 
 
 def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> Rewrite:
@@ -81,14 +93,7 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
     Raises:
         RefusedError: something other than a variable is to be tied; all are listed.
     """
-    faults = [
-        Fault("cannot be tied: only variables without inputs can be", node=node.name)
-        for pair in ties.items()
-        for node in pair
-        if not _is_plain(node)
-    ]
-    if faults:
-        raise RefusedError(dict.fromkeys(faults))
+    _check_plain((node for pair in ties.items() for node in pair), "tied")
     mutations = _count_mutations(graph, ties) if ties else {}
     images: dict[Node, Node] = {}
 
@@ -118,13 +123,19 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
     return Rewrite(result, (Branch("", graph, by_place),), tuple(renames))
 
 
-def _count_mutations(graph: Graph, ties: Mapping[Node, Node]) -> dict[Node, int]:
-    """Return by how much the versions of each tied variable rise: how often the kept one is mutated before it."""
+def find_last_versions(nodes: Iterable[Node]) -> dict[Node, int]:
+    """Return how often ``nodes`` mutate each variable: the highest version of an entry to it."""
     last: dict[Node, int] = {}
-    for node in graph.nodes:
+    for node in nodes:
         for entry in node.inputs:
             if entry.version:
                 last[entry.node] = max(last.get(entry.node, 0), entry.version)
+    return last
+
+
+def _count_mutations(graph: Graph, ties: Mapping[Node, Node]) -> dict[Node, int]:
+    """Return by how much the versions of each tied variable rise: how often the kept one is mutated before it."""
+    last = find_last_versions(graph.nodes)
     counted = {kept: last.get(kept, 0) for kept in ties.values()}
     raised: dict[Node, int] = {}
     for node in graph.nodes:
@@ -149,7 +160,7 @@ def plan_untie(
     """
     roles = assign_sharing_roles(graph, params, as_input, as_parameter)
     uses = consumers(graph.nodes)
-    shared = {node: None for node, role in roles.items() if role.is_parameter and _has_several_users(node, uses)}
+    shared = [node for node in list_parameters(roles) if _has_several_users(node, uses)]
     chosen: dict[Node, str] = {}
     faults = []
     for pattern in patterns:
@@ -159,14 +170,13 @@ def plan_untie(
             hint = _suggest_pattern(pattern, matched, shared, roles)
             faults.append(Fault(f"`untie` {pattern!r} matches no parameter that several operators use", hint=hint))
         chosen.update(dict.fromkeys(hit, f"--untie {pattern}"))
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     rewrite = untie(graph, chosen)
     pairs = [pair for branch in rewrite.branches[1:] for pair in branch.images.items()]
     copies = {copy: rewrite.branches[0].images[node] for node, copy in pairs}
     check_isomorphic(Rewrite(rewrite.graph, rewrite.branches[:1]), copies=copies)
     copied = [Tied(node.name, copy.name, chosen[node]) for node, copy in pairs]
-    report = Ties([], [], copied, [n.name for n, role in roles.items() if role.is_parameter and n not in chosen])
+    report = Ties([], [], copied, [node.name for node in list_parameters(roles) if node not in chosen])
     return Sharing(rewrite.graph, rewrite.branches, roles=roles, ties=report)
 
 
@@ -193,13 +203,7 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
     Raises:
         RefusedError: something other than a variable without inputs is to be untied; all are listed.
     """
-    faults = [
-        Fault("cannot be untied: only variables without inputs can be", node=node.name)
-        for node in variables
-        if not _is_plain(node)
-    ]
-    if faults:
-        raise RefusedError(faults)
+    _check_plain(variables, "untied")
     users: dict[Node, dict[Node, int]] = {node: {} for node in variables}
     for node in graph.nodes:
         for slot, entry in enumerate(node.inputs):

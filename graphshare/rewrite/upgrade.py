@@ -76,8 +76,7 @@ def upgrade(graph: Graph, *, keep_amp_cast: bool = False) -> Rewrite:
     drafts = _make_drafts(graph)
     order = list(drafts.values())
     faults = [fault for draft in order for fault in _unknown(draft)]
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     version = graph.version if graph.version is not None else ASSUMED_VERSION
     for draft in order:
         draft.op = canonical(draft.op)
@@ -87,8 +86,7 @@ def upgrade(graph: Graph, *, keep_amp_cast: bool = False) -> Rewrite:
     faults = [fault for draft in order for fault in _unparsable(draft)]
     if hidden:
         faults += _give_hidden(order, hidden)
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     for before, step in _STEPS:
         if version < before:
             for draft in order:
@@ -228,8 +226,7 @@ def _remove_casts(order: list[Draft]) -> None:
         for source, index, _ in draft.inputs
         if source.op in _CASTS and index >= len(source.inputs)
     ]
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     for draft in order:
         draft.inputs = [_behind_casts(edge) for edge in draft.inputs]
 

@@ -19,7 +19,7 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph, Kept
 from graphshare.rewrite.duplicate import add_branches
 from graphshare.rewrite.extract import extract_entries
-from graphshare.rewrite.rename import plan_rename
+from graphshare.rewrite.rename import plan_rename, rename_by_names
 from graphshare.rewrite.tie import tie, untie
 from tests.property.documents import documents
 from tests.symbols import LAYOUTS, Document, document, mxnet_text, operator, two_layers, variable
@@ -81,7 +81,7 @@ def test_a_prefix_that_comes_and_goes_leaves_every_byte(found: Document, layout:
     rewrite = plan_rename(graph, prefix="x~~")
     model = Checkpoint(rewrite.graph, data=data, rewrite=rewrite, sources=(Checkpoint(graph, data=data),))
     names = names_from_map(parse_map(map_text(model).encode(), where="map"), there, inverse=True)
-    back = plan_rename(there, names=names, repeats=True).graph
+    back = rename_by_names(there, names, repeats=True).graph
     if layout.startswith("mxnet"):
         assert written(back) == data
 
@@ -145,7 +145,7 @@ def test_names_that_change_wholly_and_ids_that_move_leave_the_rest() -> None:
     text = text.replace("[[8, 0, 0], [9, 0, 0]]", "[[8,0,0], [9 ,0,0]]").replace('"fc1"', '"f\\u00631"')
     graph = read_symbol(text.encode())
     named = {node.name: node for node in graph.nodes}
-    wholly = written(plan_rename(graph, names={named["fc2"]: "dense", named["fc1"]: "fc10"}).graph).decode()
+    wholly = written(rename_by_names(graph, {named["fc2"]: "dense", named["fc1"]: "fc10"}).graph).decode()
     assert wholly == text.replace('"name": "fc2"', '"name": "dense"').replace('"f\\u00631"', '"f\\u006310"')
     label = named["softmax_label"]
     cut = extract_entries(graph, [next(e for e in named["softmax"].inputs if e.node is not label)]).graph

@@ -19,7 +19,7 @@ from graphshare.formats.mxnet.staging import check_written
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Graph
-from graphshare.rewrite.rename import plan_rename, rename_by_rules
+from graphshare.rewrite.rename import rename_by_names, rename_by_rules
 from graphshare.rewrite.rules.model import Rule, Ruleset
 from graphshare.rewrite.rules.resolve import Resolver
 from graphshare.rewrite.share import plan_share
@@ -68,12 +68,12 @@ def test_a_rename_and_the_inverse_of_its_map_give_the_same_bytes(found: Document
     names = {node: fresh[node.name] for node in graph.nodes if node.name and chooser.random() < 0.6}
     names = {node: new for node, new in names.items() if all(n in names for n in graph.nodes if n.name == node.name)}
     try:
-        there = plan_rename(graph, names=names)
+        there = rename_by_names(graph, names)
     except RefusedError:
         return
     map_file = parse_map(map_text(follow_rewrite(Checkpoint(graph, where="a.json", data=data), there)).encode(), "m")
     again = read_symbol(written(there.graph))
-    back = plan_rename(again, names=names_from_map(map_file, again, inverse=True), repeats=True)
+    back = rename_by_names(again, names_from_map(map_file, again, inverse=True), repeats=True)
     exact = restore_escapes(back, map_file)
     assert exact is not None
     assert b"".join(write_symbol(exact.graph)) == data
@@ -151,5 +151,5 @@ def test_a_rename_by_rules_is_undone_too(tmp_path: Path) -> None:
     there = rename_by_rules(graph, Ruleset((Rule("match", "conv*", "c*.*"[:2]), Rule("variable_scope", "nin"))))
     assert there.notes == ()
     map_file = parse_map(map_text(follow_rewrite(Checkpoint(graph, where="nin", data=data), there)).encode(), "m")
-    back = plan_rename(there.graph, names=names_from_map(map_file, there.graph, inverse=True), repeats=True)
+    back = rename_by_names(there.graph, names_from_map(map_file, there.graph, inverse=True), repeats=True)
     assert b"".join(write_symbol(back.graph)) == data

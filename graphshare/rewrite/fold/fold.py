@@ -15,8 +15,8 @@ from graphshare.ir.rebuild import rebuild, relink_all
 from graphshare.ir.walk import topological
 from graphshare.progress import task
 from graphshare.rewrite.fold.plan import Pair, plan_folding
+from graphshare.rewrite.tie import index_records
 from graphshare.text.format import format_count
-from graphshare.text.names import split_key
 from graphshare.text.summary import ShortRepr
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ def fold(model: Checkpoint) -> FoldedGraph:
     plan = plan_folding(model.graph)
     left: dict[Node, str] = dict(plan.left)
     params = model.params
-    file = model.parameter_file
-    records = {split_key(record.key or "")[1]: record for record in (file.records if file is not None else ())}
+    records = index_records(model.parameter_file)
     check_fold_memory(plan.groups, records)
     results: list[tuple[tuple[Pair, ...], Array, Array]] = []
     with task("folding", len(plan.groups), "weights") as advance:

@@ -122,21 +122,27 @@ def _pair_up(norm: Node, scaling: Foldable, around: _Surroundings) -> Pair | str
     axis = scaling.scaling.axis(scaling.attrs)
     if axis not in linear.linear.channel_axes(linear.attrs):
         return f"works on axis {axis}, which is not the axis of the output channels of {layer.name!r}"
+    pair = Pair(layer, norm, _list_statistics(norm, around), linear, scaling)
+    return next(_list_obstacles(pair, around), pair)
+
+
+def _list_obstacles(pair: Pair, around: _Surroundings) -> Iterator[str]:
+    """Yield the reasons why the BatchNorm of a pair has to stay: uses of the two operators, and their variables."""
+    layer, norm = pair.layer, pair.norm
     # Any other reader of the layer would get the values after the BatchNorm.
     if around.list_consumers(layer) != [(norm, 0)] or layer in around.head_nodes or layer in around.awaited:
-        return f"is not the only use of the output of {layer.name!r}"
+        yield f"is not the only use of the output of {layer.name!r}"
     if _uses_other_outputs(norm, around):
-        return "has a mean or variance that is used"
+        yield "has a mean or variance that is used"
     parameters = layer.inputs[1:]
-    if len(parameters) != (1 if linear.attrs["no_bias"] else 2):
-        return f"is after {layer.name!r}, which {IMPLIED}"
-    statistics = _list_statistics(norm, around)
-    variables = [entry.node for entry in (*parameters, *norm.inputs[1:])]
-    return (
-        statistics
-        if isinstance(statistics, str)
-        else _unsuitable_variable(variables, around) or Pair(layer, norm, statistics, linear, scaling)
-    )
+    if len(parameters) != (1 if pair.linear.attrs["no_bias"] else 2):
+        yield f"is after {layer.name!r}, which {IMPLIED}"
+    signature = find_signature(norm)
+    expected = len(signature.formal_inputs(norm.attrs)) - 1 if signature is not None else _STATISTICS
+    if len(pair.statistics) != expected:
+        yield f"has {format_count(len(pair.statistics) + 1, 'input')}, not {expected + 1}"
+    for entry in (*parameters, *norm.inputs[1:]):
+        yield from _list_variable_obstacles(entry.node, around)
 
 
 def _uses_other_outputs(norm: Node, around: _Surroundings) -> bool:
@@ -145,32 +151,27 @@ def _uses_other_outputs(norm: Node, around: _Surroundings) -> bool:
     return any(consumer.inputs[position].index > 0 for consumer, position in around.list_consumers(norm))
 
 
-def _list_statistics(norm: Node, around: _Surroundings) -> tuple[str, ...] | str:
+def _list_statistics(norm: Node, around: _Surroundings) -> tuple[str, ...]:
     """Return the names of BatchNorm's parameters and statistics, those that the file only implies too."""
     implied = [variable.name for variable in list_implied_inputs(norm)] if around.implies else []
-    names = (*(entry.node.name for entry in norm.inputs[1:]), *implied)
-    signature = find_signature(norm)
-    expected = len(signature.formal_inputs(norm.attrs)) - 1 if signature is not None else _STATISTICS
-    return names if len(names) == expected else f"has {format_count(len(names) + 1, 'input')}, not {expected + 1}"
+    return (*(entry.node.name for entry in norm.inputs[1:]), *implied)
 
 
-def _unsuitable_variable(variables: list[Node], around: _Surroundings) -> str:
-    """Return why one of the parameters cannot be read or replaced; empty where all can."""
-    for node in variables:
-        if not node.is_variable:
-            what = "a constant that is too small for a weight" if node.op == "Constant" else "which is computed"
-            return f"depends on {node.name!r}, {what}"
-        if node in around.replaceable:
-            return f"depends on {node.name!r}, an input, to which the caller of the model gives a value"
-        # Records are found by name, so variables of one name would get one folded array.
-        if around.names[node.name] > 1:
-            return f"depends on {node.name!r}, a name that {around.names[node.name]} variables have"
-        for user, position in around.list_consumers(node):
-            kernel = find_node_kernel(user)
-            # Another BatchNorm may have the same statistics: inference only reads them.
-            if position in auxiliary_slots(user) and (kernel is None or kernel.scaling is None):
-                return f"depends on {node.name!r}, which {user.name!r} changes"
-    return ""
+def _list_variable_obstacles(node: Node, around: _Surroundings) -> Iterator[str]:
+    """Yield the reasons why a parameter cannot be read or replaced."""
+    if node.op:
+        what = "a constant that is too small for a weight" if node.op == "Constant" else "which is computed"
+        yield f"depends on {node.name!r}, {what}"
+    if node in around.replaceable:
+        yield f"depends on {node.name!r}, an input, to which the caller of the model gives a value"
+    # Records are found by name, so variables of one name would get one folded array.
+    if around.names[node.name] > 1:
+        yield f"depends on {node.name!r}, a name that {around.names[node.name]} variables have"
+    for user, position in around.list_consumers(node):
+        kernel = find_node_kernel(user)
+        # Another BatchNorm may have the same statistics: inference only reads them.
+        if position in auxiliary_slots(user) and (kernel is None or kernel.scaling is None):
+            yield f"depends on {node.name!r}, which {user.name!r} changes"
 
 
 def _other_use(group: list[Pair], pairs: Mapping[Node, Pair], around: _Surroundings) -> str:

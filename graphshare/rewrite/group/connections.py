@@ -184,14 +184,13 @@ def find_forgotten_inputs(
     connected: dict[str, Place] = {}
     for place in wired:
         connected.setdefault(place[1].name, place)
-    return [
-        ((number, node), connected[node.name])
-        for number, part_roles in enumerate(roles)
-        for node, role in part_roles.items()
-        if node.name in connected
-        and connected[node.name][0] != number
-        and number not in feeding
-        and (number, node) not in wired
-        and (number, node) not in ties
-        if not role.is_parameter
-    ]
+    forgotten = []
+    for number, own in enumerate(roles):
+        if number in feeding:
+            continue
+        for node in (node for node, role in own.items() if not role.is_parameter):
+            place, twin = (number, node), connected.get(node.name)
+            stays = place not in wired and place not in ties
+            if twin is not None and twin[0] != number and stays:
+                forgotten.append((place, twin))
+    return forgotten

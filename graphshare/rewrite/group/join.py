@@ -23,6 +23,7 @@ from graphshare.ir.rebuild import rebuild, relink
 from graphshare.ir.walk import is_topological, order_by_references, post_order, topological
 from graphshare.ops.normalization.signature import BARRIER
 from graphshare.rewrite.duplicate import add_prefix
+from graphshare.rewrite.tie import find_last_versions
 
 Place = tuple[int, Node]
 """A node of one of the graphs: the graph's number, and the node."""
@@ -68,8 +69,7 @@ def join(parts: Sequence[Member], *, connect: Mapping[Place, Output] = EMPTY, ti
         Fault(f"{c.what or repr(c.name)} is in both {parts[c.first].label} and {parts[c.second].label}")
         for c in find_collisions(parts, connect, ties)
     ]
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     used = {(number, out.node, out.index) for number, out in connect.values()}
     connect = resolve_connections(connect)
     work = _Work(parts, connect, ties)
@@ -239,13 +239,11 @@ def _count_mutations(parts: Sequence[Member], ties: Mapping[Place, Place]) -> di
     """Return how often earlier parts mutate the variable that a tied one becomes: the highest versions of its entries."""
     if not ties:
         return {}
-    concerned = {*ties, *ties.values()}
-    last: dict[Place, int] = {}
-    for number, part in enumerate(parts):
-        for node in part.graph.nodes:
-            for entry in node.inputs:
-                if entry.version and (number, entry.node) in concerned:
-                    last[number, entry.node] = max(last.get((number, entry.node), 0), entry.version)
+    last = {
+        (number, node): version
+        for number, part in enumerate(parts)
+        for node, version in find_last_versions(part.graph.nodes).items()
+    }
     counts: dict[Place, int] = {}
     sums = {place: last.get(place, 0) for place in ties.values()}
     for place, target in sorted(ties.items(), key=lambda item: item[0][0]):

@@ -80,8 +80,7 @@ def plan_group(
     faults += problems
     problems, untyped = _compare_types(parts, wired, ties)
     faults += problems
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     unequal: Mapping[str, str] = {}
     if on_collision == "tie-if-equal":
         equal, unequal = _equal_parameters(parts, roles, wired)
@@ -226,8 +225,7 @@ def _refuse_collisions(
         message = f"{one.what or repr(one.name)} is in both {parts[one.first].label} and {parts[one.second].label}"
         why = unequal.get(one.name, "")
         faults.append(Fault(f"{message}{why and f', {why}'}", hint=hints[on_collision]))
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
 
 
 def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
@@ -240,9 +238,8 @@ def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
     for number, branch in enumerate(branches):
         if any(node not in branch.images and (number, node) not in wired for node in branch.source.nodes):
             raise SelfCheckError(f"a node of graph {number + 1} was lost; this is a bug in graphshare")
-    replaced: dict[Place, Entry] = {}
-    for place, output in resolve_connections(wired).items():
-        replaced[place] = Entry(branches[output[0]].images[output[1].node], output[1].index)
+    connected = resolve_connections(wired).items()
+    replaced = {place: Entry(branches[number].images[out.node], out.index) for place, (number, out) in connected}
     check_isomorphic(rewrite, replaced=replaced, exempt=BARRIER_KEYS)
     used = {(number, out.node, out.index) for number, out in wired.values()}
     wanted = []

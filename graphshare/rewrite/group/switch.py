@@ -8,6 +8,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from graphshare.analysis.name_lists import output_name
+from graphshare.analysis.roles import list_parameters
 from graphshare.errors import BUG, Fault, RefusedError, SelfCheckError
 from graphshare.formats.facets import StaticType, Switches
 from graphshare.formats.model_format import Operation, find_format
@@ -67,15 +68,13 @@ def plan_switch(members: Sequence[Member], name: str) -> Switching:
     if len(members) != 2:
         hint = "an If has two branches; switch between the result and a third graph under another name"
         faults.append(Fault(f"{OPTION} takes two graphs, not {len(members)}", hint=hint))
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     graphs = [graph for graph, _ in separated]
     graphs[1], by_position, unpaired = _pair_outputs(members, graphs)
     left, right = sides = [_describe_side(member, graph) for member, graph in zip(members, graphs, strict=True)]
     heads = [] if unpaired else list(zip(left.graph.heads, right.graph.heads, strict=True))
     faults = [*unpaired, *_find_faults(left, right, name, heads, switches)]
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     shared = _find_equal(left, right)
     images = _place_variables(left, right, shared, name)
     enclosed = [_enclose(graph, own) for graph, own in zip(graphs, images, strict=True)]
@@ -97,11 +96,11 @@ def plan_switch(members: Sequence[Member], name: str) -> Switching:
 
 
 def _describe_side(member: Member, graph: Graph) -> _Side:
-    variables = {node: not role.is_parameter for node, role in assign_sharing_roles(graph, member.params, (), ()).items()}
-    inputs = [node for node, is_input in variables.items() if is_input]
-    parameters = [node for node, is_input in variables.items() if not is_input]
-    types = find_format(graph).types.find_types(graph, [*graph.heads, *map(Entry, inputs)])
-    return _Side(member, graph, variables, {node.name: node for node in inputs}, parameters, types)
+    roles = assign_sharing_roles(graph, member.params, (), ())
+    parameters = dict.fromkeys(list_parameters(roles))
+    inputs = {node.name: node for node in roles if node not in parameters}
+    types = find_format(graph).types.find_types(graph, [*graph.heads, *map(Entry, inputs.values())])
+    return _Side(member, graph, {node: node not in parameters for node in roles}, inputs, list(parameters), types)
 
 
 def _pair_outputs(members: Sequence[Member], graphs: Sequence[Graph]) -> tuple[Graph, list[str], list[Fault]]:
@@ -132,9 +131,8 @@ def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
     """
     format_ = find_format(graph)
     format_.require(Operation.SWITCH, what="`branch`")
-    pairs = ((node, format_.bodies.find_switch(node)) for node in graph.nodes)
-    switches = {node: switch for node, switch in pairs if switch is not None and switch[0].node.is_variable}
-    chosen = {node: bodies[0 if value else 1] for node, (entry, bodies) in switches.items() if entry.node.name == name}
+    switches = _find_input_switches(graph)
+    chosen = {node: bodies[int(not value)] for node, (entry, bodies) in switches.items() if entry.node.name == name}
     if not chosen:
         known = format_names(dict.fromkeys(entry.node.name for entry, _ in switches.values()))
         hint = f"inputs that an If switches on: {known}" if known else "the graph has no If on an input"
@@ -154,6 +152,13 @@ def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
     whole = Rewrite(Graph(tuple(nodes), heads, graph.attrs, source, graph.extra), (Branch("", graph, own),))
     # The body that is gone leaves inputs and parameters behind which nothing needs.
     return whole.then(extract_entries(whole.graph, heads))
+
+
+def _find_input_switches(graph: Graph) -> dict[Node, tuple[Entry, Sequence[Body]]]:
+    """Return each If on an input, with that input and the bodies."""
+    find_switch = find_format(graph).bodies.find_switch
+    switches = {node: switch for node in graph.nodes if (switch := find_switch(node)) is not None}
+    return {node: switch for node, switch in switches.items() if switch[0].node.is_variable}
 
 
 def _take_body(node: Node, body: Body, taken: dict[tuple[Node, int], Entry], images: Mapping[Node, Node]) -> list[Node]:
@@ -181,13 +186,7 @@ def _find_faults(
 ) -> Iterator[Fault]:
     """Yield every reason why two graphs, of which ``heads`` are the pairs of outputs, cannot be bodies of one If."""
     for side in (left, right):
-        if any(node.name == name for node in side.graph.nodes):
-            message = f"{OPTION} {name!r} is already the name of a value of {side.member.label}"
-            yield Fault(message, hint="give the input another name")
-        for head in (head for head in side.graph.heads if head.node.is_variable):
-            output = f"output {output_name(head)!r} of {side.member.label}"
-            message = f"{output} is an input or a parameter itself, which no body can return"
-            yield Fault(message, hint="extract the other outputs first, or put an Identity behind it")
+        yield from _check_side(side, name)
     inputs = [(node, right.inputs[each]) for each, node in left.inputs.items() if each in right.inputs]
     for a, b in inputs:
         yield from _compare_types(left, right, f"input {a.name!r}", (Entry(a), Entry(b)), is_input=True)
@@ -196,9 +195,22 @@ def _find_faults(
     yield from _compare_defaults(left, right, inputs)
     yield from _check_operator_set(left, right, heads, switches)
     for side, other in ((left, right), (right, left)):
-        for node in (node for node in side.parameters if node.name in other.inputs):
-            message = f"{node.name!r} is an input of {other.member.label} and a parameter of {side.member.label}"
-            yield Fault(message, hint="`gs.rename` gives one of them another name")
+        for node in side.parameters:
+            if node.name in other.inputs:
+                message = f"{node.name!r} is an input of {other.member.label} and a parameter of {side.member.label}"
+                yield Fault(message, hint="`gs.rename` gives one of them another name")
+
+
+def _check_side(side: _Side, name: str) -> Iterator[Fault]:
+    """Yield the reasons why one graph cannot be a body of an If on the input ``name``."""
+    if any(node.name == name for node in side.graph.nodes):
+        message = f"{OPTION} {name!r} is already the name of a value of {side.member.label}"
+        yield Fault(message, hint="give the input another name")
+    for head in side.graph.heads:
+        if head.node.is_variable:
+            output = f"output {output_name(head)!r} of {side.member.label}"
+            message = f"{output} is an input or a parameter itself, which no body can return"
+            yield Fault(message, hint="extract the other outputs first, or put an Identity behind it")
 
 
 def _check_operator_set(left: _Side, right: _Side, heads: Sequence[tuple[Entry, Entry]], switches: Switches) -> Iterator[Fault]:
@@ -257,10 +269,9 @@ def _find_equal(left: _Side, right: _Side) -> dict[Node, Node]:
         alike.setdefault(key, []).append(node)
     shared: dict[Node, Node] = {}
     for node, key in _hash_records(right.member, second, forms[0]):
-        twins = sorted(alike.get(key, ()), key=lambda twin: twin.name != node.name)
-        if twins:
-            shared[node] = twins[0]
-            alike[key].remove(twins[0])
+        if twins := alike.get(key):
+            shared[node] = min(twins, key=lambda twin: twin.name != node.name)
+            twins.remove(shared[node])
     return shared
 
 
@@ -316,17 +327,17 @@ def _place_variables(left: _Side, right: _Side, shared: Mapping[Node, Node], nam
 
 def _enclose(graph: Graph, variables: Mapping[Node, Node]) -> tuple[Graph, list[Node]]:
     """Return a graph as a body that captures its variables, and the captured variables."""
-    used = dict.fromkeys(entry.node for node in graph.nodes for entry in node.inputs if entry.node in variables)
+    operators = [node for node in graph.nodes if node.op]
     captures: dict[Node, Node] = {}
     by_image: dict[Node, Node] = {}
-    for node in used:
-        image = variables[node]
+    for entry in (entry for node in graph.nodes for entry in node.inputs if entry.node in variables):
+        image = variables[entry.node]
         if image not in by_image:
             details = NodeDetails("", (image.name,), holds_value=False)
             by_image[image] = Node("", f"capture {len(by_image)}", num_outputs=1, details=details)
-        captures[node] = by_image[image]
-    images = rebuild([node for node in graph.nodes if node.op], images=captures)
-    inner = [images[node] for node in graph.nodes if node.op]
+        captures[entry.node] = by_image[image]
+    images = rebuild(operators, images=captures)
+    inner = list(map(images.__getitem__, operators))
     own = tuple(by_image.values())
     return Graph((*own, *inner), relink_all(graph.heads, images), source=graph.source, captures=own), list(by_image)
 

@@ -190,16 +190,8 @@ class _Reader:
 
     def rule(self, place: str, one: dict[str, Any], kind: Kind, within: str) -> Iterator[Rule]:
         only = self.only(place, one)
-        full_place = f"{self.where}: {place}"
         if kind == "map":
-            if self.is_object(f"{place}.map", one["map"]):
-                for old, new in one["map"].items():
-                    at = f"{place}.map[{json.dumps(old)}]"
-                    if not old or not self.is_name(at, new):
-                        # is_name() has reported a value that is wrong.
-                        self.fault(at, "names must be texts that are not empty") if not old else None
-                    else:
-                        yield Rule(kind, old, new, within, only, place=f"{self.where}: {at}")
+            yield from self.map_rules(f"{place}.map", one["map"], within, only)
             return
         text = self.text(place, one, kind)
         to = self.text(place, one, "to", empty=kind == "scope") if kind in _MUST else ""
@@ -217,7 +209,16 @@ class _Reader:
             for fault in error.faults:
                 self.fault(place, fault.message, fault.hint)
             return
-        yield Rule(kind, text, to, within, only, reuse, full_place)
+        yield Rule(kind, text, to, within, only, reuse, f"{self.where}: {place}")
+
+    def map_rules(self, path: str, names: Any, within: str, only: tuple[Only, ...]) -> Iterator[Rule]:
+        """Yield a rule for each pair of an old name and a new one."""
+        for old, new in names.items() if self.is_object(path, names) else ():
+            place = f"{path}[{json.dumps(old)}]"
+            if not old:
+                self.fault(place, "names must be texts that are not empty")
+            elif self.is_name(place, new):
+                yield Rule("map", old, new, within, only, place=f"{self.where}: {place}")
 
     def is_object(self, path: str, value: Any) -> bool:
         if not isinstance(value, dict):

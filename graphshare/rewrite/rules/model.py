@@ -62,6 +62,11 @@ class Rule(msgspec.Struct, frozen=True, eq=False):
         return f"{self.kind.replace('_', ' ')} {self.text!r}{arrow}{inside}"
 
     @property
+    def citation(self) -> str:
+        """Return the place; in a file, where a place has no name, with the rule in words."""
+        return self.place if self.option else f"{self.place}: {self}"
+
+    @property
     def literal(self) -> str | None:
         """Return the one name that the rule matches, without ``within``; None for a rule that may match several."""
         if self.kind == "map":
@@ -116,8 +121,7 @@ def renames_of_arguments(texts: Iterable[str]) -> list[Rule]:
             faults.append(Fault(r"is not OLD=NEW; \= stands for an = in OLD", where=text, hint="as in conv1=first"))
         elif rules.setdefault(old, Rule("map", old, new, place=text, option=True)).to != new:
             faults.append(Fault(f"gives {old!r} a second new name", where=text, hint=f"the first is {rules[old].to!r}"))
-    if faults:
-        raise UsageError(faults)
+    UsageError.raise_any(faults)
     return list(rules.values())
 
 

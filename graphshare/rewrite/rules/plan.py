@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 
 import msgspec
 
-from graphshare.analysis.name_lists import list_by_name, list_implied_variables, node_names
-from graphshare.analysis.roles import Kind, Role, assign_implied_role
+from graphshare.analysis.name_lists import Implied, list_by_name, list_implied_variables, node_names
+from graphshare.analysis.roles import Kind, Role, list_implied_parameters, list_parameters, refuse_implied
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.rebuild import StoredNames, rename_node
@@ -34,6 +34,10 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
     notes: tuple[str, ...] = ()
     stored: Mapping[Node, StoredNames] = EMPTY
 
+    def find_place(self, node: Node) -> str:
+        """Return the place of the rule that decided about a node; empty where none did."""
+        return self.why[node].place if node in self.why else ""
+
 
 def plan_names(
     graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], nodes: Collection[Node], kept: Collection[str] = ()
@@ -46,54 +50,65 @@ def plan_names(
     Raises:
         RefusedError: rules form a cycle, or an option matches nothing.
     """
-    resolver = Resolver(ruleset, _parameters(roles))
-    names: dict[Node, str] = {}
-    why: dict[Node, Rule] = {}
-    stored: dict[Node, StoredNames] = {}
-    values = {name for node in graph.nodes for name in (node.name, *node.details.outputs)}
-    numbered = _find_numbered_names(graph, ruleset)
-
-    @cache
-    def resolve(name: str, kinds: frozenset[Only]) -> tuple[str, Rule | None]:
-        return _new_name(resolver, name, kinds)
-
+    naming = _Naming(graph, ruleset, roles, kept)
     for node in nodes:
-        if not node.name:
-            continue
-        name, kinds = numbered.get(node, node.name), find_kinds(node, roles)
-        new, rule = (name, None) if node.name in kept else resolve(name, kinds)
-        if new != name:
-            names[node] = new
-        elif rule is None and (label := node.details.label) and label not in values:
-            new, rule = _new_name(resolver, label, kinds)
-            if rule is not None:
-                names[node], stored[node] = node.name, StoredNames(node.details.outputs, new)
-        if rule is not None:
-            why[node] = rule
-        if len(node.details.outputs) > 1:
-            outputs = _name_outputs(node, names.get(node, node.name), resolver, kept)
-            if outputs:
-                names.setdefault(node, node.name)
-                label = stored[node].label if node in stored else rename_node(node, names[node]).details.label
-                stored[node] = StoredNames(outputs, label)
+        if node.name:
+            naming.add(node)
     matched = (name for node in nodes for name in _list_names(node) if name not in kept)
     known = (name for node in graph.nodes for name in _list_names(node))
-    return Plan(names, {}, why, _note_idle_rules(ruleset, resolver, known, roles, matched), stored)
+    notes = _note_idle_rules(ruleset, naming.resolver, known, roles, matched)
+    return Plan(naming.names, {}, naming.why, notes, naming.stored)
+
+
+class _Naming:
+    """The new names of nodes, found one after the other; the mappings are those of :class:`Plan`."""
+
+    def __init__(self, graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], kept: Collection[str]) -> None:
+        self.resolver = Resolver(ruleset, _parameters(roles))
+        self.names: dict[Node, str] = {}
+        self.why: dict[Node, Rule] = {}
+        self.stored: dict[Node, StoredNames] = {}
+        self._roles, self._kept = roles, kept
+        self._values = {name for node in graph.nodes for name in (node.name, *node.details.outputs)}
+        self._numbered = _find_numbered_names(graph, ruleset)
+        self._resolve = cache(partial(_new_name, self.resolver))
+
+    def add(self, node: Node) -> None:
+        """Find the new names of a node and of its outputs."""
+        name, label, kinds = self._numbered.get(node, node.name), node.details.label, find_kinds(node, self._roles)
+        new, rule = (name, None) if node.name in self._kept else self._resolve(name, kinds)
+        if new != name:
+            self.names[node] = new
+        elif rule is None and label and label not in self._values:
+            new, rule = _new_name(self.resolver, label, kinds)
+            if rule is not None:
+                self.names[node], self.stored[node] = node.name, StoredNames(node.details.outputs, new)
+        if rule is not None:
+            self.why[node] = rule
+        if len(node.details.outputs) > 1:
+            self._name_outputs(node)
+
+    def _name_outputs(self, node: Node) -> None:
+        """Find the names of an operator's outputs, where a rule or ``kept`` decides about one; others follow its own name."""
+        following = rename_node(node, self.names.get(node, node.name)).details
+        outputs, is_decided = list(following.outputs), False
+        for place, old in enumerate(node.details.outputs):
+            if old in self._kept:
+                is_decided |= outputs[place] != old
+                outputs[place] = old
+            elif old not in ("", node.name):
+                new, rule = _new_name(self.resolver, old, _OPERATOR)
+                if rule is not None:
+                    outputs[place], is_decided = new, True
+        if is_decided:
+            self.names.setdefault(node, node.name)
+            label = self.stored[node].label if node in self.stored else following.label
+            self.stored[node] = StoredNames(tuple(outputs), label)
 
 
 def _list_names(node: Node) -> list[str]:
     """Return the names of a node and of its other outputs. If the node has no name, its outputs have none either."""
     return [*node_names(node), *filter(None, node.details.outputs[1:] if node.name else ())]
-
-
-def _name_outputs(node: Node, name: str, resolver: Resolver, kept: Collection[str]) -> tuple[str, ...]:
-    """Return the names of the outputs of an operator that is renamed to ``name``; none where they follow its name."""
-    outputs, is_decided = [], False
-    for old, following in zip(node.details.outputs, rename_node(node, name).details.outputs, strict=True):
-        new, rule = _new_name(resolver, old, _OPERATOR) if old and old != node.name and old not in kept else (old, None)
-        is_decided |= rule is not None or (old in kept and following != old)
-        outputs.append(new if rule is not None or old in kept else following)
-    return tuple(outputs) if is_decided else ()
 
 
 def _find_numbered_names(graph: Graph, ruleset: Ruleset) -> dict[Node, str]:
@@ -113,19 +128,19 @@ def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> 
             is also the name of a node that is not a parameter; all are listed.
     """
     implied = {variable.name for variable in list_implied_variables(graph)}
-    # An alias may lead to an implied state: _refuse_implied names it, so its name counts as known.
+    # An alias may lead to an implied state: refuse_implied names it, so its name counts as known.
     resolver = Resolver(ruleset, _parameters(roles) | implied)
-    faults = [*_refuse_aliases(graph, ruleset, roles), *_refuse_implied(graph, resolver)]
+    faults = [*_refuse_aliases(graph, ruleset, roles), *refuse_implied(_list_moved_states(graph, resolver))]
+    parameters = dict.fromkeys(list_parameters(roles))
     groups: dict[str, list[Node]] = {}
     why: dict[Node, Rule] = {}
-    for node, role in roles.items():
-        if role.is_parameter and node.name:
+    for node in parameters:
+        if node.name:
             new, rule = _new_name(resolver, node.name, _PARAMETER)
             groups.setdefault(new, []).append(node)
             if rule is not None:
                 why[node] = rule
-    others = {node.name for node in graph.nodes if node not in roles or not roles[node].is_parameter}
-    others |= implied
+    others = implied.union(node.name for node in graph.nodes if node not in parameters)
     names: dict[Node, str] = {}
     ties: dict[Node, Node] = {}
     for new, members in groups.items():
@@ -134,24 +149,31 @@ def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> 
             continue
         staying = [node for node in members if node.name == new]
         faults += _refusals(new, movers, staying, why, ruleset.reuse, others)
-        kept = [*staying, *movers][0]
+        kept, *rest = [*staying, *movers]
         if not staying:
             names[kept] = new
-        ties.update((node, kept) for node in movers if node is not kept)
-    if faults:
-        raise RefusedError(faults)
+        ties.update(dict.fromkeys(rest, kept))  # a second one that stays is a fault
+    RefusedError.raise_any(faults)
     notes = (*_note_unknown(ruleset, roles), *_note_idle_rules(ruleset, resolver, (node.name for node in roles), roles))
     return Plan(names, ties, why, notes)
+
+
+def _list_moved_states(graph: Graph, resolver: Resolver) -> list[Implied]:
+    """Return the implied parameters that rules match."""
+    states = list_implied_parameters(graph)
+    return [state for state in states if _new_name(resolver, state.name, _PARAMETER)[0] != state.name]
 
 
 def _note_unknown(ruleset: Ruleset, roles: Mapping[Node, Role]) -> list[str]:
     """Return notes on variables of unknown role that rules would move if they were parameters."""
     unknown = {node.name: role for node, role in roles.items() if role.kind is Kind.UNKNOWN}
-    resolver = Resolver(ruleset, _parameters(roles) | unknown.keys()) if unknown else None
+    if not unknown:
+        return []
+    resolver = Resolver(ruleset, _parameters(roles) | unknown.keys())
     return [
         f"{name!r} may be a parameter ({role.reason}); it is left as it is unless `as_parameter` says that it is one"
         for name, role in unknown.items()
-        if resolver is not None and resolver.resolve_parameter(name)[1] is not None
+        if resolver.resolve_parameter(name)[1] is not None
     ]
 
 
@@ -168,7 +190,7 @@ def find_kinds(node: Node, roles: Mapping[Node, Role]) -> frozenset[Only]:
 
 
 def _parameters(roles: Mapping[Node, Role]) -> frozenset[str]:
-    return frozenset(node.name for node, role in roles.items() if role.is_parameter)
+    return frozenset(node.name for node in list_parameters(roles))
 
 
 def _new_name(resolver: Resolver, name: str, kinds: frozenset[Only]) -> tuple[str, Rule | None]:
@@ -230,16 +252,6 @@ def _refuse_aliases(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) 
     return faults
 
 
-def _refuse_implied(graph: Graph, resolver: Resolver) -> list[Fault]:
-    """Return a fault for each implied parameter that rules match: it has no node that could be tied."""
-    hint = "add `gs.upgrade(model)`: it gives it one"
-    return [
-        Fault(f"{state.name!r} is implied by the file and has no node that could be shared", node=state.node.name, hint=hint)
-        for state in list_implied_variables(graph)
-        if assign_implied_role(state).is_parameter and _new_name(resolver, state.name, _PARAMETER)[0] != state.name
-    ]
-
-
 def _note_idle_rules(
     ruleset: Ruleset, resolver: Resolver, names: Iterable[str], roles: Mapping[Node, Role], matched: Iterable[str] | None = None
 ) -> tuple[str, ...]:
@@ -256,7 +268,7 @@ def _note_idle_rules(
     hidden = dict(find_shadowed(ruleset))
     known = list(dict.fromkeys(names))
     left = () if matched is None else frozenset(known).difference(matched)
-    parameters = [node.name for node, role in roles.items() if role.is_parameter]
+    parameters = [node.name for node in list_parameters(roles)]
     notes = []
     faults = []
     for rule in idle:
@@ -274,8 +286,7 @@ def _note_idle_rules(
             if rule.kind == "scope":
                 near = _suggest_separator(rule.text, ruleset.separator, parameters)
             faults.append(Fault(f"matches no {what} of the graph", where=rule.place, hint=near))
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     return tuple(notes)
 
 

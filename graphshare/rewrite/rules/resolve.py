@@ -242,8 +242,7 @@ def _table(ruleset: Ruleset) -> tuple[Overrides, dict[Override, Rule]]:
             faults += error.faults
         else:
             rule_of[override] = rule
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     return Overrides(rule_of, separator=ruleset.separator), rule_of
 
 

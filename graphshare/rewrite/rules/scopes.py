@@ -100,8 +100,7 @@ def make_overrides(
             faults.append(Fault(f"{title}: the target lies inside the scope it replaces", where=place, hint=hint))
         else:
             overrides.append(Override(current + old, current + new, within, place))
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     return tuple(overrides)
 
 
@@ -144,8 +143,7 @@ class Overrides:
                 self._resolve_target(rule, self.block(rule.key))
             except RefusedError as error:
                 faults.update(dict.fromkeys(error.faults))
-        if faults:
-            raise RefusedError(faults)
+        RefusedError.raise_any(faults)
 
     def chain(self, scope: Sequence[str]) -> Iterator[Step]:
         """Yield the steps of :meth:`resolve_scope`, one by one."""

@@ -211,6 +211,10 @@ def test_faults_say_where_and_keep_their_kind() -> None:
     assert str(error) == 'a: $.nodes[1] (node "n"): is wrong\n  hint: mend it\nb: too'
     assert RefusedError("text", hint="h").faults == (Fault("text", hint="h"),)
     assert issubclass(RefusedError, GraphshareError)
+    RefusedError.raise_any([])
+    with pytest.raises(InputError) as raised:
+        InputError.raise_any(each for each in (fault, fault))
+    assert raised.value.faults == (fault, fault)
 
 
 def test_a_hint_that_repeats_is_there_once() -> None:
